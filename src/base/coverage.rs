@@ -1,0 +1,72 @@
+//! What a report covers: how much was seen, and everything that was not, counted by reason.
+
+/// Counts of one interval, or of the whole run. Silent when perfect; see [`Coverage::is_perfect`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Events that reached a handler.
+    pub events: u64,
+    /// Events that the kernel dropped because a ring was full.
+    pub lost: u64,
+    /// Times that the kernel throttled an event.
+    pub throttled: u64,
+    /// Records that could not be decoded, or were too short for their format.
+    pub undecodable: u64,
+    /// Pairs without a partner: a second begin before the end.
+    pub unmatched: u64,
+    /// Open states dropped because events were lost while they were open.
+    pub unsafe_: u64,
+    /// Open states dropped because their task ended.
+    pub exited: u64,
+    /// Keys folded into `(evicted)` because a table reached its memory bound, and open states dropped for the same reason.
+    pub evicted: u64,
+    /// Call chains cut at the depth limit.
+    pub truncated: u64,
+    /// Events whose order across rings could not be restored.
+    pub disordered: u64,
+    /// Handler errors.
+    pub errors: u64,
+    /// Counters that shared their hardware, so that their values are scaled.
+    pub multiplexed: u64,
+}
+
+impl Coverage {
+    /// Name and count of each thing that went wrong, in the order they are shown; zeros included.
+    pub fn problems(&self) -> [(&'static str, u64); 11] {
+        [
+            ("lost", self.lost),
+            ("throttled", self.throttled),
+            ("undecodable", self.undecodable),
+            ("unmatched", self.unmatched),
+            ("unsafe", self.unsafe_),
+            ("exited", self.exited),
+            ("evicted", self.evicted),
+            ("truncated", self.truncated),
+            ("disordered", self.disordered),
+            ("errors", self.errors),
+            ("multiplexed", self.multiplexed),
+        ]
+    }
+
+    /// Whether nothing was missed.
+    pub fn is_perfect(&self) -> bool {
+        self.problems().iter().all(|(_, n)| *n == 0)
+    }
+
+    /// What happened since `before`, an earlier state of the same counts.
+    pub fn since(&self, before: &Coverage) -> Coverage {
+        Coverage {
+            events: self.events.saturating_sub(before.events),
+            lost: self.lost.saturating_sub(before.lost),
+            throttled: self.throttled.saturating_sub(before.throttled),
+            undecodable: self.undecodable.saturating_sub(before.undecodable),
+            unmatched: self.unmatched.saturating_sub(before.unmatched),
+            unsafe_: self.unsafe_.saturating_sub(before.unsafe_),
+            exited: self.exited.saturating_sub(before.exited),
+            evicted: self.evicted.saturating_sub(before.evicted),
+            truncated: self.truncated.saturating_sub(before.truncated),
+            disordered: self.disordered.saturating_sub(before.disordered),
+            errors: self.errors.saturating_sub(before.errors),
+            multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a run has to say, as data: events, tables, histograms, notes. A script returns these, `output` draws them.
+
+use crate::base::{coverage::Coverage, value::Value};
+
+/// When something happened, on both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Nanoseconds since the Unix epoch.
+    pub wall_ns: i64,
+    /// Nanoseconds of the clock that stamps events (`CLOCK_MONOTONIC` when live).
+    pub clock_ns: u64,
+}
+
+/// One event to print, borrowed from its record.
+pub struct EventLine<'a> {
+    /// When.
+    pub stamp: Stamp,
+    /// The task's name; `<...>` when unknown.
+    pub comm: &'a [u8],
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// CPU of the record.
+    pub cpu: u32,
+    /// The flags column as ftrace shows it: irqs off, need-resched, hard/soft irq, preempt depth. `....` when unknown.
+    pub flags: [u8; 4],
+    /// `sys:name`.
+    pub name: &'a str,
+    /// The event's own fields, in the order of its format.
+    pub fields: &'a mut dyn Iterator<Item = (&'a str, Value<'a>)>,
+    /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
+    pub extra: &'a [(String, Cell)],
+    /// Frames of the call chain, outermost last: name if known, else the address in hexadecimal.
+    pub stack: &'a [String],
+}
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing to show: JSON null.
+    Empty,
+    /// An exact integer.
+    Int(i128),
+    /// A number with a fraction.
+    Num(f64),
+    /// Text.
+    Text(String),
+}
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// At the left edge.
+    Left,
+    /// At the right edge.
+    Right,
+}
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Title in text output.
+    pub title: String,
+    /// Key in JSON: snake_case, unit last (`max_us`).
+    pub key: String,
+    /// Least width; the widest cell or title widens it.
+    pub width: usize,
+    /// Side.
+    pub align: Align,
+    /// Digits after the point of a `Cell::Num`; None prints the shortest form.
+    pub decimals: Option<usize>,
+    /// Joined to the next column by ` => `.
+    pub arrow: bool,
+    /// In JSON only.
+    pub json_only: bool,
+}
+
+/// How a table looks as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Titles over a line of dashes: latency tables.
+    Ruled,
+    /// Titles, then rows.
+    Plain,
+    /// The title line of `top` (`perilune - HH:MM:SS  sample N events`) before the titles.
+    Top,
+}
+
+/// Rows under titles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The key `table` of its JSON rows.
+    pub name: String,
+    /// A line of its own above the titles, or none.
+    pub title: Option<String>,
+    /// Look.
+    pub style: Style,
+    /// Events counted, for the title of `Style::Top`.
+    pub samples: u64,
+    /// Columns in order.
+    pub columns: Vec<Column>,
+    /// Rows in order, each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One bucket of a histogram, bounds inclusive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Lowest value.
+    pub low: i64,
+    /// Highest value.
+    pub high: i64,
+    /// How many.
+    pub count: u64,
+}
+
+/// A histogram: `title(unit) : count distribution`, one per key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hist {
+    /// The key `name` of its JSON object.
+    pub name: String,
+    /// Title in text output, without the unit.
+    pub title: String,
+    /// Unit of the bounds; may be empty.
+    pub unit: String,
+    /// Key columns and their values, for a histogram per key.
+    pub keys: Vec<(String, Cell)>,
+    /// Buckets in order, from the first to the last that is not empty (log2 starts at 0).
+    pub buckets: Vec<Bucket>,
+}
+
+/// How urgent a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something to know.
+    Info,
+    /// Something is not as it should be.
+    Warning,
+    /// A script's alert.
+    Alert,
+    /// Something failed.
+    Error,
+}
+
+/// A part of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// Rows.
+    Table(Table),
+    /// A histogram.
+    Hist(Hist),
+    /// A row on its own, made by `emit { … }`.
+    Row(Vec<(String, Cell)>),
+}
+
+/// What the run itself cost: `--stats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Events dispatched.
+    pub events: u64,
+    /// Own CPU time, user and system, of the whole process.
+    pub own_cpu_ns: u64,
+    /// The CPU time from the moment the events were enabled, per event.
+    pub ns_per_event: f64,
+    /// Events lost.
+    pub lost: u64,
+    /// Peak resident memory.
+    pub max_rss_kb: u64,
+    /// From the start of the process to the first drain.
+    pub start_ms: f64,
+}
+
+/// Where a run's words go: one implementation per output format.
+pub trait Draw {
+    /// One event, now.
+    fn event(&mut self, event: &mut EventLine<'_>);
+    /// The parts of one report, under one time line; draws nothing when `parts` is empty.
+    fn report(&mut self, stamp: Stamp, parts: &[Report]);
+    /// A message of the script or the runtime. Text output sends all but alerts to stderr.
+    fn note(&mut self, stamp: Stamp, level: Level, text: &str);
+    /// The coverage of an interval, or of the run when `last`; text output is silent when it is perfect.
+    fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool);
+    /// The run's own cost.
+    fn stats(&mut self, stamp: Stamp, stats: &Stats);
+    /// Hands everything so far to the operating system. `Err` with `BrokenPipe` when the reader has gone.
+    fn flush(&mut self) -> std::io::Result<()>;
+    /// Flushes when so much is pending that it should not wait for the interval.
+    fn flush_if_large(&mut self) -> std::io::Result<()>;
+}

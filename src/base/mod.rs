@@ -1,0 +1,9 @@
+//! Words that every layer shares: the slot of an event, the rows of a report, units. No kernel, no Lua.
+
+pub mod coverage;
+pub mod cpulist;
+pub mod draw;
+pub mod nearest;
+pub mod slot;
+pub mod units;
+pub mod value;

@@ -1,0 +1,59 @@
+//! The slot: what the runtime hands to a script of one event, and the batch of slots that a driver walks.
+//!
+//! A slot is plain memory that Lua reads through its FFI (`script/prelude/view.lua` declares the same
+//! struct; a test compares the sizes and offsets), so its layout is a contract. Its pointers lead into a
+//! ring or a scratch buffer and are good until the batch that holds it was dispatched.
+
+/// One event as a driver loop sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Nanoseconds since the run began, after ordering; exact to 2^53.
+    pub time: f64,
+    /// The tracepoint's raw record (`PERF_SAMPLE_RAW`), or null.
+    pub raw: *const u8,
+    /// The call chain (`PERF_SAMPLE_CALLCHAIN`), context markers included, or null.
+    pub chain: *const u64,
+    /// `PERF_SAMPLE_IP`, else 0.
+    pub ip: u64,
+    /// `PERF_SAMPLE_ADDR`, else 0.
+    pub addr: u64,
+    /// `PERF_SAMPLE_PERIOD`, else 1.
+    pub period: u64,
+    /// `PERF_SAMPLE_CGROUP`, else 0.
+    pub cgroup: u64,
+    /// Process id, in the pid namespace of this process.
+    pub pid: u32,
+    /// Thread id, likewise.
+    pub tid: u32,
+    /// The CPU that wrote the record.
+    pub cpu: u32,
+    /// Index of the evsel (role) that the event is for.
+    pub ev: u32,
+    /// Bytes at `raw`.
+    pub raw_size: u32,
+    /// Entries at `chain`.
+    pub chain_len: u32,
+}
+
+impl Slot {
+    /// A slot that points nowhere.
+    pub const EMPTY: Slot = Slot {
+        time: 0.0,
+        raw: std::ptr::null(),
+        chain: std::ptr::null(),
+        ip: 0,
+        addr: 0,
+        period: 1,
+        cgroup: 0,
+        pid: 0,
+        tid: 0,
+        cpu: 0,
+        ev: 0,
+        raw_size: 0,
+        chain_len: 0,
+    };
+}
+
+/// Slots of a batch; indexes fit a `u16`, and a batch of records fits the second-level cache.
+pub const BATCH: usize = 1024;

@@ -1,0 +1,2 @@
+//! The `perilune` command.
+fn main() {}
