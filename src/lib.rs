@@ -1,4 +1,76 @@
-//! perilune watches a Linux machine live; every monitor is a Lua script.
+//! perilune watches a Linux machine live through `perf_event_open`; every monitor, the bundled ones included, is
+//! a Lua script. This page is the map.
+//!
+//! # The flow
+//!
+//! ```text
+//! kernel → sys::ring → decode → order → script::dispatch → handler (Lua) → stat → output
+//!          (bytes)    (records) (when    (batches of        JIT-compiled    (Rust)  (text, JSON, …)
+//!                               related)  slots)
+//! ```
+//!
+//! Two planes. The *control plane* (argv → options → selectors → attributes → open) fails loudly and says what to do.
+//! The *data plane* (drain → decode → order → dispatch → aggregate) allocates nothing per event in steady state, prints
+//! nothing, blocks on nothing; what goes wrong there is counted in [`base::coverage`] and shown with each report.
+//!
+//! # One event's way
+//!
+//! 1. The kernel writes a record into the ring of its CPU. The ring belongs to a `dummy` event, which carries the
+//!    records of tasks; every other event of the CPU is directed into it ([`source::open`]).
+//! 2. [`source::live`] wakes by watermark or by a timer, reads the record in place, finds its decoder by id, and
+//!    fills a [`base::slot::Slot`]: plain memory, with a pointer into the ring.
+//! 3. A batch of slots goes to the script in one call. A driver loop in Lua, one per event, walks the slots and calls
+//!    the handler; LuaJIT compiles loop, field loads and handler into one trace (`script::dispatch`, `driver.lua`).
+//! 4. The handler adds to aggregates through leaves: `extern "C"` functions called through the FFI ([`stat`]).
+//! 5. The batch is done; the ring's tail moves. At the interval's end the aggregates become rows
+//!    ([`base::draw`]), and [`output`] draws them.
+//!
+//! # Layers
+//!
+//! Imports point down only; `tests/tidy/` enforces it.
+//!
+//! | | | |
+//! |-|-|-|
+//! | 0 | [`base`] | slots, values, rows, units: no kernel, no Lua |
+//! | 1 | [`sys`] | every system call, most of the `unsafe` |
+//! | 1 | [`decode`] | bytes → values; total: bad input is an `Err`, never a panic; no I/O |
+//! | 1 | [`stat`] | aggregates and state, with leaves for LuaJIT and a safe API for Rust |
+//! | 2 | [`event`] | what to watch: selectors, filters, catalogs, plans |
+//! | 2 | [`order`], [`task`] | many streams → one in time order; names and parents of tasks |
+//! | 3 | [`source`] | where records come from: live or replayed |
+//! | 5 | [`script`] | the Lua side: opens nothing, draws nothing |
+//! | 5 | [`output`] | rows → bytes; knows no records and no Lua |
+//! | 6 | [`run`] | the loop |
+//! | 7 | [`cli`] | the command line |
+//!
+//! `stdlib/` is Lua that ships with the runtime, `scripts/` the bundled monitors.
+//!
+//! # Invariants
+//!
+//! - Decode never does I/O; output never sees Lua; scripts never see an address.
+//! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
+//! - Every queue, cache and table has a bound; what a bound drops is counted, and the count is shown once.
+//! - Batches never cross a report's or a timer's boundary when events are ordered.
+//!
+//! # Decisions that look odd, and why
+//!
+//! - Rings are stamped with `CLOCK_MONOTONIC` (`use_clockid`), not with the default perf clock: the merge can then take
+//!   "now, less two milliseconds" as its limit instead of searching each ring for its newest record, stamps
+//!   can be compared with a service's own log, and the conversion to wall time needs no calibration by events.
+//! - With `-p`, when there are not enough file descriptors for an event per thread and CPU, events are opened CPU-wide and
+//!   the threads told apart in user space. A kernel filter of thread ids (up to 222 fit) would be cheaper but
+//!   cannot be changed once set, so threads born later would be missing without a word.
+//! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
 
 pub mod base;
+pub mod cli;
 pub mod decode;
+pub mod event;
+pub mod order;
+pub mod output;
+pub mod run;
+pub mod script;
+pub mod source;
+pub mod stat;
+pub mod sys;
+pub mod task;

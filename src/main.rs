@@ -1,2 +1,13 @@
-//! The `perilune` command.
-fn main() {}
+//! The `perilune` command: argv to the command line, its end to the exit code.
+
+use std::io::{stderr, stdout};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use perilune::cli::{machine::Machine, main_with};
+
+fn main() -> ExitCode {
+    let mut machine = Machine::new(Instant::now());
+    let argv: Vec<_> = std::env::args_os().collect();
+    ExitCode::from(main_with(&argv, &mut machine, &mut stdout(), &mut stderr()))
+}

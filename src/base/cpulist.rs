@@ -1,1 +1,106 @@
-//! cpulist
+//! CPU lists as the kernel and people write them: `0-3,8,10-11`.
+//!
+//! The same form stands in `/sys/devices/system/cpu/online` and after `-C`. Parsing is total and bounded:
+//! no input makes it allocate more than [`MOST`] numbers.
+
+use anyhow::{Result, bail, ensure};
+
+/// The largest number of CPUs, and one more than the largest CPU number. Linux stops at 8192 today.
+pub const MOST: u32 = 65536;
+
+/// The CPUs of a list, sorted, each once. Blank text is an empty list, as in sysfs.
+pub fn parse(text: &str) -> Result<Vec<u32>> {
+    let mut cpus = Vec::new();
+    if text.trim().is_empty() {
+        return Ok(cpus);
+    }
+    for part in text.split(',') {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high) = (number(low, text)?, number(high, text)?);
+        ensure!(
+            low <= high,
+            "CPU list `{text}`: the range {low}-{high} runs backwards; write {high}-{low}"
+        );
+        cpus.extend(low..=high);
+        // Overlapping ranges may repeat numbers: keep the list within its bound while it grows.
+        if cpus.len() > MOST as usize {
+            cpus.sort_unstable();
+            cpus.dedup();
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// The list's text, runs of two and more as ranges: `0-3,8,10-11`. Takes sorted CPUs, as [`parse`] gives them.
+pub fn format(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, high)) if high.checked_add(1) == Some(cpu) => *high = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let words: Vec<String> = ranges
+        .into_iter()
+        .map(|(low, high)| if low == high { low.to_string() } else { format!("{low}-{high}") })
+        .collect();
+    words.join(",")
+}
+
+/// One CPU number of the list `whole`.
+fn number(text: &str, whole: &str) -> Result<u32> {
+    let text = text.trim();
+    let whole = whole.trim();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    ensure!(digits, "CPU list `{whole}`: `{text}` is not a CPU number; for example 0-3,8");
+    match text.parse::<u32>() {
+        Ok(cpu) if cpu < MOST => Ok(cpu),
+        _ => bail!("CPU list `{whole}`: CPU {text} is beyond the last possible one, {}", MOST - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_and_single_cpus_are_sorted_and_unique() {
+        assert_eq!(parse("0-3,8,10-11").unwrap(), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(parse(" 8, 2-3,0-2\n").unwrap(), [0, 1, 2, 3, 8]);
+        assert!(parse("\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_wrong_list_says_which_part_is_wrong() {
+        let error = |text| parse(text).unwrap_err().to_string();
+        assert_eq!(error("0-3,x"), "CPU list `0-3,x`: `x` is not a CPU number; for example 0-3,8");
+        assert_eq!(error("3-1"), "CPU list `3-1`: the range 3-1 runs backwards; write 1-3");
+        assert!(error("1,,2").contains("`` is not a CPU number"));
+        assert!(error("-1").contains("is not a CPU number"));
+        assert!(error("+1").contains("is not a CPU number"));
+        assert!(error("0-4294967295").contains("beyond the last possible one, 65535"));
+        assert!(error("99999999999999999999").contains("beyond the last possible one"));
+    }
+
+    #[test]
+    fn many_full_ranges_stay_within_the_bound() {
+        let text = vec!["0-65535"; 200].join(",");
+        assert_eq!(parse(&text).unwrap().len(), MOST as usize);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_list_or_an_error(text in "[0-9,\\- x]{0,40}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn a_formatted_list_reads_back(cpus in proptest::collection::btree_set(0u32..200, 0..80)) {
+            let cpus: Vec<u32> = cpus.into_iter().collect();
+            prop_assert_eq!(parse(&format(&cpus)).unwrap(), cpus);
+        }
+    }
+}

@@ -3,7 +3,11 @@
 pub mod coverage;
 pub mod cpulist;
 pub mod draw;
+pub mod glob;
+pub mod names;
 pub mod nearest;
+pub mod number;
 pub mod slot;
+pub mod text;
 pub mod units;
 pub mod value;

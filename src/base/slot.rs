@@ -55,5 +55,5 @@ impl Slot {
     };
 }
 
-/// Slots of a batch; indexes fit a `u16`, and a batch of records fits the second-level cache.
-pub const BATCH: usize = 1024;
+/// Slots of a batch: 33 KiB, which the driver reads back from the first-level cache. Indexes fit a `u16`.
+pub const BATCH: usize = 384;

@@ -1,1 +1,301 @@
-//! units
+//! Durations, sizes and percentages as people type and read them.
+//!
+//! A suffix always wins; a number without one has the unit that the caller gives. Durations become whole
+//! nanoseconds, sizes whole bytes, both by integer arithmetic: `0.1s` is exactly 100 000 000 ns. An error
+//! says what was wrong and shows a value that would have been right.
+
+use anyhow::{Result, bail};
+
+/// The unit of a duration typed without a suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds, `ns`.
+    Nanosecond,
+    /// Microseconds, `us`.
+    Microsecond,
+    /// Milliseconds, `ms`.
+    Millisecond,
+    /// Seconds, `s`.
+    Second,
+    /// Minutes, `m`.
+    Minute,
+    /// Hours, `h`.
+    Hour,
+}
+
+impl Unit {
+    /// All units, smallest first.
+    pub const ALL: [Unit; 6] = [
+        Unit::Nanosecond,
+        Unit::Microsecond,
+        Unit::Millisecond,
+        Unit::Second,
+        Unit::Minute,
+        Unit::Hour,
+    ];
+
+    /// The suffix: `ns us ms s m h`.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Unit::Nanosecond => "ns",
+            Unit::Microsecond => "us",
+            Unit::Millisecond => "ms",
+            Unit::Second => "s",
+            Unit::Minute => "m",
+            Unit::Hour => "h",
+        }
+    }
+
+    /// Nanoseconds in one of it.
+    pub fn nanoseconds(self) -> u64 {
+        match self {
+            Unit::Nanosecond => 1,
+            Unit::Microsecond => 1_000,
+            Unit::Millisecond => 1_000_000,
+            Unit::Second => 1_000_000_000,
+            Unit::Minute => 60_000_000_000,
+            Unit::Hour => 3_600_000_000_000,
+        }
+    }
+
+    /// The unit that a suffix names; `µs` is taken for `us`, `min` for `m`.
+    pub fn from_suffix(suffix: &str) -> Option<Unit> {
+        match suffix {
+            "µs" | "μs" => Some(Unit::Microsecond),
+            "min" => Some(Unit::Minute),
+            _ => Unit::ALL.into_iter().find(|unit| unit.suffix() == suffix),
+        }
+    }
+}
+
+/// A duration in nanoseconds: `10ms`, `1.5s`, or a number of `bare` units. What is below a nanosecond is cut off.
+pub fn parse_duration(text: &str, bare: Unit) -> Result<u64> {
+    let (number, suffix) = split(text);
+    let example = "for example 10ms, 1.5s or 500us";
+    let unit = match suffix {
+        "" => bare,
+        "%" => bail!("`{text}` is a percentage, not a duration; {example}"),
+        _ => match Unit::from_suffix(suffix) {
+            Some(unit) => unit,
+            None => bail!(
+                "`{text}` is not a duration: no unit `{suffix}`; ns, us, ms, s, m and h are known, {example}"
+            ),
+        },
+    };
+    match scaled(number, unit.nanoseconds()) {
+        Scaled::Value(ns) => Ok(ns),
+        Scaled::NotANumber => {
+            bail!("`{text}` is not a duration: it does not begin with a number; {example}")
+        }
+        Scaled::TooLarge => bail!("`{text}` is too long a duration: at most 584 years; {example}"),
+    }
+}
+
+/// A size in bytes: `4GB`, `64K`, or a number of bytes. Units count by 1024, in either case, with or without `B` or `iB`.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let (number, suffix) = split(text);
+    let example = "for example 4GB, 256M or 65536";
+    let lower = suffix.to_ascii_lowercase();
+    let bytes: u64 = match lower.as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => bail!(
+            "`{text}` is not a size: no unit `{suffix}`; B, KB, MB, GB and TB are known, {example}"
+        ),
+    };
+    match scaled(number, bytes) {
+        Scaled::Value(size) => Ok(size),
+        Scaled::NotANumber => {
+            bail!("`{text}` is not a size: it does not begin with a number; {example}")
+        }
+        Scaled::TooLarge => {
+            bail!("`{text}` is too large a size: it does not fit 64 bits; {example}")
+        }
+    }
+}
+
+/// A share in percent: `30%`, `0.5`. May exceed 100, since two CPUs are 200 % of one.
+pub fn parse_percent(text: &str) -> Result<f64> {
+    let (number, suffix) = split(text);
+    if !matches!(suffix, "" | "%") {
+        bail!("`{text}` is not a percentage: no unit `{suffix}`; for example 30 or 0.5%");
+    }
+    match number.parse::<f64>() {
+        Ok(share) if share.is_finite() => Ok(share),
+        _ => bail!(
+            "`{text}` is not a percentage: it does not begin with a number; for example 30 or 0.5%"
+        ),
+    }
+}
+
+/// A duration as read: the largest unit that leaves a whole part, at most three decimals. `1500000` is `1.5ms`.
+pub fn human_ns(ns: u64) -> String {
+    human(ns, Unit::ALL.map(|unit| (unit.suffix(), unit.nanoseconds())).as_slice())
+}
+
+/// A size as read, counted by 1024, at most three decimals: `268435456` is `256MB`.
+pub fn human_bytes(bytes: u64) -> String {
+    human(bytes, &[("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("TB", 1 << 40)])
+}
+
+/// The leading number of `text` and what follows it, both trimmed.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    (number, suffix.trim())
+}
+
+enum Scaled {
+    Value(u64),
+    NotANumber,
+    TooLarge,
+}
+
+/// A decimal number times `scale`, rounded down, without passing through a float.
+fn scaled(number: &str, scale: u64) -> Scaled {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Scaled::NotANumber;
+    }
+    let scale = u128::from(scale);
+    let mut value: u128 = 0;
+    for digit in whole.bytes() {
+        value = value * 10 + u128::from(digit - b'0');
+        if value > u128::from(u64::MAX) {
+            return Scaled::TooLarge;
+        }
+    }
+    value *= scale;
+    // Digits beyond the 18th are below a nanosecond of any unit.
+    let (mut part, mut base) = (0u128, 1u128);
+    for digit in fraction.bytes().take(18) {
+        part = part * 10 + u128::from(digit - b'0');
+        base *= 10;
+    }
+    u64::try_from(value + part * scale / base).map_or(Scaled::TooLarge, Scaled::Value)
+}
+
+/// `value` in the largest of `units` that it reaches after rounding to a thousandth.
+fn human(value: u64, units: &[(&str, u64)]) -> String {
+    let thousandths =
+        |scale: u64| (u128::from(value) * 1000 + u128::from(scale) / 2) / u128::from(scale);
+    let fits = units.iter().rev().find(|(_, scale)| thousandths(*scale) >= 1000);
+    let Some((suffix, scale)) = fits.or(units.first()) else { return value.to_string() };
+    let (whole, fraction) = (thousandths(*scale) / 1000, thousandths(*scale) % 1000);
+    let digits = format!("{fraction:03}");
+    let digits = digits.trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    format!("{whole}{point}{digits}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error<T: std::fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_suffix_wins_and_a_bare_number_has_the_given_unit() {
+        for (text, bare, ns) in [
+            ("10ms", Unit::Second, 10_000_000),
+            ("1.5s", Unit::Nanosecond, 1_500_000_000),
+            ("0.1s", Unit::Nanosecond, 100_000_000),
+            ("20", Unit::Millisecond, 20_000_000),
+            ("2 us", Unit::Second, 2_000),
+            ("7µs", Unit::Second, 7_000),
+            (".5ms", Unit::Second, 500_000),
+            ("3m", Unit::Second, 180_000_000_000),
+            ("1h", Unit::Second, 3_600_000_000_000),
+            ("0", Unit::Hour, 0),
+            ("18446744073709551615", Unit::Nanosecond, u64::MAX),
+        ] {
+            assert_eq!(parse_duration(text, bare).unwrap(), ns, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_duration_says_what_is_wrong_and_shows_a_right_one() {
+        let parse = |text| error(parse_duration(text, Unit::Millisecond));
+        assert_eq!(
+            parse("10sec"),
+            "`10sec` is not a duration: no unit `sec`; ns, us, ms, s, m and h are known, for example 10ms, 1.5s or 500us"
+        );
+        assert!(parse("30%").contains("is a percentage, not a duration"));
+        assert!(parse("").contains("does not begin with a number"));
+        assert!(parse("-5ms").contains("no unit `-5ms`"));
+        assert!(parse("1.2.3s").contains("does not begin with a number"));
+        assert!(parse("18446744073709551615s").contains("at most 584 years"));
+        assert!(parse("99999999999999999999999999999999999999999s").contains("at most 584 years"));
+    }
+
+    #[test]
+    fn sizes_count_by_1024() {
+        for (text, bytes) in [
+            ("4GB", 4 << 30),
+            ("256M", 256 << 20),
+            ("64k", 64 << 10),
+            ("1.5KB", 1536),
+            ("2KiB", 2048),
+            ("65536", 65536),
+            ("12B", 12),
+        ] {
+            assert_eq!(parse_size(text).unwrap(), bytes, "{text}");
+        }
+        assert!(error(parse_size("4X")).contains("no unit `X`"));
+        assert!(error(parse_size("99999999TB")).contains("does not fit 64 bits"));
+    }
+
+    #[test]
+    fn percentages_take_a_sign_or_none() {
+        assert_eq!(parse_percent("30%").unwrap(), 30.0);
+        assert_eq!(parse_percent("0.5").unwrap(), 0.5);
+        assert_eq!(parse_percent("200 %").unwrap(), 200.0);
+        assert!(error(parse_percent("30ms")).contains("no unit `ms`"));
+        assert!(error(parse_percent("%")).contains("does not begin with a number"));
+    }
+
+    #[test]
+    fn figures_are_shown_in_the_largest_unit_that_leaves_a_whole_part() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_500_000, "1.5ms"),
+            (20_000_000, "20ms"),
+            (999_999_999, "1s"),
+            (1_234_567, "1.235ms"),
+            (90_000_000_000, "1.5m"),
+        ] {
+            assert_eq!(human_ns(ns), text);
+        }
+        assert_eq!(human_bytes(256 << 20), "256MB");
+        assert_eq!(human_bytes(1536), "1.5KB");
+        assert_eq!(human_bytes(12), "12B");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_value_or_an_error(text in "\\PC{0,24}") {
+            let _ = parse_duration(&text, Unit::Second);
+            let _ = parse_size(&text);
+            let _ = parse_percent(&text);
+        }
+
+        #[test]
+        fn a_shown_duration_reads_back_within_a_thousandth(ns: u64) {
+            let back = parse_duration(&human_ns(ns), Unit::Nanosecond);
+            // Rounding up may pass the largest u64 by less than a thousandth of an hour.
+            if let Ok(back) = back {
+                prop_assert!(back.abs_diff(ns) <= ns / 1000);
+            } else {
+                prop_assert!(ns > u64::MAX - Unit::Hour.nanoseconds());
+            }
+        }
+    }
+}

@@ -1,11 +1,20 @@
 //! A tracepoint's `format` file: where each field lies in a raw record, and how to read it.
 //!
 //! Offsets, sizes and signs come from the file and from nowhere else: kernels pad, hide and move fields.
+//! What a field means comes from its type's text: `char[16]` is text whatever its sign says, because
+//! `char` is unsigned on some architectures. The kernel writes these files in `f_show()` and
+//! `print_event_fields()` of kernel/trace/trace_events.c.
 
-use crate::base::value::Value;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use parse::BadFormat;
+
+use crate::base::value::{Value, read_int};
 
 /// The layout of one tracepoint's raw record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Format {
     /// The event's name, without its system.
     pub name: String,
@@ -80,17 +89,91 @@ impl Format {
     }
 
     /// Each own field (not `common_*`) with its value; a field that cannot be read is left out.
-    pub fn values<'a>(&'a self, raw: &'a [u8]) -> impl Iterator<Item = (&'a str, Value<'a>)> + 'a {
+    pub fn values<'a>(&'a self, raw: &'a [u8]) -> Values<'a> {
+        Values { fields: self.fields.iter(), raw }
+    }
+}
+
+/// The fields of one record; see [`Format::values`].
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    fields: std::slice::Iter<'a, Field>,
+    raw: &'a [u8],
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = (&'a str, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let raw = self.raw;
         self.fields
-            .iter()
+            .by_ref()
             .filter(|f| !f.common)
-            .filter_map(move |f| Some((f.name.as_str(), f.read(raw).ok()?)))
+            .find_map(|f| Some((f.name.as_str(), f.read(raw).ok()?)))
     }
 }
 
 impl Field {
-    /// The field's value in a raw record.
-    pub fn read<'a>(&self, _raw: &'a [u8]) -> Result<Value<'a>, TooShort> {
-        Err(TooShort)
+    /// The field's value in a raw record. Integers and elements are in native byte order.
+    pub fn read<'a>(&self, raw: &'a [u8]) -> Result<Value<'a>, TooShort> {
+        let fixed = self.offset.checked_add(self.size).and_then(|end| raw.get(self.offset..end));
+        let fixed = fixed.ok_or(TooShort)?;
+        Ok(match self.kind {
+            Kind::Int => self.integer(fixed),
+            Kind::Pointer => Value::Pointer(read_int(fixed, false) as u64),
+            Kind::Chars => Value::Text(until_nul(fixed)),
+            Kind::Array(width) => array(fixed, width, self.signed),
+            Kind::Bytes => Value::Bytes(fixed),
+            Kind::DataLoc(element) => self.dynamic(raw, fixed, 0, element)?,
+            Kind::RelLoc(element) => self.dynamic(raw, fixed, self.offset + self.size, element)?,
+        })
     }
+
+    /// The bytes that a dynamic field points to, terminator included; None when the field is not dynamic.
+    pub fn dynamic_bytes<'a>(&self, raw: &'a [u8]) -> Option<Result<&'a [u8], TooShort>> {
+        let base = match self.kind {
+            Kind::DataLoc(_) => 0,
+            Kind::RelLoc(_) => self.offset.checked_add(self.size)?,
+            _ => return None,
+        };
+        let end = self.offset.checked_add(self.size)?;
+        Some(raw.get(self.offset..end).ok_or(TooShort).and_then(|fixed| located(raw, fixed, base)))
+    }
+
+    fn integer<'a>(&self, bytes: &'a [u8]) -> Value<'a> {
+        let value = read_int(bytes, self.signed);
+        if self.signed { Value::Int(value as i64) } else { Value::Uint(value as u64) }
+    }
+
+    fn dynamic<'a>(
+        &self,
+        raw: &'a [u8],
+        fixed: &[u8],
+        base: usize,
+        element: Element,
+    ) -> Result<Value<'a>, TooShort> {
+        let bytes = located(raw, fixed, base)?;
+        Ok(match element {
+            Element::Char => Value::Text(until_nul(bytes)),
+            Element::Int(width) => array(bytes, width, self.signed),
+            Element::Byte => Value::Bytes(bytes),
+        })
+    }
+}
+
+/// What a location word (length above, offset below) points to.
+fn located<'a>(raw: &'a [u8], word: &[u8], base: usize) -> Result<&'a [u8], TooShort> {
+    let word = read_int(word, false) as u64;
+    let start = base.checked_add((word & 0xffff) as usize).ok_or(TooShort)?;
+    let end = start.checked_add((word >> 16 & 0xffff) as usize).ok_or(TooShort)?;
+    raw.get(start..end).ok_or(TooShort)
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.iter().position(|b| *b == 0).map_or(bytes, |end| &bytes[..end])
+}
+
+fn array(bytes: &[u8], width: u8, signed: bool) -> Value<'_> {
+    let whole = bytes.len() - bytes.len() % usize::from(width.max(1));
+    Value::Array { bytes: &bytes[..whole], size: width.max(1), signed }
 }

@@ -1,0 +1,70 @@
+#!/bin/bash
+# The live table: own CPU per event, losses and memory of a release build under two loads, several runs each.
+# Run as root on a quiet machine; needs stress-ng and a C compiler. Compare the rows of one run with each other:
+# machines differ, and so does one machine from hour to hour.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+runs=${RUNS:-3} seconds=${SECONDS_EACH:-5}
+cargo build --release --quiet
+perilune=$PWD/target/release/perilune
+scratch=$(mktemp -d)
+load=
+stop_load() { if [ -n "$load" ]; then kill "$load" 2>/dev/null || true; wait "$load" 2>/dev/null || true; load=; fi; }
+trap 'stop_load; rm -rf "$scratch"' EXIT
+
+cat > "$scratch/getppid.c" <<'C'
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {              /* getppid SECONDS: two processes that ask for their parent */
+  time_t end = time(0) + atoi(argv[1]);
+  for (int i = 0; i < 2; i++)
+    if (fork() == 0) { while (time(0) < end) for (int k = 0; k < 10000; k++) syscall(SYS_getppid); return 0; }
+  while (wait(0) > 0) { }
+}
+C
+cc -O2 -o "$scratch/getppid" "$scratch/getppid.c"
+
+cat > "$scratch/table.lua" <<'L'
+--- Two field reads, a Lua table and a histogram: what a typical handler does.
+local m = monitor { summary = "two fields, a table, a histogram", order = false }
+function m.init()
+  local since, ran = {}, hist.log2 { title = "off CPU", unit = "ns" }
+  evsel("sched:sched_switch", function(e)
+    local now, next = e._time, e.next_pid
+    since[e.prev_pid] = now
+    local from = since[next]
+    if from then ran:add(now - from) end
+  end)
+end
+function m.interval() end
+return m
+L
+
+measure() { # LABEL LOAD... -- PERILUNE-ARGS...
+  local label=$1; shift
+  local command=()
+  while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
+  for _ in $(seq "$runs"); do
+    "${command[@]}" >/dev/null 2>&1 & load=$!
+    sleep 1
+    "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
+    stop_load
+    grep '"type":"stats"' "$scratch/out" | python3 -c '
+import json, sys
+s = json.loads(sys.stdin.readlines()[-1])
+print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"], s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
+  done
+}
+
+echo "| what                               |  events/s | ns/event |   lost | MiB rss | ms up  |"
+echo "|------------------------------------|----------:|---------:|-------:|--------:|-------:|"
+switch=(stress-ng --switch 2 --timeout 30 --quiet)
+getppid=("$scratch/getppid" $((seconds + 4)))
+measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top -e sched:sched_switch -k prev_pid
+measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter
+measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.lua"
+measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls
+measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch

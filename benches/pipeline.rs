@@ -1,0 +1,229 @@
+//! What an event costs from its bytes to the aggregate, without a kernel: `cargo bench --bench pipeline`.
+//!
+//! Records of `sched_switch` lie one behind the other as in a ring; a pass decodes them into batches and hands each
+//! batch to a script, as a live run does. Each figure is for one event. What a ring, the order of several, and waking
+//! up add to it is measured by `benches/live.sh`.
+
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+use perilune::base::slot::{BATCH, Slot};
+use perilune::decode::format::Format;
+use perilune::decode::sample::Plain;
+use perilune::event::catalog::{Catalog, Event, What};
+use perilune::script::bundle::{Library, Origin, Script};
+use perilune::script::host::{Host, Rules, Setting};
+use perilune::source::{Batch, Sink as _};
+use std::rc::Rc;
+
+/// Events of a pass.
+const EVENTS: usize = 10 * BATCH;
+/// Tasks that take turns.
+const TASKS: u32 = 53;
+/// Nanoseconds between two events.
+const STEP: u64 = 1_000;
+/// Passes before the first that counts: the traces are compiled then.
+const WARM_UP: u64 = 100;
+
+fn main() {
+    divan::main();
+}
+
+/// The event as tracefs describes it.
+const SCHED_SWITCH: &str = "name: sched_switch
+ID: 372
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;
+\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;
+\tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;
+\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;
+\tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;
+\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;
+\tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;
+
+print fmt: \"prev_pid=%d\", REC->prev_pid
+";
+
+/// A catalog of this one event.
+struct OneEvent;
+
+impl Catalog for OneEvent {
+    fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
+        let format = Format::parse(SCHED_SWITCH)?;
+        Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["sched:sched_switch".to_owned()]
+    }
+}
+
+/// The task whose turn comes with event `n`.
+fn task(n: u64) -> u32 {
+    100 + (n * 7 % u64::from(TASKS)) as u32
+}
+
+fn comm(tid: u32) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let name = format!("worker/{tid}");
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    comm
+}
+
+/// The sample of event `n`: `PERF_SAMPLE_IDENTIFIER | TID | TIME | CPU | RAW`, with the record of a switch.
+fn sample(n: u64) -> Vec<u8> {
+    let (prev, next) = (task(n), task(n + 1));
+    let prio = 120u32.to_ne_bytes();
+    let state = 1u64.to_ne_bytes();
+    let mut raw = Vec::new();
+    raw.extend(372u16.to_ne_bytes());
+    raw.extend([0, 0]);
+    raw.extend(prev.to_ne_bytes());
+    raw.extend(comm(prev));
+    raw.extend([prev.to_ne_bytes(), prio].concat());
+    raw.extend(state);
+    raw.extend(comm(next));
+    raw.extend([next.to_ne_bytes(), prio].concat());
+    raw.extend([0; 4]); // The size in front and what follows it fill whole words.
+    let mut sample = Vec::new();
+    sample.extend(PERF_RECORD_SAMPLE.to_ne_bytes());
+    sample.extend(2u16.to_ne_bytes());
+    sample.extend((44 + raw.len() as u16).to_ne_bytes());
+    sample.extend(7u64.to_ne_bytes());
+    sample.extend([prev.to_ne_bytes(), prev.to_ne_bytes()].concat());
+    sample.extend((n * STEP).to_ne_bytes());
+    sample.extend([0u32.to_ne_bytes(), 0u32.to_ne_bytes()].concat());
+    sample.extend((raw.len() as u32).to_ne_bytes());
+    sample.extend(raw);
+    sample
+}
+
+/// The samples of a pass, one behind the other, and the bytes of each.
+fn ring() -> (Vec<u8>, usize) {
+    let ring: Vec<u8> = (0..EVENTS as u64).flat_map(sample).collect();
+    let size = ring.len() / EVENTS;
+    assert!(size.is_multiple_of(8) && ring.len() == size * EVENTS);
+    (ring, size)
+}
+
+/// Decodes a pass into batches and hands each over; times go on where the last pass ended.
+fn pass(
+    ring: &[u8],
+    size: usize,
+    number: u64,
+    batch: &mut Batch,
+    work: &mut dyn FnMut(&mut Batch),
+) {
+    let start = number * EVENTS as u64 * STEP;
+    for record in ring.chunks_exact(size) {
+        let Some(sample) = Plain::read(record) else { continue };
+        batch.push(Slot {
+            time: (start + sample.time) as f64,
+            raw: sample.raw.as_ptr(),
+            raw_size: sample.raw.len() as u32,
+            pid: sample.pid,
+            tid: sample.tid,
+            cpu: sample.cpu,
+            ..Slot::EMPTY
+        });
+        if batch.is_full(1) {
+            work(batch);
+            batch.clear();
+        }
+    }
+}
+
+/// What the others contain: decoding, and filling batches that nobody looks at.
+#[divan::bench]
+fn no_script(bencher: Bencher<'_, '_>) {
+    let (ring, size) = ring();
+    let mut batch = Batch::new(1);
+    bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
+        pass(&ring, size, 0, &mut batch, &mut |batch| {
+            black_box(batch.slots());
+        });
+    });
+}
+
+/// A script whose `init` declares `declared` and handles the event with `body`.
+fn run(bencher: Bencher<'_, '_>, declared: &str, body: &str) {
+    let text = format!(
+        "local m = monitor {{ summary = \"measured\" }}
+        function m.init()
+          {declared}
+          evsel(\"sched:sched_switch\", function(e) {body} end)
+        end
+        return m"
+    );
+    let mut host = Host::new(false).unwrap();
+    let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
+    host.load(&script, &Library::default(), &[]).unwrap();
+    let setting = Setting {
+        catalog: Rc::new(OneEvent),
+        cpus: vec![0],
+        perins: false,
+        per_thread: false,
+        memory: 0,
+        totals: false,
+    };
+    let options = host.lua().create_table().unwrap();
+    host.begin(&options, &setting, Rules::default()).unwrap();
+    let mut batch = Batch::new(1);
+    host.attach(batch.addresses()).unwrap();
+
+    let (ring, size) = ring();
+    let mut number = 0;
+    let mut one = |host: &mut Host| {
+        pass(&ring, size, number, &mut batch, &mut |batch| host.dispatch(batch));
+        number += 1;
+    };
+    (0..WARM_UP).for_each(|_| one(&mut host));
+    bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| one(&mut host));
+    let seen = host.coverage(None);
+    assert_eq!((seen.events, seen.errors), (number * EVENTS as u64, 0));
+}
+
+#[divan::bench]
+fn empty_handler(bencher: Bencher<'_, '_>) {
+    run(bencher, "", "");
+}
+
+#[divan::bench]
+fn count_by_pid(bencher: Bencher<'_, '_>) {
+    run(bencher, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
+}
+
+#[divan::bench]
+fn count_by_comm(bencher: Bencher<'_, '_>) {
+    run(bencher, "local n = kv { 'comm' }", "n:add(e.prev_comm)");
+}
+
+/// As `task-state` does: two fields, a Lua table, a histogram.
+#[divan::bench]
+fn two_fields_table_hist(bencher: Bencher<'_, '_>) {
+    run(
+        bencher,
+        "local since, ran = {}, hist.log2 { title = 'off CPU', unit = 'ns' }",
+        "local now, next = e._time, e.next_pid
+         since[e.prev_pid] = now
+         local from = since[next]
+         if from then ran:add(now - from) end",
+    );
+}
+
+/// Each event opens one call and closes the one before.
+#[divan::bench]
+fn pending_open_close(bencher: Bencher<'_, '_>) {
+    run(
+        bencher,
+        "local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid' }",
+        "running:open(e.next_pid, e, e.next_prio)
+         local s = running:close(e.prev_pid, e)
+         if s then ran:add(s.delay, e.prev_pid) end",
+    );
+}

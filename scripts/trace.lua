@@ -1,0 +1,24 @@
+--- Prints events as they happen, in order of time.
+--   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
+--   perilune trace -e 'signal:signal_generate/sig==9/' --json
+local m = monitor {
+  summary = "print events and their fields as they happen",
+  order = true,
+  options = {
+    events { "event", short = "e", required = true, help = "what to print: sys:name[/filter/stack/…/], comma-separated, with globs" },
+    text { "filter", value = "FILTER", help = "a kernel filter for each of them" },
+    "call-graph",
+  },
+}
+
+function m.init(opt)
+  for _, group in ipairs(opt.event) do
+    for _, selector in ipairs(group) do
+      local ev = evsel(selector, { stack = opt.call_graph })
+      if opt.filter then ev:filter(opt.filter) end
+    end
+  end
+end
+
+function m.sample(e) emit(e) end
+return m

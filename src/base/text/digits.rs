@@ -1,0 +1,119 @@
+//! Numbers into bytes, without the formatting machinery: the digits of every event line pass here.
+
+const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+2021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859\
+6061626364656667686970717273747576777879\
+8081828384858687888990919293949596979899";
+
+/// Decimal digits.
+pub fn push_u64(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0u8; 20];
+    let start = fill(&mut digits, value);
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// Decimal digits after a sign if negative.
+pub fn push_i64(out: &mut Vec<u8>, value: i64) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    push_u64(out, value.unsigned_abs());
+}
+
+/// An integer of any width that a cell or an array can hold.
+pub fn push_i128(out: &mut Vec<u8>, value: i128) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    let magnitude = value.unsigned_abs();
+    match u64::try_from(magnitude) {
+        Ok(small) => push_u64(out, small),
+        Err(_) => out.extend_from_slice(magnitude.to_string().as_bytes()),
+    }
+}
+
+/// Decimal digits, filled up on the left to `width`.
+pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
+    let mut digits = [0u8; 20];
+    let start = fill(&mut digits, value);
+    for _ in digits.len() - start..width {
+        out.push(padding);
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// `0x` and hexadecimal digits.
+pub fn push_hex(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(b"0x");
+    let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        out.push(nibble((value >> (4 * digit)) as u8));
+    }
+}
+
+/// Two hexadecimal digits a byte.
+pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        out.push(nibble(byte >> 4));
+        out.push(nibble(*byte));
+    }
+}
+
+/// Writes the digits at the end of the array and gives the place of the first.
+fn fill(digits: &mut [u8; 20], mut value: u64) -> usize {
+    let mut at = digits.len();
+    while value >= 100 {
+        let pair = (value % 100) as usize * 2;
+        value /= 100;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if value >= 10 {
+        let pair = value as usize * 2;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    } else {
+        at -= 1;
+        digits[at] = b'0' + value as u8;
+    }
+    at
+}
+
+fn nibble(value: u8) -> u8 {
+    b"0123456789abcdef"[usize::from(value & 15)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(push: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        push(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn digits_are_those_of_the_standard_library(bits: u64, shift in 0u32..64, wide: i128) {
+            let value = bits >> shift;
+            prop_assert_eq!(text(|out| push_u64(out, value)), value.to_string());
+            prop_assert_eq!(text(|out| push_i64(out, value as i64)), (value as i64).to_string());
+            prop_assert_eq!(text(|out| push_i128(out, wide)), wide.to_string());
+            prop_assert_eq!(text(|out| push_padded(out, value, 9, b'0')), format!("{value:09}"));
+            prop_assert_eq!(text(|out| push_padded(out, value, 6, b' ')), format!("{value:6}"));
+            prop_assert_eq!(text(|out| push_hex(out, value)), format!("{value:#x}"));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_exact() {
+        assert_eq!(text(|out| push_u64(out, u64::MAX)), "18446744073709551615");
+        assert_eq!(text(|out| push_i64(out, i64::MIN)), "-9223372036854775808");
+        assert_eq!(text(|out| push_i128(out, i128::MIN)), i128::MIN.to_string());
+        assert_eq!(text(|out| push_hex(out, 0)), "0x0");
+        assert_eq!(text(|out| push_hex_bytes(out, &[0, 0xff, 0x1a])), "00ff1a");
+    }
+}

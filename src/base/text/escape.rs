@@ -1,0 +1,160 @@
+//! Text that came from elsewhere (a task's name, a path, a symbol) into text that is safe to show.
+//!
+//! Whoever can name a task must not be able to drive the terminal of whoever watches: control characters
+//! of ASCII and of Latin-1, characters that reorder or break a line, and bytes that are not UTF-8 are
+//! written `\xNN`, byte by byte, or `\n`, `\t`, `\r`. In quotes, `"` and `\` are escaped as well, so that
+//! quoted text reads back exactly ([`crate::source::replay`] does).
+
+use super::digits;
+
+/// Bytes that stand for themselves even without quotes: visible ASCII but `"`, `=` and `\`.
+fn plain(byte: u8) -> bool {
+    (byte > 0x20) & (byte < 0x7f) & (byte != b'"') & (byte != b'=') & (byte != b'\\')
+}
+
+/// Whether a test holds for all bytes; without an early exit, so that it is done on many at a time.
+pub fn all(text: &[u8], test: impl Fn(u8) -> bool) -> bool {
+    text.iter().fold(true, |all, byte| all & test(*byte))
+}
+
+/// Whether a character may reach neither terminal nor line: it controls, breaks or reorders.
+pub fn harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text as it is, without quotes, harmful bytes escaped. Gives its width in characters.
+pub fn push_shown(out: &mut Vec<u8>, text: &[u8]) -> usize {
+    if all(text, |byte| (0x20..0x7f).contains(&byte)) {
+        out.extend_from_slice(text);
+        return text.len();
+    }
+    push_escaped(out, text, false)
+}
+
+/// [`push_shown`], filled up on the left to `width`.
+pub fn push_shown_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
+    let start = out.len();
+    let used = push_shown(out, text);
+    if used < width {
+        out.resize(out.len() + width - used, b' ');
+        out[start..].rotate_right(width - used);
+    }
+}
+
+/// A value of `name=value`: as it is when plain, else in quotes. Empty text is `""`.
+pub fn push_word(out: &mut Vec<u8>, text: &[u8]) {
+    if is_plain(text) {
+        out.extend_from_slice(text);
+    } else {
+        push_quoted(out, text);
+    }
+}
+
+/// Text in double quotes.
+pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    push_escaped(out, text, true);
+    out.push(b'"');
+}
+
+/// Whether text needs no quotes: not empty, no white space, quotes, `=`, `\` or anything to escape.
+pub fn is_plain(text: &[u8]) -> bool {
+    if all(text, plain) {
+        return !text.is_empty();
+    }
+    let visible = |c: char| match u8::try_from(c) {
+        Ok(byte) if byte < 0x80 => plain(byte),
+        _ => !harmful(c) && !c.is_whitespace(),
+    };
+    std::str::from_utf8(text).is_ok_and(|text| text.chars().all(visible))
+}
+
+fn push_escaped(out: &mut Vec<u8>, text: &[u8], quoted: bool) -> usize {
+    let mut width = 0;
+    let mut utf8 = [0u8; 4];
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let bytes = c.encode_utf8(&mut utf8).as_bytes();
+            if harmful(c) {
+                width += push_bytes_escaped(out, bytes);
+            } else {
+                if quoted && matches!(c, '"' | '\\') {
+                    out.push(b'\\');
+                    width += 1;
+                }
+                out.extend_from_slice(bytes);
+                width += 1;
+            }
+        }
+        width += push_bytes_escaped(out, chunk.invalid());
+    }
+    width
+}
+
+/// Each byte as an escape; gives the characters written.
+pub fn push_bytes_escaped(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
+    let start = out.len();
+    for byte in bytes {
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                out.extend_from_slice(b"\\x");
+                digits::push_hex_bytes(out, &[*byte]);
+            }
+        }
+    }
+    out.len() - start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(push: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        push(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn plain_words_stand_bare_and_others_in_quotes() {
+        for (word, shown) in [
+            (&b"nginx"[..], "nginx"),
+            (b"swapper/0", "swapper/0"),
+            ("träge".as_bytes(), "träge"),
+            (b"", r#""""#),
+            (b"two words", r#""two words""#),
+            (b"a=b", r#""a=b""#),
+            (b"say \"hi\" \\", r#""say \"hi\" \\""#),
+            (b"\x1b[31mred", r#""\x1b[31mred""#),
+            (b"line\nbreak\t", r#""line\nbreak\t""#),
+            (b"\xff\xfe", r#""\xff\xfe""#),
+            ("csi \u{9b}2J".as_bytes(), r#""csi \xc2\x9b2J""#),
+            ("txt\u{202e}exe".as_bytes(), r#""txt\xe2\x80\xaeexe""#),
+        ] {
+            assert_eq!(text(|out| push_word(out, word)), shown);
+        }
+    }
+
+    #[test]
+    fn widths_count_characters_as_shown() {
+        assert_eq!(text(|out| push_shown_right(out, "träge".as_bytes(), 8)), "   träge");
+        assert_eq!(text(|out| push_shown_right(out, b"\x1b", 8)), r"    \x1b");
+        assert_eq!(text(|out| push_shown_right(out, b"longer than it", 8)), "longer than it");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_ever_shown(bytes: Vec<u8>, string: String) {
+            for bytes in [bytes.as_slice(), string.as_bytes()] {
+                let shown = text(|out| _ = push_shown(out, bytes));
+                let word = text(|out| push_word(out, bytes));
+                prop_assert!(!shown.contains(harmful) && !word.contains(harmful));
+            }
+        }
+    }
+}

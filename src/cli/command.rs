@@ -1,0 +1,115 @@
+//! A monitor's command line: its options and the host's as one clap command, and the words behind it as a request.
+//!
+//! The first free word begins a workload, and everything from there on belongs to it, as does everything behind
+//! `--`. A monitor with a positional option takes that from the free words first.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, Command, builder::ValueParser};
+
+use super::{Failed, help, host, refusal};
+use crate::{
+    run::request::RunRequest,
+    script::{
+        monitor::Monitor,
+        option::{OptionSpec, args, shared},
+    },
+};
+
+/// The id of the workload's words; upper case, so that no option has it.
+const WORKLOAD: &str = "COMMAND";
+
+/// What the words behind a monitor ask for.
+#[derive(Debug)]
+pub enum Parsed {
+    /// `-h`, `-?`, `--help`.
+    Help,
+    /// `--usage`.
+    Usage,
+    /// A run.
+    Run(Box<RunRequest>),
+}
+
+/// Parses the words behind a monitor; `called` is the word that it was called by, a name or a path.
+pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Parsed, Failed> {
+    let host_options = host::options();
+    let all: Vec<OptionSpec> = monitor.options.iter().chain(&host_options).cloned().collect();
+    let usage = |error: anyhow::Error| {
+        let text = format!("{}: {error:#}", monitor.name);
+        // What shows the place under the text says enough.
+        let more = format!(" ({} shows more)", help::call(called));
+        Failed::Usage(if text.contains('\n') { text } else { text + &more })
+    };
+
+    let (before, behind) = split_at_dashes(words);
+    let positional = monitor.options.iter().filter(|o| o.positional).count();
+    let before = args::attach_choices(before.to_vec(), &all, positional);
+    let matches = command(monitor)
+        .try_get_matches_from(before)
+        .map_err(|error| Failed::Usage(refusal::line(monitor, called, &all, &error)))?;
+    if matches.get_flag("help") {
+        return Ok(Parsed::Help);
+    }
+    if matches.get_flag("usage") {
+        return Ok(Parsed::Usage);
+    }
+
+    let mut values = args::values(&monitor.options, &matches).map_err(usage)?;
+    let host_values = args::values(&host_options, &matches).map_err(usage)?;
+    let (mut host, mut notes) = host::meaning(&host_values).map_err(usage)?;
+    notes.extend(shared::settle(&mut values).map_err(usage)?);
+    let workload = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default().cloned();
+    host.workload = join_at_dashes(workload.collect(), behind);
+    if host.workload.is_empty() && behind.is_some() {
+        return Err(usage(anyhow::anyhow!("no command behind '--'")));
+    }
+    host::check_replay(&host).map_err(usage)?;
+    Ok(Parsed::Run(Box::new(RunRequest {
+        called: called.to_owned(),
+        monitor: monitor.clone(),
+        values,
+        host,
+        notes,
+    })))
+}
+
+/// The clap command of a monitor, whose options have been checked by [`crate::script::option::check_names`].
+pub fn command(monitor: &Monitor) -> Command {
+    let workload = Arg::new(WORKLOAD)
+        .help("start this and watch it, until it ends")
+        .help_heading("Workload")
+        .value_parser(ValueParser::os_string())
+        .action(ArgAction::Append)
+        .num_args(1..)
+        .trailing_var_arg(true)
+        .hide(true);
+    let own = args::to_args(&monitor.options);
+    Command::new(monitor.name.clone())
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(own.into_iter().map(|arg| arg.help_heading("Monitor's options")))
+        .next_help_heading("Common options")
+        .args(args::to_args(&host::options()))
+        .mut_arg("help", |arg| arg.visible_short_alias('?'))
+        .arg(workload)
+}
+
+/// The words before the first `--`, and those behind it. No value of an option can be a bare `--`.
+fn split_at_dashes(words: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
+    match words.iter().position(|w| w == "--") {
+        Some(at) => (&words[..at], words.get(at + 1..)),
+        None => (words, None),
+    }
+}
+
+/// A workload that began before the `--` owns it, too: `sh -c 'echo $1' -- x`.
+fn join_at_dashes(mut workload: Vec<OsString>, behind: Option<&[OsString]>) -> Vec<OsString> {
+    if let Some(behind) = behind {
+        if !workload.is_empty() {
+            workload.push("--".into());
+        }
+        workload.extend_from_slice(behind);
+    }
+    workload
+}

@@ -1,0 +1,104 @@
+//! The real thing behind the commands: scripts from the library, events from the kernel, and runs.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::host;
+use super::run::{EventName, Runtime};
+use perf_event_open_sys::bindings as abi;
+
+use crate::event::name;
+use crate::run::request::RunRequest;
+use crate::run::{self, Outcome};
+use crate::script::bundle::{Library, Origin};
+use crate::script::guard::Failure;
+use crate::script::host::Host;
+use crate::script::monitor::Monitor;
+use crate::sys::tracefs::Tracefs;
+
+/// This machine.
+pub struct Machine {
+    library: Library,
+    host: Option<Host>,
+    started: Instant,
+}
+
+impl Machine {
+    /// A machine that began at `started`: the time to the first event counts from there.
+    pub fn new(started: Instant) -> Self {
+        Machine { library: Library::from_environment(), host: None, started }
+    }
+}
+
+impl Machine {
+    /// The same script once more, now with every library: until the command line was parsed, nobody had allowed that.
+    fn load_unsafe(&mut self, request: &RunRequest) -> Result<Monitor> {
+        let script = self.library.find(&request.called)?;
+        self.host = None;
+        let host = self.host.insert(Host::new(true)?);
+        host.load(&script, &self.library, &host::options()).cloned()
+    }
+}
+
+impl Machine {
+    /// What a bundled monitor is refused at its start is what its user asked for: its line helps nobody then.
+    fn of_the_user(&self, called: &str, why: anyhow::Error) -> anyhow::Error {
+        let is_bundled = matches!(self.library.find(called), Ok(s) if s.origin == Origin::Bundled);
+        match why.downcast_ref() {
+            Some(Failure::Script(error)) if is_bundled && error.traceback.is_none() => {
+                anyhow!("{}", error.without_place())
+            }
+            _ => why,
+        }
+    }
+}
+
+impl Runtime for Machine {
+    fn monitors(&mut self) -> Vec<String> {
+        self.library.all().into_iter().map(|script| script.name).collect()
+    }
+
+    fn load(&mut self, name: &str) -> Result<Option<Monitor>> {
+        let Some(script) = self.library.look_up(name)? else { return Ok(None) };
+        // A Lua of its own for each script: none sees what another left behind, and one is guarded at a time.
+        self.host = None;
+        let host = self.host.insert(Host::new(false)?);
+        host.load(&script, &self.library, &host::options()).map(|monitor| Some(monitor.clone()))
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        self.library.take_warnings()
+    }
+
+    fn events(&mut self) -> Result<Vec<EventName>> {
+        let event = |name, aliases, sort| EventName { name, aliases, sort };
+        let tracepoints = Tracefs::find()?.events().context("failed to list the tracepoints")?;
+        let tracepoints = tracepoints
+            .iter()
+            .map(|(sys, name)| event(format!("{sys}:{name}"), Vec::new(), "tracepoint"));
+        let counters = name::all().map(|(name, aliases)| {
+            let aliases = aliases.into_iter().map(str::to_owned).collect();
+            let software = name::lookup(&name).is_some_and(|n| n.type_ == abi::PERF_TYPE_SOFTWARE);
+            event(name, aliases, if software { "software" } else { "hardware" })
+        });
+        Ok(counters.chain(tracepoints).collect())
+    }
+
+    fn run(&mut self, request: RunRequest) -> Result<u8> {
+        let mut request = request;
+        if request.host.allow_unsafe {
+            request.monitor = self.load_unsafe(&request)?;
+        }
+        let host = self.host.take().context("no monitor is loaded")?;
+        let warnings = self.library.take_warnings();
+        let request = RunRequest { notes: [request.notes, warnings].concat(), ..request };
+        let ended = run::run(host, &request, self.started)
+            .map_err(|why| self.of_the_user(&request.called, why))?;
+        Ok(match ended {
+            Outcome::Done => 0,
+            Outcome::ScriptErrors => 1,
+            Outcome::NoWorkload => 127,
+        })
+    }
+}

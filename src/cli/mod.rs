@@ -1,0 +1,193 @@
+//! The command line: from the words typed to one command, and from its end to an exit code.
+//!
+//! Results go to `out`, the one line of an error to `err`. A usage error exits 2, a failure 1; a reader that
+//! has closed its pipe is success. Monitors, events and the run are behind [`Runtime`], so everything here
+//! works without privilege and is tested without a kernel.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+};
+
+use crate::{
+    base::nearest::{did_you_mean, nearest},
+    cli::{command::Parsed, run::Runtime},
+    script::monitor::Monitor,
+};
+
+pub mod command;
+pub mod help;
+pub mod host;
+pub mod list;
+pub mod machine;
+pub mod monitors;
+pub mod overview;
+mod refusal;
+pub mod run;
+
+/// Why a command did not succeed. Each is one error line.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// It was called wrongly.
+    #[error("{0}")]
+    Usage(String),
+    /// It was called rightly and failed.
+    #[error("{0:#}")]
+    Running(#[from] anyhow::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Running(error.into())
+    }
+}
+
+/// Commands beside the monitors: name, what may follow, what it does.
+pub const COMMANDS: [(&str, &str, &str); 3] = [
+    ("list", "[GLOB]", "the events of this machine whose name matches, or holds the word"),
+    ("monitors", "", "all monitors, what they do and where they come from"),
+    ("help", "[NAME]", "what a monitor or command does, and its options"),
+];
+
+/// Does what `argv` asks, whose first word is the program's own name. Returns the exit code.
+pub fn main_with(
+    argv: &[OsString],
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let words = argv.get(1..).unwrap_or_default();
+    let result = dispatch(words, runtime, out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    // A run has said them itself. Nobody is left to be told when this cannot be written.
+    for warning in runtime.take_warnings() {
+        let _ = writeln!(err, "perilune: warning: {warning}");
+    }
+    match result {
+        Ok(code) => code,
+        Err(failed) if is_closed_pipe(&failed) => 0,
+        Err(failed) => {
+            let _ = writeln!(err, "perilune: {failed}");
+            match failed {
+                Failed::Usage(_) => 2,
+                Failed::Running(_) => 1,
+            }
+        }
+    }
+}
+
+fn is_closed_pipe(failed: &Failed) -> bool {
+    let Failed::Running(error) = failed else { return false };
+    let closed = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(closed)
+}
+
+fn dispatch(
+    words: &[OsString],
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    let Some((first, rest)) = words.split_first() else {
+        return done(overview::write(runtime, out));
+    };
+    let rest_is_help = rest.iter().any(|w| is_help(w));
+    match first.to_str() {
+        Some("-h" | "-?" | "--help") => done(overview::write(runtime, out)),
+        Some("--usage") => done(writeln!(out, "Usage: {}", overview::USAGE)),
+        Some("-V" | "--version") => done(writeln!(out, "perilune {}", env!("CARGO_PKG_VERSION"))),
+        Some(option) if option.starts_with('-') => {
+            Err(Failed::Usage(misplaced(option, rest, runtime)))
+        }
+        Some(name @ ("list" | "monitors" | "help")) if rest_is_help => {
+            done(help::write_command(name, out))
+        }
+        Some("list") => list::write(one_word("list", rest)?, runtime, out),
+        Some("monitors") => match rest {
+            [] => done(monitors::write(runtime, out)),
+            [word, ..] => Err(too_many("monitors", word)),
+        },
+        Some("help") => match one_word("help", rest)? {
+            None => done(overview::write(runtime, out)),
+            Some(name) if COMMANDS.iter().any(|c| c.0 == name) => {
+                done(help::write_command(name, out))
+            }
+            Some(name) => done(help::write(&monitor(name, runtime)?, name, out)),
+        },
+        Some(name) => run_monitor(name, rest, runtime, out),
+        None => Err(Failed::Usage(format!("{first:?} is not UTF-8, so no name of a monitor"))),
+    }
+}
+
+fn done<T: Into<Failed>>(result: Result<(), T>) -> Result<u8, Failed> {
+    result.map(|()| 0).map_err(Into::into)
+}
+
+fn is_help(word: &OsStr) -> bool {
+    matches!(word.to_str(), Some("-h" | "-?" | "--help" | "--usage"))
+}
+
+fn run_monitor(
+    name: &str,
+    words: &[OsString],
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    let monitor = monitor(name, runtime)?;
+    match command::parse(&monitor, name, words)? {
+        Parsed::Help => done(help::write(&monitor, name, out)),
+        Parsed::Usage => done(help::write_usage(&monitor, name, out)),
+        // The one place where a run begins.
+        Parsed::Run(request) => Ok(runtime.run(*request)?),
+    }
+}
+
+/// The monitor of that name or path.
+fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, Failed> {
+    if let Some(monitor) = runtime.load(name)? {
+        return Ok(monitor);
+    }
+    if name.contains('/') || name.ends_with(".lua") {
+        return Err(Failed::Usage(format!("no file '{name}'; check the path")));
+    }
+    let known = runtime.monitors();
+    let commands = COMMANDS.iter().map(|c| c.0);
+    let near = nearest(name, known.iter().map(String::as_str).chain(commands));
+    let hint = did_you_mean(&near);
+    Err(Failed::Usage(format!(
+        "no monitor or command '{name}'{hint} (perilune monitors lists them)"
+    )))
+}
+
+/// An option before the monitor: it may well be a right one at the wrong place.
+fn misplaced(option: &str, rest: &[OsString], runtime: &mut dyn Runtime) -> String {
+    if !host::is_option(option) {
+        return format!("no option '{option}' (perilune --help shows how to begin)");
+    }
+    let known = runtime.monitors();
+    let mut words = rest.iter().filter_map(|w| w.to_str());
+    let monitor = words.find(|w| known.iter().any(|name| name == w)).unwrap_or("MONITOR");
+    format!("'{option}' stands before the monitor; put it behind: perilune {monitor} {option} …")
+}
+
+fn one_word<'a>(command: &str, rest: &'a [OsString]) -> Result<Option<&'a str>, Failed> {
+    match rest {
+        [] => Ok(None),
+        [word] => match word.to_str() {
+            Some(text) if text.starts_with('-') => Err(Failed::Usage(format!(
+                "{command}: no option '{text}' (perilune {command} --help shows how it is called)"
+            ))),
+            Some(text) => Ok(Some(text)),
+            None => Err(Failed::Usage(format!("{command}: {word:?} is not UTF-8"))),
+        },
+        [_, second, ..] => Err(too_many(command, second)),
+    }
+}
+
+fn too_many(command: &str, word: &OsStr) -> Failed {
+    let word = word.to_string_lossy();
+    Failed::Usage(format!(
+        "{command}: '{word}' is one word too many (perilune {command} --help shows how it is called)"
+    ))
+}

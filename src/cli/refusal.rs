@@ -1,0 +1,60 @@
+//! What clap refuses, said in one line of ours: what, why, what to do.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::help;
+use crate::{
+    base::nearest::{did_you_mean, nearest},
+    script::{monitor::Monitor, option::OptionSpec},
+};
+
+/// The line for an error of parsing a monitor's words; `options` are all that it takes.
+pub(super) fn line(
+    monitor: &Monitor,
+    called: &str,
+    options: &[OptionSpec],
+    error: &clap::Error,
+) -> String {
+    let name = &monitor.name;
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
+        _ => "",
+    };
+    // clap shows an option with its value, `--filter <GLOB>`.
+    let arg = context(ContextKind::InvalidArg).split([' ', '=', '[']).next().unwrap_or_default();
+    let value = context(ContextKind::InvalidValue);
+    let option = options.iter().find(|o| arg.strip_prefix("--") == Some(&o.long));
+    let typed = option.map_or_else(|| arg.to_owned(), OptionSpec::typed);
+    let lists = format!("({} lists them)", help::call(called));
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            format!("{name}: no option '{arg}'{} {lists}", nearest_option(arg, options))
+        }
+        ErrorKind::InvalidValue | ErrorKind::NoEquals | ErrorKind::TooFewValues
+            if value.is_empty() =>
+        {
+            let example = option.map_or_else(|| typed.clone(), OptionSpec::typed_with_value);
+            format!("{name}: '{typed}' needs a value: {example}")
+        }
+        ErrorKind::TooManyValues => {
+            format!("{name}: '{typed}' takes no value; leave '={value}' away")
+        }
+        ErrorKind::ArgumentConflict => format!("{name}: '{typed}' is given twice; give it once"),
+        _ => format!("{name}: {} {lists}", first_line(error)),
+    }
+}
+
+fn nearest_option(arg: &str, options: &[OptionSpec]) -> String {
+    let Some(word) = arg.strip_prefix("--") else { return String::new() };
+    let near = nearest(word, options.iter().map(|o| o.long.as_str()));
+    let dashed: Vec<String> = near.iter().map(|long| format!("--{long}")).collect();
+    did_you_mean(&dashed.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// clap's own words, without its prefix.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}

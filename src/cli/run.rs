@@ -1,0 +1,37 @@
+//! What commands stand on: where monitors come from, which events there are, and the run itself.
+
+use anyhow::Result;
+
+use crate::{run::request::RunRequest, script::monitor::Monitor};
+
+/// The part of the program that reads scripts, asks the kernel and runs monitors.
+pub trait Runtime {
+    /// Names of all monitors that can be found, sorted.
+    fn monitors(&mut self) -> Vec<String>;
+
+    /// The monitor of that name, or of that path when it holds a `/` or ends in `.lua`. `None` if there is
+    /// none; an error if there is one and it does not load. Opens nothing but the script.
+    fn load(&mut self, name: &str) -> Result<Option<Monitor>>;
+
+    /// The events of this machine, in the order to be listed.
+    fn events(&mut self) -> Result<Vec<EventName>>;
+
+    /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
+    fn run(&mut self, request: RunRequest) -> Result<u8>;
+
+    /// What was left out on the way, such as a script that others can write; each is said once.
+    fn take_warnings(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An event as `list` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventName {
+    /// The name, `sched:sched_switch` or `cpu-cycles`.
+    pub name: String,
+    /// Other names for the same: `cycles`.
+    pub aliases: Vec<String>,
+    /// What sort it is, one word: `tracepoint`, `software`, `hardware`.
+    pub sort: &'static str,
+}

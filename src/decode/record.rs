@@ -1,0 +1,290 @@
+//! Every record that the kernel writes into a ring, borrowed from its bytes.
+//!
+//! [`parse`] takes the bytes of one record, header first, and the layout of the event that wrote it
+//! (with IDENTIFIER and `sample_id_all` any record tells which: [`super::sample::identifier`]).
+//! Fields bear the names that `include/uapi/linux/perf_event.h` gives them, and that file is the
+//! source of each layout; the bits of `misc` that a kind of record defines are fields of their own.
+//! A kind that is not known yet is a value, not an error. Bits that only the perf tool sets in its
+//! own files (FORK_EXEC, PROC_MAP_PARSE_TIMEOUT) are not looked at.
+
+use super::read::{Asked, ReadFormat};
+use super::sample::{Layout, Sample, Trailer};
+use super::side_band::{
+    Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, ItraceStart, Ksymbol, Lost,
+    LostSamples, MappedFile, Mmap, Mmap2, Namespaces, Read, Switch, SwitchCpuWide, Task, TextPoke,
+    Throttle,
+};
+use super::words::{Bad, Fields, Words};
+use perf_event_open_sys::bindings as abi;
+
+/// `struct perf_event_header`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// `PERF_RECORD_*`; the kernel calls it `type`.
+    pub kind: u32,
+    /// `PERF_RECORD_MISC_*`: their meaning depends on the kind.
+    pub misc: u16,
+    /// Bytes of the whole record.
+    pub size: u16,
+}
+
+/// What the CPU was doing: `PERF_RECORD_MISC_CPUMODE_MASK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuMode {
+    /// Not told, or a mode that is not known yet.
+    Unknown,
+    /// The kernel.
+    Kernel,
+    /// User space.
+    User,
+    /// The hypervisor.
+    Hypervisor,
+    /// A guest's kernel.
+    GuestKernel,
+    /// A guest's user space.
+    GuestUser,
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// `PERF_RECORD_MMAP`: a mapping, without the file's identity.
+    Mmap(Mmap<'a>),
+    /// `PERF_RECORD_LOST`: the ring was full.
+    Lost(Lost),
+    /// `PERF_RECORD_COMM`: a thread has a new name.
+    Comm(Comm<'a>),
+    /// `PERF_RECORD_EXIT`: a thread ends.
+    Exit(Task),
+    /// `PERF_RECORD_THROTTLE`: an event fires too often and is switched off until the next tick.
+    Throttle(Throttle),
+    /// `PERF_RECORD_UNTHROTTLE`: it is on again.
+    Unthrottle(Throttle),
+    /// `PERF_RECORD_FORK`: a thread begins.
+    Fork(Task),
+    /// `PERF_RECORD_READ`: what an inherited event counted in a task that ended.
+    Read(Read<'a>),
+    /// `PERF_RECORD_SAMPLE`: the event itself.
+    Sample {
+        /// Where `ip` lies.
+        cpumode: CpuMode,
+        /// `PERF_RECORD_MISC_EXACT_IP`: `ip` is the very instruction that caused the event.
+        exact_ip: bool,
+        /// Its fields.
+        sample: Sample<'a>,
+    },
+    /// `PERF_RECORD_MMAP2`: a mapping, with the file's identity and the protection.
+    Mmap2(Mmap2<'a>),
+    /// `PERF_RECORD_AUX`: new data in the AUX area.
+    Aux(Aux),
+    /// `PERF_RECORD_ITRACE_START`: an instruction trace begins.
+    ItraceStart(ItraceStart),
+    /// `PERF_RECORD_LOST_SAMPLES`: the hardware dropped samples before they reached the ring.
+    LostSamples(LostSamples),
+    /// `PERF_RECORD_SWITCH`: the traced task was switched.
+    Switch(Switch),
+    /// `PERF_RECORD_SWITCH_CPU_WIDE`: likewise, seen from the CPU.
+    SwitchCpuWide(SwitchCpuWide),
+    /// `PERF_RECORD_NAMESPACES`: the namespaces of a task.
+    Namespaces(Namespaces<'a>),
+    /// `PERF_RECORD_KSYMBOL`: a kernel symbol comes or goes.
+    Ksymbol(Ksymbol<'a>),
+    /// `PERF_RECORD_BPF_EVENT`: a BPF program comes or goes.
+    BpfEvent(BpfEvent),
+    /// `PERF_RECORD_CGROUP`: a cgroup begins.
+    Cgroup(Cgroup<'a>),
+    /// `PERF_RECORD_TEXT_POKE`: the kernel patches itself.
+    TextPoke(TextPoke<'a>),
+    /// `PERF_RECORD_AUX_OUTPUT_HW_ID`: the hardware's own number of an event that writes into an AUX stream.
+    AuxOutputHwId(AuxOutputHwId),
+    /// `PERF_RECORD_CALLCHAIN_DEFERRED`: the user part of call chains that were taken before.
+    CallchainDeferred(CallchainDeferred<'a>),
+    /// A kind that a newer kernel added.
+    Unknown(u32),
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const SIZE: usize = 8;
+
+    /// The header that `bytes` begins with.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<Header> {
+        let (kind, rest) = bytes.split_first_chunk()?;
+        let (misc, rest) = rest.split_first_chunk()?;
+        let size = rest.first_chunk()?;
+        Some(Header {
+            kind: u32::from_ne_bytes(*kind),
+            misc: u16::from_ne_bytes(*misc),
+            size: u16::from_ne_bytes(*size),
+        })
+    }
+
+    /// Whether a bit of `misc` is set.
+    pub fn has(&self, bit: u32) -> bool {
+        u32::from(self.misc) & bit != 0
+    }
+
+    /// What the CPU was doing.
+    pub fn cpumode(&self) -> CpuMode {
+        match u32::from(self.misc) & abi::PERF_RECORD_MISC_CPUMODE_MASK {
+            abi::PERF_RECORD_MISC_KERNEL => CpuMode::Kernel,
+            abi::PERF_RECORD_MISC_USER => CpuMode::User,
+            abi::PERF_RECORD_MISC_HYPERVISOR => CpuMode::Hypervisor,
+            abi::PERF_RECORD_MISC_GUEST_KERNEL => CpuMode::GuestKernel,
+            abi::PERF_RECORD_MISC_GUEST_USER => CpuMode::GuestUser,
+            _ => CpuMode::Unknown,
+        }
+    }
+}
+
+/// The record that `bytes` begins with; what lies behind its size is not looked at.
+pub fn parse<'a>(bytes: &'a [u8], layout: &Layout) -> Result<Record<'a>, Bad> {
+    let header = Header::read(bytes).ok_or(Bad::Header)?;
+    let record = bytes.get(..usize::from(header.size)).ok_or(Bad::Size)?;
+    let body = record.get(Header::SIZE..).ok_or(Bad::Size)?;
+    if header.kind == abi::PERF_RECORD_SAMPLE {
+        return Ok(Record::Sample {
+            cpumode: header.cpumode(),
+            exact_ip: header.has(abi::PERF_RECORD_MISC_EXACT_IP),
+            sample: layout.sample(body)?,
+        });
+    }
+    let end = body.len().checked_sub(layout.trailer_size()).ok_or(Bad::Trailer)?;
+    let fields = Fields(body.get(..end).ok_or(Bad::Trailer)?);
+    side_band(header, fields, layout.shape().read_format, layout.trailer(record))
+}
+
+/// A record that is no sample, from the fields between its header and its trailer.
+fn side_band(
+    header: Header,
+    mut fields: Fields<'_>,
+    read_format: u64,
+    trailer: Option<Trailer>,
+) -> Result<Record<'_>, Bad> {
+    let f = &mut fields;
+    Ok(match header.kind {
+        abi::PERF_RECORD_MMAP => Record::Mmap(Mmap {
+            cpumode: header.cpumode(),
+            data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
+            pid: f.u32()?,
+            tid: f.u32()?,
+            addr: f.u64()?,
+            len: f.u64()?,
+            pgoff: f.u64()?,
+            filename: f.text(),
+            trailer,
+        }),
+        abi::PERF_RECORD_MMAP2 => Record::Mmap2(Mmap2 {
+            cpumode: header.cpumode(),
+            data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
+            pid: f.u32()?,
+            tid: f.u32()?,
+            addr: f.u64()?,
+            len: f.u64()?,
+            pgoff: f.u64()?,
+            file: mapped_file(f, header.has(abi::PERF_RECORD_MISC_MMAP_BUILD_ID))?,
+            prot: f.u32()?,
+            flags: f.u32()?,
+            filename: f.text(),
+            trailer,
+        }),
+        abi::PERF_RECORD_LOST => Record::Lost(Lost { id: f.u64()?, lost: f.u64()?, trailer }),
+        abi::PERF_RECORD_LOST_SAMPLES => {
+            Record::LostSamples(LostSamples { lost: f.u64()?, trailer })
+        }
+        abi::PERF_RECORD_COMM => Record::Comm(Comm {
+            exec: header.has(abi::PERF_RECORD_MISC_COMM_EXEC),
+            pid: f.u32()?,
+            tid: f.u32()?,
+            comm: f.text(),
+            trailer,
+        }),
+        abi::PERF_RECORD_EXIT => Record::Exit(task(f, trailer)?),
+        abi::PERF_RECORD_FORK => Record::Fork(task(f, trailer)?),
+        abi::PERF_RECORD_THROTTLE => Record::Throttle(throttle(f, trailer)?),
+        abi::PERF_RECORD_UNTHROTTLE => Record::Unthrottle(throttle(f, trailer)?),
+        abi::PERF_RECORD_READ => Record::Read(Read {
+            pid: f.u32()?,
+            tid: f.u32()?,
+            values: ReadFormat::take(&mut Words::new(f.0), Asked::new(read_format))
+                .ok_or(Bad::Body)?,
+            trailer,
+        }),
+        abi::PERF_RECORD_AUX => {
+            Record::Aux(Aux { aux_offset: f.u64()?, aux_size: f.u64()?, flags: f.u64()?, trailer })
+        }
+        abi::PERF_RECORD_ITRACE_START => {
+            Record::ItraceStart(ItraceStart { pid: f.u32()?, tid: f.u32()?, trailer })
+        }
+        abi::PERF_RECORD_SWITCH => Record::Switch(Switch {
+            out: header.has(abi::PERF_RECORD_MISC_SWITCH_OUT),
+            preempt: header.has(abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
+            trailer,
+        }),
+        abi::PERF_RECORD_SWITCH_CPU_WIDE => Record::SwitchCpuWide(SwitchCpuWide {
+            out: header.has(abi::PERF_RECORD_MISC_SWITCH_OUT),
+            preempt: header.has(abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT),
+            next_prev_pid: f.u32()?,
+            next_prev_tid: f.u32()?,
+            trailer,
+        }),
+        abi::PERF_RECORD_NAMESPACES => Record::Namespaces(Namespaces {
+            pid: f.u32()?,
+            tid: f.u32()?,
+            link_info: {
+                let number = f.u64()?;
+                f.words(number.checked_mul(2).ok_or(Bad::Body)?)?
+            },
+            trailer,
+        }),
+        abi::PERF_RECORD_KSYMBOL => Record::Ksymbol(Ksymbol {
+            addr: f.u64()?,
+            len: f.u32()?,
+            ksym_type: f.u16()?,
+            unregister: u32::from(f.u16()?) & abi::PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER != 0,
+            name: f.text(),
+            trailer,
+        }),
+        abi::PERF_RECORD_BPF_EVENT => Record::BpfEvent(BpfEvent {
+            kind: f.u16()?,
+            flags: f.u16()?,
+            id: f.u32()?,
+            tag: f.bytes()?,
+            trailer,
+        }),
+        abi::PERF_RECORD_CGROUP => Record::Cgroup(Cgroup { id: f.u64()?, path: f.text(), trailer }),
+        abi::PERF_RECORD_TEXT_POKE => {
+            let (addr, old, new) = (f.u64()?, f.u16()?, f.u16()?);
+            let (old, new) = (f.slice(usize::from(old))?, f.slice(usize::from(new))?);
+            Record::TextPoke(TextPoke { addr, old, new, trailer })
+        }
+        abi::PERF_RECORD_AUX_OUTPUT_HW_ID => {
+            Record::AuxOutputHwId(AuxOutputHwId { hw_id: f.u64()?, trailer })
+        }
+        abi::PERF_RECORD_CALLCHAIN_DEFERRED => {
+            let (cookie, number) = (f.u64()?, f.u64()?);
+            Record::CallchainDeferred(CallchainDeferred { cookie, ips: f.words(number)?, trailer })
+        }
+        kind => Record::Unknown(kind),
+    })
+}
+
+fn task(f: &mut Fields<'_>, trailer: Option<Trailer>) -> Result<Task, Bad> {
+    let (pid, ppid, tid, ptid) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+    Ok(Task { pid, ppid, tid, ptid, time: f.u64()?, trailer })
+}
+
+fn throttle(f: &mut Fields<'_>, trailer: Option<Trailer>) -> Result<Throttle, Bad> {
+    Ok(Throttle { time: f.u64()?, id: f.u64()?, stream_id: f.u64()?, trailer })
+}
+
+/// 24 bytes, of an inode or of a build id: its size, three bytes that mean nothing, 20 bytes of room.
+fn mapped_file<'a>(f: &mut Fields<'a>, build_id: bool) -> Result<MappedFile<'a>, Bad> {
+    if build_id {
+        let [size, _, _, _] = f.bytes()?;
+        let room = f.slice(20)?;
+        return Ok(MappedFile::BuildId(room.get(..usize::from(size)).ok_or(Bad::Body)?));
+    }
+    Ok(MappedFile::Inode { maj: f.u32()?, min: f.u32()?, ino: f.u64()?, ino_generation: f.u64()? })
+}

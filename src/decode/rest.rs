@@ -1,0 +1,205 @@
+//! What a sample may carry behind its raw data: branches, registers, stack, memory access, AUX.
+//!
+//! Few events ask for any of it, so it is decoded apart from the fields that every sample has
+//! ([`super::sample::Layout::rest`]), and costs nothing when nobody looks.
+//!
+//! Order and shapes follow `perf_output_sample()` in `kernel/events/core.c`. The comment in
+//! `include/uapi/linux/perf_event.h` shows AUX before the page sizes and no CGROUP; the code writes
+//! CGROUP, DATA_PAGE_SIZE, CODE_PAGE_SIZE and then AUX.
+
+use super::sample::Shape;
+use super::words::{Bad, Words};
+use perf_event_open_sys::bindings as abi;
+
+/// The fields behind `PERF_SAMPLE_RAW`; what was not asked for is 0 or empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest<'a> {
+    /// `PERF_SAMPLE_BRANCH_STACK`.
+    pub branch_stack: BranchStack<'a>,
+    /// `PERF_SAMPLE_REGS_USER`: the registers of user space, before the system call or interrupt.
+    pub regs_user: Registers<'a>,
+    /// `PERF_SAMPLE_STACK_USER`.
+    pub stack_user: StackUser<'a>,
+    /// `PERF_SAMPLE_WEIGHT` or `PERF_SAMPLE_WEIGHT_STRUCT`; see [`Rest::weight_parts`].
+    pub weight: u64,
+    /// `PERF_SAMPLE_DATA_SRC`: `union perf_mem_data_src`.
+    pub data_src: u64,
+    /// `PERF_SAMPLE_TRANSACTION`: `PERF_TXN_*`.
+    pub transaction: u64,
+    /// `PERF_SAMPLE_REGS_INTR`: the registers where the event hit, kernel or user.
+    pub regs_intr: Registers<'a>,
+    /// `PERF_SAMPLE_PHYS_ADDR`: the physical address of the access at `addr`.
+    pub phys_addr: u64,
+    /// `PERF_SAMPLE_CGROUP`: id of the task's cgroup in the perf_event hierarchy.
+    pub cgroup: u64,
+    /// `PERF_SAMPLE_DATA_PAGE_SIZE`: bytes of the page at `addr`.
+    pub data_page_size: u64,
+    /// `PERF_SAMPLE_CODE_PAGE_SIZE`: bytes of the page at `ip`.
+    pub code_page_size: u64,
+    /// `PERF_SAMPLE_AUX`: a snapshot of the AUX area.
+    pub aux: &'a [u8],
+}
+
+/// Branches taken before the sample, the latest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchStack<'a> {
+    /// `PERF_SAMPLE_BRANCH_HW_INDEX`: the hardware's own index of the latest branch; all ones when it has none.
+    pub hw_index: Option<u64>,
+    /// Three words a branch; see [`BranchStack::iter`].
+    pub entries: Words<'a>,
+    /// `PERF_SAMPLE_BRANCH_COUNTERS`: a word a branch, its bits as the PMU's `branch_counter_*` capabilities tell.
+    pub counters: Words<'a>,
+}
+
+/// One taken branch: `struct perf_branch_entry`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// Address of the branch.
+    pub from: u64,
+    /// Address of its target.
+    pub to: u64,
+    /// The bit fields of `struct perf_branch_entry`: prediction, transaction, cycles, type.
+    pub flags: u64,
+}
+
+/// Registers of `enum perf_event_*_regs` of the architecture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers<'a> {
+    /// `PERF_SAMPLE_REGS_ABI_*`: none (then there are no values), 32 or 64 bits.
+    pub abi: u64,
+    /// One bit a register, from `sample_regs_user` or `sample_regs_intr`.
+    pub mask: u64,
+    /// A value for each bit of the mask, the lowest bit first.
+    pub values: Words<'a>,
+}
+
+/// A copy of the user stack, from the stack pointer upwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackUser<'a> {
+    /// All bytes that the record reserves.
+    pub bytes: &'a [u8],
+    /// How many of them the kernel could copy.
+    pub dyn_size: u64,
+}
+
+impl<'a> BranchStack<'a> {
+    /// Each branch.
+    pub fn iter(&self) -> impl Iterator<Item = Branch> + 'a {
+        let (branches, _) = self.entries.bytes().as_chunks::<24>();
+        branches.iter().map(|branch| {
+            let word = |index| Words::new(branch).get(index).unwrap_or(0);
+            Branch { from: word(0), to: word(1), flags: word(2) }
+        })
+    }
+}
+
+impl<'a> Registers<'a> {
+    /// The value of a register by its number; None when it was not asked for or could not be had.
+    pub fn get(&self, register: u32) -> Option<u64> {
+        let bit = 1u64.checked_shl(register)?;
+        let before = (self.mask & (bit - 1)).count_ones();
+        (self.mask & bit != 0).then(|| self.values.get(before as usize)).flatten()
+    }
+}
+
+impl<'a> StackUser<'a> {
+    /// The bytes that are really of the stack.
+    pub fn used(&self) -> &'a [u8] {
+        let size = usize::try_from(self.dyn_size).unwrap_or(usize::MAX);
+        &self.bytes[..size.min(self.bytes.len())]
+    }
+}
+
+impl<'a> Rest<'a> {
+    /// `PERF_SAMPLE_WEIGHT_STRUCT`: the weight proper, and two more values that the PMU gives a meaning.
+    pub fn weight_parts(&self) -> (u32, u16, u16) {
+        (self.weight as u32, (self.weight >> 32) as u16, (self.weight >> 48) as u16)
+    }
+
+    /// Decodes the words behind the raw data.
+    pub(super) fn decode(shape: &Shape, words: Words<'a>) -> Result<Rest<'a>, Bad> {
+        let hw_index = shape.branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX);
+        let walked = walk(shape, words, hw_index);
+        // A sample without branches has just the number 0 and no index, unless the PMU delivered an empty
+        // stack: then it has both. Only the end of the record tells: the kernel leaves nothing over.
+        let branches = shape.samples(abi::PERF_SAMPLE_BRANCH_STACK).then(|| words.get(0)).flatten();
+        if hw_index
+            && branches == Some(0)
+            && !matches!(walked, Ok((_, left)) if left.is_empty())
+            && let Ok((rest, left)) = walk(shape, words, false)
+            && left.is_empty()
+        {
+            return Ok(rest);
+        }
+        walked.map(|(rest, _)| rest)
+    }
+}
+
+/// The fields in the order of the kernel, and what lies behind them.
+fn walk<'a>(
+    shape: &Shape,
+    mut words: Words<'a>,
+    hw_index: bool,
+) -> Result<(Rest<'a>, Words<'a>), Bad> {
+    let mut rest = Rest::default();
+    if shape.samples(abi::PERF_SAMPLE_BRANCH_STACK) {
+        rest.branch_stack = branch_stack(&mut words, shape, hw_index).ok_or(Bad::BranchStack)?;
+    }
+    if shape.samples(abi::PERF_SAMPLE_REGS_USER) {
+        rest.regs_user = registers(&mut words, shape.sample_regs_user).ok_or(Bad::RegsUser)?;
+    }
+    if shape.samples(abi::PERF_SAMPLE_STACK_USER) {
+        rest.stack_user = stack_user(&mut words).ok_or(Bad::StackUser)?;
+    }
+    let one = |words: &mut Words<'a>, bits: u32| {
+        if shape.samples(bits) { words.take_one().ok_or(Bad::Last) } else { Ok(0) }
+    };
+    rest.weight = one(&mut words, abi::PERF_SAMPLE_WEIGHT | abi::PERF_SAMPLE_WEIGHT_STRUCT)?;
+    rest.data_src = one(&mut words, abi::PERF_SAMPLE_DATA_SRC)?;
+    rest.transaction = one(&mut words, abi::PERF_SAMPLE_TRANSACTION)?;
+    if shape.samples(abi::PERF_SAMPLE_REGS_INTR) {
+        rest.regs_intr = registers(&mut words, shape.sample_regs_intr).ok_or(Bad::RegsIntr)?;
+    }
+    rest.phys_addr = one(&mut words, abi::PERF_SAMPLE_PHYS_ADDR)?;
+    rest.cgroup = one(&mut words, abi::PERF_SAMPLE_CGROUP)?;
+    rest.data_page_size = one(&mut words, abi::PERF_SAMPLE_DATA_PAGE_SIZE)?;
+    rest.code_page_size = one(&mut words, abi::PERF_SAMPLE_CODE_PAGE_SIZE)?;
+    if shape.samples(abi::PERF_SAMPLE_AUX) {
+        let size = words.take_one().ok_or(Bad::Aux)?;
+        rest.aux = words.take_bytes(size).ok_or(Bad::Aux)?;
+    }
+    Ok((rest, words))
+}
+
+fn branch_stack<'a>(
+    words: &mut Words<'a>,
+    shape: &Shape,
+    hw_index: bool,
+) -> Option<BranchStack<'a>> {
+    let number = words.take_one()?;
+    Some(BranchStack {
+        hw_index: if hw_index { Some(words.take_one()?) } else { None },
+        entries: words.take(number.checked_mul(3)?)?,
+        counters: if shape.branches(abi::PERF_SAMPLE_BRANCH_COUNTERS) {
+            words.take(number)?
+        } else {
+            Words::default()
+        },
+    })
+}
+
+/// The ABI, then the registers; a task without user registers (a kernel thread) has only the ABI "none".
+fn registers<'a>(words: &mut Words<'a>, mask: u64) -> Option<Registers<'a>> {
+    let abi = words.take_one()?;
+    let number =
+        if abi == u64::from(abi::PERF_SAMPLE_REGS_ABI_NONE) { 0 } else { mask.count_ones() };
+    Some(Registers { abi, mask, values: words.take(u64::from(number))? })
+}
+
+/// The size, the bytes, and how many of them hold; an empty stack has only its size.
+fn stack_user<'a>(words: &mut Words<'a>) -> Option<StackUser<'a>> {
+    let size = words.take_one()?;
+    let bytes = words.take_bytes(size)?;
+    let dyn_size = if size == 0 { 0 } else { words.take_one()? };
+    Some(StackUser { bytes, dyn_size })
+}

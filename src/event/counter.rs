@@ -1,0 +1,245 @@
+//! Events that count without a format: `cycles:u`, `page-faults`, `msr/tsc/`.
+//!
+//! `NAME[:MODIFIERS]` is looked up in [`super::name`]; `PMU/TERMS/[MODIFIERS]` is translated by what
+//! the PMU says of itself in /sys/bus/event_source/devices/PMU: `type`, `events/ALIAS` (terms), and
+//! `format/TERM` (`config:0-7,32-35`: the bits that the term's value goes to).
+
+use std::io;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use crate::event::name;
+
+/// A counter, as far as `perf_event_attr` is concerned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counter {
+    /// `perf_event_attr.type`.
+    pub type_: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.config1`.
+    pub config1: u64,
+    /// `perf_event_attr.config2`.
+    pub config2: u64,
+    /// What is not counted.
+    pub exclude: Exclude,
+    /// `perf_event_attr.precise_ip`, 0 to 3.
+    pub precise_ip: u8,
+}
+
+/// The `exclude_*` bits of `perf_event_attr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct Exclude {
+    pub user: bool,
+    pub kernel: bool,
+    pub hv: bool,
+    pub host: bool,
+    pub guest: bool,
+    pub idle: bool,
+}
+
+/// Reads a file of /sys/bus/event_source/devices by its path below.
+pub type ReadPmu<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
+
+/// A counter and the name to show, aliases resolved; None when the text is no counter's name.
+///
+/// Errors: an unknown modifier; a PMU, a term or an alias that this machine has not.
+pub fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<(String, Counter)>> {
+    if let Some((pmu, rest)) = text.split_once('/') {
+        let (terms, modifiers) = rest.split_once('/').unwrap_or((rest, ""));
+        let mut counter = pmu_counter(pmu, terms, read)?;
+        counter.modify(text, modifiers)?;
+        return Ok(Some((text.to_owned(), counter)));
+    }
+    let (name, modifiers) = text.split_once(':').unwrap_or((text, ""));
+    let Some(named) = name::lookup(name) else { return Ok(None) };
+    let mut counter = Counter { type_: named.type_, config: named.config, ..Counter::default() };
+    counter.modify(text, modifiers)?;
+    let colon = if modifiers.is_empty() { "" } else { ":" };
+    Ok(Some((format!("{}{colon}{modifiers}", named.name), counter)))
+}
+
+/// Whether the character can stand among modifiers.
+pub(crate) fn is_modifier(c: char) -> bool {
+    "ukhGHIp".contains(c)
+}
+
+impl Counter {
+    /// `u k h` keep only the levels that are named, `G H` the guest or the host, `I` leaves the idle
+    /// task out, each `p` asks for more precision.
+    fn modify(&mut self, event: &str, modifiers: &str) -> Result<()> {
+        if let Some(c) = modifiers.chars().find(|c| !is_modifier(*c)) {
+            bail!(
+                "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), I (not idle), p (precise)"
+            );
+        }
+        let has = |c: char| modifiers.contains(c);
+        if has('u') || has('k') || has('h') {
+            (self.exclude.user, self.exclude.kernel, self.exclude.hv) =
+                (!has('u'), !has('k'), !has('h'));
+        }
+        if has('G') != has('H') {
+            (self.exclude.guest, self.exclude.host) = (!has('G'), !has('H'));
+        }
+        self.exclude.idle = has('I');
+        let precise = modifiers.matches('p').count();
+        ensure!(precise <= 3, "{event}: at most ppp");
+        self.precise_ip = precise as u8;
+        Ok(())
+    }
+
+    /// Sets one of the config words.
+    fn word(&mut self, name: &str) -> Option<&mut u64> {
+        match name {
+            "config" => Some(&mut self.config),
+            "config1" => Some(&mut self.config1),
+            "config2" => Some(&mut self.config2),
+            _ => None,
+        }
+    }
+
+    fn term(&mut self, pmu: &str, term: &str, value: u64, read: &ReadPmu<'_>) -> Result<()> {
+        if let Some(word) = self.word(term) {
+            *word = value;
+            return Ok(());
+        }
+        ensure!(is_file_name(term), "{pmu} has no term '{term}'");
+        let format = read(&format!("{pmu}/format/{term}")).map_err(|_| {
+            anyhow!("{pmu} has no term '{term}'; see /sys/bus/event_source/devices/{pmu}/format")
+        })?;
+        let (word, bits) = format.trim().split_once(':').context("a format without `:`")?;
+        let word = self
+            .word(word)
+            .with_context(|| format!("{pmu}: the format of '{term}' is for {word}"))?;
+        let rest = spread(value, bits, word)
+            .with_context(|| format!("{pmu}: the format of '{term}' is {bits}"))?;
+        ensure!(rest == 0, "{pmu}: {value:#x} is too large for '{term}'");
+        Ok(())
+    }
+}
+
+fn pmu_counter(pmu: &str, terms: &str, read: &ReadPmu<'_>) -> Result<Counter> {
+    ensure!(is_file_name(pmu), "no PMU '{pmu}'; write PMU/TERMS/ as in msr/tsc/");
+    let type_ = read(&format!("{pmu}/type")).map_err(|_| {
+        anyhow!("no PMU '{pmu}' on this machine; see /sys/bus/event_source/devices")
+    })?;
+    let type_ =
+        type_.trim().parse().with_context(|| format!("failed to read the type of `{pmu}`"))?;
+    let mut counter = Counter { type_, ..Counter::default() };
+    for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {
+        if let Some((name, value)) = term.split_once('=') {
+            counter.term(pmu, name.trim(), number(value.trim())?, read)?;
+        } else if let Some(alias) =
+            is_file_name(term).then(|| read(&format!("{pmu}/events/{term}")).ok()).flatten()
+        {
+            for term in alias.trim().split(',').filter(|term| !term.is_empty()) {
+                let (name, value) = term.split_once('=').unwrap_or((term, "1"));
+                counter.term(pmu, name.trim(), number(value.trim())?, read)?;
+            }
+        } else {
+            counter.term(pmu, term, 1, read)?;
+        }
+    }
+    Ok(counter)
+}
+
+/// Puts the low bits of a value where `0-7,32-35` says; what is left of the value, or None for a bad list.
+fn spread(mut value: u64, bits: &str, word: &mut u64) -> Option<u64> {
+    for range in bits.split(',') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        let width = high.checked_sub(low)?.checked_add(1).filter(|_| high < 64)?;
+        let mask = u64::MAX >> (64 - width);
+        *word = *word & !(mask << low) | (value & mask) << low;
+        value = value.checked_shr(width).unwrap_or(0);
+    }
+    Some(value)
+}
+
+fn number(text: &str) -> Result<u64> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| anyhow!("'{text}' is no number: 10 and 0xa are"))
+}
+
+fn is_file_name(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(path: &str) -> io::Result<String> {
+        let text = match path {
+            "msr/type" => "9\n",
+            "msr/events/tsc" => "event=0x00\n",
+            "msr/events/smi" => "event=0x04\n",
+            "msr/format/event" => "config:0-63\n",
+            "cpu/type" => "4\n",
+            "cpu/format/event" => "config:0-7,32-35\n",
+            "cpu/format/umask" => "config:8-15\n",
+            "cpu/format/edge" => "config:18\n",
+            "cpu/format/ldlat" => "config1:0-15\n",
+            "odd/type" => "5\n",
+            "odd/format/x" => "config:9-99\n",
+            _ => return Err(io::ErrorKind::NotFound.into()),
+        };
+        Ok(text.to_owned())
+    }
+
+    fn of(text: &str) -> Counter {
+        parse(text, &machine).unwrap().unwrap().1
+    }
+
+    fn fault(text: &str) -> String {
+        parse(text, &machine).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn modifiers_narrow_what_is_counted() {
+        let user = of("cycles:u").exclude;
+        assert_eq!(user, Exclude { kernel: true, hv: true, ..Exclude::default() });
+        let both = of("cycles:uk").exclude;
+        assert_eq!(both, Exclude { hv: true, ..Exclude::default() });
+        assert_eq!(of("cycles:G").exclude, Exclude { host: true, ..Exclude::default() });
+        assert_eq!(of("cycles:H").exclude, Exclude { guest: true, ..Exclude::default() });
+        assert_eq!(of("cycles:GH").exclude, Exclude::default());
+        assert!(of("cpu-clock:I").exclude.idle);
+        assert_eq!(of("cycles:ppp").precise_ip, 3);
+        assert_eq!(fault("cycles:pppp"), "cycles:pppp: at most ppp");
+        assert!(fault("cycles:x").starts_with("cycles:x: unknown modifier 'x'; there are u k h"));
+    }
+
+    #[test]
+    fn the_name_shown_has_no_alias() {
+        assert_eq!(parse("faults:u", &machine).unwrap().unwrap().0, "page-faults:u");
+        assert_eq!(parse("cs", &machine).unwrap().unwrap().0, "context-switches");
+        assert_eq!(parse("sched:sched_switch", &machine).unwrap(), None);
+    }
+
+    #[test]
+    fn a_pmu_tells_what_its_terms_mean() {
+        assert_eq!(of("msr/tsc/"), Counter { type_: 9, ..Counter::default() });
+        assert_eq!(of("msr/smi/").config, 4);
+        assert_eq!(of("msr/event=0x3/u").config, 3);
+        assert!(of("msr/event=0x3/u").exclude.kernel);
+        assert_eq!(of("cpu/event=0x1c2,umask=0x3,edge/").config, 0x1_0004_03c2);
+        assert_eq!(of("cpu/config=0x11,config2=5/").config2, 5);
+        assert_eq!(of("cpu/ldlat=30/").config1, 30);
+    }
+
+    #[test]
+    fn what_a_pmu_lacks_is_named() {
+        assert!(fault("nopmu/x/").starts_with("no PMU 'nopmu' on this machine"));
+        assert!(fault("../x/").starts_with("no PMU '..'"));
+        assert!(fault("msr/nope/").starts_with("msr has no term 'nope'"));
+        assert_eq!(fault("cpu/umask=0x100/"), "cpu: 0x100 is too large for 'umask'");
+        assert_eq!(fault("cpu/umask=many/"), "'many' is no number: 10 and 0xa are");
+        assert_eq!(fault("odd/x=1/"), "odd: the format of 'x' is 9-99");
+    }
+}

@@ -1,0 +1,24 @@
+//! What to say of a field that an event does not have.
+
+use crate::{
+    base::nearest::{did_you_mean, nearest},
+    decode::format::Format,
+};
+
+/// Names that are listed before the list is cut.
+const LISTED: usize = 24;
+
+/// `sched:sched_switch has no field 'prev_com'; did you mean 'prev_comm'? It has prev_comm, …`
+pub(crate) fn unknown(event: &str, field: &str, format: &Format) -> String {
+    let all = format.fields.iter().map(|f| f.name.as_str());
+    let own: Vec<&str> = format.fields.iter().filter(|f| !f.common).map(|f| &*f.name).collect();
+    let guess = did_you_mean(&nearest(field, all));
+    let rest = if own.len() > LISTED { ", ..." } else { "" };
+    let list = own[..own.len().min(LISTED)].join(", ");
+    let has = match (own.is_empty(), guess.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => format!("; it has {list}{rest}"),
+        (false, false) => format!(" It has {list}{rest}"),
+    };
+    format!("{event} has no field '{field}'{guess}{has}")
+}

@@ -1,0 +1,199 @@
+//! Filters parsed, checked, printed and evaluated over records.
+
+use super::*;
+use crate::decode::format::Format;
+use proptest::prelude::*;
+
+fn format() -> Format {
+    Format::parse(
+        "name: sample\nID: 1\nformat:\n\
+         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+         \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+         \tfield:int pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+         \tfield:u8 small;\toffset:28;\tsize:1;\tsigned:0;\n\
+         \tfield:__data_loc char[] name;\toffset:32;\tsize:4;\tsigned:0;\n\
+         \tfield:__data_loc cpumask_t mask;\toffset:36;\tsize:4;\tsigned:0;\n\
+         \tfield:unsigned long args[6];\toffset:40;\tsize:48;\tsigned:0;\n",
+    )
+    .unwrap()
+}
+
+fn raw() -> Vec<u8> {
+    let mut raw = vec![0; 88];
+    raw[4..8].copy_from_slice(&7i32.to_ne_bytes());
+    raw[8..13].copy_from_slice(b"nginx");
+    raw[24..28].copy_from_slice(&(-3i32).to_ne_bytes());
+    raw[28] = 200;
+    raw[32..36].copy_from_slice(&(6u32 << 16 | 88).to_ne_bytes());
+    raw[36..40].copy_from_slice(&(8u32 << 16 | 96).to_ne_bytes());
+    raw.extend(b"hello\0\0\0");
+    raw.extend(0b1010u64.to_ne_bytes());
+    raw
+}
+
+fn passes(filter: &str) -> bool {
+    let bound = Filter::parse(filter).unwrap().bind("sys:sample", &format()).unwrap();
+    bound.passes(&Context { raw: &raw(), cpu: 3, comm: b"worker" })
+}
+
+fn message(filter: &str) -> String {
+    let fault = Filter::parse(filter).and_then(|f| f.check("sys:sample", &format()).map(|()| f));
+    fault.unwrap_err().message
+}
+
+#[test]
+fn numbers_compare_with_the_width_and_sign_of_the_field() {
+    assert!(passes("pid == -3") && passes("pid < 0") && passes("pid != 3"));
+    assert!(passes("pid == 4294967293"), "cut to 32 bits");
+    assert!(passes("small == 200") && passes("small == 456") && passes("small > 100"));
+    assert!(passes("small & 0x8") && !passes("small & 7"));
+    assert!(passes("common_pid == 7") && passes("CPU == 3 && cpu >= 3"));
+    assert!(passes("CPU & CPUS{2-4}") && !passes("CPU == CPUS{2-4}") && passes("CPU == CPUS{3}"));
+}
+
+#[test]
+fn texts_compare_whole_or_by_glob() {
+    assert!(passes("comm == \"nginx\"") && passes("comm != 'ngin'"));
+    assert!(passes("comm ~ \"*ginx\"") && passes("comm ~ \"!a*\"") && !passes("comm ~ \"ngin\""));
+    assert!(passes("name == \"hello\"") && passes("name ~ \"h?l*\""));
+    assert!(
+        passes("COMM == \"worker\"")
+            && !passes("COMM == \"work\"")
+            && !passes("COMM == \"workers\"")
+    );
+}
+
+#[test]
+fn masks_compare_as_sets() {
+    assert!(
+        passes("mask == CPUS{1,3}") && !passes("mask == CPUS{1-3}") && !passes("mask == CPUS{1}")
+    );
+    assert!(passes("mask != CPUS{1}") && passes("mask & CPUS{2-3}") && !passes("mask & CPUS{2}"));
+}
+
+#[test]
+fn conditions_join_as_in_c() {
+    assert!(passes("pid == 1 || pid == -3 && small == 200"));
+    assert!(!passes("(pid == 1 || pid == -3) && small == 1"));
+    assert!(passes("!(pid == 1) && !!pid == -3 && !pid == 1"));
+}
+
+#[test]
+fn what_a_short_record_lacks_is_not_met() {
+    let bound = Filter::parse("mask != CPUS{1} || pid != 1").unwrap();
+    let bound = bound.bind("sys:sample", &format()).unwrap();
+    assert!(!bound.passes(&Context { raw: &[0; 20], cpu: 0, comm: b"" }));
+}
+
+#[test]
+fn a_filter_prints_as_the_kernel_wants_it() {
+    let print = |filter: &str| Filter::parse(filter).unwrap().to_kernel();
+    assert_eq!(print("a==1&&( b==2||c==3 )"), "a == 1 && (b == 2 || c == 3)");
+    assert_eq!(print("!a==0x1F"), "!(a == 0x1F)");
+    assert_eq!(print("(f.function==schedule)||a==1"), "f.function == schedule || a == 1");
+    assert_eq!(print("a==1&&!(f.function!=schedule)"), "a == 1 && !(f.function != schedule )");
+    assert_eq!(print("x & CPUS{ 0-3 }"), "x & CPUS{0-3}");
+    assert_eq!(print("__cpu<4 && __pid != 1"), "CPU < 4 && common_pid != 1");
+    assert_eq!(print("comm_get( __pid ) ~ 'a'"), "COMM ~ 'a'");
+}
+
+#[test]
+fn globs_are_written_so_that_the_kernel_matches_them_right() {
+    let print = |glob: &str| Filter::parse(&format!("c ~ \"{glob}\"")).unwrap().to_kernel();
+    assert_eq!(print("*tail"), "c ~ \"**tail\"");
+    assert_eq!(print("!*mid*"), "c ~ \"!**mid*\"");
+    assert_eq!(print("1*"), "c ~ \"[1]*\"");
+    assert_eq!(print("head*"), "c ~ \"head*\"");
+    assert_eq!(print("*"), "c ~ \"*\"");
+    assert_eq!(print("12"), "c ~ \"12\"");
+    assert_eq!(print("**tail"), "c ~ \"**tail\"");
+}
+
+#[test]
+fn filters_join() {
+    let of = |text: &str| Filter::parse(text).unwrap();
+    let both = of("a == 1 || b == 2").and(of("common_pid != 5"));
+    assert_eq!(both.to_kernel(), "(a == 1 || b == 2) && common_pid != 5");
+    assert_eq!(
+        both.clone().and(of("c == 3")).to_kernel(),
+        "(a == 1 || b == 2) && common_pid != 5 && c == 3"
+    );
+    assert_eq!(
+        of("a == 1").or(both).to_kernel(),
+        "a == 1 || ((a == 1 || b == 2) && common_pid != 5)"
+    );
+    assert_eq!(of("a==1"), of("( a == 1 )"));
+    assert_ne!(of("a==1"), of("a==2"));
+}
+
+#[test]
+fn a_text_is_quoted_with_the_quote_that_it_lacks() {
+    assert_eq!(quote("nginx*").unwrap(), "\"nginx*\"");
+    assert_eq!(quote("say \"hi\"").unwrap(), "'say \"hi\"'");
+    assert!(quote("it's \"so\"").unwrap_err().message.starts_with("a text with both kinds"));
+    assert!(quote("a\0b").is_err());
+}
+
+#[test]
+fn faults_say_what_would_be_right() {
+    assert_eq!(message(""), "the filter is empty");
+    assert_eq!(message("pid = 1"), "`=` compares nothing; write `==`");
+    assert_eq!(message("pid =="), "a value is missing here");
+    assert_eq!(message("pid"), "`pid` is compared with nothing: FIELD OP VALUE");
+    assert_eq!(message("comm == nginx"), "`nginx` is no number; a text is quoted: \"nginx\"");
+    assert_eq!(message("comm > \"a\""), "a text is compared with == != or ~ only");
+    assert_eq!(message("comm == 1"), "`comm` is a text; quote what it is compared with");
+    assert_eq!(message("pid == 'a'"), "`pid` is no text; compare it with a number");
+    assert_eq!(message("pid == 1 and small == 2"), "`and` is written `&&` in a filter");
+    assert_eq!(message("(pid == 1"), "this `(` is not closed");
+    assert_eq!(message("pid == 1)"), "this `)` closes nothing");
+    assert_eq!(message("pid == 1 &&"), "a condition is missing behind this: FIELD OP VALUE");
+    assert_eq!(message("args[0] == 1"), "an element of an array cannot be compared in a filter");
+    assert_eq!(message("args == 1"), "`args` is an array, which a filter cannot compare");
+    assert_eq!(message("small == -1"), "`small` is unsigned; it is never negative");
+    assert_eq!(message("comm == \"a"), "this quote is not closed by another \"");
+    assert_eq!(message("pid !~ \"a\""), "there is no `!~`; write `!(pid ~ ...)`");
+    assert_eq!(message("pid.foo == 1"), "`.foo` is unknown; there are `.function` and `.ustring`");
+    assert_eq!(message("mask == 1"), "`mask` is a set of CPUs; compare it with CPUS{...}");
+    assert_eq!(
+        message("pidd == 1"),
+        "sys:sample has no field 'pidd'; did you mean 'pid'? It has comm, pid, small, name, mask, args"
+    );
+}
+
+#[test]
+fn the_caret_stands_where_the_fault_is() {
+    let shown = Filter::parse("small == 1 && pid = 1").unwrap_err().to_string();
+    assert!(shown.ends_with("    small == 1 && pid = 1\n                      ^"), "{shown}");
+    let joined = Filter::parse("small == 1").unwrap().and(Filter::parse("nope == 1").unwrap());
+    let shown = joined.check("sys:sample", &format()).unwrap_err().to_string();
+    assert!(shown.ends_with("    nope == 1\n    ^"), "{shown}");
+}
+
+#[test]
+fn deep_nesting_and_long_filters_are_refused_and_not_a_crash() {
+    assert!(message(&"(".repeat(4000)).contains("parentheses"));
+    assert!(message(&"!".repeat(4000)).contains("missing"));
+    assert!(
+        message(&format!("pid == {}", "1".repeat(5000))).contains("bytes; the kernel takes 4095")
+    );
+    assert!(message(&format!("comm == \"{}\"", "a".repeat(256))).contains("the kernel takes 255"));
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics_and_prints_stably(text in "[a-c =!<>&|~()\"'0-9x.{}CPUS-]{0,40}") {
+        if let Ok(filter) = Filter::parse(&text) {
+            let printed = filter.to_kernel();
+            prop_assert_eq!(Filter::parse(&printed).unwrap().to_kernel(), printed);
+        }
+    }
+
+    #[test]
+    fn random_records_never_panic(raw in prop::collection::vec(any::<u8>(), 0..120), cpu: u32) {
+        let filter = "pid > 1 || comm ~ \"a*\" || name == \"b\" || mask & CPUS{1} || CPU == 1 || small == 3";
+        let bound = Filter::parse(filter).unwrap().bind("sys:sample", &format()).unwrap();
+        bound.passes(&Context { raw: &raw, cpu, comm: &raw });
+    }
+}

@@ -1,0 +1,12 @@
+//! What to watch: selectors, filters and names into events with a layout. Text in, plans out; nothing is opened here.
+
+pub mod catalog;
+pub mod counter;
+pub mod expr;
+mod field;
+pub mod filter;
+pub mod name;
+pub mod plan;
+pub mod sampling;
+pub mod selector;
+pub mod syntax;

@@ -1,0 +1,250 @@
+//! Lists of selectors: names, filters and attributes, with the separators that each may hold.
+
+use super::*;
+use proptest::prelude::*;
+
+fn one(text: &str) -> Selector {
+    let mut list = Selector::parse_list(text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(list.len(), 1, "{list:?}");
+    list.remove(0)
+}
+
+/// Name, filter (empty for none), attributes as `name=value` or `name`.
+fn parts(text: &str) -> Vec<(String, String, Vec<String>)> {
+    let list = Selector::parse_list(text).unwrap_or_else(|e| panic!("{e}"));
+    list.into_iter()
+        .map(|s| {
+            let attr = |(name, value): (String, Option<String>)| match value {
+                Some(value) => format!("{name}={value}"),
+                None => name,
+            };
+            (s.name, s.filter.unwrap_or_default(), s.attrs.into_iter().map(attr).collect())
+        })
+        .collect()
+}
+
+macro_rules! selectors {
+    ($($text:expr => $([$name:expr, $filter:expr $(, $attr:expr)*]),+;)*) => {
+        $(assert_eq!(
+            parts($text),
+            vec![$(($name.to_owned(), $filter.to_owned(), vec![$($attr.to_owned()),*] as Vec<String>)),+],
+            "{}", $text
+        );)*
+    };
+}
+
+#[test]
+fn filters_and_attributes_stand_between_slashes() {
+    selectors! {
+        "sched:sched_switch" => ["sched:sched_switch", ""];
+        "sched:sched_switch/" => ["sched:sched_switch", ""];
+        "sched:sched_switch//" => ["sched:sched_switch", ""];
+        "a:b/prev_pid==1" => ["a:b", "prev_pid==1"];
+        "a:b/prev_pid==1/stack" => ["a:b", "prev_pid==1", "stack"];
+        "a:b//stack/max-stack=16/" => ["a:b", "", "stack", "max-stack=16"];
+        " a:b / x == 1 / key = pid / , c:d " => ["a:b", "x == 1", "key=pid"], ["c:d", ""];
+    }
+    assert_eq!(Selector::parse_list(" a:b//k=1/ ,c:d").unwrap()[0].text, "a:b//k=1/");
+}
+
+#[test]
+fn selectors_of_the_monitors_pages_parse() {
+    selectors! {
+        "signal:signal_generate/sig==9/stack/" => ["signal:signal_generate", "sig==9", "stack"];
+        "skb:kfree_skb" => ["skb:kfree_skb", ""];
+        "kprobes:alloc_percpu" => ["kprobes:alloc_percpu", ""];
+        "syscalls:sys_enter_nanosleep,syscalls:sys_exit_nanosleep" =>
+            ["syscalls:sys_enter_nanosleep", ""], ["syscalls:sys_exit_nanosleep", ""];
+        "timer:hrtimer_start/function==0xffffffffc0537050/,timer:hrtimer_expire_entry/function==0xffffffffc0537050/,timer:hrtimer_expire_exit" =>
+            ["timer:hrtimer_start", "function==0xffffffffc0537050"],
+            ["timer:hrtimer_expire_entry", "function==0xffffffffc0537050"],
+            ["timer:hrtimer_expire_exit", ""];
+        "timer:hrtimer_start,timer:hrtimer_expire_entry,timer:hrtimer_expire_exit" =>
+            ["timer:hrtimer_start", ""], ["timer:hrtimer_expire_entry", ""], ["timer:hrtimer_expire_exit", ""];
+        "timer:hrtimer_expire_entry,irq:irq_handler_entry//untraced/" =>
+            ["timer:hrtimer_expire_entry", ""], ["irq:irq_handler_entry", "", "untraced"];
+    }
+}
+
+#[test]
+fn selectors_of_related_events_parse() {
+    selectors! {
+        "sched:sched_wakeup,sched:sched_switch/prev_state==0/key=prev_pid/" =>
+            ["sched:sched_wakeup", ""], ["sched:sched_switch", "prev_state==0", "key=prev_pid"];
+        "sched:sched_wakeup,sched:sched_switch//key=prev_pid/" =>
+            ["sched:sched_wakeup", ""], ["sched:sched_switch", "", "key=prev_pid"];
+        "sched:sched_switch//key=next_pid/,sched:sched_stat_runtime//untraced/" =>
+            ["sched:sched_switch", "", "key=next_pid"], ["sched:sched_stat_runtime", "", "untraced"];
+        "sched:sched_wakeup/comm~\"while*\"/,sched:sched_switch/prev_comm~\"while*\"/key=prev_pid/" =>
+            ["sched:sched_wakeup", "comm~\"while*\""],
+            ["sched:sched_switch", "prev_comm~\"while*\"", "key=prev_pid"];
+        "kmem:kmalloc//key=ptr/size=bytes_req/" => ["kmem:kmalloc", "", "key=ptr", "size=bytes_req"];
+        "kmem:kfree//key=ptr/" => ["kmem:kfree", "", "key=ptr"];
+        "raw_syscalls:sys_enter" => ["raw_syscalls:sys_enter", ""];
+        "sched:sched_wakeup/comm~\"nginx*\"/stack/" => ["sched:sched_wakeup", "comm~\"nginx*\"", "stack"];
+        "sched:sched_switch/prev_state!=0/" => ["sched:sched_switch", "prev_state!=0"];
+        "sched:sched_stat_runtime/comm==\"redis\"/" => ["sched:sched_stat_runtime", "comm==\"redis\""];
+    }
+}
+
+#[test]
+fn selectors_of_top_parse() {
+    selectors! {
+        "irq:irq_handler_entry//key=irq/" => ["irq:irq_handler_entry", "", "key=irq"];
+        "sched:sched_stat_runtime//key=pid/comm=comm/top-by=\"runtime/1000\"/alias=run(us)/" =>
+            ["sched:sched_stat_runtime", "", "key=pid", "comm=comm", "top-by=runtime/1000", "alias=run(us)"];
+        "sched:sched_stat_runtime//top-by=\"runtime/1000\"/alias=run(us)/" =>
+            ["sched:sched_stat_runtime", "", "top-by=runtime/1000", "alias=run(us)"];
+        "sched:sched_wakeup//comm=comm/" => ["sched:sched_wakeup", "", "comm=comm"];
+        "sys:A//key=fieldA/top-by=value1/top-add=value2/,sys:B//key=fieldB/,sys:C//key=fieldC/top-by=value3/comm=comm1/" =>
+            ["sys:A", "", "key=fieldA", "top-by=value1", "top-add=value2"],
+            ["sys:B", "", "key=fieldB"],
+            ["sys:C", "", "key=fieldC", "top-by=value3", "comm=comm1"];
+        "irq:softirq_entry//key=(__cpu<<32)|vec/printkey=printf(\"   %03d        %d\",key>>32,(int)key)/" =>
+            ["irq:softirq_entry", "", "key=(__cpu<<32)|vec", "printkey=printf(\"   %03d        %d\",key>>32,(int)key)"];
+        "sched:sched_switch,sched:sched_stat_runtime" => ["sched:sched_switch", ""], ["sched:sched_stat_runtime", ""];
+        "sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/" =>
+            ["sched:sched_switch", "", "key=prev_pid", "comm=prev_comm"],
+            ["sched:sched_stat_runtime", "", "key=pid", "top-by=runtime"];
+        "irq:irq_handler_entry//key=irq/comm=name/" => ["irq:irq_handler_entry", "", "key=irq", "comm=name"];
+        "sched:sched_wakeup//key=pid/" => ["sched:sched_wakeup", "", "key=pid"];
+        "sched:sched_stat_runtime//top-by=runtime/" => ["sched:sched_stat_runtime", "", "top-by=runtime"];
+        "block:block_rq_issue//top-by=nr_sector/comm=comm/" =>
+            ["block:block_rq_issue", "", "top-by=nr_sector", "comm=comm"];
+        "block:block_rq_issue/rwbs==\"W\"&&nr_sector<4/top-by=nr_sector/comm=comm/" =>
+            ["block:block_rq_issue", "rwbs==\"W\"&&nr_sector<4", "top-by=nr_sector", "comm=comm"];
+        "kvm:kvm_exit//key=exit_reason/" => ["kvm:kvm_exit", "", "key=exit_reason"];
+        "sched:sched_stat_runtime//top-by=runtime/,sched:sched_switch//key=prev_pid/comm=prev_comm/" =>
+            ["sched:sched_stat_runtime", "", "top-by=runtime"],
+            ["sched:sched_switch", "", "key=prev_pid", "comm=prev_comm"];
+        "sched:sched_process_exec//key=pid/alias=num/comm=filename/" =>
+            ["sched:sched_process_exec", "", "key=pid", "alias=num", "comm=filename"];
+        "skb:kfree_skb//key=protocol/comm=ksymbol(location)/" =>
+            ["skb:kfree_skb", "", "key=protocol", "comm=ksymbol(location)"];
+        "kvm:kvm_msi_set_irq//key=(target_cpu*1000+vector)/printkey=printf(\"cpu%d->vec%d\",key/1000,key%1000)/" =>
+            ["kvm:kvm_msi_set_irq", "", "key=(target_cpu*1000+vector)",
+             "printkey=printf(\"cpu%d->vec%d\",key/1000,key%1000)"];
+        "sched:sched_wakeup//key=(target_cpu*1000+pid)/printkey=printf(\"cpu%d->%d\",key/1000,key%1000)/" =>
+            ["sched:sched_wakeup", "", "key=(target_cpu*1000+pid)",
+             "printkey=printf(\"cpu%d->%d\",key/1000,key%1000)"];
+        "sched:sched_wakeup/comm_get(__pid) ~ \"python*\"/key=pid/" =>
+            ["sched:sched_wakeup", "comm_get(__pid) ~ \"python*\"", "key=pid"];
+        "sched:sched_switch/__cpu<4/key=prev_pid/comm=prev_comm/" =>
+            ["sched:sched_switch", "__cpu<4", "key=prev_pid", "comm=prev_comm"];
+    }
+}
+
+#[test]
+fn counters_globs_and_alternatives_are_names() {
+    selectors! {
+        "cpu-clock,page-faults:u" => ["cpu-clock", ""], ["page-faults:u", ""];
+        "cpu-clock//stack/" => ["cpu-clock", "", "stack"];
+        "page-faults:u//alias=faults/" => ["page-faults:u", "", "alias=faults"];
+        "ref-cycles:uH,ref-cycles:G" => ["ref-cycles:uH", ""], ["ref-cycles:G", ""];
+        "sched:sched_wak*,irq:*" => ["sched:sched_wak*", ""], ["irq:*", ""];
+        "bus-cycles|cpu-clock//stack/" => ["bus-cycles|cpu-clock", "", "stack"];
+        "vmscan:a|vmscan:b/x==1/" => ["vmscan:a|vmscan:b", "x==1"];
+    }
+    assert_eq!(
+        one("cycles:ppp|cycles").alternatives().collect::<Vec<_>>(),
+        ["cycles:ppp", "cycles"]
+    );
+}
+
+#[test]
+fn a_word_that_is_no_event_is_a_pmu_with_terms() {
+    selectors! {
+        "msr/tsc/" => ["msr/tsc/", ""];
+        "msr/tsc/,cpu-clock" => ["msr/tsc/", ""], ["cpu-clock", ""];
+        "cpu/event=0x3c,umask=0x1/uH" => ["cpu/event=0x3c,umask=0x1/uH", ""];
+        "cpu/event=0x3c,umask=0x1/u,msr/tsc/" => ["cpu/event=0x3c,umask=0x1/u", ""], ["msr/tsc/", ""];
+        "cpu/event=0x3c/u/stack/alias=x/" => ["cpu/event=0x3c/u", "", "stack", "alias=x"];
+        "msr/tsc//alias=t/" => ["msr/tsc/", "", "alias=t"];
+        "msr/tsc/alias=t/" => ["msr/tsc/", "", "alias=t"];
+    }
+}
+
+#[test]
+fn quotes_and_parentheses_hide_separators() {
+    selectors! {
+        "a:b/f==\"x,y/z\"&&(c==1)/k=f(1,2)/,c:d" => ["a:b", "f==\"x,y/z\"&&(c==1)", "k=f(1,2)"], ["c:d", ""];
+        "a:b/CPU&CPUS{0,2}/" => ["a:b", "CPU&CPUS{0,2}"];
+        "a:b/'x ~ \"/a,b/\"'/" => ["a:b", "x ~ \"/a,b/\""];
+        "a:b/f==\"\\\"/k='1/2'/" => ["a:b", "f==\"\\\"", "k=1/2"];
+        "a:b//k=printf(\"\\\"/%d\", x)/" => ["a:b", "", "k=printf(\"\\\"/%d\", x)"];
+        "a:b//k=\"say \\\"x/y\\\"\"/" => ["a:b", "", "k=say \"x/y\""];
+        "a:b//k=\"a\"+\"b\"/" => ["a:b", "", "k=\"a\"+\"b\""];
+        "a:b//k=x==1/" => ["a:b", "", "k=x==1"];
+    }
+}
+
+#[test]
+fn a_fault_points_at_its_place() {
+    let fault =
+        |text: &str| Selector::parse_list(text).map_err(|e| (e.message, e.place)).unwrap_err();
+    let at = |message: &str, place: usize| (message.to_owned(), place);
+    assert_eq!(fault(""), at("an event is missing here: sys:name", 0));
+    assert_eq!(fault("a:b,"), at("an event is missing here: sys:name", 4));
+    assert_eq!(fault("a:b,,c:d"), at("an event is missing here: sys:name", 4));
+    assert_eq!(fault("a:b c:d"), at("events are joined with `,`", 3));
+    assert_eq!(fault("a:b/x==\"1/"), at("this quote is not closed by another \"", 7));
+    assert_eq!(fault("a:b/(x==1/"), at("this `(` is not closed", 4));
+    assert_eq!(
+        fault("a:b//stack//alias=x/"),
+        at("an attribute has to stand here: NAME or NAME=VALUE", 11)
+    );
+    assert_eq!(fault("a:b//=5/"), at("an attribute has to stand here: NAME or NAME=VALUE", 5));
+    assert_eq!(fault("msr/tsc"), at("the terms of a PMU end with a `/`: msr/tsc/", 3));
+}
+
+#[test]
+fn built_in_attributes_have_accessors() {
+    let s = one("a:b//stack/max-stack=16/alias=run(us)/cpus=0-3,8/key=pid/");
+    assert_eq!((s.stack(), s.max_stack(), s.alias()), (true, Some(16), Some("run(us)")));
+    assert_eq!(s.cpus(), Some("0-3,8"));
+    assert_eq!(one("a:b//cpus=\"0-3,8\"/").cpus(), Some("0-3,8"));
+    assert_eq!(s.attr("key"), Some(Some("pid")));
+    assert_eq!(one("a:b//untraced/").attr("untraced"), Some(None));
+    assert_eq!(one("a:b").attr("stack"), None);
+}
+
+#[test]
+fn unknown_and_misplaced_attributes_are_named() {
+    let check = |text: &str| one(text).check_attrs(&["key", "top-by"]).map_err(|e| e.to_string());
+    assert_eq!(check("a:b/x==1/stack/key=pid/top-by=x/"), Ok(()));
+    assert_eq!(
+        check("a:b//kee=pid/").unwrap_err(),
+        "a:b has no attribute 'kee'; did you mean 'key'? (there are stack, max-stack, alias, cpus, key, top-by)"
+    );
+    assert_eq!(
+        check("a:b/stack/").unwrap_err(),
+        "'stack' stands where the filter does; write a:b//stack/"
+    );
+    assert_eq!(
+        check("a:b/key=pid/").unwrap_err(),
+        "'key' stands where the filter does; write a:b//key=pid/"
+    );
+    assert_eq!(check("a:b/key==1/"), Ok(()));
+    assert_eq!(
+        check("a:b//stack=1/").unwrap_err(),
+        "the attribute 'stack' takes no value, but has '1'"
+    );
+    assert_eq!(
+        check("a:b//alias/").unwrap_err(),
+        "the attribute 'alias' needs a value: alias=VALUE"
+    );
+    assert!(check("a:b//max-stack=0/").is_err() && check("a:b//max-stack=x/").is_err());
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics(text in "[a-c:/,=\"'\\\\(){}| é*]{0,30}") {
+        if let Ok(list) = Selector::parse_list(&text) {
+            for selector in list {
+                let _ = selector.check_attrs(&["a"]);
+                let again = Selector::parse_list(&selector.text).unwrap();
+                prop_assert_eq!(&again, &[selector]);
+            }
+        }
+    }
+}

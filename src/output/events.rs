@@ -1,0 +1,142 @@
+//! The `.events` text: events as lines that a replay reads back, so that a recording is a test case.
+//!
+//! [`crate::source::replay`] describes the format and reads it. Written here are events and what is
+//! needed to show them again, exactly: times in nanoseconds, values with their kind, names in quotes where
+//! they need it. Two things are not kept: the flags column, and fields that a script added. Reports have no
+//! place in it; notes, coverage and stats become comments.
+
+use super::Sink;
+use super::text::{push_problems, stats_text};
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::text::{digits, escape, field};
+use crate::base::value::Value;
+use jiff::Timestamp;
+use std::io::{self, Write};
+
+/// Draws `.events` text.
+pub struct Events {
+    sink: Sink,
+    start: Stamp,
+}
+
+impl Events {
+    /// Events to a writer; their times count from `start`, the run's beginning. An earlier event is written as time 0.
+    pub fn new(results: Box<dyn Write>, start: Stamp) -> Events {
+        let mut sink = Sink::new(results);
+        let wall = Timestamp::from_nanosecond(start.wall_ns.into()).unwrap_or_default();
+        let header = format!("# wall {wall}\n# TIME CPU TID COMM EVENT: field=value | stack\n");
+        sink.buffer.extend_from_slice(header.as_bytes());
+        Events { sink, start }
+    }
+
+    fn comment(&mut self, text: &[u8]) {
+        self.sink.buffer.extend_from_slice(b"# ");
+        escape::push_shown(&mut self.sink.buffer, text);
+        self.sink.buffer.push(b'\n');
+    }
+}
+
+impl Draw for Events {
+    fn event(&mut self, event: &mut EventLine<'_>) {
+        let out = &mut self.sink.buffer;
+        let time = event.stamp.clock_ns.saturating_sub(self.start.clock_ns);
+        digits::push_u64(out, time / 1_000_000_000);
+        out.push(b'.');
+        digits::push_padded(out, time % 1_000_000_000, 9, b'0');
+        out.push(b' ');
+        digits::push_u64(out, event.cpu.into());
+        out.push(b' ');
+        if event.pid != event.tid {
+            digits::push_u64(out, event.pid.into());
+            out.push(b'/');
+        }
+        digits::push_u64(out, event.tid.into());
+        out.push(b' ');
+        match event.comm {
+            b"" | b"<...>" => out.push(b'-'),
+            b"-" => escape::push_quoted(out, b"-"),
+            comm => escape::push_word(out, comm),
+        }
+        out.push(b' ');
+        out.extend_from_slice(event.name.as_bytes());
+        out.push(b':');
+        for (name, value) in &mut *event.fields {
+            out.push(b' ');
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'=');
+            push_value(out, &value);
+        }
+        for (i, frame) in event.stack.iter().enumerate() {
+            out.extend_from_slice(if i == 0 { b" | " } else { b";" });
+            push_frame(out, frame);
+        }
+        out.push(b'\n');
+    }
+
+    fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
+
+    fn note(&mut self, _stamp: Stamp, level: Level, text: &str) {
+        let level = match level {
+            Level::Info => "note",
+            Level::Warning => "warning",
+            Level::Alert => "alert",
+            Level::Error => "error",
+        };
+        self.comment(format!("{level}: {text}").as_bytes());
+    }
+
+    fn coverage(&mut self, _stamp: Stamp, coverage: &Coverage, last: bool) {
+        if coverage.is_perfect() {
+            return;
+        }
+        let mut text = if last { b"coverage in all: ".to_vec() } else { b"coverage: ".to_vec() };
+        push_problems(&mut text, coverage);
+        self.comment(&text);
+    }
+
+    fn stats(&mut self, _stamp: Stamp, stats: &Stats) {
+        self.comment(format!("stats: {}", stats_text(stats)).as_bytes());
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
+    fn flush_if_large(&mut self) -> io::Result<()> {
+        self.sink.flush_if_large()
+    }
+}
+
+/// A value with its kind: text that would read as something else stands in quotes.
+fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Text(text) if reads_as_other(text) => escape::push_quoted(out, text),
+        Value::Bytes(bytes) => {
+            out.extend_from_slice(b"hex:");
+            digits::push_hex_bytes(out, bytes);
+        }
+        value => field::push_value(out, value),
+    }
+}
+
+/// Whether bare text would read as a number, an array or bytes.
+fn reads_as_other(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    text.starts_with(b"hex:")
+        || text.starts_with(b"0x")
+        || text.starts_with(b"[")
+        || digits.iter().all(u8::is_ascii_digit)
+}
+
+/// Frames are parted by `;`: one that has it, or that quotes or blanks at its ends would change, stands in quotes.
+fn push_frame(out: &mut Vec<u8>, frame: &str) {
+    let bare = !frame.is_empty()
+        && frame.trim() == frame
+        && !frame.contains(|c: char| matches!(c, ';' | '"' | '\\') || escape::harmful(c));
+    if bare {
+        out.extend_from_slice(frame.as_bytes());
+    } else {
+        escape::push_quoted(out, frame.as_bytes());
+    }
+}

@@ -1,0 +1,299 @@
+//! JSON Lines: one object a line, for whoever reads with a program.
+//!
+//! Every object begins with `type`, `time` and `monitor`; the keys of a type are stable:
+//!
+//! | type | further keys |
+//! |---|---|
+//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `stack` (an array of frames) if there is one |
+//! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
+//! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
+//! | `note` | `level` (`info warning alert error`), `text` |
+//! | `coverage` | `final`, `events`, and each count of [`Coverage::problems`] |
+//! | `stats` | `events own_cpu_ns ns_per_event lost max_rss_kb start_ms` |
+//!
+//! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
+//! - A name that is taken gets a trailing `_`, as a keyword does in a script: `comm` and `pid` of
+//!   `signal:signal_generate` are the target's and become `comm_` and `pid_`, beside the sender's `comm` and
+//!   `pid`. A name that itself ends so gets one more. Nothing is lost, and no key occurs twice.
+//! - Integers are exact, however large: a reader with doubles must look out above 2^53. Pointers are
+//!   strings, `"0xffffffff81c01f58"`; bytes are hexadecimal strings; what is not a number is null.
+//! - In text that is not UTF-8 each wrong byte becomes the four characters `\xNN`. Control characters,
+//!   and characters that reorder a line, are escaped as JSON does it, `\u001b`.
+
+use super::Sink;
+use super::wall::Wall;
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Cell, Column, Draw, EventLine, Hist, Level, Report, Stamp, Stats, Table};
+use crate::base::text::{digits, escape, field};
+use crate::base::value::Value;
+use jiff::tz::TimeZone;
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// Draws JSON Lines.
+pub struct Json {
+    sink: Sink,
+    wall: Wall,
+    /// The monitor's name as a JSON string.
+    monitor: Vec<u8>,
+    /// Where in the buffer the keys of the current object stand that came from elsewhere.
+    keys: Vec<Range<usize>>,
+}
+
+/// Keys of each type that its own names must not take.
+const EVENT: &[&str] = &["type", "time", "monitor", "event", "cpu", "pid", "tid", "comm", "stack"];
+const ROW: &[&str] = &["type", "time", "monitor", "table"];
+const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
+
+impl Json {
+    /// JSON to a writer, in the name of a monitor.
+    pub fn new(results: Box<dyn Write>, monitor: &str) -> Json {
+        let mut name = Vec::new();
+        push_string(&mut name, monitor.as_bytes());
+        Json {
+            sink: Sink::new(results),
+            wall: Wall::new(TimeZone::UTC, 'T'),
+            monitor: name,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Opens an object.
+    fn open(&mut self, kind: &str, stamp: Stamp) {
+        self.keys.clear();
+        let out = &mut self.sink.buffer;
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"time\":\"");
+        self.wall.push(out, stamp.wall_ns);
+        out.extend_from_slice(b"Z\",\"monitor\":");
+        out.extend_from_slice(&self.monitor);
+    }
+
+    fn close(&mut self) {
+        self.sink.buffer.extend_from_slice(b"}\n");
+    }
+
+    /// A key of the type itself.
+    fn fixed(&mut self, key: &str) -> &mut Vec<u8> {
+        let out = &mut self.sink.buffer;
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(key.as_bytes());
+        out.extend_from_slice(b"\":");
+        out
+    }
+
+    /// A key from elsewhere, made unlike those of the type and those before it.
+    fn own(&mut self, key: &str, taken: &[&str]) -> &mut Vec<u8> {
+        let out = &mut self.sink.buffer;
+        out.extend_from_slice(b",\"");
+        let start = out.len();
+        push_string_part(out, key.as_bytes());
+        if taken.contains(&key.trim_end_matches('_')) {
+            out.push(b'_');
+        }
+        while self.keys.iter().any(|range| out.get(range.clone()) == out.get(start..)) {
+            out.push(b'_');
+        }
+        self.keys.push(start..out.len());
+        out.extend_from_slice(b"\":");
+        out
+    }
+
+    fn row(&mut self, stamp: Stamp, table: &Table, row: &[Cell]) {
+        self.open("row", stamp);
+        push_string(self.fixed("table"), table.name.as_bytes());
+        for (Column { key, .. }, cell) in table.columns.iter().zip(row) {
+            push_cell(self.own(key, ROW), cell);
+        }
+        self.close();
+    }
+
+    fn hist(&mut self, stamp: Stamp, hist: &Hist) {
+        self.open("hist", stamp);
+        push_string(self.fixed("name"), hist.name.as_bytes());
+        push_string(self.fixed("unit"), hist.unit.as_bytes());
+        for (key, cell) in &hist.keys {
+            push_cell(self.own(key, HIST), cell);
+        }
+        let out = self.fixed("buckets");
+        out.push(b'[');
+        for (i, bucket) in hist.buckets.iter().enumerate() {
+            out.extend_from_slice(if i > 0 { b",[" } else { b"[" });
+            digits::push_i64(out, bucket.low);
+            out.push(b',');
+            digits::push_i64(out, bucket.high);
+            out.push(b',');
+            digits::push_u64(out, bucket.count);
+            out.push(b']');
+        }
+        out.push(b']');
+        self.close();
+    }
+}
+
+impl Draw for Json {
+    fn event(&mut self, event: &mut EventLine<'_>) {
+        self.open("event", event.stamp);
+        push_string(self.fixed("event"), event.name.as_bytes());
+        digits::push_u64(self.fixed("cpu"), event.cpu.into());
+        // As the kernel has them: -1 is a task that is being taken apart.
+        digits::push_i64(self.fixed("pid"), event.pid.cast_signed().into());
+        digits::push_i64(self.fixed("tid"), event.tid.cast_signed().into());
+        push_string(self.fixed("comm"), event.comm);
+        for (name, value) in &mut *event.fields {
+            push_value(self.own(name, EVENT), &value);
+        }
+        for (name, cell) in event.extra {
+            push_cell(self.own(name, EVENT), cell);
+        }
+        if !event.stack.is_empty() {
+            let out = self.fixed("stack");
+            out.push(b'[');
+            for (i, frame) in event.stack.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                push_string(out, frame.as_bytes());
+            }
+            out.push(b']');
+        }
+        self.close();
+    }
+
+    fn report(&mut self, stamp: Stamp, parts: &[Report]) {
+        for part in parts {
+            match part {
+                Report::Table(table) => {
+                    for row in &table.rows {
+                        self.row(stamp, table, row);
+                    }
+                }
+                Report::Hist(hist) => self.hist(stamp, hist),
+                Report::Row(pairs) => {
+                    self.open("row", stamp);
+                    let monitor = std::mem::take(&mut self.monitor);
+                    self.fixed("table").extend_from_slice(&monitor);
+                    self.monitor = monitor;
+                    for (name, cell) in pairs {
+                        push_cell(self.own(name, ROW), cell);
+                    }
+                    self.close();
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, stamp: Stamp, level: Level, text: &str) {
+        self.open("note", stamp);
+        let level = match level {
+            Level::Info => "info",
+            Level::Warning => "warning",
+            Level::Alert => "alert",
+            Level::Error => "error",
+        };
+        push_string(self.fixed("level"), level.as_bytes());
+        push_string(self.fixed("text"), text.as_bytes());
+        self.close();
+    }
+
+    fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool) {
+        self.open("coverage", stamp);
+        self.fixed("final").extend_from_slice(if last { b"true" } else { b"false" });
+        digits::push_u64(self.fixed("events"), coverage.events);
+        for (name, count) in coverage.problems() {
+            digits::push_u64(self.fixed(name), count);
+        }
+        self.close();
+    }
+
+    fn stats(&mut self, stamp: Stamp, stats: &Stats) {
+        self.open("stats", stamp);
+        digits::push_u64(self.fixed("events"), stats.events);
+        digits::push_u64(self.fixed("own_cpu_ns"), stats.own_cpu_ns);
+        push_float(self.fixed("ns_per_event"), stats.ns_per_event);
+        digits::push_u64(self.fixed("lost"), stats.lost);
+        digits::push_u64(self.fixed("max_rss_kb"), stats.max_rss_kb);
+        push_float(self.fixed("start_ms"), stats.start_ms);
+        self.close();
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
+    fn flush_if_large(&mut self) -> io::Result<()> {
+        self.sink.flush_if_large()
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Int(value) => digits::push_i64(out, *value),
+        Value::Uint(value) => digits::push_u64(out, *value),
+        Value::Text(text) => push_string(out, text),
+        Value::Array { .. } => field::push_array(out, value),
+        Value::Pointer(value) => {
+            out.push(b'"');
+            digits::push_hex(out, *value);
+            out.push(b'"');
+        }
+        Value::Bytes(bytes) => {
+            out.push(b'"');
+            digits::push_hex_bytes(out, bytes);
+            out.push(b'"');
+        }
+    }
+}
+
+fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
+    match cell {
+        Cell::Empty => out.extend_from_slice(b"null"),
+        Cell::Int(value) => digits::push_i128(out, *value),
+        Cell::Num(value) => push_float(out, *value),
+        Cell::Text(text) => push_string(out, text.as_bytes()),
+    }
+}
+
+/// The shortest form that reads back as the same double; null when it is not finite.
+fn push_float(out: &mut Vec<u8>, value: f64) {
+    // Writing to a Vec cannot fail.
+    let _ = serde_json::to_writer(out, &value);
+}
+
+fn push_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    push_string_part(out, text);
+    out.push(b'"');
+}
+
+/// What stands between the quotes of a JSON string.
+fn push_string_part(out: &mut Vec<u8>, text: &[u8]) {
+    if escape::all(text, |b| (0x20..0x7f).contains(&b) & (b != b'"') & (b != b'\\')) {
+        return out.extend_from_slice(text);
+    }
+    let mut utf8 = [0u8; 4];
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+                '\n' => out.extend_from_slice(b"\\n"),
+                '\t' => out.extend_from_slice(b"\\t"),
+                '\r' => out.extend_from_slice(b"\\r"),
+                // All of them are in the basic plane: four digits do.
+                c if escape::harmful(c) => {
+                    out.extend_from_slice(b"\\u");
+                    digits::push_hex_bytes(out, &(c as u16).to_be_bytes());
+                }
+                c => out.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.extend_from_slice(b"\\\\x");
+            digits::push_hex_bytes(out, &[*byte]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

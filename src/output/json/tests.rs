@@ -1,0 +1,188 @@
+//! JSON lines, byte for byte.
+
+use super::*;
+use crate::base::draw::{Align, Bucket, Style};
+use crate::output::probe::{Around, Closed, Written, draw_event, stamp};
+use proptest::prelude::*;
+
+fn drawn(draw: impl FnOnce(&mut Json)) -> String {
+    let results = Written::default();
+    let mut json = Json::new(Box::new(results.clone()), "who-kills");
+    draw(&mut json);
+    json.flush().unwrap();
+    results.text()
+}
+
+fn read(line: &str) -> serde_json::Map<String, serde_json::Value> {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+fn column(key: &str) -> Column {
+    let (title, key) = (key.to_uppercase(), key.to_owned());
+    Column {
+        title,
+        key,
+        width: 0,
+        align: Align::Left,
+        decimals: Some(1),
+        arrow: false,
+        json_only: false,
+    }
+}
+
+#[test]
+fn an_event_has_the_samples_keys_and_its_own_beside_them() {
+    let fields = [
+        ("sig", Value::Int(-9)),
+        ("comm", Value::Text(b"nginx")),
+        ("pid", Value::Int(100)),
+        ("pid_", Value::Uint(u64::MAX)),
+        ("ip", Value::Pointer(0xffffffff81c01f58)),
+        ("raw", Value::Bytes(&[0, 255])),
+    ];
+    let extra =
+        [("sig".to_owned(), Cell::Text("KILL".into())), ("late_us".to_owned(), Cell::Num(0.5))];
+    let stack = ["a".to_owned(), "b\"".to_owned()];
+    let out = drawn(|json| {
+        draw_event(json, &fields, &Around { extra: &extra, stack: &stack, ..Around::default() });
+    });
+    assert_eq!(
+        out,
+        concat!(
+            r#"{"type":"event","time":"2026-11-21T09:00:00.100000Z","monitor":"who-kills","#,
+            r#""event":"signal:signal_generate","cpu":0,"pid":300,"tid":300,"comm":"bash","#,
+            r#""sig":-9,"comm_":"nginx","pid_":100,"pid__":18446744073709551615,"#,
+            r#""ip":"0xffffffff81c01f58","raw":"00ff","sig_":"KILL","late_us":0.5,"stack":["a","b\""]}"#,
+            "\n"
+        )
+    );
+}
+
+#[test]
+fn arrays_are_arrays() {
+    let bytes: Vec<u8> = [1i16, -2].iter().flat_map(|n| n.to_ne_bytes()).collect();
+    let array = Value::Array { bytes: &bytes, size: 2, signed: true };
+    let out = drawn(|json| draw_event(json, &[("list", array)], &Around::default()));
+    assert!(out.contains(r#""list":[1,-2]}"#), "{out}");
+}
+
+#[test]
+fn a_row_has_a_key_per_column_and_exact_numbers() {
+    let table = Table {
+        name: "calls".into(),
+        title: None,
+        style: Style::Plain,
+        samples: 0,
+        columns: vec![
+            column("time"),
+            column("total_us"),
+            Column { json_only: true, ..column("p99_us") },
+            column("sum"),
+        ],
+        rows: vec![vec![
+            Cell::Text("x".into()),
+            Cell::Num(1234.5678),
+            Cell::Empty,
+            Cell::Int(1 << 70),
+        ]],
+    };
+    let row = Report::Row(vec![
+        ("signal".into(), Cell::Text("KILL".into())),
+        ("bad".into(), Cell::Num(f64::NAN)),
+    ]);
+    assert_eq!(
+        drawn(|json| json.report(stamp(0), &[Report::Table(table), row])),
+        concat!(
+            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","table":"calls","#,
+            r#""time_":"x","total_us":1234.5678,"p99_us":null,"sum":1180591620717411303424}"#,
+            "\n",
+            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","table":"who-kills","#,
+            r#""signal":"KILL","bad":null}"#,
+            "\n"
+        )
+    );
+}
+
+#[test]
+fn a_histogram_is_one_object() {
+    let hist = Hist {
+        name: "runs".into(),
+        title: "run time".into(),
+        unit: "ns".into(),
+        keys: vec![("comm".into(), Cell::Text("redis".into())), ("name".into(), Cell::Int(1))],
+        buckets: vec![
+            Bucket { low: 0, high: 1, count: 2 },
+            Bucket { low: 2, high: i64::MAX, count: u64::MAX },
+        ],
+    };
+    assert_eq!(
+        drawn(|json| json.report(stamp(0), &[Report::Hist(hist)])),
+        concat!(
+            r#"{"type":"hist","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","name":"runs","unit":"ns","#,
+            r#""comm":"redis","name_":1,"buckets":[[0,1,2],[2,9223372036854775807,18446744073709551615]]}"#,
+            "\n"
+        )
+    );
+}
+
+/// Programs rely on these: a key may be added at the end, never renamed or removed.
+#[test]
+fn the_keys_of_each_type_are_stable() {
+    let out = drawn(|json| {
+        draw_event(json, &[], &Around::default());
+        json.note(stamp(0), Level::Alert, "x\x1b");
+        json.coverage(stamp(0), &Coverage { lost: 3, ..Coverage::default() }, true);
+        json.stats(stamp(0), &Stats::default());
+    });
+    let keys = out.lines().map(|line| read(line).keys().cloned().collect::<Vec<_>>().join(" "));
+    let sorted = |keys: &str| {
+        let mut keys: Vec<&str> = keys.split(' ').collect();
+        keys.sort_unstable();
+        keys.join(" ")
+    };
+    let expected = [
+        sorted("type time monitor event cpu pid tid comm"),
+        sorted("type time monitor level text"),
+        sorted(
+            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered errors multiplexed",
+        ),
+        sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
+    ];
+    assert_eq!(keys.map(|keys| sorted(&keys)).collect::<Vec<_>>(), expected);
+    assert!(out.contains(r#""level":"alert","text":"x\u001b"}"#), "{out}");
+    assert!(out.contains(r#""final":true,"events":0,"lost":3"#), "{out}");
+}
+
+#[test]
+fn wrong_bytes_and_harmful_characters_are_escaped() {
+    let out = drawn(|json| {
+        draw_event(json, &[("t", Value::Text(b"a\xff\x7f\\\xe2\x80\xae\t"))], &Around::default());
+    });
+    assert!(out.contains(r#""t":"a\\xff\u007f\\\u202e\t"}"#), "{out}");
+}
+
+#[test]
+fn a_reader_that_has_gone_surfaces_at_the_flush() {
+    let mut json = Json::new(Box::new(Closed), "m");
+    draw_event(&mut json, &[], &Around::default());
+    assert_eq!(json.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
+proptest! {
+    #[test]
+    fn every_object_reads_back_and_loses_no_field(
+        names in proptest::collection::vec("(comm|pid|type|stack|x|[a-z]{1,3})_{0,2}", 0..12),
+        text: Vec<u8>,
+        string: String,
+    ) {
+        let fields: Vec<(&str, Value<'_>)> = names.iter().map(|name| (name.as_str(), Value::Text(&text))).collect();
+        let extra: Vec<(String, Cell)> =
+            names.iter().map(|name| (name.clone(), Cell::Text(string.clone()))).collect();
+        let out = drawn(|json| draw_event(json, &fields, &Around { extra: &extra, ..Around::default() }));
+        let object = read(&out);
+        prop_assert_eq!(object.len(), 8 + 2 * names.len());
+        prop_assert_eq!(&object["comm"], "bash");
+        prop_assert_eq!(&object["pid"], 300);
+        prop_assert!(object.values().filter(|value| *value == string.as_str()).count() >= names.len());
+    }
+}

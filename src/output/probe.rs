@@ -1,0 +1,112 @@
+//! What the tests of all formats share: a writer that can be read, and events to draw.
+
+use crate::base::draw::{Cell, Draw, EventLine, Stamp};
+use crate::base::value::Value;
+use crate::output::Colour;
+use crate::output::text::{Look, Text};
+use jiff::tz::TimeZone;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+/// A writer that remembers; clones share what was written.
+#[derive(Clone, Default)]
+pub(super) struct Written(Rc<RefCell<Vec<u8>>>);
+
+impl Written {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.borrow().clone()).unwrap()
+    }
+}
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A pipe whose reader has gone.
+pub(super) struct Closed;
+
+impl io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `clock_ns` after 2026-11-21T09:00:00Z.
+pub(super) fn stamp(clock_ns: u64) -> Stamp {
+    Stamp { wall_ns: 1_795_251_600_000_000_000 + clock_ns as i64, clock_ns }
+}
+
+/// What an event is beside its fields: by default one of `bash` 300 on CPU 0 at 0.1 s.
+pub(super) struct Around<'a> {
+    pub(super) stamp: Stamp,
+    pub(super) comm: &'a [u8],
+    pub(super) tid: u32,
+    pub(super) cpu: u32,
+    pub(super) flags: [u8; 4],
+    pub(super) name: &'a str,
+    pub(super) extra: &'a [(String, Cell)],
+    pub(super) stack: &'a [String],
+}
+
+impl Default for Around<'_> {
+    fn default() -> Self {
+        Around {
+            stamp: stamp(100_000_000),
+            comm: b"bash",
+            tid: 300,
+            cpu: 0,
+            flags: *b"....",
+            name: "signal:signal_generate",
+            extra: &[],
+            stack: &[],
+        }
+    }
+}
+
+/// Draws an event of process 300.
+pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], around: &Around<'_>) {
+    let Around { stamp, comm, tid, cpu, flags, name, extra, stack } = *around;
+    let mut fields = fields.iter().copied();
+    let fields = &mut fields;
+    draw.event(&mut EventLine {
+        stamp,
+        comm,
+        pid: 300,
+        tid,
+        cpu,
+        flags,
+        name,
+        fields,
+        extra,
+        stack,
+    });
+}
+
+/// What is drawn as text: results and stderr.
+pub(super) fn drawn_with(
+    change: impl FnOnce(&mut Look),
+    draw: impl FnOnce(&mut Text),
+) -> (String, String) {
+    let (results, stderr) = (Written::default(), Written::default());
+    let mut look = Look { zone: TimeZone::UTC, colour: Colour::Never, quiet: false, pages: 512 };
+    change(&mut look);
+    let mut text = Text::new(Box::new(results.clone()), Box::new(stderr.clone()), look);
+    draw(&mut text);
+    text.flush().unwrap();
+    (results.text(), stderr.text())
+}
+
+/// What is drawn as text, without colour, in UTC.
+pub(super) fn drawn(draw: impl FnOnce(&mut Text)) -> String {
+    drawn_with(|_| {}, draw).0
+}

@@ -1,0 +1,217 @@
+//! Tables and histograms as text.
+//!
+//! A column is as wide as its least width, its title or its widest cell. Widths count characters.
+//! The layouts of histograms (bounds, counts, 40 stars) and of ruled tables are those that users of
+//! `funclatency`-like tools know.
+
+use super::Colour;
+use crate::base::draw::{Align, Cell, Column, Hist, Style, Table};
+use crate::base::text::{digits, escape, field};
+
+/// Stars of the fullest bucket.
+const STARS: u64 = 40;
+
+/// Escape sequences for a terminal; each opens with one of these and closes with `RESET`.
+pub(super) const BOLD: &[u8] = b"\x1b[1m";
+pub(super) const DIM: &[u8] = b"\x1b[2m";
+pub(super) const RED: &[u8] = b"\x1b[31m";
+const RESET: &[u8] = b"\x1b[0m";
+
+/// Draws between the escape sequence `paint` and its end, when there is colour.
+pub(super) fn painted(
+    out: &mut Vec<u8>,
+    colour: Colour,
+    paint: &[u8],
+    draw: impl FnOnce(&mut Vec<u8>),
+) {
+    match colour {
+        Colour::Never => draw(out),
+        Colour::Always => {
+            out.extend_from_slice(paint);
+            draw(out);
+            out.extend_from_slice(RESET);
+        }
+    }
+}
+
+/// Titles, their rule if the style has one, and the rows.
+pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
+    if let Some(title) = &table.title {
+        painted(out, colour, BOLD, |out| {
+            escape::push_shown(out, title.as_bytes());
+        });
+        out.push(b'\n');
+    }
+    let columns: Vec<(usize, &Column)> =
+        table.columns.iter().enumerate().filter(|(_, column)| !column.json_only).collect();
+    if columns.is_empty() {
+        return;
+    }
+    let titles: Vec<Shown> = columns
+        .iter()
+        .map(|(_, column)| Shown::of(|out| escape::push_shown(out, column.title.as_bytes())))
+        .collect();
+    let rows: Vec<Vec<Shown>> = table
+        .rows
+        .iter()
+        .map(|row| columns.iter().map(|(i, column)| Shown::cell(row.get(*i), column)).collect())
+        .collect();
+    let columns: Vec<Placed> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, (_, column))| {
+            let cells = rows.iter().filter_map(|row| row.get(i)).chain(titles.get(i));
+            let width = cells.map(|cell| cell.width).fold(column.width, usize::max);
+            Placed { width, align: column.align, arrow: column.arrow }
+        })
+        .collect();
+
+    painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
+    out.push(b'\n');
+    if table.style == Style::Ruled {
+        push_rule(out, &columns);
+        out.push(b'\n');
+    }
+    for row in &rows {
+        push_row(out, row, &columns);
+        out.push(b'\n');
+    }
+}
+
+/// `title(unit) : count    distribution`, then a line a bucket.
+pub(super) fn push_hist(out: &mut Vec<u8>, hist: &Hist, colour: Colour) {
+    let digits = |n: i64| {
+        Shown::of(|out| {
+            digits::push_i64(out, n);
+            0
+        })
+        .text
+        .len()
+    };
+    let bound =
+        hist.buckets.iter().flat_map(|b| [digits(b.low), digits(b.high)]).fold(10, usize::max);
+    let most = hist.buckets.iter().map(|b| b.count).fold(0, u64::max);
+    let count_width = most.to_string().len().max(8);
+
+    if !hist.keys.is_empty() {
+        out.resize(out.len() + bound - 5, b' ');
+        for (i, (name, cell)) in hist.keys.iter().enumerate() {
+            if i > 0 {
+                out.push(b' ');
+            }
+            push_pair(out, name, cell);
+        }
+        out.push(b'\n');
+    }
+    painted(out, colour, BOLD, |out| {
+        out.resize(out.len() + bound - 5, b' ');
+        let mut width = escape::push_shown(out, hist.title.as_bytes());
+        if !hist.unit.is_empty() {
+            out.push(b'(');
+            width += 2 + escape::push_shown(out, hist.unit.as_bytes());
+            out.push(b')');
+        }
+        pad(out, width, bound + 9);
+        out.extend_from_slice(b" : count");
+        pad(out, "count".len(), count_width);
+        out.extend_from_slice(b" distribution");
+    });
+    out.push(b'\n');
+    for bucket in &hist.buckets {
+        let mut low = Vec::new();
+        digits::push_i64(&mut low, bucket.low);
+        escape::push_shown_right(out, &low, bound);
+        out.extend_from_slice(b" -> ");
+        let start = out.len();
+        digits::push_i64(out, bucket.high);
+        pad(out, out.len() - start, bound);
+        out.extend_from_slice(b" : ");
+        let start = out.len();
+        digits::push_u64(out, bucket.count);
+        pad(out, out.len() - start, count_width);
+        out.extend_from_slice(b" |");
+        let stars = u128::from(bucket.count) * u128::from(STARS) / u128::from(most.max(1));
+        out.resize(out.len() + stars as usize, b'*');
+        pad(out, stars as usize, STARS as usize);
+        out.extend_from_slice(b"|\n");
+    }
+}
+
+/// `name=value`; `-` for nothing.
+pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
+    escape::push_shown(out, name.as_bytes());
+    out.push(b'=');
+    match cell {
+        Cell::Empty => out.push(b'-'),
+        cell => field::push_cell(out, cell, None),
+    }
+}
+
+/// Text and how many characters it shows.
+struct Shown {
+    text: Vec<u8>,
+    width: usize,
+}
+
+impl Shown {
+    fn of(push: impl FnOnce(&mut Vec<u8>) -> usize) -> Shown {
+        let mut text = Vec::new();
+        let width = push(&mut text);
+        Shown { text, width }
+    }
+
+    fn cell(cell: Option<&Cell>, column: &Column) -> Shown {
+        Shown::of(|out| match cell {
+            None => 0,
+            Some(Cell::Text(text)) => escape::push_shown(out, text.as_bytes()),
+            Some(cell) => {
+                field::push_cell(out, cell, column.decimals);
+                out.len()
+            }
+        })
+    }
+}
+
+/// A column with its final width.
+struct Placed {
+    width: usize,
+    align: Align,
+    arrow: bool,
+}
+
+fn push_row(out: &mut Vec<u8>, cells: &[Shown], columns: &[Placed]) {
+    let start = out.len();
+    for (i, (cell, column)) in cells.iter().zip(columns).enumerate() {
+        if column.align == Align::Right {
+            pad(out, cell.width, column.width);
+        }
+        out.extend_from_slice(&cell.text);
+        if i + 1 < columns.len() {
+            if column.align == Align::Left {
+                pad(out, cell.width, column.width);
+            }
+            out.extend_from_slice(if column.arrow { b" => " } else { b" " });
+        }
+    }
+    // An empty last cell leaves no blanks behind.
+    while out.len() > start && out.last() == Some(&b' ') {
+        out.pop();
+    }
+}
+
+fn push_rule(out: &mut Vec<u8>, columns: &[Placed]) {
+    for (i, column) in columns.iter().enumerate() {
+        out.resize(out.len() + column.width, b'-');
+        if i + 1 < columns.len() {
+            out.extend_from_slice(if column.arrow { b"    " } else { b" " });
+        }
+    }
+}
+
+/// Blanks after (or before) something `used` wide, up to `width`.
+fn pad(out: &mut Vec<u8>, used: usize, width: usize) {
+    out.resize(out.len() + width.saturating_sub(used), b' ');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Tables and histograms as text, byte for byte.
+
+use super::*;
+use crate::base::draw::{Bucket, Draw, Report};
+use crate::output::probe::{drawn, stamp};
+
+fn column(title: &str, width: usize, align: Align) -> Column {
+    let decimals = title.contains("(us)").then_some(3);
+    let (title, key) = (title.to_owned(), title.to_owned());
+    Column { title, key, width, align, decimals, arrow: false, json_only: false }
+}
+
+fn left(title: &str, width: usize) -> Column {
+    column(title, width, Align::Left)
+}
+
+fn right(title: &str, width: usize) -> Column {
+    column(title, width, Align::Right)
+}
+
+fn table(style: Style, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Table {
+    Table { name: "t".into(), title: None, style, samples: 0, columns, rows }
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.into())
+}
+
+/// The columns of a latency table after its keys.
+fn latencies() -> [Column; 5] {
+    [
+        right("calls", 8),
+        right("total(us)", 16),
+        right("min(us)", 9),
+        right("avg(us)", 9),
+        right("max(us)", 12),
+    ]
+}
+
+fn latency(calls: i128, [total, min, avg, max]: [f64; 4]) -> [Cell; 5] {
+    [Cell::Int(calls), Cell::Num(total), Cell::Num(min), Cell::Num(avg), Cell::Num(max)]
+}
+
+fn log2(counts: &[u64]) -> Vec<Bucket> {
+    let bucket = |(i, &count): (usize, &u64)| Bucket {
+        low: if i == 0 { 0 } else { 256 << (i - 1) },
+        high: (256 << i) - 1,
+        count,
+    };
+    counts.iter().enumerate().map(bucket).collect()
+}
+
+#[test]
+fn histograms_and_ruled_tables_have_the_layout_people_know() {
+    let hist = Hist {
+        name: "kvm_exit".into(),
+        title: "kvm-exit latency".into(),
+        unit: "ns".into(),
+        keys: vec![],
+        buckets: log2(&[0, 2728, 53994, 12247, 718, 82]),
+    };
+    let mut columns = vec![left("exit_reason", 20)];
+    columns.extend(latencies());
+    let rows = vec![
+        [vec![text("HLT")], latency(40619, [24054882.841, 0.690, 592.207, 15776.440]).into()]
+            .concat(),
+        [
+            vec![text("EXTERNAL_INTERRUPT")],
+            latency(2035, [17504.350, 0.465, 8.601, 12116.764]).into(),
+        ]
+        .concat(),
+    ];
+    let parts = [Report::Hist(hist), Report::Table(table(Style::Ruled, columns, rows))];
+    assert_eq!(
+        drawn(|text| text.report(stamp(7_000_000), &parts)),
+        "\
+2026-11-21 09:00:00.007000\x20
+     kvm-exit latency(ns) : count    distribution
+         0 -> 255        : 0        |                                        |
+       256 -> 511        : 2728     |**                                      |
+       512 -> 1023       : 53994    |****************************************|
+      1024 -> 2047       : 12247    |*********                               |
+      2048 -> 4095       : 718      |                                        |
+      4096 -> 8191       : 82       |                                        |
+exit_reason             calls        total(us)   min(us)   avg(us)      max(us)
+-------------------- -------- ---------------- --------- --------- ------------
+HLT                     40619     24054882.841     0.690   592.207    15776.440
+EXTERNAL_INTERRUPT       2035        17504.350     0.465     8.601    12116.764
+"
+    );
+}
+
+#[test]
+fn a_short_title_is_filled_up_and_keys_stand_above() {
+    let hist = Hist {
+        name: "runs".into(),
+        title: "runtime".into(),
+        unit: "ns".into(),
+        keys: vec![("comm".into(), text("redis")), ("cpu".into(), Cell::Int(3))],
+        buckets: vec![
+            Bucket { low: -10, high: -1, count: 1 },
+            Bucket { low: 0, high: 9, count: 3_000_000_000 },
+        ],
+    };
+    assert_eq!(
+        drawn(|text| text.report(stamp(0), &[Report::Hist(hist)])),
+        "\
+2026-11-21 09:00:00.000000\x20
+     comm=redis cpu=3
+     runtime(ns)         : count      distribution
+       -10 -> -1         : 1          |                                        |
+         0 -> 9          : 3000000000 |****************************************|
+"
+    );
+}
+
+#[test]
+fn bounds_of_any_size_stay_in_line() {
+    let hist = Hist {
+        name: "wide".into(),
+        title: "wide".into(),
+        unit: String::new(),
+        keys: vec![],
+        buckets: vec![Bucket { low: i64::MIN, high: i64::MAX, count: u64::MAX }],
+    };
+    let out = drawn(|text| text.report(stamp(0), &[Report::Hist(hist)]));
+    let bars: Vec<usize> = out.lines().skip(1).map(|line| line.find(" : ").unwrap()).collect();
+    assert_eq!(bars[0], bars[1], "{out}");
+    assert!(
+        out.contains("-9223372036854775808 -> 9223372036854775807  : 18446744073709551615 |****")
+    );
+}
+
+#[test]
+fn an_arrow_joins_two_columns() {
+    let start = Column { arrow: true, ..right("start", 0) };
+    let mut columns = vec![start, left("end", 26)];
+    columns.extend(latencies());
+    let pair = |a: &str, b: &str, rest: [Cell; 5]| [vec![text(a), text(b)], rest.into()].concat();
+    let rows = vec![
+        pair(
+            "timer:hrtimer_start",
+            "timer:hrtimer_expire_entry",
+            latency(2, [6990.0, 1990.0, 3495.0, 5000.0]),
+        ),
+        pair(
+            "timer:hrtimer_expire_entry",
+            "timer:hrtimer_expire_exit",
+            latency(2, [1.0, 0.5, 0.5, 0.5]),
+        ),
+    ];
+    assert_eq!(
+        drawn(|text| text.report(stamp(8_000_000), &[Report::Table(table(Style::Ruled, columns, rows))])),
+        "\
+2026-11-21 09:00:00.008000\x20
+                     start => end                           calls        total(us)   min(us)   avg(us)      max(us)
+--------------------------    -------------------------- -------- ---------------- --------- --------- ------------
+       timer:hrtimer_start => timer:hrtimer_expire_entry        2         6990.000  1990.000  3495.000     5000.000
+timer:hrtimer_expire_entry => timer:hrtimer_expire_exit         2            1.000     0.500     0.500        0.500
+"
+    );
+}
+
+#[test]
+fn plain_tables_stay_aligned_whatever_their_cells() {
+    let columns = vec![left("cpu", 6), right("context-switches", 12), right("page-faults", 12)];
+    let rows = vec![
+        vec![text("[000]"), Cell::Int(120), Cell::Int(7)],
+        vec![text("[001]"), Cell::Int((1 << 53) + 1), Cell::Empty],
+    ];
+    let counters = table(Style::Plain, columns, rows);
+    let rows = vec![
+        vec![text("nginx"), text("__kmalloc;leaky"), Cell::Int(512)],
+        vec![text("träge"), text("x"), Cell::Int(1)],
+    ];
+    let mut leaks =
+        table(Style::Plain, vec![right("comm", 8), right("stack", 8), right("bytes", 12)], rows);
+    leaks.title = Some("not freed".into());
+    assert_eq!(
+        drawn(|text| text.report(stamp(0), &[Report::Table(counters), Report::Table(leaks)])),
+        "\
+2026-11-21 09:00:00.000000\x20
+cpu    context-switches  page-faults
+[000]               120            7
+[001]  9007199254740993
+not freed
+    comm           stack        bytes
+   nginx __kmalloc;leaky          512
+   träge               x            1
+"
+    );
+}
+
+#[test]
+fn the_title_of_top_stands_on_the_time_line() {
+    let columns = vec![
+        right("PREV_PID", 8),
+        right("SCHED_SWITCH", 12),
+        right("RUNTIME", 12),
+        left("PREV_COMM", 0),
+    ];
+    let rows = vec![
+        vec![Cell::Int(100), Cell::Int(1), Cell::Int(48_000_000), text("nginx")],
+        vec![Cell::Int(0), Cell::Int(2), Cell::Int(0), text("swapper/1")],
+    ];
+    let top = Table { samples: 9022, ..table(Style::Top, columns, rows) };
+    assert_eq!(
+        drawn(|text| text.report(stamp(1_000_000_000), &[Report::Table(top)])),
+        "\
+2026-11-21 09:00:01.000000 perilune - 09:00:01  sample 9022 events
+PREV_PID SCHED_SWITCH      RUNTIME PREV_COMM
+     100            1     48000000 nginx
+       0            2            0 swapper/1
+"
+    );
+}
+
+#[test]
+fn tables_without_rows_are_left_out_unless_nothing_has_any() {
+    let empty = |name: &str| Report::Table(table(Style::Plain, vec![left(name, 0)], vec![]));
+    let full = Report::Table(table(Style::Plain, vec![left("c", 0)], vec![vec![Cell::Int(1)]]));
+    assert_eq!(
+        drawn(|text| text.report(stamp(0), &[empty("a"), full, empty("b")])),
+        "2026-11-21 09:00:00.000000 \nc\n1\n"
+    );
+    assert_eq!(
+        drawn(|text| text.report(stamp(0), &[empty("a"), empty("b")])),
+        "2026-11-21 09:00:00.000000 \na\n"
+    );
+    assert_eq!(drawn(|text| text.report(stamp(0), &[])), "");
+}
+
+#[test]
+fn keys_for_json_are_not_shown() {
+    let hidden = Column { json_only: true, ..right("p99", 8) };
+    let part =
+        table(Style::Plain, vec![left("a", 0), hidden], vec![vec![Cell::Int(1), Cell::Int(2)]]);
+    assert_eq!(
+        drawn(|text| text.report(stamp(0), &[Report::Table(part)])),
+        "2026-11-21 09:00:00.000000 \na\n1\n"
+    );
+}

@@ -1,0 +1,285 @@
+//! Text for people: event lines, tables, histograms, each under the wall-clock time.
+//!
+//! | what | where it goes | how it looks |
+//! |---|---|---|
+//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: name=value …`, frames below, four spaces in; what the script adds stands above, after `* ` |
+//! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
+//! | alert | results | `WALL-CLOCK ALERT text` |
+//! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
+//! | note, stats | stderr | `perilune: warning: text` |
+//!
+//! Nothing that came from elsewhere reaches a terminal unescaped. Widths count characters.
+
+use super::table::{self, BOLD, DIM, RED, painted, push_pair};
+use super::wall::Wall;
+use super::{Colour, Sink};
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Draw, EventLine, Hist, Level, Report, Stamp, Stats, Style, Table};
+use crate::base::text::{digits, escape, field};
+use crate::base::units;
+use jiff::tz::TimeZone;
+use std::io::{self, Write};
+
+/// What about the text can be chosen.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Zone of the wall-clock stamps.
+    pub zone: TimeZone,
+    /// Escape sequences or none; see [`super::colour`].
+    pub colour: Colour,
+    /// Hides information and warnings (`-q`), never alerts, errors or coverage.
+    pub quiet: bool,
+    /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
+    pub pages: usize,
+}
+
+/// Draws text.
+pub struct Text {
+    results: Sink,
+    stderr: Box<dyn Write>,
+    look: Look,
+    wall: Wall,
+    /// Intervals whose coverage was shown, and the problems of the last of them.
+    shown: (usize, Coverage),
+}
+
+impl Text {
+    /// Text with results to one writer, notes to the other. Notes are written at once.
+    pub fn new(results: Box<dyn Write>, stderr: Box<dyn Write>, look: Look) -> Text {
+        let wall = Wall::new(look.zone.clone(), ' ');
+        Text { results: Sink::new(results), stderr, look, wall, shown: (0, Coverage::default()) }
+    }
+
+    /// The wall-clock time and a blank.
+    fn stamp(&mut self, stamp: Stamp) {
+        let wall = &mut self.wall;
+        painted(&mut self.results.buffer, self.look.colour, DIM, |out| {
+            wall.push(out, stamp.wall_ns);
+        });
+        self.results.buffer.push(b' ');
+    }
+
+    /// The line above the tables of a report; it carries the title of `top` when that comes first.
+    fn time_line(&mut self, stamp: Stamp, first: &Report) {
+        self.stamp(stamp);
+        match first {
+            Report::Table(table) if table.style == Style::Top => self.top_title(stamp, table),
+            _ => self.results.buffer.push(b'\n'),
+        }
+    }
+
+    fn top_title(&mut self, stamp: Stamp, table: &Table) {
+        let time = self.wall.time_of_day(stamp.wall_ns);
+        painted(&mut self.results.buffer, self.look.colour, BOLD, |out| {
+            out.extend_from_slice(b"perilune - ");
+            out.extend_from_slice(time);
+            out.extend_from_slice(b"  sample ");
+            digits::push_u64(out, table.samples);
+            out.extend_from_slice(b" events");
+        });
+        self.results.buffer.push(b'\n');
+    }
+
+    /// Writes to stderr at once. A stderr that cannot be written to has nobody to tell about it.
+    fn say(&mut self, line: &[u8]) {
+        let _ = self.stderr.write_all(line).and_then(|()| self.stderr.flush());
+    }
+}
+
+impl Draw for Text {
+    fn event(&mut self, event: &mut EventLine<'_>) {
+        if !event.extra.is_empty() {
+            let out = &mut self.results.buffer;
+            out.push(b'*');
+            for (name, cell) in event.extra {
+                out.push(b' ');
+                push_pair(out, name, cell);
+            }
+            out.push(b'\n');
+        }
+        self.stamp(event.stamp);
+        let out = &mut self.results.buffer;
+        escape::push_shown_right(out, event.comm, 16);
+        out.push(b' ');
+        push_task(out, event.tid);
+        out.push(b' ');
+        out.extend(event.flags.map(|flag| if flag.is_ascii_graphic() { flag } else { b'.' }));
+        out.extend_from_slice(b" [");
+        digits::push_padded(out, event.cpu.into(), 3, b'0');
+        out.extend_from_slice(b"] ");
+        digits::push_u64(out, event.stamp.clock_ns / 1_000_000_000);
+        out.push(b'.');
+        digits::push_padded(out, event.stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
+        out.extend_from_slice(b": ");
+        escape::push_shown(out, event.name.as_bytes());
+        out.push(b':');
+        for (name, value) in &mut *event.fields {
+            out.push(b' ');
+            escape::push_shown(out, name.as_bytes());
+            out.push(b'=');
+            field::push_value(out, &value);
+        }
+        out.push(b'\n');
+        for frame in event.stack {
+            out.extend_from_slice(b"    ");
+            escape::push_shown(out, frame.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    fn report(&mut self, stamp: Stamp, parts: &[Report]) {
+        let mut timed = false;
+        for part in shown(parts) {
+            if let Report::Row(pairs) = part {
+                self.stamp(stamp);
+                for (i, (name, cell)) in pairs.iter().enumerate() {
+                    if i > 0 {
+                        self.results.buffer.push(b' ');
+                    }
+                    push_pair(&mut self.results.buffer, name, cell);
+                }
+                self.results.buffer.push(b'\n');
+                continue;
+            }
+            let titled = !timed;
+            if !timed {
+                self.time_line(stamp, part);
+                timed = true;
+            }
+            match part {
+                Report::Table(table) => {
+                    if table.style == Style::Top && !titled {
+                        self.top_title(stamp, table);
+                    }
+                    table::push_table(&mut self.results.buffer, table, self.look.colour);
+                }
+                Report::Hist(hist) => {
+                    table::push_hist(&mut self.results.buffer, hist, self.look.colour);
+                }
+                Report::Row(_) => {}
+            }
+        }
+    }
+
+    fn note(&mut self, stamp: Stamp, level: Level, text: &str) {
+        let prefix = match level {
+            Level::Info | Level::Warning if self.look.quiet => return,
+            Level::Alert => {
+                self.stamp(stamp);
+                painted(&mut self.results.buffer, self.look.colour, RED, |out| {
+                    out.extend_from_slice(b"ALERT ");
+                    escape::push_shown(out, text.as_bytes());
+                });
+                return self.results.buffer.push(b'\n');
+            }
+            Level::Info => "note: ",
+            Level::Warning => "warning: ",
+            Level::Error => "",
+        };
+        let mut line = format!("perilune: {prefix}").into_bytes();
+        // A traceback has lines; they are kept, and everything else that controls is not.
+        for (i, text) in text.lines().enumerate() {
+            if i > 0 {
+                line.push(b'\n');
+            }
+            for (j, text) in text.split('\t').enumerate() {
+                if j > 0 {
+                    line.push(b'\t');
+                }
+                escape::push_shown(&mut line, text.as_bytes());
+            }
+        }
+        line.push(b'\n');
+        self.say(&line);
+    }
+
+    fn coverage(&mut self, _stamp: Stamp, coverage: &Coverage, last: bool) {
+        // That tasks end inside of something (`exit` never returns) is life, not a gap; JSON has the count.
+        let coverage = &Coverage { exited: 0, ..*coverage };
+        let (intervals, before) = self.shown;
+        // A run of one interval has said it already.
+        let repeated = last && intervals == 1 && coverage.problems() == before.problems();
+        if coverage.is_perfect() || repeated {
+            return;
+        }
+        let out = &mut self.results.buffer;
+        out.extend_from_slice(if last && intervals > 0 {
+            b"coverage in all: "
+        } else {
+            b"coverage: "
+        });
+        push_problems(out, coverage);
+        if coverage.lost > 0 && self.look.pages > 0 {
+            out.extend_from_slice(b"; a larger ring loses less: -m ");
+            digits::push_u64(out, self.look.pages as u64 * 2);
+        }
+        out.push(b'\n');
+        if !last {
+            self.shown = (intervals + 1, *coverage);
+        }
+    }
+
+    fn stats(&mut self, _stamp: Stamp, stats: &Stats) {
+        let line = format!("perilune: {}\n", stats_text(stats));
+        self.say(line.as_bytes());
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.results.flush()
+    }
+
+    fn flush_if_large(&mut self) -> io::Result<()> {
+        self.results.flush_if_large()
+    }
+}
+
+/// A thread's number, six wide; -1 is a task that is being taken apart, which has none any more.
+fn push_task(out: &mut Vec<u8>, tid: u32) {
+    match tid {
+        u32::MAX => out.extend_from_slice(b"    -1"),
+        tid => digits::push_padded(out, tid.into(), 6, b' '),
+    }
+}
+
+/// `312 lost, 1 unmatched`: what went wrong.
+pub(super) fn push_problems(out: &mut Vec<u8>, coverage: &Coverage) {
+    for (i, (name, count)) in coverage.problems().into_iter().filter(|(_, n)| *n > 0).enumerate() {
+        if i > 0 {
+            out.extend_from_slice(b", ");
+        }
+        digits::push_u64(out, count);
+        out.push(b' ');
+        out.extend_from_slice(name.as_bytes());
+    }
+}
+
+/// `1000 events, 15.3 ns each, …`: what the run cost.
+pub(super) fn stats_text(stats: &Stats) -> String {
+    format!(
+        "{} events, {:.1} ns each; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
+        stats.events,
+        stats.ns_per_event,
+        units::human_ns(stats.own_cpu_ns),
+        stats.lost,
+        units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),
+        stats.start_ms
+    )
+}
+
+/// The parts worth drawing: those with rows, else the first table (or histogram), so that an idle run shows life.
+fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
+    let full = |part: &Report| match part {
+        Report::Table(Table { rows, .. }) => !rows.is_empty(),
+        Report::Hist(Hist { buckets, .. }) => !buckets.is_empty(),
+        Report::Row(_) => true,
+    };
+    let idle = if parts.iter().any(full) {
+        None
+    } else {
+        parts.iter().find(|part| matches!(part, Report::Table(_))).or(parts.first())
+    };
+    parts.iter().filter(move |part| full(part)).chain(idle)
+}
+
+#[cfg(test)]
+mod tests;

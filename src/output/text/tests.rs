@@ -1,0 +1,213 @@
+//! Events, notes and rows as text, byte for byte.
+
+use super::*;
+use crate::base::draw::{Align, Cell, Column};
+use crate::base::value::Value;
+use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, stamp};
+use jiff::tz::TimeZone;
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.into())
+}
+
+/// A table of one column and one cell.
+fn one_cell(title: &str, cell: Cell) -> Report {
+    let (align, decimals, arrow, json_only) = (Align::Left, None, false, false);
+    let (title, key) = (title.to_owned(), title.to_owned());
+    let columns = vec![Column { title, key, width: 0, align, decimals, arrow, json_only }];
+    let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
+    Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]] })
+}
+
+#[test]
+fn an_event_is_a_line_with_its_frames_below() {
+    let fields = [
+        ("sig", Value::Int(9)),
+        ("errno", Value::Int(0)),
+        ("comm", Value::Text(b"nginx")),
+        ("ip", Value::Pointer(0xffffffff81c01f58)),
+    ];
+    let stack = ["__send_signal".to_owned(), "do_send_sig_info".to_owned()];
+    let out =
+        drawn(|text| draw_event(text, &fields, &Around { stack: &stack, ..Around::default() }));
+    assert_eq!(
+        out,
+        "\
+2026-11-21 09:00:00.100000             bash    300 .... [000] 0.100000: signal:signal_generate: sig=9 errno=0 comm=nginx ip=0xffffffff81c01f58
+    __send_signal
+    do_send_sig_info
+"
+    );
+}
+
+#[test]
+fn what_a_script_adds_stands_above_the_event() {
+    let extra = [
+        ("inside".to_owned(), text("__raw_spin_lock_irqsave;evil")),
+        ("late_us".to_owned(), Cell::Int(30000)),
+    ];
+    let out = drawn(|text| {
+        draw_event(
+            text,
+            &[("x", Value::Int(1))],
+            &Around {
+                extra: &extra,
+                comm: b"a",
+                tid: 10,
+                cpu: 17,
+                flags: *b"dNh1",
+                stamp: Stamp { clock_ns: 15_504_452_408_994_999, ..stamp(45_000_000) },
+                name: "cpu-clock",
+                ..Around::default()
+            },
+        );
+    });
+    assert_eq!(
+        out,
+        "\
+* inside=__raw_spin_lock_irqsave;evil late_us=30000
+2026-11-21 09:00:00.045000                a     10 dNh1 [017] 15504452.408994: cpu-clock: x=1
+"
+    );
+}
+
+#[test]
+fn no_escape_sequence_reaches_the_terminal() {
+    let stack = ["\x1b]0;owned\x07".to_owned()];
+    let extra = [("a\x1b".to_owned(), text("\x1b[2J\n"))];
+    let fields =
+        [("comm", Value::Text(b"\x1b[31m\xff")), ("path", Value::Text(b"two words=\"x\""))];
+    let (results, stderr) = drawn_with(
+        |_| {},
+        |text| {
+            draw_event(
+                text,
+                &fields,
+                &Around {
+                    comm: b"\x1b[2Jevil",
+                    stack: &stack,
+                    extra: &extra,
+                    flags: *b"\x1b[2J",
+                    ..Around::default()
+                },
+            );
+            text.note(stamp(0), Level::Alert, "a\x1b[2J\nb");
+            text.note(stamp(0), Level::Warning, "a\x1b[2J\nb\tc");
+            text.report(stamp(0), &[one_cell("k\x1b", Cell::Text("\x1b[2J\u{9b}2J".into()))]);
+        },
+    );
+    let controls = |c: char| c.is_control() && c != '\n';
+    assert!(!results.contains(controls), "{results:?}");
+    assert!(results.contains(r"    \x1b[2Jevil    300 .[2J [000]"), "{results}");
+    assert!(results.contains(r#"comm="\x1b[31m\xff" path="two words=\"x\"""#), "{results}");
+    assert!(results.contains(r"ALERT a\x1b[2J\nb"), "{results}");
+    assert_eq!(stderr, "perilune: warning: a\\x1b[2J\nb\tc\n");
+}
+
+#[test]
+fn a_row_on_its_own_is_a_line_with_its_time() {
+    let row = Report::Row(vec![
+        ("ancestry".into(), text("bash <- sshd")),
+        ("pid".into(), Cell::Int(100)),
+        ("unit".into(), Cell::Empty),
+    ]);
+    assert_eq!(
+        drawn(|text| text.report(stamp(100_000_000), &[row])),
+        "2026-11-21 09:00:00.100000 ancestry=bash <- sshd pid=100 unit=-\n"
+    );
+}
+
+#[test]
+fn coverage_is_silent_when_perfect_and_names_the_knob_when_not() {
+    let perfect = Coverage { events: 1000, ..Coverage::default() };
+    assert_eq!(drawn(|text| text.coverage(stamp(0), &perfect, true)), "");
+    let missed = Coverage { lost: 312, unsafe_: 2, exited: 1, ..perfect };
+    assert_eq!(
+        drawn(|text| text.coverage(stamp(0), &missed, false)),
+        "coverage: 312 lost, 2 unsafe; a larger ring loses less: -m 1024\n"
+    );
+    let replayed = drawn_with(|look| look.pages = 0, |text| text.coverage(stamp(0), &missed, true));
+    assert_eq!(replayed.0, "coverage: 312 lost, 2 unsafe\n");
+}
+
+#[test]
+fn the_coverage_of_the_run_is_not_said_twice() {
+    let one = Coverage { unmatched: 1, ..Coverage::default() };
+    let two = Coverage { unmatched: 2, ..Coverage::default() };
+    let out = drawn(|text| {
+        text.coverage(stamp(0), &one, false);
+        text.coverage(stamp(1), &one, true);
+    });
+    assert_eq!(out, "coverage: 1 unmatched\n");
+    let out = drawn(|text| {
+        text.coverage(stamp(0), &one, false);
+        text.coverage(stamp(1), &one, false);
+        text.coverage(stamp(2), &two, true);
+    });
+    assert_eq!(out, "coverage: 1 unmatched\ncoverage: 1 unmatched\ncoverage in all: 2 unmatched\n");
+}
+
+#[test]
+fn notes_go_to_stderr_and_alerts_to_the_results() {
+    let say = |text: &mut Text| {
+        text.note(stamp(5_000_000), Level::Info, "ring of 512 pages");
+        text.note(stamp(5_000_000), Level::Warning, "one event is absent");
+        text.note(stamp(5_000_000), Level::Alert, "8192: fires 200 times a second");
+        text.note(stamp(5_000_000), Level::Error, "x.lua:3: no field");
+        text.stats(
+            stamp(0),
+            &Stats {
+                events: 1000,
+                ns_per_event: 15.26,
+                own_cpu_ns: 15_260,
+                lost: 0,
+                max_rss_kb: 18_432,
+                start_ms: 43.21,
+            },
+        );
+    };
+    let (results, stderr) = drawn_with(|_| {}, say);
+    assert_eq!(results, "2026-11-21 09:00:00.005000 ALERT 8192: fires 200 times a second\n");
+    assert_eq!(
+        stderr,
+        "perilune: note: ring of 512 pages
+perilune: warning: one event is absent
+perilune: x.lua:3: no field
+perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, first drain after 43.2 ms
+"
+    );
+    let (results, stderr) = drawn_with(|look| look.quiet = true, say);
+    assert!(
+        results.contains("ALERT")
+            && stderr.starts_with("perilune: x.lua:3: no field\nperilune: 1000 events")
+    );
+}
+
+#[test]
+fn colour_marks_stamps_titles_and_alerts() {
+    let part = one_cell("c", Cell::Int(1));
+    let (results, _) = drawn_with(
+        |look| look.colour = Colour::Always,
+        |text| {
+            text.report(stamp(0), &[part]);
+            text.note(stamp(0), Level::Alert, "a");
+        },
+    );
+    let dim = "\x1b[2m2026-11-21 09:00:00.000000\x1b[0m";
+    assert_eq!(results, format!("{dim} \n\x1b[1mc\x1b[0m\n1\n{dim} \x1b[31mALERT a\x1b[0m\n"));
+}
+
+#[test]
+fn a_reader_that_has_gone_surfaces_at_the_flush() {
+    let look = Look { zone: TimeZone::UTC, colour: Colour::Never, quiet: false, pages: 0 };
+    let mut text = Text::new(Box::new(Closed), Box::new(Closed), look);
+    text.note(stamp(0), Level::Warning, "nobody hears");
+    assert!(text.flush_if_large().is_ok());
+    draw_event(&mut text, &[], &Around::default());
+    assert_eq!(text.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    for _ in 0..2000 {
+        draw_event(&mut text, &[("x", Value::Int(1))], &Around::default());
+    }
+    assert_eq!(text.flush_if_large().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert!(text.flush_if_large().is_ok(), "what could not be written is dropped");
+}

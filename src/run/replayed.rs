@@ -1,0 +1,225 @@
+//! A run on a file of events: the same roles, filters, views and reports, at the file's own pace.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use std::collections::HashMap;
+
+use super::Outcome;
+use super::request::{HostOptions, RunRequest};
+use super::show::Show;
+use crate::base::draw::Stamp;
+use crate::base::slot::Slot;
+use crate::decode::clock::Clock;
+use crate::event::filter::{self, Bound};
+use crate::script::evsel::Role;
+use crate::script::host::{Host, Rules, Setting};
+use crate::script::opt;
+use crate::script::option::value::OptionValue;
+use crate::source::counts::Count;
+use crate::source::replay::{Entry, Happened, Replay};
+use crate::source::{Batch, Happening, Side, Sink};
+use crate::task::Tasks;
+
+/// The first of the addresses that stand for the file's frame names.
+const FRAMES: u64 = 0xffff_ffff_0000_0000;
+
+pub(super) fn run(mut host: Host, request: &RunRequest, path: &Path) -> anyhow::Result<Outcome> {
+    let settings = &request.host;
+    let replay = Rc::new(Replay::open(path)?);
+    let processors = replay.entries().iter().map(|e| e.cpu as usize + 1).max().unwrap_or(0);
+    let mut cpus: Vec<u32> = replay.entries().iter().map(|e| e.cpu).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let setting = Setting {
+        catalog: replay.clone(),
+        cpus,
+        perins: request.values.get("perins").is_some_and(OptionValue::is_given),
+        per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
+        memory: settings.lua_mem as usize,
+        totals: settings.total,
+    };
+    let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
+    let rules = Rules { max_events: settings.exit_after, order: settings.order };
+    host.begin(&options, &setting, rules)?;
+    let roles = host.roles();
+    let mut batch = Batch::new(roles.len());
+    host.attach(batch.addresses())?;
+    let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 0 };
+    let out = super::output(request, start, 0)?;
+    let frames = Frames::of(&replay);
+    let names = frames.names.clone();
+    host.shared().with(|context| {
+        context.out = out;
+        context.tasks = Tasks::new(processors);
+        context.clock = Clock::new(start, 0);
+        context.frames =
+            Some(Box::new(move |at| names.get(at.checked_sub(FRAMES)? as usize).cloned()));
+    });
+    let mut show = Show::new(host.shared().clone());
+    let mut player = Player {
+        replay: &replay,
+        roles: &roles,
+        filters: filters(&roles)?,
+        frames: &frames,
+        settings,
+        counts: Vec::new(),
+    };
+    let interval =
+        settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
+    let (mut due, mut last, mut now) = (interval, 0.0, 0.0);
+    for (index, entry) in replay.entries().iter().enumerate() {
+        let time = entry.time_ns as f64;
+        while due.min(host.next_timer().unwrap_or(f64::INFINITY)) <= time && !host.ended() {
+            let boundary = due.min(host.next_timer().unwrap_or(f64::INFINITY));
+            player.flush(&mut batch, &mut host);
+            host.set_now(boundary);
+            host.fire_timers(boundary);
+            if boundary >= due {
+                let parts = host.interval((boundary - last) / 1e9, &player.take_counts());
+                show.interval(boundary, &parts, host.coverage(None));
+                last = boundary;
+                due += interval;
+            }
+        }
+        now = time;
+        player.play(index, entry, &mut batch, &mut host);
+        if host.ended() || show.closed() {
+            break;
+        }
+    }
+    player.flush(&mut batch, &mut host);
+    host.finishing();
+    host.set_now(now);
+    let parts = host.finish((now - last) / 1e9, &player.take_counts());
+    let totals = if settings.total { host.totals() } else { Vec::new() };
+    let coverage = host.coverage(None);
+    show.last(now, &parts, &totals, &coverage);
+    show.end()?;
+    Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
+}
+
+/// Frame names of the file as addresses, and each entry's chain of them.
+struct Frames {
+    names: Rc<Vec<String>>,
+    chains: Vec<Vec<u64>>,
+}
+
+impl Frames {
+    fn of(replay: &Replay) -> Self {
+        let (mut names, mut known) = (Vec::new(), HashMap::new());
+        let mut address = |name: &String| {
+            *known.entry(name.clone()).or_insert_with(|| {
+                names.push(name.clone());
+                FRAMES + names.len() as u64 - 1
+            })
+        };
+        let chain = |entry: &Entry, address: &mut dyn FnMut(&String) -> u64| match &entry.what {
+            Happened::Event { stack, .. } => stack.iter().map(address).collect(),
+            _ => Vec::new(),
+        };
+        let chains = replay.entries().iter().map(|e| chain(e, &mut address)).collect();
+        Frames { names: Rc::new(names), chains }
+    }
+}
+
+/// Each role's filter, bound to its event's format.
+fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
+    let bind = |role: &Role| match (&role.filter, role.event.format()) {
+        (Some(filter), Some(format)) => Ok(Some(filter.bind(&role.event.name, format)?)),
+        _ => Ok(None),
+    };
+    roles.iter().map(bind).collect()
+}
+
+/// Puts entries into batches, for each role that wants them.
+struct Player<'a> {
+    replay: &'a Replay,
+    filters: Vec<Option<Bound>>,
+    roles: &'a [Role],
+    frames: &'a Frames,
+    settings: &'a HostOptions,
+    counts: Vec<Count>,
+}
+
+impl Player<'_> {
+    fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
+        let time = entry.time_ns as f64;
+        let (pid, tid) = (entry.pid, entry.tid);
+        let watched = self.watched(entry);
+        match &entry.what {
+            Happened::Event { event, raw, value, .. } => {
+                if !entry.comm.is_empty() {
+                    host.shared().with(|context| context.tasks.on_comm(tid, pid, &entry.comm));
+                }
+                let Some(event) = self.replay.event(*event) else { return };
+                let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
+                for (role, wish) in self.roles.iter().enumerate() {
+                    let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
+                    if !watched || wish.event.name != event.name || !passes {
+                        continue;
+                    }
+                    let role = role as u32;
+                    if wish.sampling.count {
+                        let value = value.unwrap_or(1) as f64;
+                        self.counts.push(Count { role, instance: entry.cpu, value, scaled: false });
+                        continue;
+                    }
+                    let chain =
+                        if wish.sampling.stack { &self.frames.chains[index][..] } else { &[] };
+                    batch.push(Slot {
+                        time,
+                        raw: raw.as_ptr(),
+                        raw_size: raw.len() as u32,
+                        chain: chain.as_ptr(),
+                        chain_len: chain.len() as u32,
+                        pid,
+                        tid,
+                        cpu: entry.cpu,
+                        ev: role,
+                        ..Slot::EMPTY
+                    });
+                }
+                // One entry a batch: a name, a timer or a limit between two events is exact then.
+                self.flush(batch, host);
+            }
+            Happened::Lost { count } => {
+                self.side(entry, Happening::Lost { count: *count, from: time }, host);
+            }
+            Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, host),
+            Happened::Fork { parent_pid, parent_tid } => {
+                let (parent_pid, parent_tid) = (*parent_pid, *parent_tid);
+                self.side(entry, Happening::Fork { pid, tid, parent_pid, parent_tid }, host);
+            }
+            Happened::Comm { comm } => {
+                self.side(entry, Happening::Comm { pid, tid, comm, exec: false }, host);
+            }
+            Happened::Exec { comm } => {
+                self.side(entry, Happening::Comm { pid, tid, comm, exec: true }, host);
+            }
+        }
+    }
+
+    fn side(&self, entry: &Entry, what: Happening<'_>, host: &mut Host) {
+        host.side(Side { time: entry.time_ns as f64, cpu: entry.cpu, what });
+    }
+
+    /// Whether `-C`, `-p` and `-t` let the entry through.
+    fn watched(&self, entry: &Entry) -> bool {
+        let s = self.settings;
+        let cpu = s.cpus.as_ref().is_none_or(|cpus| cpus.contains(&entry.cpu));
+        let everyone = s.pids.is_empty() && s.tids.is_empty();
+        cpu && (everyone || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
+    }
+
+    fn flush(&self, batch: &mut Batch, host: &mut Host) {
+        if !batch.is_empty() {
+            host.dispatch(batch);
+            batch.clear();
+        }
+    }
+
+    fn take_counts(&mut self) -> Vec<Count> {
+        std::mem::take(&mut self.counts)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a run is asked to do: a monitor, the values of its options, and the host's options with their meaning.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use crate::script::{monitor::Monitor, option::value::Values};
+
+/// Everything that a run needs to know.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The name or path that it was called by.
+    pub called: String,
+    /// What to run; loaded, not started.
+    pub monitor: Monitor,
+    /// The values of the monitor's own options.
+    pub values: Values,
+    /// The host's options.
+    pub host: HostOptions,
+    /// What the command line was taken to mean beyond what it says; to be said once, when the run begins.
+    pub notes: Vec<String>,
+}
+
+/// The host's options, parsed and checked. Whether CPUs and tasks exist is seen when they are opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostOptions {
+    /// `-C`: these CPUs, sorted, each once; none was not given.
+    pub cpus: Option<Vec<u32>>,
+    /// `-a`: all CPUs, also with a workload.
+    pub all_cpus: bool,
+    /// `-p`: processes, with all their threads.
+    pub pids: Vec<u32>,
+    /// `-t`: threads.
+    pub tids: Vec<u32>,
+    /// `-i` in nanoseconds, at least a millisecond; none leaves it to the monitor.
+    pub interval_ns: Option<u64>,
+    /// `-N`: the run ends after this many events; at least 1.
+    pub exit_after: Option<u64>,
+    /// `--duration` in nanoseconds: the run ends then; not 0.
+    pub duration_ns: Option<u64>,
+    /// `-m`: data pages per ring, a power of two; none leaves it to the monitor, then to the host.
+    pub mmap_pages: Option<u32>,
+    /// `--watermark`: the percent of a ring, 0 to 100, that wakes the run; 0 wakes at every event.
+    pub watermark: u8,
+    /// `--order` and `--no-order`; none leaves it to the monitor.
+    pub order: Option<bool>,
+    /// `--order-mem`: bytes that ordering may use; none leaves it to the host.
+    pub order_mem: Option<u64>,
+    /// `--json`.
+    pub json: bool,
+    /// `--events`: results as a recording that `--replay` reads.
+    pub events: bool,
+    /// `-o`: where results go instead of stdout.
+    pub output: Option<PathBuf>,
+    /// `-v`, counted.
+    pub verbose: u8,
+    /// `-q`: results and errors only.
+    pub quiet: bool,
+    /// `--stats`.
+    pub stats: bool,
+    /// `--self`: the run's own events count, too.
+    pub watch_self: bool,
+    /// `--total`: the whole run again at the end.
+    pub total: bool,
+    /// `--lua-mem`: bytes that the script may use.
+    pub lua_mem: u64,
+    /// `--unsafe`: the script may do anything.
+    pub allow_unsafe: bool,
+    /// `--replay`: a file of recorded events instead of the kernel.
+    pub replay: Option<PathBuf>,
+    /// `--color`.
+    pub color: Color,
+    /// What to start and watch: a program and its arguments; empty without one. With `cpus`, `all_cpus`,
+    /// `pids` or `tids` it is only the clock, and those are watched while it runs.
+    pub workload: Vec<OsString>,
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}

@@ -1,0 +1,86 @@
+//! Reports and the coverage that belongs to them: per interval, and at the end.
+
+use std::io;
+
+use anyhow::Context as _;
+
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Draw, Report, Stamp};
+use crate::script::leaf::Shared;
+
+/// Draws a run's reports.
+pub(super) struct Show {
+    shared: Shared,
+    before: Coverage,
+    closed: bool,
+    failure: Option<io::Error>,
+}
+
+impl Show {
+    pub(super) fn new(shared: Shared) -> Self {
+        Show { shared, before: Coverage::default(), closed: false, failure: None }
+    }
+
+    /// One interval's report: its parts, and what it missed.
+    pub(super) fn interval(&mut self, time: f64, parts: &[Report], coverage: Coverage) {
+        let since = coverage.since(&self.before);
+        self.before = coverage;
+        self.draw(time, |out, stamp| {
+            out.report(stamp, parts);
+            out.coverage(stamp, &since, false);
+        });
+        self.flush();
+    }
+
+    /// The last report, and the coverage of the whole run.
+    pub(super) fn last(
+        &mut self,
+        time: f64,
+        parts: &[Report],
+        totals: &[Report],
+        coverage: &Coverage,
+    ) {
+        self.draw(time, |out, stamp| {
+            out.report(stamp, parts);
+            if !totals.is_empty() {
+                out.report(stamp, totals);
+            }
+            out.coverage(stamp, coverage, true);
+        });
+    }
+
+    pub(super) fn draw(&mut self, time: f64, work: impl FnOnce(&mut dyn Draw, Stamp)) {
+        self.shared.with(|context| {
+            let stamp = context.clock.stamp(context.clock.clock_ns(time));
+            work(&mut *context.out, stamp);
+        });
+    }
+
+    pub(super) fn flush(&mut self) {
+        let Err(why) = self.shared.with(|context| context.out.flush()) else { return };
+        self.closed = true;
+        // A reader that went away has seen enough: the run ends, successfully.
+        if why.kind() != io::ErrorKind::BrokenPipe {
+            self.failure.get_or_insert(why);
+        }
+    }
+
+    /// Hands on the rest.
+    ///
+    /// # Errors
+    /// Results that could not be written, other than for want of a reader.
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        self.flush();
+        self.failure.map_or(Ok(()), |why| Err(why).context("failed to write the results"))
+    }
+
+    /// Hands on what has gathered between reports.
+    pub(super) fn flush_events(&mut self) {
+        self.flush();
+    }
+
+    /// Whether results go nowhere any more.
+    pub(super) fn closed(&self) -> bool {
+        self.closed
+    }
+}

@@ -1,0 +1,359 @@
+//! The words that add up: `latency`, `kv`, `hist`, `pending`, `rate`, `per_cpu`, `perins`.
+//!
+//! A constructor reads its table here, makes the aggregate in [`crate::stat`] and gives the prelude a plan; the
+//! prelude generates an `add` that calls the leaf directly. So a script's `add` never passes through this
+//! file, and this file is only asked when something is drawn, dropped or begun anew.
+//!
+//! An aggregate lives as long as the Lua state, whatever becomes of the object that stands for it: compiled
+//! code holds its address.
+
+mod column;
+mod declare;
+mod draw;
+mod native;
+mod spec;
+
+use crate::{
+    base::{coverage::Coverage, draw::Report},
+    stat::{
+        Aggregate, hist::Hist, kv::Kv, latency::Latency, leaf::Shared as Leaf, pending::Pending,
+        rate::Rate, strings::Strings,
+    },
+};
+use draw::{Frame, KvLook, LatencyLook};
+use mlua::{Lua, Table, Value};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+/// Bytes of all strings in keys.
+const STRING_BYTES: usize = 2 << 20;
+
+/// What the host decides and scripts see through these words.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// `--perins`: a table per instance.
+    pub perins: Rc<Cell<bool>>,
+    /// Whether an instance is a thread, as with `-p`, and not a CPU.
+    pub by_thread: Rc<Cell<bool>>,
+    /// `--total`: what an interval drew is added up for the end.
+    pub totals: Rc<Cell<bool>>,
+    /// CPU numbers are below this.
+    pub cpus: u32,
+}
+
+/// Every aggregate that scripts declared, in order.
+#[derive(Clone)]
+pub struct Aggregates(Rc<Inner>);
+
+struct Inner {
+    shared: Shared,
+    strings: Leaf<Strings>,
+    declared: RefCell<Vec<Rc<Declared>>>,
+    /// The number of an object that stands for an aggregate; keys are weak.
+    handles: Table,
+    /// What the prelude shares with other trusted Lua.
+    trusted: Table,
+}
+
+/// One aggregate.
+struct Declared {
+    /// Its key in JSON.
+    name: String,
+    title: Option<String>,
+    columns: Vec<Option<spec::Column>>,
+    /// Never restarts.
+    keep: bool,
+    body: Body,
+}
+
+enum Body {
+    Latency(Interval<Latency>, LatencyLook),
+    Kv(Interval<Kv>, KvLook),
+    Hist(Interval<Hist>, String),
+    Pending(Leaf<Pending>),
+    Rate(Leaf<Rate>),
+}
+
+/// A table of the current interval, and of the run before it when totals are wanted.
+struct Interval<T> {
+    live: Leaf<T>,
+    total: RefCell<Option<T>>,
+}
+
+impl Declared {
+    /// Something that is never drawn.
+    fn hidden(body: Body) -> Declared {
+        Declared { name: String::new(), title: None, columns: Vec::new(), keep: true, body }
+    }
+}
+
+impl<T: Aggregate> Interval<T> {
+    fn new(live: Leaf<T>) -> Interval<T> {
+        Interval { live, total: RefCell::new(None) }
+    }
+
+    /// Starts over; with `totals` what was there is added up first.
+    fn restart(&self, totals: bool) {
+        let mut live = self.live.borrow_mut();
+        if totals {
+            let mut total = self.total.borrow_mut();
+            total.get_or_insert_with(|| live.same_shape()).merge(&live);
+        }
+        live.clear();
+    }
+
+    /// The interval's table, and the run's if there is one.
+    fn each(&self, mut visit: impl FnMut(&T)) {
+        visit(&self.live.borrow());
+        self.total.borrow().as_ref().into_iter().for_each(visit);
+    }
+
+    /// A table to draw: the run's, or the interval's as long as nothing was added up.
+    fn with_total<R>(&self, draw: impl FnOnce(&RefCell<T>) -> R) -> R {
+        // Taken out while it is drawn: drawing calls Lua.
+        match self.total.take() {
+            Some(total) => {
+                let total = RefCell::new(total);
+                let drawn = draw(&total);
+                self.total.replace(Some(total.into_inner()));
+                drawn
+            }
+            None => draw(&self.live),
+        }
+    }
+}
+
+impl Aggregates {
+    /// Puts the words into `env`, the scripts' environment.
+    ///
+    /// `lua` must have its `ffi` and must not have been used by a script yet: the prelude takes what it needs
+    /// from the globals now.
+    pub fn register(lua: &Lua, env: &Table, shared: Shared) -> mlua::Result<Aggregates> {
+        let weak = lua.create_table()?;
+        weak.set("__mode", "k")?;
+        let handles = lua.create_table()?;
+        handles.set_metatable(Some(weak))?;
+        let trusted = lua.create_table()?;
+        let strings = Rc::new(RefCell::new(Strings::new(STRING_BYTES)));
+        let aggregates = Aggregates(Rc::new(Inner {
+            shared,
+            strings,
+            declared: RefCell::default(),
+            handles,
+            trusted: trusted.clone(),
+        }));
+        let native = aggregates.native(lua)?;
+        for (name, source) in [
+            ("=perilune:aggregate", include_str!("prelude/aggregate.lua")),
+            ("=perilune:pending", include_str!("prelude/pending.lua")),
+        ] {
+            lua.load(source).set_name(name).call::<()>((&native, env, &trusted))?;
+        }
+        // Compiled Lua holds addresses of what is inside.
+        lua.set_app_data(aggregates.clone());
+        Ok(aggregates)
+    }
+
+    /// What trusted Lua may use and set:
+    ///
+    /// - `slot_of(kept)`: the `const void *` behind `s.event`, nil for anything else,
+    /// - `hooks.slot_of(e)`: set by the host; the `const void *` slot of a live event, which `keep` copies,
+    /// - `hooks.kept(pointer, name)`: set by the host; field `name` of a kept event.
+    pub fn trusted(&self) -> &Table {
+        &self.0.trusted
+    }
+
+    /// Whether `value` is an object that one of the constructors made.
+    pub fn is_aggregate(&self, value: &Value) -> bool {
+        self.number(value).is_some()
+    }
+
+    fn number(&self, value: &Value) -> Option<usize> {
+        value.as_table()?;
+        self.0.handles.raw_get(value).ok().flatten()
+    }
+
+    fn declare(&self, mut declared: Declared) -> usize {
+        let mut all = self.0.declared.borrow_mut();
+        let taken = |name: &str| all.iter().any(|other| other.name == name);
+        if !declared.name.is_empty() && taken(&declared.name) {
+            let mut names = (2..).map(|n| format!("{}_{n}", declared.name));
+            declared.name = names.find(|name| !taken(name)).unwrap_or_default();
+        }
+        all.push(Rc::new(declared));
+        all.len() - 1
+    }
+
+    /// How many were declared: the number of the next one.
+    pub fn len(&self) -> usize {
+        self.0.declared.borrow().len()
+    }
+
+    /// Whether none was declared.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The parts of a report: of `handles` in their order, or of everything declared. What is not an aggregate of
+    /// this state, and what has no drawing (`pending`, `rate`), is passed over.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    pub fn draw(&self, lua: &Lua, handles: Option<&[Value]>) -> mlua::Result<Vec<Report>> {
+        let mut reports = Vec::new();
+        for id in self.chosen(handles) {
+            reports.extend(self.draw_one(lua, id, false)?);
+        }
+        Ok(reports)
+    }
+
+    /// The parts of the report on the whole run, as declared; what was not drawn before is in it.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    pub fn draw_totals(&self, lua: &Lua) -> mlua::Result<Vec<Report>> {
+        self.restart(self.chosen(None), true);
+        let mut reports = Vec::new();
+        for id in self.chosen(None) {
+            reports.extend(self.draw_one(lua, id, true)?);
+        }
+        Ok(reports)
+    }
+
+    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes on.
+    pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
+        self.restart(self.chosen(drawn), self.0.shared.totals.get());
+    }
+
+    fn chosen(&self, handles: Option<&[Value]>) -> Vec<usize> {
+        match handles {
+            Some(handles) => handles.iter().filter_map(|handle| self.number(handle)).collect(),
+            None => (0..self.len()).collect(),
+        }
+    }
+
+    /// Held by itself: whoever draws calls Lua, which may declare more.
+    fn one(&self, id: usize) -> Option<Rc<Declared>> {
+        self.0.declared.borrow().get(id).cloned()
+    }
+
+    fn restart(&self, ids: Vec<usize>, totals: bool) {
+        for declared in ids.into_iter().filter_map(|id| self.one(id)).filter(|one| !one.keep) {
+            match &declared.body {
+                Body::Latency(interval, _) => interval.restart(totals),
+                Body::Kv(interval, _) => interval.restart(totals),
+                Body::Hist(interval, _) => interval.restart(totals),
+                Body::Pending(_) | Body::Rate(_) => {}
+            }
+        }
+    }
+
+    fn draw_one(&self, lua: &Lua, id: usize, total: bool) -> mlua::Result<Vec<Report>> {
+        let Some(declared) = self.one(id) else { return Ok(Vec::new()) };
+        let frame = self.frame(lua, &declared);
+        let one = |report: mlua::Result<Report>| report.map(|report| vec![report]);
+        match &declared.body {
+            Body::Latency(of, look) if total => one(of.with_total(|of| frame.latency(of, look))),
+            Body::Latency(of, look) => one(frame.latency(&of.live, look)),
+            Body::Kv(of, look) if total => one(of.with_total(|of| frame.kv(of, look))),
+            Body::Kv(of, look) => one(frame.kv(&of.live, look)),
+            Body::Hist(of, unit) if total => of.with_total(|of| frame.hist(of, unit)),
+            Body::Hist(of, unit) => frame.hist(&of.live, unit),
+            Body::Pending(_) | Body::Rate(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn frame<'a>(&'a self, lua: &'a Lua, declared: &'a Declared) -> Frame<'a> {
+        Frame {
+            lua,
+            strings: &self.0.strings,
+            name: &declared.name,
+            title: declared.title.as_deref(),
+            columns: &declared.columns,
+        }
+    }
+
+    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run.
+    pub fn drop_before(&self, time: f64) {
+        self.for_pending(|pending| pending.drop_before(time));
+    }
+
+    /// Drops the open states of a thread that ended.
+    pub fn drop_task(&self, tid: u32) {
+        self.for_pending(|pending| pending.drop_task(tid));
+    }
+
+    fn for_pending(&self, drop: impl Fn(&mut Pending)) {
+        for declared in self.0.declared.borrow().iter() {
+            if let Body::Pending(pending) = &declared.body {
+                drop(&mut pending.borrow_mut());
+            }
+        }
+    }
+
+    /// Whether a script keeps state between events.
+    pub fn has_state(&self) -> bool {
+        self.0.declared.borrow().iter().any(|one| matches!(one.body, Body::Pending(_)))
+    }
+
+    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted` and `disordered`.
+    pub fn counts(&self) -> Coverage {
+        let mut counts =
+            Coverage { evicted: self.0.strings.borrow().overflowed(), ..Coverage::default() };
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Latency(of, _) => of.each(|latency| {
+                    counts.evicted += latency.losses().evicted;
+                    counts.disordered += latency.losses().disordered;
+                }),
+                Body::Kv(of, _) => of.each(|kv| counts.evicted += kv.evicted()),
+                Body::Hist(of, _) => of.each(|hist| {
+                    counts.evicted += hist.losses().evicted;
+                    counts.disordered += hist.losses().disordered;
+                }),
+                Body::Pending(of) => {
+                    let losses = of.borrow().losses();
+                    counts.unmatched += losses.unmatched;
+                    counts.unsafe_ += losses.unsafe_;
+                    counts.exited += losses.exited;
+                    counts.evicted += losses.evicted;
+                }
+                Body::Rate(of) => counts.evicted += of.borrow().evicted(),
+            }
+        }
+        counts
+    }
+
+    /// Forgets strings that no key uses any more, once they fill half their room. To be called between batches.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn sweep(&self) -> mlua::Result<()> {
+        if !self.0.strings.borrow().is_half_full() {
+            return Ok(());
+        }
+        let mut marks = self.0.strings.borrow().marks();
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Latency(of, _) => of.each(|latency| latency.mark(&mut marks)),
+                Body::Kv(of, _) => of.each(|kv| kv.mark(&mut marks)),
+                Body::Hist(of, _) => of.each(|hist| hist.mark(&mut marks)),
+                Body::Pending(of) => of.borrow().mark(&mut marks),
+                Body::Rate(of) => of.borrow().mark(&mut marks),
+            }
+        }
+        let freed = self.0.strings.borrow_mut().sweep(&marks);
+        let (ids, names): (Table, Table) =
+            (self.0.trusted.get("ids")?, self.0.trusted.get("names")?);
+        for id in freed {
+            let text: Value = names.raw_get(id)?;
+            if !text.is_nil() {
+                ids.raw_set(text, Value::Nil)?;
+            }
+            names.raw_set(id, Value::Nil)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Constructors: a script's table becomes an aggregate and a plan from which the prelude generates `add`.
+
+use super::{
+    Aggregates, Body, Declared, Interval,
+    column::snake_case,
+    draw::{KvLook, LatencyLook},
+    spec::{Column, Spec},
+};
+use crate::{
+    base::draw::Style,
+    stat::{
+        hist::{Hist, Scale},
+        kv::{Kv, Shape},
+        latency::Latency,
+        leaf::{self, Leaf, Shared},
+        pending::{self, Pending, VALUES},
+        rate::Rate,
+    },
+};
+use mlua::{LightUserData, Lua, Table, Value};
+
+/// The most columns in a key: there is a bit for each, and registers for the doubles.
+const KEYS: usize = 8;
+
+/// Bytes that one aggregate may take. A histogram is large, so latencies get more.
+const KV_BYTES: usize = 8 << 20;
+const LATENCY_BYTES: usize = 16 << 20;
+const HIST_BYTES: usize = 4 << 20;
+const PENDING_BYTES: usize = 16 << 20;
+const RATE_BYTES: usize = 8 << 20;
+
+/// An error is a sentence for the script's author.
+type Checked<T> = Result<T, String>;
+
+/// Makes what the word `kind` asks for and returns its plan:
+///
+/// - `id`, by which the aggregate is known afterwards,
+/// - `pointer`, the leaf's first argument, and `leaf`, its address,
+/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `key`, `ignored`,
+/// - `columns`, how many keys and values `each` gives.
+pub(super) fn declare(
+    aggregates: &Aggregates,
+    lua: &Lua,
+    kind: &str,
+    spec: &Value,
+) -> mlua::Result<Checked<Table>> {
+    let made = match kind {
+        "latency" => latency(spec),
+        "kv" => kv(spec),
+        "hist.log2" | "hist.linear" => hist(kind, spec),
+        "pending" => pending(spec),
+        _ => rate(spec),
+    };
+    match made {
+        Ok(made) => made.register(aggregates, lua).map(Ok),
+        Err(why) => Ok(Err(why)),
+    }
+}
+
+/// A new aggregate and what Lua has to know of it.
+struct Made {
+    declared: Declared,
+    pointer: LightUserData,
+    leaf: Option<LightUserData>,
+    parameters: Vec<(String, &'static str)>,
+    /// Places in the plan for what only one kind has.
+    extra: Vec<(&'static str, usize)>,
+    fields: Vec<String>,
+}
+
+impl Made {
+    fn register(self, aggregates: &Aggregates, lua: &Lua) -> mlua::Result<Table> {
+        let plan = lua.create_table()?;
+        plan.set("pointer", self.pointer)?;
+        plan.set("leaf", self.leaf)?;
+        let parameters = lua.create_table()?;
+        for (name, is) in self.parameters {
+            let parameter = lua.create_table()?;
+            parameter.set("name", name)?;
+            parameter.set("is", is)?;
+            parameters.push(parameter)?;
+        }
+        plan.set("parameters", parameters)?;
+        for (name, value) in self.extra {
+            plan.set(name, value)?;
+        }
+        plan.set("fields", lua.create_sequence_from(self.fields)?)?;
+        plan.set("id", aggregates.declare(self.declared))?;
+        Ok(plan)
+    }
+}
+
+fn latency(spec: &Value) -> Checked<Made> {
+    let spec = Spec::new("latency", spec, &["unit", "title", "top", "percentiles", "keep"])?;
+    let columns = key_columns("latency", &spec, 1)?;
+    let look = LatencyLook {
+        unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+        top: spec.top()?,
+        percentiles: spec.flag("percentiles", true),
+    };
+    let title = spec.text("title")?;
+    let shared = share(Latency::new(present(&columns), LATENCY_BYTES));
+    let values = vec![("ns".to_owned(), "value")];
+    let parameters = values.into_iter().chain(keys(&columns)).collect();
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<Latency>(1 + present(&columns)),
+        parameters,
+        extra: Vec::new(),
+        fields: Vec::new(),
+        declared: Declared {
+            name: title.as_deref().map_or("latency".to_owned(), snake_case),
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Body::Latency(Interval::new(shared), look),
+        },
+    })
+}
+
+fn kv(spec: &Value) -> Checked<Made> {
+    let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep"];
+    let spec = Spec::new("kv", spec, &known)?;
+    let columns = key_columns("kv", &spec, 0)?;
+    let sums = spec.sums()?;
+    if sums.len() > 0xff {
+        return Err("kv has more than 255 sums".to_owned());
+    }
+    let count = spec.text("count")?;
+    let title = spec.text("title")?;
+    let name = title.as_deref().or(count.as_deref()).map_or("kv".to_owned(), snake_case);
+    let look = KvLook {
+        count: if sums.is_empty() {
+            Some(count.unwrap_or_else(|| "count".to_owned()))
+        } else {
+            count
+        },
+        top: spec.top()?,
+        style: if spec.choice("style", &["top"])?.is_some() { Style::Top } else { Style::Plain },
+        hide_key: spec.flag("hide_key", false),
+        name: spec.named("name")?,
+        sums,
+    };
+    let first = |sum: &(usize, &super::spec::SumColumn)| sum.1.first;
+    let shared = share(Kv::new(Shape {
+        keys: present(&columns),
+        sums: look.sums.len(),
+        first: look.sums.iter().enumerate().filter(first).map(|sum| sum.0).collect(),
+        named: look.name.as_ref().is_some_and(|name| name.draw.is_none()),
+        bound: KV_BYTES,
+    }));
+    let values = look.sums.iter().map(|sum| (sum.title.clone(), "value"));
+    let parameters = keys(&columns).chain(values).collect();
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<Kv>(present(&columns) + look.sums.len()),
+        parameters,
+        extra: vec![
+            ("keys", columns.len()),
+            ("present", present(&columns)),
+            ("sums", look.sums.len()),
+        ],
+        fields: Vec::new(),
+        declared: Declared {
+            name,
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Body::Kv(Interval::new(shared), look),
+        },
+    })
+}
+
+fn hist(kind: &str, spec: &Value) -> Checked<Made> {
+    let linear = kind == "hist.linear";
+    let known: &[&str] = if linear {
+        &["title", "unit", "keep", "min", "step", "max"]
+    } else {
+        &["title", "unit", "keep"]
+    };
+    let spec = Spec::new(kind, spec, known)?;
+    let columns = key_columns(kind, &spec, 1)?;
+    let scale = if linear {
+        let max =
+            spec.integer("max")?.ok_or("hist.linear has no `max`: where its last bucket ends")?;
+        let (min, step) = (spec.integer("min")?.unwrap_or(0), spec.integer("step")?.unwrap_or(1));
+        Scale::linear(min, step, max).map_err(|why| format!("hist.linear: {why}"))?
+    } else {
+        Scale::Log2
+    };
+    let title = spec.text("title")?;
+    let unit = spec.text("unit")?.unwrap_or_default();
+    let shared = share(Hist::new(scale, present(&columns), HIST_BYTES));
+    let values = vec![("value".to_owned(), "value")];
+    let parameters = values.into_iter().chain(keys(&columns)).collect();
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<Hist>(1 + present(&columns)),
+        parameters,
+        extra: Vec::new(),
+        fields: Vec::new(),
+        declared: Declared {
+            name: title.as_deref().map_or("hist".to_owned(), snake_case),
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Body::Hist(Interval::new(shared), unit),
+        },
+    })
+}
+
+fn rate(spec: &Value) -> Checked<Made> {
+    let spec = Spec::new("rate", spec, &["window"])?;
+    let window =
+        spec.duration("window")?.ok_or("rate has no `window`: rate { window = \"1s\" }")?;
+    let shared = share(Rate::new(window, 1, RATE_BYTES));
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<Rate>(2),
+        parameters: vec![("key".to_owned(), "key"), ("time".to_owned(), "value")],
+        extra: Vec::new(),
+        fields: Vec::new(),
+        declared: Declared::hidden(Body::Rate(shared)),
+    })
+}
+
+fn pending(spec: &Value) -> Checked<Made> {
+    let spec = Spec::new("pending", spec, &["key", "keep", "lost"])?;
+    let fields = spec.fields(&["time", "delay", "event"])?;
+    if fields.len() > VALUES {
+        return Err(format!("pending remembers at most {VALUES} values"));
+    }
+    let key = spec.choice("key", &["tid", "cpu", "pointer", "any"])?;
+    let lost = spec.choice("lost", &["drop", "keep"])?;
+    let shared = share(Pending::new(pending::Shape {
+        values: fields.len(),
+        by_task: key == Some("tid"),
+        keep_lost: lost == Some("keep"),
+        keep_event: spec.flag("keep", false),
+        bound: PENDING_BYTES,
+    }));
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: leaf::open(2 + fields.len()).map(LightUserData),
+        parameters: Vec::new(),
+        extra: vec![("keep", usize::from(spec.flag("keep", false)))],
+        fields,
+        declared: Declared::hidden(Body::Pending(shared)),
+    })
+}
+
+fn key_columns(word: &str, spec: &Spec<'_>, values: usize) -> Checked<Vec<Option<Column>>> {
+    let columns = spec.columns()?;
+    let most = KEYS - values;
+    if present(&columns) > most {
+        return Err(format!("{word} has {} columns; it takes at most {most}", present(&columns)));
+    }
+    Ok(columns)
+}
+
+/// Columns that are not false.
+fn present(columns: &[Option<Column>]) -> usize {
+    columns.iter().flatten().count()
+}
+
+fn keys(columns: &[Option<Column>]) -> impl Iterator<Item = (String, &'static str)> {
+    columns.iter().map(|column| match column {
+        Some(column) => (column.title.clone(), "key"),
+        None => ("_".to_owned(), "ignored"),
+    })
+}
+
+fn share<T>(value: T) -> Shared<T> {
+    std::rc::Rc::new(std::cell::RefCell::new(value))
+}
+
+fn take<T: Leaf>(doubles: usize) -> Option<LightUserData> {
+    leaf::take::<T>(doubles).map(LightUserData)
+}

@@ -1,0 +1,359 @@
+//! Aggregates as parts of a report: which columns, how wide, in which order.
+//!
+//! Rows are copied out first and Lua is asked for text only then, once per distinct value: a script's
+//! function may itself add to an aggregate.
+
+use super::{
+    column::{column, make_unique, snake_case},
+    spec::{Column, SumColumn},
+};
+use crate::{
+    base::draw::{self, Align, Cell, Report, Style, Table},
+    stat::{
+        hist::Hist,
+        kv::{Kv, Row},
+        latency::{Latency, Timing},
+        strings::Strings,
+        sum::Sum,
+        word::{Part, Word, order_keys},
+    },
+};
+use mlua::{Lua, Value};
+use std::{cell::RefCell, collections::HashMap};
+
+/// How latencies are drawn.
+pub(super) struct LatencyLook {
+    pub(super) unit: &'static str,
+    pub(super) top: Option<usize>,
+    pub(super) percentiles: bool,
+}
+
+/// How counts and sums are drawn.
+pub(super) struct KvLook {
+    /// Title of the count, where it is shown.
+    pub(super) count: Option<String>,
+    pub(super) sums: Vec<SumColumn>,
+    pub(super) top: Option<usize>,
+    pub(super) style: Style,
+    pub(super) hide_key: bool,
+    pub(super) name: Option<Column>,
+}
+
+/// What every table has.
+pub(super) struct Frame<'a> {
+    pub(super) lua: &'a Lua,
+    pub(super) strings: &'a RefCell<Strings>,
+    pub(super) name: &'a str,
+    pub(super) title: Option<&'a str>,
+    pub(super) columns: &'a [Option<Column>],
+}
+
+/// Percentiles of a latency table, in order.
+pub(super) const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
+
+/// What stands for the keys that a bound folded.
+const EVICTED: &str = "(evicted)";
+
+/// Least width of a column with an arrow and of the last key of a ruled table: names of tracepoints.
+const ARROW_WIDTH: usize = 19;
+const LAST_KEY_WIDTH: usize = 20;
+
+/// A row whose key is not drawn yet; None for what was folded.
+struct Drawn {
+    key: Option<Vec<Word>>,
+    name: Option<u32>,
+    cells: Vec<Cell>,
+}
+
+impl Frame<'_> {
+    /// Latencies by total, or by key where an arrow leads from one column to the next.
+    pub(super) fn latency(
+        &self,
+        latency: &RefCell<Latency>,
+        look: &LatencyLook,
+    ) -> mlua::Result<Report> {
+        let (divisor, unit) = (divisor(look.unit), look.unit);
+        let mut columns = self.key_columns(true);
+        columns.push(draw::Column { decimals: None, ..column("calls", "calls", 8) });
+        let timed = |name: &str, width| {
+            column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
+        };
+        columns.extend([timed("total", 16), timed("min", 9), timed("avg", 9)]);
+        columns.extend(PERCENTILES.map(|percent| draw::Column {
+            json_only: !look.percentiles,
+            ..timed(&format!("p{percent}"), 9)
+        }));
+        columns.push(timed("max", 12));
+        let rows = {
+            let latency = latency.borrow();
+            let cells = |timing: &Timing| latency_cells(timing, divisor);
+            let drawn = |(key, timing): (&[Word], &Timing)| Drawn {
+                key: Some(key.to_vec()),
+                name: None,
+                cells: cells(timing),
+            };
+            let mut rows: Vec<Drawn> = self.latencies(&latency).into_iter().map(drawn).collect();
+            rows.truncate(look.top.unwrap_or(usize::MAX));
+            let folded = latency.folded().map(|(_, timing)| cells(timing));
+            rows.extend(folded.map(|cells| Drawn { key: None, name: None, cells }));
+            rows
+        };
+        self.table(Style::Ruled, 0, columns, rows, false, None)
+    }
+
+    /// Keys and timings in the order they are drawn.
+    pub(super) fn latencies<'t>(&self, latency: &'t Latency) -> Vec<(&'t [Word], &'t Timing)> {
+        let strings = self.strings.borrow();
+        let by_key = self.columns.iter().flatten().any(|column| column.arrow);
+        let mut rows: Vec<_> = latency.rows().collect();
+        rows.sort_by(|a, b| {
+            let keys = || order_keys(a.0, b.0, |id| strings.get(id));
+            if by_key { keys() } else { b.1.total().order(&a.1.total()).then_with(keys) }
+        });
+        rows
+    }
+
+    /// Counts and sums.
+    pub(super) fn kv(&self, kv: &RefCell<Kv>, look: &KvLook) -> mlua::Result<Report> {
+        let mut columns = if look.hide_key { Vec::new() } else { self.key_columns(false) };
+        let titles = look.count.iter().chain(look.sums.iter().map(|sum| &sum.title));
+        columns.extend(
+            titles.map(|title| draw::Column {
+                decimals: None,
+                ..column(title, &snake_case(title), 12)
+            }),
+        );
+        if let Some(name) = &look.name {
+            columns.push(draw::Column {
+                align: Align::Left,
+                decimals: None,
+                ..column(&name.title, &snake_case(&name.title), 0)
+            });
+        }
+        let (rows, samples) = {
+            let kv = kv.borrow();
+            let count = |count: u64| look.count.iter().map(move |_| Cell::Int(i128::from(count)));
+            let cells =
+                |row: &Row<'_>| count(row.count).chain(row.sums.iter().map(Sum::cell)).collect();
+            let drawn = |row: Row<'_>| Drawn {
+                cells: cells(&row),
+                key: Some(row.key.to_vec()),
+                name: row.name,
+            };
+            let mut rows: Vec<Drawn> = self.counts(&kv).into_iter().map(drawn).collect();
+            rows.truncate(look.top.unwrap_or(usize::MAX));
+            let folded = kv.folded();
+            if folded.keys > 0 {
+                let row = Row { key: &[], count: folded.count, sums: &folded.sums, name: None };
+                rows.push(Drawn { key: None, name: None, cells: cells(&row) });
+            }
+            (rows, kv.samples())
+        };
+        self.table(look.style, samples, columns, rows, look.hide_key, look.name.as_ref())
+    }
+
+    /// Rows in the order they are drawn.
+    pub(super) fn counts<'t>(&self, kv: &'t Kv) -> Vec<Row<'t>> {
+        let strings = self.strings.borrow();
+        let mut rows: Vec<(usize, Row<'t>)> = kv.numbered_rows().collect();
+        rows.sort_by(|a, b| {
+            kv.order(a.0, b.0).then_with(|| order_keys(a.1.key, b.1.key, |id| strings.get(id)))
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// A histogram per key, the fullest first.
+    pub(super) fn hist(&self, hist: &RefCell<Hist>, unit: &str) -> mlua::Result<Vec<Report>> {
+        let rows = {
+            let hist = hist.borrow();
+            let rows =
+                self.hists(&hist).into_iter().map(|(key, buckets)| (Some(key.to_vec()), buckets));
+            rows.chain(hist.folded().map(|(_, buckets)| (None, buckets))).collect::<Vec<_>>()
+        };
+        let mut texts = self.texts();
+        let mut reports = Vec::new();
+        for (key, buckets) in rows {
+            let cells = self.key_cells(&mut texts, key.as_deref())?;
+            let titles = self.columns.iter().flatten().map(|column| snake_case(&column.title));
+            reports.push(Report::Hist(draw::Hist {
+                name: self.name.to_owned(),
+                title: self.title.unwrap_or("value").to_owned(),
+                unit: unit.to_owned(),
+                keys: titles.zip(cells).collect(),
+                buckets,
+            }));
+        }
+        Ok(reports)
+    }
+
+    /// Keys and buckets in the order they are drawn.
+    pub(super) fn hists<'t>(&self, hist: &'t Hist) -> Vec<(&'t [Word], Vec<draw::Bucket>)> {
+        let strings = self.strings.borrow();
+        let mut rows: Vec<_> = hist.rows().enumerate().collect();
+        rows.sort_by(|(i, a), (j, b)| {
+            hist.order(*i, *j).then_with(|| order_keys(a.0, b.0, |id| strings.get(id)))
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// A table, also one without rows: whoever draws it decides whether its titles are worth a line.
+    fn table(
+        &self,
+        style: Style,
+        samples: u64,
+        mut columns: Vec<draw::Column>,
+        rows: Vec<Drawn>,
+        hide_key: bool,
+        name: Option<&Column>,
+    ) -> mlua::Result<Report> {
+        let (mut texts, mut names) = (self.texts(), HashMap::new());
+        let mut drawn = Vec::with_capacity(rows.len());
+        for row in rows {
+            let key = row.key.as_deref();
+            let mut cells = if hide_key { Vec::new() } else { self.key_cells(&mut texts, key)? };
+            cells.extend(row.cells);
+            match (name, key) {
+                (Some(_), None) if hide_key => cells.push(Cell::Text(EVICTED.to_owned())),
+                (Some(_), None) => cells.push(Cell::Empty),
+                (Some(column), Some(key)) if column.draw.is_some() => {
+                    let word = key.first().copied().unwrap_or(Word::ZERO);
+                    cells.push(self.text(&mut names, column, word)?);
+                }
+                (Some(_), Some(_)) => {
+                    cells.push(row.name.map_or(Cell::Empty, |id| self.plain(Word::string(id))));
+                }
+                (None, _) => {}
+            }
+            drawn.push(cells);
+        }
+        make_unique(&mut columns);
+        Ok(Report::Table(Table {
+            name: self.name.to_owned(),
+            title: self.title.map(str::to_owned),
+            style,
+            samples,
+            columns,
+            rows: drawn,
+        }))
+    }
+
+    fn key_columns(&self, ruled: bool) -> Vec<draw::Column> {
+        let columns: Vec<&Column> = self.columns.iter().flatten().collect();
+        let last = columns.len().saturating_sub(1);
+        let of = |(i, key): (usize, &&Column)| {
+            let least = match (ruled, i == last) {
+                _ if key.arrow => ARROW_WIDTH,
+                (true, true) => LAST_KEY_WIDTH,
+                (true, false) => 4,
+                (false, _) => 8,
+            };
+            let side = if ruled && !key.arrow { Align::Left } else { Align::Right };
+            draw::Column {
+                width: key.width.unwrap_or(least.max(key.names_width)),
+                align: key.align.unwrap_or(side),
+                arrow: key.arrow,
+                decimals: None,
+                ..column(&key.title, &snake_case(&key.title), 0)
+            }
+        };
+        columns.iter().enumerate().map(of).collect()
+    }
+
+    fn texts(&self) -> Vec<HashMap<Word, Cell>> {
+        vec![HashMap::new(); self.columns.len()]
+    }
+
+    /// The cells of a key; of a folded row, its name in the first.
+    fn key_cells(
+        &self,
+        texts: &mut [HashMap<Word, Cell>],
+        key: Option<&[Word]>,
+    ) -> mlua::Result<Vec<Cell>> {
+        let columns = self.columns.iter().flatten();
+        let Some(key) = key else {
+            let first = std::iter::once(Cell::Text(EVICTED.to_owned()));
+            return Ok(first.chain(std::iter::repeat(Cell::Empty)).take(columns.count()).collect());
+        };
+        let cell = |((column, word), texts)| self.text(texts, column, word);
+        columns.zip(key.iter().copied()).zip(texts).map(cell).collect()
+    }
+
+    fn text(
+        &self,
+        texts: &mut HashMap<Word, Cell>,
+        column: &Column,
+        word: Word,
+    ) -> mlua::Result<Cell> {
+        let Some(draw) = &column.draw else { return Ok(self.plain(word)) };
+        if let Some(cell) = texts.get(&word) {
+            return Ok(cell.clone());
+        }
+        let cell = match draw.call::<Value>(self.value(word)?)? {
+            Value::Nil => Cell::Empty,
+            Value::Integer(value) => Cell::Int(i128::from(value)),
+            Value::Number(value) => number(value),
+            Value::String(text) => Cell::Text(text.to_string_lossy()),
+            other => Cell::Text(other.to_string()?),
+        };
+        texts.insert(word, cell.clone());
+        Ok(cell)
+    }
+
+    fn plain(&self, word: Word) -> Cell {
+        match word.part() {
+            Part::Number(value) => number(value),
+            Part::String(id) => {
+                Cell::Text(String::from_utf8_lossy(self.strings.borrow().get(id)).into_owned())
+            }
+        }
+    }
+
+    /// A word as Lua knows it.
+    pub(super) fn value(&self, word: Word) -> mlua::Result<Value> {
+        Ok(match word.part() {
+            Part::Number(value) => Value::Number(value),
+            Part::String(id) => {
+                Value::String(self.lua.create_string(self.strings.borrow().get(id))?)
+            }
+        })
+    }
+}
+
+fn latency_cells(timing: &Timing, divisor: f64) -> Vec<Cell> {
+    let mut ns = vec![timing.total().value(), timing.min(), timing.avg()];
+    ns.extend(PERCENTILES.map(|percent| timing.percentile(percent)));
+    ns.push(timing.max());
+    let times = ns.into_iter().map(|ns| Cell::Num(ns / divisor));
+    std::iter::once(Cell::Int(i128::from(timing.count()))).chain(times).collect()
+}
+
+fn divisor(unit: &str) -> f64 {
+    match unit {
+        "ns" => 1.0,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => 1e3,
+    }
+}
+
+fn number(value: f64) -> Cell {
+    // Every integer below 2^127 converts exactly.
+    if value.fract() == 0.0 && value.abs() < 1e38 {
+        Cell::Int(value as i128)
+    } else {
+        Cell::Num(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        assert_eq!(number(-3.0), Cell::Int(-3));
+        assert_eq!(number(0.5), Cell::Num(0.5));
+        assert_eq!(number(f64::INFINITY), Cell::Num(f64::INFINITY));
+        assert_eq!(number(2f64.powi(64)), Cell::Int(1 << 64));
+    }
+}

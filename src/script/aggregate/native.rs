@@ -1,0 +1,132 @@
+//! What the prelude asks of Rust, on cold paths: declaring, rows for `each()`, addresses.
+
+use super::{Aggregates, Body, declare, draw::PERCENTILES, spec};
+use crate::stat::{kv::Kv, latency::Timing, leaf, pending::State, word::Word};
+use mlua::{IntoLua, LightUserData, Lua, Table, Value};
+use std::rc::Rc;
+
+impl Aggregates {
+    /// What the prelude needs of Rust, for cold paths.
+    pub(super) fn native(&self, lua: &Lua) -> mlua::Result<Table> {
+        let native = lua.create_table()?;
+        native.set("handles", &self.0.handles)?;
+        native.set("strings", LightUserData(leaf::pointer(&self.0.strings)))?;
+        native.set("intern", LightUserData(leaf::intern()))?;
+        native.set("cpus", self.0.shared.cpus)?;
+        let suggestion =
+            |_: &Lua, (name, known): (String, Vec<String>)| Ok(spec::suggestion(&name, &known));
+        native.set("suggestion", lua.create_function(suggestion)?)?;
+        let of_kv = |_: &Lua, doubles| Ok(leaf::take::<Kv>(doubles).map(LightUserData));
+        native.set("kv_leaf", lua.create_function(of_kv)?)?;
+        // The functions below are owned by the Lua state that this owns values of: they must not own it.
+        let weak = Rc::downgrade(&self.0);
+        let upgrade = move || {
+            weak.upgrade().map(Aggregates).ok_or_else(|| mlua::Error::runtime("the run has ended"))
+        };
+        let this = upgrade.clone();
+        let declare = move |lua: &Lua, (kind, spec): (String, Value)| match declare::declare(
+            &this()?,
+            lua,
+            &kind,
+            &spec,
+        )? {
+            Ok(plan) => Ok((Some(plan), None)),
+            Err(why) => Ok((None, Some(why))),
+        };
+        native.set("declare", lua.create_function(declare)?)?;
+        let this = upgrade.clone();
+        native.set("rows", lua.create_function(move |lua, id: usize| this()?.rows(lua, id))?)?;
+        let this = upgrade.clone();
+        let instance = move |_: &Lua, ()| {
+            let shared = &this()?.0.shared;
+            Ok(shared.perins.get().then(|| if shared.by_thread.get() { "tid" } else { "cpu" }))
+        };
+        native.set("instance", lua.create_function(instance)?)?;
+        let this = upgrade.clone();
+        native.set("state", lua.create_function(move |_, id: usize| this()?.state(id))?)?;
+        native.set("pending", pending_leaves(lua)?)?;
+        Ok(native)
+    }
+
+    /// For `each()`: every row as a list of the columns' values (false for a column that is), then what was added up.
+    fn rows(&self, lua: &Lua, id: usize) -> mlua::Result<Table> {
+        let rows = lua.create_table()?;
+        let Some(declared) = self.one(id) else { return Ok(rows) };
+        let frame = self.frame(lua, &declared);
+        let row = |key: &[Word], rest: Vec<Value>| {
+            let row = lua.create_table()?;
+            let mut key = key.iter().copied();
+            for column in &declared.columns {
+                match (column, key.len()) {
+                    (Some(_), 1..) => {
+                        row.raw_push(key.next().map(|word| frame.value(word)).transpose()?)?;
+                    }
+                    _ => row.raw_push(false)?,
+                }
+            }
+            rest.into_iter().try_for_each(|value| row.raw_push(value))?;
+            rows.raw_push(row)
+        };
+        match &declared.body {
+            Body::Latency(of, _) => {
+                let latency = of.live.borrow();
+                for (key, timing) in frame.latencies(&latency) {
+                    row(key, vec![timing_table(lua, timing)?])?;
+                }
+            }
+            Body::Kv(of, look) => {
+                let kv = of.live.borrow();
+                for counted in frame.counts(&kv) {
+                    let sums = counted.sums.iter().map(|sum| Value::Number(sum.value()));
+                    let count = look.sums.is_empty().then_some(Value::Number(counted.count as f64));
+                    row(counted.key, count.into_iter().chain(sums).collect())?;
+                }
+            }
+            Body::Hist(of, _) => {
+                let hist = of.live.borrow();
+                for (key, buckets) in frame.hists(&hist) {
+                    let list = buckets.into_iter().map(|bucket| {
+                        let bounds = [bucket.low as f64, bucket.high as f64, bucket.count as f64];
+                        lua.create_sequence_from(bounds)
+                    });
+                    let list = lua.create_sequence_from(list.collect::<mlua::Result<Vec<_>>>()?)?;
+                    row(key, vec![list.into_lua(lua)?])?;
+                }
+            }
+            Body::Pending(_) | Body::Rate(_) => {}
+        }
+        Ok(rows)
+    }
+
+    /// The addresses of what `close` and `get` leave behind.
+    fn state(&self, id: usize) -> mlua::Result<(LightUserData, LightUserData)> {
+        let declared = self.one(id);
+        let Some(Body::Pending(pending)) = declared.as_ref().map(|declared| &declared.body) else {
+            return Err(mlua::Error::runtime("this aggregate has no state"));
+        };
+        let pending = pending.borrow();
+        let address = |state: &State| LightUserData((&raw const *state).cast_mut().cast());
+        Ok((address(pending.closed()), address(pending.read())))
+    }
+}
+
+fn timing_table(lua: &Lua, timing: &Timing) -> mlua::Result<Value> {
+    let table = lua.create_table()?;
+    table.raw_set("calls", timing.count() as f64)?;
+    table.raw_set("total", timing.total().value())?;
+    table.raw_set("min", timing.min())?;
+    table.raw_set("avg", timing.avg())?;
+    table.raw_set("max", timing.max())?;
+    for percent in PERCENTILES {
+        table.raw_set(format!("p{percent}"), timing.percentile(percent))?;
+    }
+    table.into_lua(lua)
+}
+
+fn pending_leaves(lua: &Lua) -> mlua::Result<Table> {
+    let leaves = lua.create_table()?;
+    for (name, address) in leaf::of_pending() {
+        leaves.set(name, LightUserData(address))?;
+    }
+    Ok(leaves)
+}

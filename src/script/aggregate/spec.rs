@@ -1,0 +1,305 @@
+//! What a constructor's table says: its columns and options, checked once.
+//!
+//! Errors are sentences for the script's author; the prelude raises them at the script's own line.
+
+use crate::base::draw::Align;
+use mlua::{Function, Table, Value};
+
+/// A column that is part of the key.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) title: String,
+    /// Turns a value into text when it is drawn.
+    pub(super) draw: Option<Function>,
+    pub(super) width: Option<usize>,
+    pub(super) align: Option<Align>,
+    pub(super) arrow: bool,
+    /// Width of the longest of `names`, which the column may come to show.
+    pub(super) names_width: usize,
+}
+
+/// A column that is summed.
+#[derive(Clone, Debug)]
+pub(super) struct SumColumn {
+    pub(super) title: String,
+    /// Sorts before the others.
+    pub(super) first: bool,
+}
+
+/// A constructor's table while it is read.
+pub(super) struct Spec<'a> {
+    word: &'a str,
+    table: &'a Table,
+}
+
+type Checked<T> = Result<T, String>;
+
+impl<'a> Spec<'a> {
+    /// Takes the table that `word` was called with; its options must be among `known`.
+    pub(super) fn new(word: &'a str, value: &'a Value, known: &[&str]) -> Checked<Spec<'a>> {
+        let Value::Table(table) = value else {
+            return Err(format!("{word} takes a table: {word} {{ … }}"));
+        };
+        check_names(word, table, known)?;
+        Ok(Spec { word, table })
+    }
+
+    fn get(&self, name: &str) -> Value {
+        // A raw read of a string key cannot fail.
+        self.table.raw_get(name).unwrap_or(Value::Nil)
+    }
+
+    fn wrong(&self, name: &str, wanted: &str) -> String {
+        format!("{} option '{name}' must be {wanted}", self.word)
+    }
+
+    /// Anything but false and nil is true.
+    pub(super) fn flag(&self, name: &str, default: bool) -> bool {
+        match self.get(name) {
+            Value::Nil => default,
+            Value::Boolean(value) => value,
+            _ => true,
+        }
+    }
+
+    /// Text, or nothing when it is absent or false.
+    pub(super) fn text(&self, name: &str) -> Checked<Option<String>> {
+        match self.get(name) {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            Value::String(text) => Ok(Some(text.to_string_lossy())),
+            _ => Err(self.wrong(name, "text")),
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn choice(&self, name: &str, of: &[&'static str]) -> Checked<Option<&'static str>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let found = of.iter().copied().find(|word| *word == text);
+        found.map(Some).ok_or_else(|| {
+            let quoted: Vec<String> = of.iter().map(|word| format!("\"{word}\"")).collect();
+            self.wrong(name, &quoted.join(" or "))
+        })
+    }
+
+    /// An integer.
+    pub(super) fn integer(&self, name: &str) -> Checked<Option<i64>> {
+        match self.get(name) {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            Value::Integer(value) => Ok(Some(value)),
+            Value::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                Ok(Some(value as i64))
+            }
+            _ => Err(self.wrong(name, "an integer")),
+        }
+    }
+
+    /// How many rows to draw at most.
+    pub(super) fn top(&self) -> Checked<Option<usize>> {
+        let Some(top) = self.integer("top")? else { return Ok(None) };
+        let top = usize::try_from(top).ok().filter(|top| *top > 0);
+        top.map(Some).ok_or_else(|| self.wrong("top", "at least 1"))
+    }
+
+    /// A duration in nanoseconds: a number of them, or text with a unit.
+    pub(super) fn duration(&self, name: &str) -> Checked<Option<f64>> {
+        let duration = match self.get(name) {
+            Value::Nil | Value::Boolean(false) => return Ok(None),
+            Value::Integer(ns) => Some(ns as f64),
+            Value::Number(ns) => Some(ns),
+            Value::String(text) => nanoseconds(&text.to_string_lossy()),
+            _ => None,
+        };
+        let positive = duration.filter(|ns| *ns > 0.0 && ns.is_finite());
+        positive.map(Some).ok_or_else(|| self.wrong(name, "a duration, as \"1s\" or \"100ms\""))
+    }
+
+    /// The columns in order; None stands for one that is false, whose argument of `add` goes too.
+    pub(super) fn columns(&self) -> Checked<Vec<Option<Column>>> {
+        let mut columns = Vec::new();
+        for (i, value) in self.table.clone().sequence_values::<Value>().flatten().enumerate() {
+            let column = match value {
+                Value::Boolean(false) => None,
+                Value::String(title) => Some(Column::plain(title.to_string_lossy())),
+                Value::Table(table) => Some(self.column(i, &table)?),
+                other => {
+                    let kind = other.type_name();
+                    return Err(format!(
+                        "{} column {} is a {kind}; a column is \"name\", {{ \"title\", draw }} or false",
+                        self.word,
+                        i + 1
+                    ));
+                }
+            };
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    fn column(&self, i: usize, table: &Table) -> Checked<Column> {
+        let what = format!("{} column {}", self.word, i + 1);
+        let (title, draw) = title_and_draw(&what, table)?;
+        check_names(&what, table, &["width", "align", "arrow", "names"])?;
+        let options = Spec { word: &what, table };
+        let names: Option<Table> =
+            table.raw_get("names").map_err(|_| options.wrong("names", "a list of names"))?;
+        let names = names
+            .into_iter()
+            .flat_map(|names| names.sequence_values::<String>().flatten().collect::<Vec<_>>());
+        Ok(Column {
+            title,
+            draw,
+            width: options.integer("width")?.and_then(|width| usize::try_from(width).ok()),
+            align: options
+                .choice("align", &["left", "right"])?
+                .map(|side| if side == "left" { Align::Left } else { Align::Right }),
+            arrow: options.flag("arrow", false),
+            names_width: names.map(|name| name.chars().count()).max().unwrap_or(0),
+        })
+    }
+
+    /// The option `name = { "title", draw }`.
+    pub(super) fn named(&self, name: &str) -> Checked<Option<Column>> {
+        match self.get(name) {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            Value::String(title) => Ok(Some(Column::plain(title.to_string_lossy()))),
+            Value::Table(table) => {
+                let what = format!("{} option '{name}'", self.word);
+                check_names(&what, &table, &[])?;
+                let (title, draw) = title_and_draw(&what, &table)?;
+                Ok(Some(Column { draw, ..Column::plain(title) }))
+            }
+            _ => Err(self.wrong(name, "{ \"title\", draw }")),
+        }
+    }
+
+    /// The columns that are summed.
+    pub(super) fn sums(&self) -> Checked<Vec<SumColumn>> {
+        let list = match self.get("sums") {
+            Value::Nil | Value::Boolean(false) => return Ok(Vec::new()),
+            Value::Table(list) => list,
+            _ => return Err(self.wrong("sums", "a list of columns")),
+        };
+        let mut sums = Vec::new();
+        for value in list.sequence_values::<Value>().flatten() {
+            sums.push(match value {
+                Value::String(title) => SumColumn { title: title.to_string_lossy(), first: false },
+                Value::Table(table) => {
+                    let what = format!("a sum of {}", self.word);
+                    check_names(&what, &table, &["first"])?;
+                    let (title, _) = title_and_draw(&what, &table)?;
+                    SumColumn {
+                        title,
+                        first: Spec { word: &what, table: &table }.flag("first", false),
+                    }
+                }
+                _ => {
+                    return Err(
+                        self.wrong("sums", "a list of \"title\" or { \"title\", first = true }")
+                    );
+                }
+            });
+        }
+        Ok(sums)
+    }
+
+    /// The values that `pending` remembers.
+    pub(super) fn fields(&self, reserved: &[&str]) -> Checked<Vec<String>> {
+        let mut fields: Vec<String> = Vec::new();
+        for value in self.table.clone().sequence_values::<Value>().flatten() {
+            let Value::String(name) = value else {
+                return Err(format!(
+                    "{} takes names of values, not a {}",
+                    self.word,
+                    value.type_name()
+                ));
+            };
+            let name = name.to_string_lossy();
+            if reserved.contains(&name.as_str()) {
+                return Err(format!("{} has a '{name}' of its own; take another name", self.word));
+            }
+            if fields.contains(&name) {
+                return Err(format!("{} names '{name}' twice", self.word));
+            }
+            fields.push(name);
+        }
+        Ok(fields)
+    }
+}
+
+impl Column {
+    fn plain(title: String) -> Column {
+        Column { title, draw: None, width: None, align: None, arrow: false, names_width: 0 }
+    }
+}
+
+fn title_and_draw(what: &str, table: &Table) -> Checked<(String, Option<Function>)> {
+    let title: String =
+        table.raw_get(1).map_err(|_| format!("{what} has no title: {{ \"title\", draw }}"))?;
+    match table.raw_get(2).unwrap_or(Value::Nil) {
+        Value::Nil | Value::Boolean(false) => Ok((title, None)),
+        Value::Function(draw) => Ok((title, Some(draw))),
+        other => Err(format!(
+            "{what} '{title}' is drawn by a {}; it takes a function",
+            other.type_name()
+        )),
+    }
+}
+
+fn check_names(what: &str, table: &Table, known: &[&str]) -> Checked<()> {
+    for (key, _) in table.pairs::<Value, Value>().flatten() {
+        if let Value::String(name) = key {
+            let name = name.to_string_lossy();
+            if !known.contains(&name.as_str()) {
+                return Err(format!("{what} has no option '{name}'{}", suggestion(&name, known)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `; did you mean 'x'?`, or the list of what there is.
+pub(super) fn suggestion(name: &str, known: &[impl AsRef<str>]) -> String {
+    let scored = known.iter().map(|known| (strsim::jaro(name, known.as_ref()), known.as_ref()));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.7);
+    match best {
+        Some((_, nearest)) => format!("; did you mean '{nearest}'?"),
+        None if known.is_empty() => String::new(),
+        None => {
+            let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+            format!("; it has {}", known.join(", "))
+        }
+    }
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => return None,
+    };
+    Some(number.trim().parse::<f64>().ok()? * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_carries_its_unit() {
+        assert_eq!(nanoseconds("1s"), Some(1e9));
+        assert_eq!(nanoseconds("2.5 ms"), Some(2.5e6));
+        assert_eq!(nanoseconds("1"), None);
+        assert_eq!(nanoseconds("1h"), None);
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_or_the_list() {
+        assert_eq!(suggestion("titel", &["unit", "title"]), "; did you mean 'title'?");
+        assert_eq!(suggestion("xyz", &["unit", "title"]), "; it has unit, title");
+    }
+}

@@ -1,0 +1,320 @@
+//! Where scripts come from: a path, the search path, or the copy inside the binary.
+//!
+//! A name is looked for in each folder of `$PERILUNE_PATH`, in `~/.config/perilune`, in `/etc/perilune`, and among the
+//! embedded monitors; the first hit wins. What has a `/` or ends in `.lua` is a path. Debug builds read
+//! the embedded folders from the source tree, so that a change needs no build.
+//!
+//! A root run takes no script that others than root can write: see [`trust`]. Found on
+//! the search path it is skipped, and said ([`Library::take_warnings`]); asked for by path it is refused.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::{Context as _, bail};
+use include_dir::{Dir, include_dir};
+
+use super::trust::{self, Care};
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::sys::user::effective_uid;
+
+static SCRIPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
+static STDLIB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/stdlib");
+
+/// Where a script's text was taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A file.
+    Path(PathBuf),
+    /// The copy inside the binary.
+    Bundled,
+}
+
+/// A script's text and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// The name without folder and `.lua`: what `perilune NAME` takes. A module's name is as `require` takes it.
+    pub name: String,
+    /// Where the text was taken from.
+    pub origin: Origin,
+    /// The source.
+    pub text: String,
+}
+
+impl Script {
+    /// The chunk's name for Lua: `@` and a path, which messages shorten to the file's name.
+    pub fn chunk_name(&self) -> String {
+        match &self.origin {
+            Origin::Path(path) => format!("@{}", path.display()),
+            Origin::Bundled => format!("@{}.lua", self.name.replace('.', "/")),
+        }
+    }
+
+    /// The folder of a script that is a file.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.origin {
+            // `x.lua` has the empty path as its parent, which stands for the working directory.
+            Origin::Path(path) => path.parent().map(|p| if p == "" { Path::new(".") } else { p }),
+            Origin::Bundled => None,
+        }
+    }
+}
+
+/// The scripts and modules that can be found. Clones share their warnings; the default has the embedded ones only.
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    inner: Rc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    folders: Vec<PathBuf>,
+    /// The run is root's, and takes care whose text it runs.
+    root: bool,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Library {
+    /// The search path of this process.
+    pub fn from_environment() -> Self {
+        let wanted = std::env::var_os("PERILUNE_PATH").unwrap_or_default();
+        let wanted = std::env::split_paths(&wanted).filter(|p| *p != *"");
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        let usual = home.map(|home| Path::new(&home).join(".config/perilune"));
+        let usual =
+            usual.into_iter().chain([PathBuf::from("/etc/perilune")]).filter(|p| p.is_dir());
+        Library::new(wanted.chain(usual), effective_uid() == 0)
+    }
+
+    /// A search path of these folders. With `root`, text that others than root can write is not taken.
+    pub fn new(folders: impl IntoIterator<Item = PathBuf>, root: bool) -> Self {
+        let mut inner = Inner { root, ..Inner::default() };
+        for folder in folders {
+            let checked = match std::fs::metadata(&folder) {
+                Err(why) => Err(format!("{}: {why}", folder.display())),
+                Ok(data) if !data.is_dir() => Err(format!("{}: not a folder", folder.display())),
+                Ok(_) if root => trust::folder(&folder).map_err(|why| why.to_string()),
+                Ok(_) => Ok(()),
+            };
+            match checked {
+                Ok(()) => inner.folders.push(folder),
+                Err(why) => inner.warnings.get_mut().push(format!("{why}; skipped")),
+            }
+        }
+        Library { inner: Rc::new(inner) }
+    }
+
+    /// What was skipped and why, since the last call.
+    pub fn take_warnings(&self) -> Vec<String> {
+        self.inner.warnings.take()
+    }
+
+    /// The script that a path or a name stands for.
+    ///
+    /// # Errors
+    ///
+    /// No such file or monitor (with the nearest names), not a regular file, over 1 MiB, not text, or, for root,
+    /// a path that others can write.
+    pub fn find(&self, name_or_path: &str) -> anyhow::Result<Script> {
+        if is_path(name_or_path) {
+            // Also when it is absent: then the reason is the file's, not that no monitor has this name.
+            return self.at_path(Path::new(name_or_path));
+        }
+        if let Some(script) = self.look_up(name_or_path)? {
+            return Ok(script);
+        }
+        let all = self.all();
+        let near = nearest(name_or_path, all.iter().map(|s| s.name.as_str()));
+        bail!("no monitor '{name_or_path}'{}", did_you_mean(&near))
+    }
+
+    /// Like [`find`](Library::find), but a name or path that does not exist is no error.
+    ///
+    /// # Errors
+    ///
+    /// It exists and cannot be taken.
+    pub fn look_up(&self, name_or_path: &str) -> anyhow::Result<Option<Script>> {
+        if is_path(name_or_path) {
+            let path = Path::new(name_or_path);
+            return path.exists().then(|| self.at_path(path)).transpose();
+        }
+        let file = format!("{name_or_path}.lua");
+        if is_plain(name_or_path) {
+            if let Some(script) = self.on_search_path(name_or_path, &file)? {
+                return Ok(Some(script));
+            }
+            if let Some(text) = embedded(&SCRIPTS, "scripts", &file) {
+                let (name, origin) = (name_or_path.to_owned(), Origin::Bundled);
+                return Ok(Some(Script { name, origin, text }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every monitor that [`find`](Library::find) takes by name, by name; of two with one name, the one it takes.
+    pub fn all(&self) -> Vec<Script> {
+        let mut found = self.in_folders("");
+        for (name, text) in all_embedded(&SCRIPTS, "scripts") {
+            let script = Script { name: name.clone(), origin: Origin::Bundled, text };
+            found.entry(name).or_insert(script);
+        }
+        found.into_values().collect()
+    }
+
+    /// The scripts in a folder of that name beside the monitors of the search path (`printers`), by name.
+    pub fn all_in(&self, folder: &str) -> Vec<Script> {
+        self.in_folders(folder).into_values().collect()
+    }
+
+    /// The module that `require` means by `name`: beside the script, in `stdlib/` on the search path, or embedded.
+    ///
+    /// Dots separate folders. A name that could leave these folders is refused.
+    pub fn module(&self, name: &str, script_folder: Option<&Path>) -> anyhow::Result<Script> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let parts_are_named = name.split('.').all(|part| !part.is_empty());
+        if !parts_are_named || !name.chars().all(allowed) {
+            bail!(
+                "'{name}' is no module's name: letters, digits, '_' and '-', with '.' between folders"
+            );
+        }
+        let file = format!("{}.lua", name.replace('.', "/"));
+        if let Some(path) = script_folder.map(|folder| folder.join(&file)).filter(|p| p.exists()) {
+            return Ok(Script { name: name.to_owned(), ..self.at_path(&path)? });
+        }
+        if let Some(script) = self.on_search_path(name, &format!("stdlib/{file}"))? {
+            return Ok(script);
+        }
+        if let Some(text) = embedded(&STDLIB, "stdlib", &file) {
+            return Ok(Script { name: name.to_owned(), origin: Origin::Bundled, text });
+        }
+        let mut names: Vec<String> =
+            all_embedded(&STDLIB, "stdlib").map(|(name, _)| name).collect();
+        names.extend(script_folder.into_iter().flat_map(lua_files).map(|(name, _)| name));
+        let near = nearest(name, names.iter().map(String::as_str));
+        bail!("no module '{name}'{}", did_you_mean(&near))
+    }
+
+    fn at_path(&self, path: &Path) -> anyhow::Result<Script> {
+        let care = if self.inner.root { Care::Named } else { Care::None };
+        let text = trust::read(path, care)?;
+        let name = path.file_stem().context("the path has no file name")?.to_string_lossy();
+        Ok(Script { name: name.into_owned(), origin: Origin::Path(path.to_owned()), text })
+    }
+
+    /// The first of the folders' files of that name that may be taken.
+    fn on_search_path(&self, name: &str, file: &str) -> anyhow::Result<Option<Script>> {
+        for path in self.inner.folders.iter().map(|folder| folder.join(file)) {
+            if let Some(text) = self.searched(&path)? {
+                return Ok(Some(Script {
+                    name: name.to_owned(),
+                    origin: Origin::Path(path),
+                    text,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The text of a file on the search path; none when it is absent, or others can write it.
+    fn searched(&self, path: &Path) -> anyhow::Result<Option<String>> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let care = if self.inner.root { Care::Searched } else { Care::None };
+        match trust::read(path, care) {
+            Ok(text) => Ok(Some(text)),
+            Err(why) if why.is::<trust::Untrusted>() => {
+                self.warn(&why);
+                Ok(None)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn in_folders(&self, sub: &str) -> BTreeMap<String, Script> {
+        let mut found = BTreeMap::new();
+        for folder in &self.inner.folders {
+            for (name, path) in lua_files(&folder.join(sub)) {
+                if found.contains_key(&name) {
+                    continue;
+                }
+                match self.searched(&path) {
+                    Ok(Some(text)) => {
+                        let script =
+                            Script { name: name.clone(), origin: Origin::Path(path), text };
+                        found.insert(name, script);
+                    }
+                    Ok(None) => {}
+                    Err(why) => self.warn(&why),
+                }
+            }
+        }
+        found
+    }
+
+    fn warn(&self, why: &anyhow::Error) {
+        let text = format!("{why:#}; skipped");
+        let mut warnings = self.inner.warnings.borrow_mut();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+}
+
+/// Whether what was asked for is a path, and not looked for.
+fn is_path(name_or_path: &str) -> bool {
+    name_or_path.contains('/') || name_or_path.ends_with(".lua")
+}
+
+/// Whether `name` can be a file's without its folder.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(['.', '-'])
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+}
+
+/// The `.lua` files of a folder, in no order; of an unreadable one, none.
+fn lua_files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter_map(|path| {
+        let name = path.file_stem()?.to_str()?.to_owned();
+        (path.extension()? == "lua" && is_plain(&name)).then_some((name, path))
+    })
+}
+
+/// The source tree's copy of an embedded folder, where a debug build finds it.
+fn source_folder(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    (cfg!(debug_assertions) && path.is_dir()).then_some(path)
+}
+
+fn embedded(dir: &Dir<'_>, folder: &str, file: &str) -> Option<String> {
+    match source_folder(folder) {
+        Some(folder) => std::fs::read_to_string(folder.join(file)).ok(),
+        None => dir.get_file(file)?.contents_utf8().map(str::to_owned),
+    }
+}
+
+/// Names and texts of an embedded folder's own files.
+fn all_embedded<'a>(
+    dir: &'a Dir<'_>,
+    folder: &'a str,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let names: Vec<String> = match source_folder(folder) {
+        Some(folder) => lua_files(&folder).map(|(name, _)| name).collect(),
+        None => dir
+            .files()
+            .filter_map(|file| {
+                Some(file.path().file_name()?.to_str()?.strip_suffix(".lua")?.to_owned())
+            })
+            .collect(),
+    };
+    names.into_iter().filter_map(move |name| {
+        let text = embedded(dir, folder, &format!("{name}.lua"))?;
+        Some((name, text))
+    })
+}
+
+#[cfg(test)]
+mod tests;

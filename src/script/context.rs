@@ -1,0 +1,158 @@
+//! What a running script's leaves and words reach: the roles, the tasks, the clock, and where output goes.
+
+use std::rc::Rc;
+
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Cell as Value, Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::slot::Slot;
+use crate::base::text::field;
+use crate::base::value::Value as Field;
+use crate::decode::clock::Clock;
+use crate::decode::flags;
+use crate::event::catalog::{Event, What};
+use crate::task::{Tasks, UNKNOWN};
+
+/// The state behind the words of a running script.
+pub struct Context {
+    /// The event of each role, by role.
+    pub roles: Vec<Rc<Event>>,
+    /// Names of tasks.
+    pub tasks: Tasks,
+    /// Perf time, wall time, run time.
+    pub clock: Clock,
+    /// Where results go.
+    pub out: Box<dyn Draw>,
+    /// Events of this process's own tasks are not printed: `sched:*` cannot exclude them in the kernel.
+    pub hide_pid: Option<u32>,
+    /// Time of the event or record that was handled last, nanoseconds of the run.
+    pub now: f64,
+    /// What is known of a call chain's addresses, by a replay.
+    pub frames: Option<Box<dyn Fn(u64) -> Option<String>>>,
+    /// What the leaf `comm` gave last.
+    pub(super) comm: [u8; 16],
+    /// What the leaf `text_of` gave last.
+    pub(super) text: Vec<u8>,
+}
+
+impl Context {
+    /// Prints an event whose handler failed, where messages go.
+    pub fn note_event(&mut self, slot: &Slot, raw: &[u8]) {
+        let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
+        let mut line = Vec::new();
+        if let What::Tracepoint { format } = &event.what {
+            field::push_fields(&mut line, format.values(raw));
+        }
+        let comm = self.comm_of(slot.tid, slot.cpu);
+        let (comm, line) =
+            (String::from_utf8_lossy(until_nul(&comm)), String::from_utf8_lossy(&line));
+        let text = format!("in {} {} [{:03}] {}: {line}", comm, slot.tid, slot.cpu, event.name);
+        self.note(Level::Error, &text);
+    }
+
+    /// A context without roles.
+    pub fn new(out: Box<dyn Draw>, tasks: Tasks, clock: Clock) -> Self {
+        Context {
+            roles: Vec::new(),
+            tasks,
+            clock,
+            out,
+            hide_pid: None,
+            now: 0.0,
+            frames: None,
+            comm: [0; 16],
+            text: Vec::new(),
+        }
+    }
+
+    /// Prints one event now, with fields that the script adds.
+    pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], extra: &[(String, Value)]) {
+        if self.hide_pid == Some(slot.pid) {
+            return;
+        }
+        let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
+        let stack = self.frames_of(chain);
+        let comm = self.comm_of(slot.tid, slot.cpu);
+        let sample = [
+            ("period", Field::Uint(slot.period)),
+            ("ip", Field::Pointer(slot.ip)),
+            ("addr", Field::Pointer(slot.addr)),
+        ];
+        let (mut of_record, mut of_sample);
+        let (flags, fields): (_, &mut dyn Iterator<Item = _>) = match &event.what {
+            What::Tracepoint { format } => {
+                let byte = |name| match format.field(name).map(|f| f.read(raw)) {
+                    Some(Ok(Field::Uint(n))) => n as u8,
+                    _ => 0,
+                };
+                of_record = format.values(raw);
+                (flags::letters(byte("common_flags"), byte("common_preempt_count")), &mut of_record)
+            }
+            What::Counter(_) => {
+                let known = if slot.addr == 0 { 2 } else { 3 };
+                of_sample = sample[..known].iter().copied();
+                (flags::UNKNOWN, &mut of_sample)
+            }
+        };
+        self.out.event(&mut EventLine {
+            stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
+            comm: until_nul(&comm),
+            pid: slot.pid,
+            tid: slot.tid,
+            cpu: slot.cpu,
+            flags,
+            name: &event.name,
+            fields,
+            extra,
+            stack: &stack,
+        });
+        // A reader that went away is noticed at the next report.
+        let _ = self.out.flush_if_large();
+    }
+
+    /// The name of a task, NUL-padded; `<...>` when unknown.
+    pub fn comm_of(&self, tid: u32, cpu: u32) -> [u8; 16] {
+        let mut comm = [0; 16];
+        let name = self.tasks.comm_on(cpu, tid).unwrap_or(UNKNOWN);
+        let n = name.len().min(15);
+        comm[..n].copy_from_slice(&name[..n]);
+        comm
+    }
+
+    /// A message, stamped with the run's present.
+    pub fn note(&mut self, level: Level, text: &str) {
+        let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
+        self.out.note(stamp, level, text);
+    }
+
+    fn frames_of(&self, chain: &[u64]) -> Vec<String> {
+        // Values from here up are the kernel's markers between kernel and user frames (PERF_CONTEXT_MAX).
+        const MARKERS: u64 = (-4095_i64) as u64;
+        let frame = |address: &u64| match self.frames.as_ref().and_then(|name| name(*address)) {
+            Some(name) => name,
+            None => format!("{address:16x}"),
+        };
+        chain.iter().filter(|address| **address < MARKERS).map(frame).collect()
+    }
+}
+
+/// Output of a script that does not run.
+pub(super) struct Nowhere;
+
+impl Draw for Nowhere {
+    fn event(&mut self, _: &mut EventLine<'_>) {}
+    fn report(&mut self, _: Stamp, _: &[Report]) {}
+    fn note(&mut self, _: Stamp, _: Level, _: &str) {}
+    fn coverage(&mut self, _: Stamp, _: &Coverage, _: bool) {}
+    fn stats(&mut self, _: Stamp, _: &Stats) {}
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn flush_if_large(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A NUL-padded name without its padding.
+pub fn until_nul(name: &[u8]) -> &[u8] {
+    &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())]
+}

@@ -1,0 +1,186 @@
+//! Words that steer the run and ask it: `stop every note alert comm cpus sysctl machine event_name ancestry`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Function, IntoLua, Lua, Table, Value, Variadic};
+
+use super::leaf::Shared;
+use super::state::{State, Timer};
+use crate::base::draw::Level;
+use crate::base::units::{Unit, parse_duration};
+
+/// Puts the words into `env`.
+pub(super) fn register(
+    lua: &Lua,
+    env: &Table,
+    state: &Rc<RefCell<State>>,
+    shared: &Shared,
+) -> mlua::Result<()> {
+    env.set("every", every(lua, state, shared)?)?;
+    env.set("note", note(lua, shared)?)?;
+    env.set("alert", alert(lua, state, shared)?)?;
+    env.set("event_name", event_name(lua, shared)?)?;
+    env.set("comm", comm(lua, shared)?)?;
+    env.set("ancestry", ancestry(lua, shared)?)?;
+    env.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
+    env.set("cpus", cpus(lua, state)?)?;
+    env.set("machine", machine(lua)?)
+}
+
+/// The request of `stop`; the word itself also ends the batch at hand.
+pub(super) fn stop(
+    lua: &Lua,
+    state: &Rc<RefCell<State>>,
+    shared: &Shared,
+) -> mlua::Result<Function> {
+    let (state, shared) = (state.clone(), shared.clone());
+    lua.create_function(move |_, why: Option<String>| {
+        let mut state = state.borrow_mut();
+        if state.stop.is_none() {
+            if let Some(why) = &why {
+                shared.with(|context| context.note(Level::Info, &format!("stopped: {why}")));
+            }
+            state.stop = Some(why.unwrap_or_default());
+        }
+        Ok(())
+    })
+}
+
+fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
+    let (state, shared) = (state.clone(), shared.clone());
+    lua.create_function(move |_, (period, handler): (Value, Function)| {
+        let period = period_ns(&period)?;
+        let now = shared.with(|context| context.now);
+        state.borrow_mut().timers.push(Timer { period, next: now + period, handler });
+        Ok(())
+    })
+}
+
+fn note(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |lua, (format, args): (Value, Variadic<Value>)| {
+        let text = if args.is_empty() {
+            lua.coerce_string(format)?.map(|s| s.to_string_lossy()).unwrap_or_default()
+        } else {
+            let string: Table = lua.globals().get("string")?;
+            string
+                .get::<Function>("format")?
+                .call::<mlua::LuaString>((format, args))?
+                .to_string_lossy()
+        };
+        shared.with(|context| context.note(Level::Info, &text));
+        Ok(())
+    })
+}
+
+fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
+    let (state, shared) = (state.clone(), shared.clone());
+    lua.create_function(move |lua, what: Table| {
+        let show = |value: Value| -> mlua::Result<Option<String>> {
+            Ok(lua.coerce_string(value)?.map(|s| s.to_string_lossy()))
+        };
+        let text = show(what.get(1)?)?
+            .ok_or_else(|| misuse("alert { TEXT, key = …, every = … } needs a text"))?;
+        // Without a key the text is its own, and is not said twice.
+        let (key, text) = match show(what.get("key")?)? {
+            Some(key) => (key.clone(), format!("{key}: {text}")),
+            None => (text.clone(), text),
+        };
+        let every = match what.get("every")? {
+            Value::Nil => 60e9,
+            period => period_ns(&period)?,
+        };
+        let now = shared.with(|context| context.now);
+        if state.borrow_mut().may_alert(&key, now, every) {
+            shared.with(|context| context.note(Level::Alert, &text));
+        }
+        Ok(())
+    })
+}
+
+fn event_name(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, id: f64| {
+        let name = shared.with(|context| context.roles.get(id as usize).map(|e| e.name.clone()));
+        Ok(name.unwrap_or_else(|| format!("event {id}")))
+    })
+}
+
+fn comm(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |lua, tid: f64| {
+        let name = shared.with(|context| context.comm_of(tid as u32, 0));
+        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        lua.create_string(if tid == 0.0 { b"swapper" } else { &name[..end] })
+    })
+}
+
+fn ancestry(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, tid: f64| {
+        Ok(shared.with(|context| {
+            let line = context.tasks.ancestry(tid as u32);
+            let names: Vec<String> = line
+                .map(|tid| {
+                    let name = context.comm_of(tid, 0);
+                    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+                    String::from_utf8_lossy(&name[..end]).into_owned()
+                })
+                .collect();
+            names.join(" <- ")
+        }))
+    })
+}
+
+/// The value of a sysctl, a number where it is one; nil where there is none.
+fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
+    use crate::sys::machine;
+    let path = name.replace('.', "/");
+    if path.split('/').any(str::is_empty) {
+        return Ok(Value::Nil);
+    }
+    match (machine::sysctl::<f64>(&path), machine::sysctl::<String>(&path)) {
+        (Some(number), _) => Ok(Value::Number(number)),
+        (None, Some(text)) => text.into_lua(lua),
+        (None, None) => Ok(Value::Nil),
+    }
+}
+
+fn cpus(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, ()| {
+        lua.create_sequence_from(state.borrow().cpus.iter().copied())
+    })
+}
+
+fn machine(lua: &Lua) -> mlua::Result<Table> {
+    use crate::sys::machine;
+    let table = lua.create_table()?;
+    table.set("kernel", machine::kernel_release())?;
+    table.set("cpus", crate::sys::cpus::online_cpus().len())?;
+    table.set("page_size", machine::page_size())?;
+    Ok(table)
+}
+
+/// A period of a word: `"10s"`, or a number of seconds.
+fn period_ns(value: &Value) -> mlua::Result<f64> {
+    let ns = match value {
+        Value::Integer(n) => *n as f64 * 1e9,
+        Value::Number(n) => n * 1e9,
+        Value::String(text) => parse_duration(&text.to_string_lossy(), Unit::Second)
+            .map_err(|why| misuse(&format!("{why:#}")))? as f64,
+        other => {
+            return Err(misuse(&format!(
+                "a period is \"10s\" or seconds, not a {}",
+                other.type_name()
+            )));
+        }
+    };
+    // Faster than this, the timer would do nothing else.
+    if ns >= 1e6 { Ok(ns) } else { Err(misuse("a period is at least 1ms")) }
+}
+
+fn misuse(why: &str) -> mlua::Error {
+    mlua::Error::runtime(why)
+}

@@ -1,0 +1,244 @@
+//! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use anyhow::{Context as _, bail};
+use mlua::{Function, Lua, Table, Value};
+
+use super::aggregate::Aggregates;
+use super::evsel::Role;
+use super::fault::describe_text;
+use super::guard::{Failure, Guard, Phase};
+use super::host::ERRORS_PER_HANDLER;
+use super::leaf::{Shared, raw_of};
+use super::table::Made;
+use super::view;
+use crate::base::draw::{Level, Report};
+use crate::base::slot::Slot;
+use crate::event::catalog::What;
+use crate::source::batch::Addresses;
+use crate::source::counts::Count;
+
+/// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
+pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
+
+/// The Lua side of a run: the words' tables, the views, the drivers, and the count of errors.
+pub(super) struct Dispatch {
+    lua: Lua,
+    exports: Table,
+    views: Table,
+    load_driver: LoadDriver,
+    shared: Shared,
+    handlers: Vec<(usize, Function, mlua::MultiValue)>,
+    driver: Option<Table>,
+    walk: Option<Function>,
+    errors: Rc<RefCell<Errors>>,
+}
+
+/// Errors of handlers, in all and by role.
+#[derive(Default)]
+struct Errors {
+    all: u64,
+    by_role: Vec<u64>,
+}
+
+impl Dispatch {
+    /// A dispatch over loaded preludes, without views yet.
+    pub(super) fn new(
+        lua: Lua,
+        exports: Table,
+        views: Table,
+        load_driver: LoadDriver,
+        shared: Shared,
+    ) -> Self {
+        let errors = Rc::default();
+        Dispatch {
+            lua,
+            exports,
+            views,
+            load_driver,
+            shared,
+            handlers: Vec::new(),
+            driver: None,
+            walk: None,
+            errors,
+        }
+    }
+
+    /// Makes a view for every role, and finds its handler: the evsel's own, or `sample`.
+    pub(super) fn make_views(
+        &mut self,
+        roles: &[Role],
+        sample: Option<&Function>,
+        per_thread: bool,
+    ) -> anyhow::Result<()> {
+        let event_of: Function = self.exports.get("event_of")?;
+        let make: Function = self.views.get("make")?;
+        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+            let entry = entry?;
+            if entry.get("count")? {
+                continue;
+            }
+            let own: Option<Function> = entry.get("handler")?;
+            for (position, index) in entry.get::<Vec<usize>>("roles")?.into_iter().enumerate() {
+                let event = &roles.get(index).context("an evsel has no such role")?.event;
+                let Some(handler) = own.as_ref().or(sample) else {
+                    bail!(
+                        "nothing handles {}: give its evsel a handler, or write m.sample(e)",
+                        event.name
+                    );
+                };
+                let getters = match &event.what {
+                    What::Tracepoint { format } => view::getters(format),
+                    What::Counter(_) => "return {}".to_owned(),
+                };
+                let object: Table = event_of.call((&entry, position + 1))?;
+                let view = make.call((index, event.name.as_str(), getters, object, per_thread))?;
+                self.handlers.push((index, handler.clone(), view));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the handlers on their drivers, over a batch's arrays.
+    pub(super) fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
+        let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
+        let set: Function = driver.get("set")?;
+        for (role, handler, view) in &self.handlers {
+            set.call::<()>((*role, handler, view.clone()))?;
+        }
+        self.walk = Some(driver.get("walk")?);
+        self.driver = Some(driver);
+        Ok(())
+    }
+
+    /// Walks the batch's runs.
+    ///
+    /// # Errors
+    /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed. No view is alive any more.
+    pub(super) fn walk(&self, guard: &Guard, runs: usize) -> anyhow::Result<()> {
+        let walk = self.walk.as_ref().context("no driver is attached")?;
+        let Err(why) = guard.run(Phase::Handler, || walk.call::<()>(runs)) else { return Ok(()) };
+        let role: Option<usize> = self.views.get::<Function>("bury")?.call(())?;
+        if let (Failure::Stopped(_), Some(role)) = (&why, role) {
+            // What loops once loops again, a second of CPU each time.
+            self.clear(role)?;
+            bail!("{why}; the handler of {} is switched off", self.name_of(role));
+        }
+        Err(why.into())
+    }
+
+    fn clear(&self, role: usize) -> anyhow::Result<()> {
+        let driver = self.driver.as_ref().context("no driver is attached")?;
+        Ok(driver.get::<Function>("clear")?.call(role)?)
+    }
+
+    fn name_of(&self, role: usize) -> String {
+        self.shared
+            .with(|context| context.roles.get(role).map(|e| e.name.clone()))
+            .unwrap_or_default()
+    }
+
+    /// Takes every handler away.
+    pub(super) fn clear_all(&self) {
+        if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear_all").ok())
+        {
+            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            let _ = clear.call::<()>(());
+        }
+    }
+
+    /// Errors so far.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors.borrow().all
+    }
+
+    /// Counts a failure outside a handler.
+    pub(super) fn count_error(&self) {
+        self.errors.borrow_mut().all += 1;
+    }
+
+    /// The function that drivers call with a failing event: shows it, counts it, and says whether to switch off.
+    fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
+        let (errors, shared) = (self.errors.clone(), self.shared.clone());
+        self.lua.create_function(move |_, (role, slot, why): (usize, usize, String)| {
+            let mut errors = errors.borrow_mut();
+            errors.all += 1;
+            if errors.by_role.len() <= role {
+                errors.by_role.resize(role + 1, 0);
+            }
+            errors.by_role[role] += 1;
+            let count = errors.by_role[role];
+            // SAFETY: the driver passes the index of the slot that it stands on, of the batch that it was given.
+            let slot: &Slot = unsafe { &*addresses.slots.add(slot) };
+            // SAFETY: the batch is being dispatched: its slots' pointers are good.
+            let raw = unsafe { raw_of(slot) };
+            shared.with(|context| {
+                let off = count >= ERRORS_PER_HANDLER;
+                let fault = describe_text(&why);
+                // The way there is the same each time; once is enough.
+                let text = if count == 1 { fault.to_string() } else { fault.message };
+                context.note(Level::Error, &text);
+                context.note_event(slot, raw);
+                if off {
+                    let name = context.roles.get(role).map_or("", |e| e.name.as_str()).to_owned();
+                    context.note(
+                        Level::Error,
+                        &format!("{name}: its handler failed {count} times and is switched off"),
+                    );
+                }
+                Ok(off)
+            })
+        })
+    }
+
+    /// The reports of `wanted` values in their order, or of everything declared.
+    pub(super) fn draw(
+        &self,
+        aggregates: &Aggregates,
+        counts: &[Count],
+        wanted: Option<&[Value]>,
+    ) -> mlua::Result<Vec<Report>> {
+        let Some(wanted) = wanted else {
+            let mut reports = aggregates.draw(&self.lua, None)?;
+            for entry in self.counter_tables()? {
+                reports.push(self.draw_counters(&entry, counts)?);
+            }
+            return Ok(reports);
+        };
+        let mut reports = Vec::new();
+        for value in wanted {
+            if let Value::UserData(made) = value
+                && let Ok(made) = made.borrow::<Made>()
+            {
+                reports.push(Report::Table(made.0.clone()));
+            } else if let Some(entry) =
+                self.counter_tables()?.into_iter().find(|e| is_table_of(e, value))
+            {
+                reports.push(self.draw_counters(&entry, counts)?);
+            } else {
+                reports.extend(aggregates.draw(&self.lua, Some(std::slice::from_ref(value)))?);
+            }
+        }
+        Ok(reports)
+    }
+
+    fn counter_tables(&self) -> mlua::Result<Vec<Table>> {
+        self.exports.get::<Table>("counter_tables")?.sequence_values().collect()
+    }
+
+    fn draw_counters(&self, entry: &Table, counts: &[Count]) -> mlua::Result<Report> {
+        let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
+        instances.sort_unstable();
+        instances.dedup();
+        let draw: Function = self.exports.get("draw_counters")?;
+        let made: mlua::UserDataRef<Made> = draw.call((entry, instances))?;
+        Ok(Report::Table(made.0.clone()))
+    }
+}
+
+/// Whether `value` is the object that stands for this counters{}.
+fn is_table_of(entry: &Table, value: &Value) -> bool {
+    entry.get::<Value>("table").is_ok_and(|table| table == *value)
+}

@@ -1,0 +1,386 @@
+//! What a script watches: the selectors and wishes of its `evsel` calls, resolved to roles.
+//!
+//! A role is one event of one evsel: a glob has many. The index of a role is what a slot carries.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Lua, Table, Value};
+
+use crate::base::cpulist;
+use crate::base::nearest::nearest;
+use crate::event::catalog::{Catalog, Event, What, expand};
+use crate::event::filter::{Filter, quote};
+use crate::event::plan;
+use crate::event::sampling::Sampling;
+use crate::event::selector::Selector;
+use crate::sys::attr::Attr;
+
+/// Everything declared so far.
+#[derive(Default)]
+pub struct Evsels {
+    /// Roles, by index.
+    pub roles: Vec<Role>,
+    /// Roles whose events are to be turned on or off, in the order asked.
+    pub switches: Vec<(u32, bool)>,
+    declared: Vec<Declared>,
+}
+
+impl Evsels {
+    /// The roles of an evsel, as indexes.
+    pub fn indexes_of(&self, index: usize) -> std::ops::Range<usize> {
+        self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)
+    }
+
+    /// The roles of an evsel.
+    pub fn roles_of(&self, index: usize) -> &[Role] {
+        self.roles.get(self.indexes_of(index)).unwrap_or_default()
+    }
+}
+
+/// One event of one evsel.
+pub type Role = plan::Role<Sampling>;
+
+struct Declared {
+    first: usize,
+    count: usize,
+}
+
+/// The Rust side of `evsel`, over a catalog of events.
+pub struct Declarer {
+    /// Which events there are.
+    pub catalog: Rc<dyn Catalog>,
+    /// What was declared.
+    pub evsels: Rc<RefCell<Evsels>>,
+}
+
+/// What a script may get wrong: text for its own line.
+type Refused = String;
+
+impl Declarer {
+    /// Takes one `evsel(selector, wishes)` in. `Ok(None)` is an optional event that this machine has not.
+    pub fn declare(
+        &self,
+        selector: &Value,
+        wishes: &Table,
+    ) -> Result<Option<(usize, Told)>, Refused> {
+        let (chosen, from_table) = chosen(selector)?;
+        let wish = Wishes::read(wishes, &chosen, from_table.as_ref())?;
+        let events = match expand(&*self.catalog, &chosen) {
+            Ok(events) => events,
+            Err(_) if wish.optional => return Ok(None),
+            Err(why) => return Err(format!("{why:#}")),
+        };
+        let filter = match [chosen.filter.as_deref(), wish.filter.as_deref()] {
+            [None, None] => None,
+            [Some(text), None] | [None, Some(text)] => Some(parse(text)?),
+            [Some(one), Some(other)] => Some(parse(one)?.and(parse(other)?)),
+        };
+        for event in &events {
+            check(event, filter.as_ref())?;
+        }
+        let mut all = self.evsels.borrow_mut();
+        let first = all.roles.len();
+        let told = Told {
+            name: if events.len() == 1 { events[0].name.clone() } else { chosen.name.clone() },
+            title: wish.title.clone().or_else(|| chosen.alias().map(str::to_owned)),
+            names: events.iter().map(|e| e.name.clone()).collect(),
+            first,
+            count_only: wish.sampling.count,
+            attrs: chosen.attrs.clone(),
+        };
+        all.declared.push(Declared { first, count: events.len() });
+        all.roles.extend(events.into_iter().map(|event| Role {
+            event,
+            filter: filter.clone(),
+            sampling: wish.sampling.clone(),
+        }));
+        if all.roles.len() > usize::from(u16::MAX) {
+            return Err(format!("'{}' selects too many events", chosen.text));
+        }
+        Ok(Some((all.declared.len() - 1, told)))
+    }
+
+    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`.
+    pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
+        let filter = parse(&fill(format, args)?)?;
+        let mut all = self.evsels.borrow_mut();
+        let Some(&Declared { first, count }) = all.declared.get(index) else {
+            return Err("this evsel is not of this run".to_owned());
+        };
+        for role in &mut all.roles[first..first + count] {
+            check(&role.event, Some(&filter))?;
+            role.filter = Some(match role.filter.take() {
+                Some(before) => before.and(filter.clone()),
+                None => filter.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Asks for an evsel's events to be turned on or off between batches.
+    pub fn switch(&self, index: usize, on: bool) {
+        let mut all = self.evsels.borrow_mut();
+        if let Some(&Declared { first, count }) = all.declared.get(index) {
+            all.switches.extend((first..first + count).map(|role| (role as u32, on)));
+        }
+    }
+
+    /// Names and types of the fields of an evsel's first event.
+    pub fn fields(&self, lua: &Lua, index: usize) -> mlua::Result<Table> {
+        let table = lua.create_table()?;
+        let all = self.evsels.borrow();
+        let role = all.declared.get(index).and_then(|d| all.roles.get(d.first));
+        if let Some(What::Tracepoint { format }) = role.map(|r| &r.event.what) {
+            for field in format.fields.iter().filter(|f| !f.common) {
+                table.set(field.name.as_str(), field.type_text.as_str())?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// What `evsel` tells the script of what it declared.
+pub struct Told {
+    /// `sys:name`, or the glob.
+    pub name: String,
+    /// The title or alias asked for.
+    pub title: Option<String>,
+    /// The events of its roles.
+    pub names: Vec<String>,
+    /// Index of its first role.
+    pub first: usize,
+    /// Whether it only counts.
+    pub count_only: bool,
+    /// Attributes as typed, in order.
+    pub attrs: Vec<(String, Option<String>)>,
+}
+
+fn parse(text: &str) -> Result<Filter, Refused> {
+    Filter::parse(text).map_err(|why| why.to_string())
+}
+
+fn check(event: &Event, filter: Option<&Filter>) -> Result<(), Refused> {
+    let Some(filter) = filter else { return Ok(()) };
+    match &event.what {
+        What::Tracepoint { format } => filter.check(&event.name, format).map_err(|why| {
+            let why = why.to_string();
+            if why.starts_with(&event.name) { why } else { format!("{}: {why}", event.name) }
+        }),
+        What::Counter(_) => Err(format!(
+            "{}: only tracepoints have filters; test the field in the handler",
+            event.name
+        )),
+    }
+}
+
+/// The selector, and the script's table when it is one of `opt.event[group][i]`.
+fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
+    match selector {
+        Value::String(text) => {
+            let text = text.to_str().map_err(|_| "a selector is UTF-8 text".to_owned())?;
+            let mut all = Selector::parse_list(&text).map_err(|why| why.to_string())?;
+            match (all.pop(), all.is_empty()) {
+                (Some(one), true) => Ok((one, None)),
+                (None, _) => Err("a selector is empty; write sys:name".to_owned()),
+                _ => Err(format!("'{text}' selects several events; call evsel for each")),
+            }
+        }
+        Value::Table(table) => {
+            let text: String =
+                table.raw_get("text").map_err(|_| "this table is no selector".to_owned())?;
+            let mut one = Selector::parse_list(&text)
+                .ok()
+                .and_then(|mut all| all.pop())
+                .ok_or_else(|| "this table is no selector".to_owned())?;
+            // A script may have changed them.
+            one.filter = match table.get("filter") {
+                Ok(Value::String(text)) => Some(text.to_string_lossy()),
+                _ => None,
+            };
+            Ok((one, Some(table.clone())))
+        }
+        other => {
+            Err(format!("a selector is text or one of opt.event, not a {}", other.type_name()))
+        }
+    }
+}
+
+/// The wishes of an `evsel` call.
+struct Wishes {
+    sampling: Sampling,
+    filter: Option<String>,
+    optional: bool,
+    title: Option<String>,
+}
+
+const WISHES: [&str; 12] = [
+    "stack",
+    "count",
+    "freq",
+    "period",
+    "filter",
+    "exclude",
+    "optional",
+    "title",
+    "max_stack",
+    "cpus",
+    "user_callchain",
+    "kernel_callchain",
+];
+
+impl Wishes {
+    fn read(table: &Table, chosen: &Selector, from: Option<&Table>) -> Result<Self, Refused> {
+        let mut sampling = Sampling {
+            stack: chosen.stack() || from.is_some_and(|t| truthy(t, "stack")),
+            max_stack: chosen.max_stack(),
+            cpus: match chosen.cpus() {
+                Some(list) => {
+                    Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
+                }
+                None => None,
+            },
+            ..Sampling::default()
+        };
+        let (mut filter, mut optional, mut title) = (None, false, None);
+        for pair in table.pairs::<String, Value>() {
+            let (key, value) = pair.map_err(|_| "the wishes of an evsel are named".to_owned())?;
+            let number = || match &value {
+                Value::Integer(n) if *n >= 0 => Ok(*n as u64),
+                Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
+                Value::Boolean(b) => Ok(u64::from(*b)),
+                other => {
+                    Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name()))
+                }
+            };
+            let text = || match &value {
+                Value::String(s) => Ok(s.to_string_lossy()),
+                other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
+            };
+            if matches!(value, Value::Boolean(false) | Value::Nil) {
+                continue;
+            }
+            match key.as_str() {
+                "stack" => sampling.stack = true,
+                "count" => sampling.count = true,
+                "freq" => sampling.freq = Some(number()?),
+                "period" => sampling.period = Some(number()?.max(1)),
+                "max_stack" => sampling.max_stack = Some(number()?.min(u64::from(u16::MAX)) as u16),
+                "cpus" => {
+                    sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
+                }
+                "filter" => filter = Some(text()?),
+                "title" => title = Some(text()?),
+                "optional" => optional = true,
+                "exclude" => exclude(&mut sampling, &value)?,
+                field if Attr::names().any(|name| name == field) => {
+                    sampling.fields.push((key.clone(), number()?));
+                }
+                _ => {
+                    let known = WISHES.into_iter().chain(Attr::names());
+                    return Err(unknown(
+                        &format!("an evsel has no '{key}'"),
+                        &nearest(&key, known),
+                    ));
+                }
+            }
+        }
+        Ok(Wishes { sampling, filter, optional, title })
+    }
+}
+
+const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true }";
+
+fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
+    let Value::Table(modes) = value else {
+        return Err(format!("'exclude' of an evsel is a table: {EXCLUDES}"));
+    };
+    for pair in modes.pairs::<String, Value>() {
+        let (mode, on) =
+            pair.map_err(|_| format!("'exclude' of an evsel has names: {EXCLUDES}"))?;
+        let on = !matches!(on, Value::Boolean(false));
+        match mode.as_str() {
+            "user" => sampling.exclude.user |= on,
+            "kernel" => sampling.exclude.kernel |= on,
+            "host" => sampling.exclude.host |= on,
+            "guest" => sampling.exclude.guest |= on,
+            _ => return Err(format!("'exclude' of an evsel has no '{mode}': {EXCLUDES}")),
+        }
+    }
+    Ok(())
+}
+
+fn truthy(table: &Table, key: &str) -> bool {
+    !matches!(table.get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
+}
+
+/// `WHAT; did you mean 'x' or 'y'?`
+pub fn unknown(what: &str, near: &[&str]) -> String {
+    if near.is_empty() {
+        return what.to_owned();
+    }
+    let names: Vec<String> = near.iter().map(|n| format!("'{n}'")).collect();
+    format!("{what}; did you mean {}?", names.join(" or "))
+}
+
+/// Fills `%s` with a quoted constant and `%d` with a whole number; `%%` is a percent sign.
+fn fill(format: &str, args: &[Value]) -> Result<String, Refused> {
+    let mut out = String::new();
+    let mut args = args.iter();
+    let mut rest = format.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let kind = rest.next();
+        if kind == Some('%') {
+            out.push('%');
+            continue;
+        }
+        let arg =
+            args.next().ok_or_else(|| format!("the filter '{format}' needs more arguments"))?;
+        match (kind, arg) {
+            (Some('s'), Value::String(text)) => {
+                let text = text.to_str().map_err(|_| "a filter is UTF-8 text".to_owned())?;
+                out.push_str(&quote(&text).map_err(|why| why.to_string())?);
+            }
+            (Some('d'), Value::Integer(n)) => out.push_str(&n.to_string()),
+            (Some('d'), Value::Number(n)) if n.fract() == 0.0 && n.abs() < 9.2e18 => {
+                out.push_str(&(*n as i64).to_string());
+            }
+            (Some('s' | 'd'), other) => {
+                return Err(format!("the filter '{format}' cannot take a {}", other.type_name()));
+            }
+            _ => return Err(format!("the filter '{format}': after % comes s, d or %")),
+        }
+    }
+    if args.next().is_some() {
+        return Err(format!("the filter '{format}' has fewer places than arguments"));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_filled_with_quoted_text_and_whole_numbers() {
+        let lua = Lua::new();
+        let text = Value::String(lua.create_string("nginx*").unwrap());
+        let filled = fill("comm ~ %s && sig == %d", &[text, Value::Number(9.0)]);
+        assert_eq!(filled.as_deref(), Ok("comm ~ \"nginx*\" && sig == 9"));
+    }
+
+    #[test]
+    fn a_filter_refuses_the_wrong_number_or_kind_of_arguments() {
+        for (format, args) in [
+            ("a == %d", vec![]),
+            ("a == 1", vec![Value::Integer(1)]),
+            ("a == %d", vec![Value::Number(1.5)]),
+        ] {
+            assert!(fill(format, &args).is_err(), "{format}");
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The host of one script: loads it, calls its callbacks, carries batches to its handlers, gathers what it draws.
+//!
+//! The order of calls is the life of a monitor: `new`, `load`, `begin` (init and filter), `attach` (once the batch
+//! exists), then batches and side-band records with `interval` in between, then `finish`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use anyhow::Context as _;
+use mlua::{Function, Table, Value};
+
+use super::aggregate::{self, Aggregates};
+use super::bundle::{Library, Origin, Script};
+use super::dispatch::Dispatch;
+use super::evsel::{Declarer, Role};
+use super::guard::{Guard, Phase};
+use super::leaf::Shared;
+use super::monitor::{Monitor, Source};
+use super::option::OptionSpec;
+use super::state::State;
+use super::vm::Vm;
+use super::words_of_run;
+use crate::base::coverage::Coverage;
+use crate::base::draw::{Level, Report};
+use crate::event::catalog::Catalog;
+use crate::source::batch::Addresses;
+use crate::source::counts::Count;
+use crate::sys::cpus::online_cpus;
+
+/// Handler errors of one event after which its handler is switched off.
+pub const ERRORS_PER_HANDLER: u64 = 10;
+
+/// Bytes that a script may hold while it is loaded; a run sets its own limit.
+const MEMORY: usize = 256 << 20;
+
+/// A script and everything it runs in.
+pub struct Host {
+    pub(super) vm: Vm,
+    pub(super) guard: Guard,
+    pub(super) aggregates: Aggregates,
+    sums: aggregate::Shared,
+    pub(super) state: Rc<RefCell<State>>,
+    pub(super) shared: Shared,
+    pub(super) dispatch: Dispatch,
+    pub(super) monitor: Option<Monitor>,
+    pub(super) callbacks: Callbacks,
+    pub(super) coverage: Coverage,
+    pub(super) rules: Rules,
+    pub(super) ordered: bool,
+    pub(super) finishing: bool,
+}
+
+/// How events are to be handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// In order of time across events and CPUs, or as they come; None leaves it to the script.
+    pub order: Option<bool>,
+    /// End after so many.
+    pub max_events: Option<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct Callbacks {
+    pub(super) interval: Option<Function>,
+    pub(super) deinit: Option<Function>,
+    pub(super) on_fork: Option<Function>,
+    pub(super) on_exec: Option<Function>,
+    pub(super) on_comm: Option<Function>,
+    pub(super) on_exit: Option<Function>,
+    pub(super) on_mmap: Option<Function>,
+    pub(super) on_lost: Option<Function>,
+}
+
+/// What a script runs with.
+pub struct Setting {
+    /// The events there are.
+    pub catalog: Rc<dyn Catalog>,
+    /// CPUs watched.
+    pub cpus: Vec<u32>,
+    /// `--perins`.
+    pub perins: bool,
+    /// Whether the instances are threads (`-p`, `-t`).
+    pub per_thread: bool,
+    /// Bytes that the script may hold; 0 leaves it as it is.
+    pub memory: usize,
+    /// Keep sums over the whole run, for `--total`.
+    pub totals: bool,
+}
+
+impl Host {
+    /// A Lua machine with every word of the runtime, and no script yet.
+    pub fn new(allow_unsafe: bool) -> anyhow::Result<Self> {
+        let vm = Vm::new(super::vm::Limits { memory: MEMORY })?;
+        vm.unsafe_mode(allow_unsafe)?;
+        let state = Rc::new(RefCell::new(State::default()));
+        let shared = Shared::idle();
+        let highest = online_cpus().last().copied().unwrap_or(0);
+        let sums = aggregate::Shared { cpus: highest + 1, ..aggregate::Shared::default() };
+        let words = vm.lua().create_table()?;
+        let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
+        let dispatch = words_of_run::register(&vm, &state, &shared, &aggregates, &words)?;
+        let guard = Guard::new(&vm)?;
+        Ok(Host {
+            vm,
+            guard,
+            aggregates,
+            sums,
+            state,
+            shared,
+            dispatch,
+            monitor: None,
+            callbacks: Callbacks::default(),
+            coverage: Coverage::default(),
+            rules: Rules::default(),
+            ordered: false,
+            finishing: false,
+        })
+    }
+
+    /// Runs a file and takes the monitor that it returns; nothing is opened.
+    pub fn load(
+        &mut self,
+        script: &Script,
+        library: &Library,
+        taken: &[OptionSpec],
+    ) -> anyhow::Result<&Monitor> {
+        self.vm.search(library, script);
+        let (vm, guard) = (&self.vm, &self.guard);
+        let value = guard.run(Phase::Load, || vm.script(&script.chunk_name(), &script.text))?;
+        let origin = match &script.origin {
+            Origin::Path(path) => path.display().to_string(),
+            Origin::Bundled => script.name.clone(),
+        };
+        let source = Source { name: &script.name, origin: &origin, text: &script.text };
+        let monitor = Monitor::load(source, &value, taken)?;
+        Ok(self.monitor.insert(monitor))
+    }
+
+    /// The context that output and tasks live in.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The guard, which knows of Ctrl-C.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Calls `init` and `filter` with the options: after this, the roles are known.
+    pub fn begin(
+        &mut self,
+        options: &Table,
+        setting: &Setting,
+        rules: Rules,
+    ) -> anyhow::Result<()> {
+        let table = self.monitor.as_ref().context("no monitor is loaded")?.table.clone();
+        self.rules = rules;
+        if setting.memory > 0 {
+            self.vm.limit_memory(setting.memory)?;
+        }
+        self.sums.perins.set(setting.perins);
+        self.sums.by_thread.set(setting.per_thread);
+        self.sums.totals.set(setting.totals);
+        {
+            let mut state = self.state.borrow_mut();
+            state.cpus.clone_from(&setting.cpus);
+            let evsels = state.evsels.clone();
+            state.declarer = Some(Declarer { catalog: setting.catalog.clone(), evsels });
+        }
+        table.raw_set("opt", options)?;
+        for name in ["init", "filter"] {
+            if let Some(callback) = table.get::<Option<Function>>(name)? {
+                self.guard.run(Phase::Load, || callback.call::<()>(options))?;
+            }
+        }
+        self.callbacks = Callbacks {
+            interval: table.get("interval")?,
+            deinit: table.get("deinit")?,
+            on_fork: table.get("on_fork")?,
+            on_exec: table.get("on_exec")?,
+            on_comm: table.get("on_comm")?,
+            on_exit: table.get("on_exit")?,
+            on_mmap: table.get("on_mmap")?,
+            on_lost: table.get("on_lost")?,
+        };
+        let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
+        let related = events.len() > 1 || self.aggregates.has_state();
+        let wish = self.monitor.as_ref().and_then(|m| m.order);
+        self.ordered = self.rules.order.or(wish).unwrap_or(related);
+        self.shared.with(|context| context.roles = events);
+        let sample: Option<Function> = table.get("sample")?;
+        self.dispatch.make_views(&self.roles(), sample.as_ref(), setting.per_thread)
+    }
+
+    /// The roles that the script declared.
+    pub fn roles(&self) -> Vec<Role> {
+        self.state.borrow().evsels.borrow().roles.clone()
+    }
+
+    /// Whether the script asked for records of mapped files.
+    pub fn wants_mmap(&self) -> bool {
+        self.callbacks.on_mmap.is_some()
+    }
+
+    /// Puts every handler on its driver, over the arrays of the batch.
+    pub fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
+        self.dispatch.attach(addresses)
+    }
+
+    /// Roles to turn on or off, asked for since the last call.
+    pub fn take_switches(&mut self) -> Vec<(u32, bool)> {
+        let state = self.state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        std::mem::take(&mut evsels.switches)
+    }
+
+    /// Whether events come in order of time.
+    pub fn ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// The machine, for whoever makes the options' table.
+    pub fn lua(&self) -> &mlua::Lua {
+        self.vm.lua()
+    }
+
+    /// From here on only what the rings still hold is handled: the Ctrl-C that ended the run does not cut that short.
+    pub fn finishing(&mut self) {
+        self.finishing = true;
+    }
+
+    /// Whether the run is to end.
+    pub fn ended(&self) -> bool {
+        self.guard.interrupted() || self.satisfied()
+    }
+
+    /// Whether no further event is wanted: `stop` was called, or `-N` is reached.
+    pub(super) fn satisfied(&self) -> bool {
+        self.state.borrow().stop.is_some()
+            || self.rules.max_events.is_some_and(|max| self.coverage.events >= max)
+    }
+
+    /// What was seen and missed so far. `lost` is the kernel's own count where there is one: it also knows of
+    /// losses at the end, which no record tells.
+    pub fn coverage(&self, lost: Option<u64>) -> Coverage {
+        let open = self.aggregates.counts();
+        Coverage {
+            lost: lost.unwrap_or(self.coverage.lost),
+            unmatched: open.unmatched,
+            unsafe_: open.unsafe_,
+            exited: open.exited,
+            evicted: open.evicted,
+            disordered: open.disordered,
+            errors: self.dispatch.errors(),
+            ..self.coverage
+        }
+    }
+
+    /// Sets the run's present, which timers, notes and alerts go by.
+    pub fn set_now(&mut self, now: f64) {
+        self.shared.with(|context| context.now = now);
+    }
+
+    /// When the next timer of `every` is due.
+    pub fn next_timer(&self) -> Option<f64> {
+        self.state.borrow().next_timer()
+    }
+
+    /// Calls the timers that are due.
+    pub fn fire_timers(&mut self, now: f64) {
+        let due = self.state.borrow_mut().due(now);
+        for (handler, time) in due {
+            if let Err(why) = self.guard.run(Phase::Handler, || handler.call::<()>(time)) {
+                self.failed(&why.to_string());
+            }
+        }
+    }
+
+    /// The parts of the interval's report; what was drawn starts anew.
+    pub fn interval(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
+        let callback = self.callbacks.interval.clone();
+        self.report(callback, seconds, counts)
+    }
+
+    /// The parts of the last report, after the last event.
+    pub fn finish(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
+        let callback = self.callbacks.deinit.clone().or_else(|| self.callbacks.interval.clone());
+        self.report(callback, seconds, counts)
+    }
+
+    /// Sums over the whole run, with `--total`.
+    pub fn totals(&mut self) -> Vec<Report> {
+        self.aggregates.draw_totals(self.vm.lua()).unwrap_or_else(|why| {
+            self.failed(&why.to_string());
+            Vec::new()
+        })
+    }
+
+    /// Switches every handler off and frees what the script holds too much of, so that it can still report.
+    pub(super) fn out_of_memory(&mut self) {
+        self.dispatch.clear_all();
+        self.vm.lift_memory_limit();
+        self.failed("the script's memory is full (--lua-mem raises the limit); its handlers are switched off");
+        self.state.borrow_mut().stop.get_or_insert_with(String::new);
+    }
+
+    fn report(
+        &mut self,
+        callback: Option<Function>,
+        seconds: f64,
+        counts: &[Count],
+    ) -> Vec<Report> {
+        self.state.borrow_mut().counts = counts.to_vec();
+        self.coverage.multiplexed += counts.iter().filter(|count| count.scaled).count() as u64;
+        let (drawn, wanted) = self.try_report(callback, seconds, counts).unwrap_or_else(|why| {
+            self.failed(&format!("{why:#}"));
+            // The script's own drawing failed: what it gathered is shown as declared.
+            (self.dispatch.draw(&self.aggregates, counts, None).unwrap_or_default(), None)
+        });
+        self.aggregates.reset_after_interval(wanted.as_deref());
+        if let Err(why) = self.aggregates.sweep() {
+            self.failed(&why.to_string());
+        }
+        drawn
+    }
+
+    /// The parts, and the values that the script wanted drawn; None is everything.
+    fn try_report(
+        &mut self,
+        callback: Option<Function>,
+        seconds: f64,
+        counts: &[Count],
+    ) -> anyhow::Result<(Vec<Report>, Option<Vec<Value>>)> {
+        let wanted = match callback {
+            None => None,
+            Some(callback) => {
+                let values: mlua::MultiValue =
+                    self.guard.run(Phase::Report, || callback.call(seconds))?;
+                Some(values.into_iter().filter(|v| !v.is_nil()).collect::<Vec<Value>>())
+            }
+        };
+        Ok((self.dispatch.draw(&self.aggregates, counts, wanted.as_deref())?, wanted))
+    }
+
+    /// Shows and counts a failure that is not of one event.
+    pub(super) fn failed(&mut self, why: &str) {
+        self.dispatch.count_error();
+        self.shared.with(|context| context.note(Level::Error, why));
+    }
+}

@@ -1,0 +1,160 @@
+//! The leaves of a run: what compiled Lua calls directly, and the one place where its addresses become references.
+//!
+//! Lua holds the context's address as a number, so it lives in a box that does not move. It is entered from one
+//! thread, by one leaf or one word at a time, never both: leaves call nothing back, and words do not run
+//! Lua while inside. A leaf never unwinds: it panics only where the runtime itself is wrong, and then ends the process.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use mlua::{Function, Lua, Table};
+
+use super::context::{Context, Nowhere};
+use crate::base::draw::Stamp;
+use crate::base::slot::Slot;
+use crate::base::text::field;
+use crate::decode::clock::Clock;
+use crate::event::catalog::What;
+use crate::task::Tasks;
+
+/// The one handle to a run's context.
+#[derive(Clone)]
+pub struct Shared(Rc<Inner>);
+
+struct Inner {
+    context: UnsafeCell<Context>,
+    entered: Cell<bool>,
+}
+
+impl Shared {
+    /// A context for a script that is only loaded: what it says goes nowhere.
+    pub fn idle() -> Self {
+        Shared::new(Context::new(Box::new(Nowhere), Tasks::new(0), Clock::new(Stamp::default(), 0)))
+    }
+
+    /// Takes the context in.
+    pub fn new(context: Context) -> Self {
+        Shared(Rc::new(Inner { context: UnsafeCell::new(context), entered: Cell::new(false) }))
+    }
+
+    /// Enters the context. A word that would enter it twice is a mistake of the runtime and panics.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Context) -> R) -> R {
+        enter(&self.0, work)
+    }
+
+    /// The address that leaves take.
+    pub(super) fn address(&self) -> *const c_void {
+        Rc::as_ptr(&self.0).cast()
+    }
+}
+
+fn enter<R>(inner: &Inner, work: impl FnOnce(&mut Context) -> R) -> R {
+    assert!(!inner.entered.replace(true), "the context was entered twice");
+    // SAFETY: `entered` proves that no other reference is alive; the type is neither Send nor Sync.
+    let result = work(unsafe { &mut *inner.context.get() });
+    inner.entered.set(false);
+    result
+}
+
+/// The name of a task, NUL-terminated, good until the next call. FFI leaf.
+///
+/// # Safety
+/// `context` is [`Shared::address`] of a living context.
+pub(super) unsafe extern "C" fn comm(context: *const c_void, tid: u32, cpu: u32) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<Inner>() };
+    enter(inner, |context| {
+        context.comm = context.comm_of(tid, cpu);
+        context.comm.as_ptr()
+    })
+}
+
+/// Prints the event of a slot. FFI leaf.
+///
+/// # Safety
+/// As [`comm`]; `slot` is a slot of the running batch or a kept one.
+pub(super) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // SAFETY: likewise.
+    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
+    enter(inner, |context| context.emit(slot, raw, chain, &[]));
+}
+
+/// The fields of a slot's event as text, good until the next call; its length is [`text_size`]. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn text_of(context: *const c_void, slot: *const Slot) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // SAFETY: likewise.
+    let raw = unsafe { raw_of(slot) };
+    enter(inner, |context| {
+        context.text.clear();
+        if let Some(What::Tracepoint { format }) =
+            context.roles.get(slot.ev as usize).map(|e| &e.what)
+        {
+            field::push_fields(&mut context.text, format.values(raw));
+        }
+        context.text.as_ptr()
+    })
+}
+
+/// Bytes of the last [`text`]. FFI leaf.
+///
+/// # Safety
+/// As [`comm`].
+pub(super) unsafe extern "C" fn text_size(context: *const c_void) -> u32 {
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<Inner>() };
+    enter(inner, |context| context.text.len() as u32)
+}
+
+/// The raw record of a slot.
+///
+/// # Safety
+/// The slot's pointers lead to what they say.
+pub(super) unsafe fn raw_of<'a>(slot: &Slot) -> &'a [u8] {
+    if slot.raw.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size as usize) }
+}
+
+/// The call chain of a slot.
+///
+/// # Safety
+/// As [`raw_of`].
+pub(super) unsafe fn chain_of<'a>(slot: &Slot) -> &'a [u64] {
+    if slot.chain.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise; records are 8-byte aligned in the ring.
+    unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len as usize) }
+}
+
+/// The slot at an address that trusted Lua passes as a number, with what it points to.
+///
+/// # Safety
+/// It is the slot under the cursor or one that a pending state keeps, and its handler runs.
+unsafe fn slot_at<'a>(address: f64) -> (&'a Slot, &'a [u8], &'a [u64]) {
+    // SAFETY: the caller's promise.
+    let slot: &Slot = unsafe { &*(address as usize as *const Slot) };
+    // SAFETY: likewise.
+    unsafe { (slot, raw_of(slot), chain_of(slot)) }
+}
+
+/// `emit_with(address, extra)`: prints the event of a slot with further fields. For the prelude only.
+pub(super) fn emit_with(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, (address, extra): (f64, Table)| {
+        let extra = super::table::named(&extra)?;
+        // SAFETY: only `emit.lua` calls this, with the slot under the cursor or one that a pending state keeps.
+        let (slot, raw, chain) = unsafe { slot_at(address) };
+        shared.with(|context| context.emit(slot, raw, chain, &extra));
+        Ok(())
+    })
+}

@@ -1,0 +1,75 @@
+//! What a script's head and its callbacks become.
+
+use mlua::{Lua, Value};
+
+use super::{Monitor, Source, doc, register};
+use crate::script::option::Kind;
+
+fn load(text: &str) -> Monitor {
+    let lua = Lua::new();
+    register(&lua, &lua.globals()).unwrap();
+    let returned = lua.load(text).set_name("=x.lua").eval::<Value>().unwrap();
+    // The monitor's table lives as long as its state.
+    std::mem::forget(lua);
+    Monitor::load(Source { name: "x", origin: "x.lua", text }, &returned, &[]).unwrap()
+}
+
+#[test]
+fn the_doc_is_the_leading_comment_without_dashes() {
+    let text = "#!/usr/bin/env perilune\n--- Signals sent.\n---@meta\n--\n--   perilune signal \\\n--       -g\nlocal m\n-- not this";
+    assert_eq!(doc(text), "Signals sent.\n\n  perilune signal \\\n      -g");
+    assert_eq!(doc("local m"), "");
+    assert_eq!(doc("--[[ a block ]]"), "");
+}
+
+#[test]
+fn callbacks_are_found_on_the_module() {
+    let monitor = load(
+        "local m = monitor {}\nfunction m.init() return 7 end\nm.sample = nil\nfunction m.on_exit() end\nreturn m",
+    );
+    assert_eq!(monitor.callback("init").unwrap().call::<i64>(()).unwrap(), 7);
+    assert!(monitor.callback("on_exit").is_some());
+    assert!(monitor.callback("sample").is_none());
+}
+
+#[test]
+fn a_callback_may_be_replaced() {
+    let monitor = load(
+        "local m = monitor {}\nfunction m.init() return 1 end\nfunction m.init() return 2 end\nreturn m",
+    );
+    assert_eq!(monitor.callback("init").unwrap().call::<i64>(()).unwrap(), 2);
+}
+
+#[test]
+fn the_bare_words_name_the_kinds_of_attributes() {
+    let monitor = load(
+        "local m = monitor { options = { events { 'event', attrs = { key = expr, ['top-by'] = expr, alias = text, untraced = flag } } } }\nfunction m.init() end\nreturn m",
+    );
+    let Kind::Events { attrs, .. } = &monitor.option("event").unwrap().kind else { panic!() };
+    let attrs: Vec<String> = attrs.iter().map(|(name, attr)| format!("{name}={attr:?}")).collect();
+    assert_eq!(attrs, ["alias=Text", "key=Expr", "top-by=Expr", "untraced=Flag"]);
+}
+
+#[test]
+fn declarations_remember_their_line() {
+    let monitor = load(
+        "local m = monitor { options = {\n  flag { 'one' },\n  text {\n    'two' } } }\nfunction m.init() end\nreturn m",
+    );
+    let place = |long| monitor.option(long).unwrap().place.clone();
+    assert_eq!(place("one").as_deref(), Some("x.lua:2"));
+    assert_eq!(place("two").as_deref(), Some("x.lua:3"));
+}
+
+#[test]
+fn a_declaration_through_a_word_that_draws_too_knows_its_line() {
+    let lua = Lua::new();
+    let env = lua.globals();
+    register(&lua, &env).unwrap();
+    let wrap = "local declare = ...\nreturn function(value) return declare(value) end";
+    let declare: mlua::Function = env.get("duration").unwrap();
+    let wrapped: mlua::Function = lua.load(wrap).set_name("=words").call(declare).unwrap();
+    env.set("duration", wrapped).unwrap();
+    let script = "\nlocal d = duration { 'than', unti = 'us' }";
+    let error = lua.load(script).set_name("=x.lua").exec().unwrap_err().to_string();
+    assert!(error.contains("x.lua:2: duration has no 'unti'; did you mean 'unit'?"), "{error}");
+}

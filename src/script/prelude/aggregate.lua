@@ -1,0 +1,208 @@
+--- The words that add up: latency, kv, hist, rate, per_cpu, perins. Trusted: it has the ffi, scripts do not.
+--
+-- Each instance gets an `add` of its own, generated for its arity and loaded apart, so that a trace through it
+-- sees constants: the leaf, the table's address, which keys are strings. Rust makes the plan (aggregate/declare.rs).
+local native, env, trusted = ...
+
+local ffi = require "ffi"
+local cast = ffi.cast
+local error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack =
+  error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack
+local concat, sort = table.concat, table.sort
+local find, format, gsub, rep = string.find, string.format, string.gsub, string.rep
+
+-- Strings as numbers: ids[s] is the id that Rust gave, names[id] the way back. Rust sweeps both.
+local ids, names = {}, {}
+local OTHER = 0
+local strings = cast("void *", native.strings)
+local intern_leaf = cast("uint32_t (*)(void *, const char *, size_t)", native.intern)
+names[OTHER] = "(other)"
+
+local function intern(text)
+  local id = intern_leaf(strings, text, #text)
+  -- What found no room is not remembered: Lua's table has the same bound.
+  if id ~= OTHER then ids[text], names[id] = id, text end
+  return id
+end
+
+-- One C type per arity: each cast of a text would make a new one.
+local leaf_types = {}
+local function leaf_type(doubles, slot)
+  local at = slot and -doubles - 1 or doubles
+  if not leaf_types[at] then
+    leaf_types[at] = ffi.typeof("uint32_t (*)(void *" .. (slot and ", const void *" or "") .. rep(", double", doubles) .. ", uint32_t)")
+  end
+  return leaf_types[at]
+end
+
+local function list_of(parameters)
+  local list = {}
+  for i, parameter in ipairs(parameters) do list[i] = parameter.name end
+  return concat(list, ", ")
+end
+
+--- Generates `add` for a plan. Arguments are checked at the script's line; those of absent columns are dropped.
+--- `method`: called with a colon; `flags`: what the leaf gets beside the kinds of the keys; `result`: what is returned.
+local function generate(object, what, plan, leaf, method, flags, result)
+  local parameters, checks, values, keys = {}, {}, {}, {}
+  for i, parameter in ipairs(plan.parameters) do
+    local a = "a" .. i
+    parameters[i] = a
+    if parameter.is == "key" then
+      checks[#checks + 1] = gsub([[
+        if type(A) ~= "number" then
+          if type(A) == "string" then A = ids[A] or intern(A) kinds = kinds + BIT else wrong(INDEX, A) end
+        end]], "%u+", { A = a, BIT = 2 ^ #keys, INDEX = i })
+      keys[#keys + 1] = a
+    elseif parameter.is == "text" then
+      checks[#checks + 1] = gsub([[
+        if type(A) ~= "string" then if type(A) == "number" then A = tostring(A) else wrong(INDEX, A) end end
+        A = ids[A] or intern(A)]], "%u+", { A = a, INDEX = i })
+      values[#values + 1] = a
+    elseif parameter.is == "value" then
+      checks[#checks + 1] = gsub([[if type(A) ~= "number" then A = number(A) or wrong(INDEX, A) end]], "%u+", { A = a, INDEX = i })
+      values[#values + 1] = a
+    end
+  end
+  local passed = { "pointer" }
+  for _, a in ipairs(values) do passed[#passed + 1] = a end
+  for _, a in ipairs(keys) do passed[#passed + 1] = a end
+  passed[#passed + 1] = "kinds"
+  parameters[#parameters + 1] = "extra"
+  local source = format([[
+    local object, leaf, pointer, ids, intern, type, tostring, number, wrong, surplus, not_self = ...
+    return function(%s)
+      %s
+      local kinds = %d
+      %s
+      if extra ~= nil then surplus() end
+      %s leaf(%s) %s
+    end]],
+    (method and "self, " or "") .. concat(parameters, ", "),
+    method and "if self ~= object then not_self() end" or "",
+    flags or 0, concat(checks, "\n"), result and "return" or "local _ =", concat(passed, ", "), result or "")
+
+  local usage = what .. "(" .. list_of(plan.parameters) .. ")"
+  local function wrong(i, value)
+    local name = plan.parameters[i].name
+    if value == nil then error(format("%s has no value for '%s'", usage, name), 3) end
+    error(format("%s: '%s' is a %s; it must be a number%s", usage, name, type(value), plan.parameters[i].is == "value" and "" or " or a string"), 3)
+  end
+  local function surplus() error(usage .. " has an argument too many", 3) end
+  local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
+  -- A 64-bit value that no double holds comes as hexadecimal text.
+  local function number(value) return type(value) == "string" and find(value, "^0x%x+$") and tonumber(value) or nil end
+  return load(source, "=perilune:" .. what)(
+    object, cast(leaf_type(#values + #keys), leaf), cast("void *", plan.pointer),
+    ids, intern, type, tostring, number, wrong, surplus, not_self)
+end
+
+--- Makes the object that stands for an aggregate: its words, and nothing else to read or to write.
+local function object_of(kind, id, object, words)
+  local known = {}
+  for name, word in pairs(words) do
+    object[name] = word
+    known[#known + 1] = name
+  end
+  sort(known)
+  native.handles[object] = id
+  return setmetatable(object, {
+    __index = function(_, name) error(format("%s has no '%s'%s", kind, tostring(name), native.suggestion(tostring(name), known)), 2) end,
+    __newindex = function(_, name) error(format("%s cannot be written: '%s'", kind, tostring(name)), 2) end,
+    __metatable = false,
+    __tostring = function() return kind end,
+  })
+end
+
+--- Iterates over rows as they are now, in the order they are drawn: the columns' values, then what was added up.
+local function each_of(id)
+  return function()
+    local rows, i = native.rows(id), 0
+    return function()
+      i = i + 1
+      local row = rows[i]
+      if row then return unpack(row) end
+    end
+  end
+end
+
+local function too_wide(what, other)
+  return function() error(what .. " has too many columns for one call" .. other, 2) end
+end
+
+local function simple(kind)
+  return function(spec)
+    local plan, why = native.declare(kind, spec)
+    if not plan then error(why, 2) end
+    local object = {}
+    return object_of(kind, plan.id, object, {
+      add = generate(object, "add", plan, plan.leaf, true),
+      each = each_of(plan.id),
+    })
+  end
+end
+
+--- latency { column…, unit="us", title=, top=n, percentiles=bool, keep=bool }: add(ns, key…), each() → key…, { calls total … }
+env.latency = simple "latency"
+
+--- hist.log2 { column…, title=, unit=, keep=bool } and hist.linear { …, min=0, step=1, max= }: add(value, key…)
+env.hist = { log2 = simple "hist.log2", linear = simple "hist.linear" }
+
+--- kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=, keep=bool }
+function env.kv(spec)
+  local plan, why = native.declare("kv", spec)
+  if not plan then error(why, 2) end
+  local object, parameters = {}, plan.parameters
+
+  --- Those of the key, then of sums `first` to `last`.
+  local function part(first, last)
+    local of = { pointer = plan.pointer, parameters = {} }
+    for i = 1, plan.keys do of.parameters[i] = parameters[i] end
+    for i = first, last do of.parameters[#of.parameters + 1] = parameters[plan.keys + i] end
+    return of
+  end
+
+  local words = {
+    add = plan.leaf and generate(object, "add", plan, plan.leaf, true) or too_wide("add", "; take adding(first, n)"),
+    each = each_of(plan.id),
+  }
+  --- adding(first, n): a function add(key…, v…) of the n sums from `first` on; true while the row lacks a name.
+  function words.adding(_, first, n)
+    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0 or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
+      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on", plan.sums, tostring(n), tostring(first)), 2)
+    end
+    local leaf = native.kv_leaf(plan.present + n)
+    if not leaf then error("adding(first, n): too many columns for one call", 2) end
+    return generate(object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
+  end
+  --- name(key, text): what the name column shows.
+  local of = part(1, 0)
+  of.parameters[#of.parameters + 1] = { name = "text", is = "text" }
+  words.name = generate(object, "name", of, native.kv_leaf(plan.present + 1), true, 2 ^ 31)
+  return object_of("kv", plan.id, object, words)
+end
+
+--- rate { window="1s" }: add(key, time) → how many of this key in the window that ends with this one
+function env.rate(spec)
+  local plan, why = native.declare("rate", spec)
+  if not plan then error(why, 2) end
+  local object = {}
+  return object_of("rate", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0") })
+end
+
+--- per_cpu(init): a table by CPU; every CPU has a value from the start.
+function env.per_cpu(init)
+  if init == nil or type(init) == "table" then error("per_cpu(init) takes a number, text or a boolean", 2) end
+  local cpus = setmetatable({}, { __index = function() return init end, __metatable = false })
+  for cpu = 0, native.cpus - 1 do cpus[cpu] = init end
+  return cpus
+end
+
+--- perins([column]): that column, or the instance's own, with --perins; else false.
+function env.perins(column)
+  local instance = native.instance()
+  return instance and (column or instance) or false
+end
+
+trusted.ids, trusted.names, trusted.intern = ids, names, intern
+trusted.object_of, trusted.leaf_type = object_of, leaf_type

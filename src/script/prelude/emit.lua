@@ -1,0 +1,118 @@
+--- The words that print: `emit`, and `counters` and `report`, which make tables of a script's own.
+local ffi, view, emit_leaf, kept_slot, emit_with, emit_row, new_report, count_of, ask_to_stop, exports = ...
+
+local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
+local tonumber, setmetatable = tonumber, setmetatable
+local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
+local slot_pointer = ffi.typeof "const perilune_slot *"
+local cursor, role_of, ctx = view.cursor, view.role_of, view.ctx
+
+--- The slot that an argument of emit stands for: the event at hand, or one that a pending state kept.
+local function slot_of(it)
+  local role = role_of[it]
+  if role then
+    local s = cursor.s
+    if s == nil or s.ev ~= role then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
+    return s
+  end
+  local kept = kept_slot(it)
+  return kept and cast(slot_pointer, kept)
+end
+
+local function address(slot) return tonumber(cast("intptr_t", slot)) end
+
+local function emit_all(...)
+  local n, extra = select("#", ...), nil
+  local last = select(n, ...)
+  if n > 1 and type(last) == "table" and not slot_of(last) then n, extra = n - 1, last end
+  for i = 1, n do
+    local it = select(i, ...)
+    local slot = slot_of(it)
+    if slot then
+      -- The further fields stand with the first of the events: they belong to all of them.
+      if extra then emit_with(address(slot), extra) else leaf(ctx, slot) end
+      extra = nil
+    elseif it ~= nil then
+      error(("emit takes events and one table of further fields, not a %s"):format(type(it)), 3)
+    end
+  end
+end
+
+--- Prints events now, as trace does; `emit { name = value }` prints a row.
+function exports.emit(a, b, ...)
+  if b == nil then
+    local slot = slot_of(a)
+    if slot then leaf(ctx, slot) return end
+    if type(a) == "table" then emit_row(a, cursor.s ~= nil and cursor.s.time or -1) return end
+    error(("emit takes an event or a table, not a %s"):format(type(a)), 2)
+  end
+  emit_all(a, b, ...)
+end
+
+--- Ends the run: no further event is handled, also none of the batch at hand.
+function exports.stop(why)
+  ask_to_stop(why)
+  cursor.stop = 1
+end
+
+--- A table of the script's own: `report(title, { column… }, { {v…}… })`.
+function exports.report(title, columns, rows)
+  if type(columns) ~= "table" or type(rows) ~= "table" then error("report takes a title, columns and rows", 2) end
+  -- As in other tables: a column that is false takes its values with it, and one may have a word that draws.
+  local shown, drawn = {}, {}
+  for i, column in ipairs(columns) do
+    if column then shown[#shown + 1] = { i, column, type(column) == "table" and column[2] or nil } end
+  end
+  for i, row in ipairs(rows) do
+    local cells = {}
+    for j, it in ipairs(shown) do
+      local value = row[it[1]]
+      if it[3] and value ~= nil then value = it[3](value) end
+      cells[j] = value
+    end
+    drawn[i] = cells
+  end
+  for j, it in ipairs(shown) do shown[j] = it[2] end
+  return new_report(title or false, shown, drawn)
+end
+
+local declared = {}
+exports.counter_tables = declared
+
+--- Rows of counters, one per instance: `counters { ev… }` or `counters { { "title", function(n) … end }… }`.
+function exports.counters(columns)
+  if type(columns) ~= "table" then error("counters takes a list of events or of { title, function }", 2) end
+  local list = {}
+  for _, c in ipairs(columns) do
+    if exports.index_of(c) then
+      list[#list + 1] = { c.title, function(n) return n(c) end, whole = true }
+    elseif type(c) == "table" and type(c[2]) == "function" then
+      list[#list + 1] = { c[1], c[2] }
+    else
+      error("a column of counters is an evsel or { title, function(n) … end }", 2)
+    end
+  end
+  local table = setmetatable({}, { __metatable = false })
+  declared[#declared + 1] = { table = table, columns = list }
+  return table
+end
+
+--- The report of one counters{}: called by the host once the counts of the interval were read.
+function exports.draw_counters(entry, instances)
+  local titles, rows = { { "cpu", align = "left" } }, {}
+  for _, c in ipairs(entry.columns) do titles[#titles + 1] = { c[1], width = 8, decimals = c.whole and 0 or 2 } end
+  for _, instance in ipairs(instances) do
+    local row = { ("[%03d]"):format(instance) }
+    local function n(ev)
+      if ev == nil then return 0 end
+      local index = exports.index_of(ev) or error("n() takes an evsel that counts", 2)
+      return count_of(index, instance)
+    end
+    for _, c in ipairs(entry.columns) do
+      local value = c[2](n)
+      row[#row + 1] = value == value and value or 0
+    end
+    rows[#rows + 1] = row
+  end
+  return new_report(false, titles, rows)
+end

@@ -1,0 +1,108 @@
+--- The word `evsel` and what it gives.
+--
+-- The Rust side (`declare`, `narrow`, `switch`, `fields`) answers `nil, why` for what a script may get wrong, and
+-- the error is raised here at the script's own line.
+local declare, narrow, switch, fields, compile, exports = ...
+
+local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
+
+local Evsel = {}
+local evsels = {}                                          -- in the order declared: { ev =, handler =, roles = }
+local part_of = setmetatable({}, { __mode = "k" })         -- ev → its entry
+
+local function entry(ev, word)
+  return part_of[ev] or error(("call it as ev:%s(…)"):format(word), 3)
+end
+
+local methods = {}
+
+--- Handles this event with `handler` instead of `m.sample`.
+function methods.each(ev, handler)
+  local e = entry(ev, "each")
+  if type(handler) ~= "function" then error("ev:each takes a function", 2) end
+  e.handler = handler
+  return ev
+end
+
+--- Narrows the event in the kernel; calls are ANDed. With further arguments, `%s` is one of them quoted for
+--- the kernel, `%d` a whole number; without, the text is taken as it is.
+function methods.filter(ev, format, ...)
+  local e = entry(ev, "filter")
+  if type(format) ~= "string" then error("ev:filter takes a filter as text", 2) end
+  local ok, why = narrow(e.index, format, ...)
+  if not ok then error(why, 2) end
+  return ev
+end
+
+--- Narrows the event to those whose `field` matches one of `globs`, separated by commas.
+function methods.matching(ev, field, globs)
+  local terms, values = {}, {}
+  for glob in tostring(globs):gmatch "[^,]+" do
+    terms[#terms + 1] = field .. " ~ %s"
+    values[#values + 1] = glob:match "^%s*(.-)%s*$"
+  end
+  local ok, why = narrow(entry(ev, "matching").index, table.concat(terms, " || "), unpack(values))
+  if not ok then error(why, 2) end
+  return ev
+end
+
+--- Lets the event come again.
+function methods.on(ev) switch(entry(ev, "on").index, true) return ev end
+
+--- Keeps the event from coming.
+function methods.off(ev) switch(entry(ev, "off").index, false) return ev end
+
+Evsel.__index = function(ev, key)
+  local method = methods[key]
+  if method then return method end
+  if key == "fields" then return fields(part_of[ev].index) end
+  error(("an evsel has no '%s'; it has name, id, title, fields, attr, each, filter, matching, on, off"):format(tostring(key)), 2)
+end
+Evsel.__metatable = false
+Evsel.__tostring = function(ev) return "evsel " .. ev.name end
+
+--- Declares an event: `evsel(selector [, wishes] [, handler])`.
+local function evsel(selector, wishes, handler)
+  if type(wishes) == "function" and handler == nil then handler, wishes = wishes, nil end
+  if wishes ~= nil and type(wishes) ~= "table" then error("evsel takes a selector, a table of wishes and a handler", 2) end
+  if handler ~= nil and type(handler) ~= "function" then error("the handler of an evsel is a function", 2) end
+  local index, told, attrs = declare(selector, wishes or {})
+  if index == nil then
+    if told then error(told, 2) end
+    return nil                                             -- optional, and not on this machine
+  end
+  local ev = setmetatable({ name = told.name, id = told.id, attr = attrs,
+    title = told.title or told.name:match ":([^:]+)$" or told.name }, Evsel)
+  local e = { ev = ev, index = index, handler = handler, roles = told.roles, names = told.names, count = told.count }
+  evsels[#evsels + 1] = e
+  part_of[ev] = e
+  return ev
+end
+
+--- What `e._event` is: the evsel's own object, or for one of a glob's events an object of its own.
+local function event_of(e, i)
+  if #e.roles == 1 then return e.ev end
+  return setmetatable({ name = e.names[i], id = e.roles[i], title = e.names[i], attr = e.ev.attr },
+    { __index = function(_, key) return e.ev[key] end, __metatable = false })
+end
+
+--- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
+--- checked against the fields of `ev` now, not at the first event.
+local function exprs_of(sources, ev)
+  if type(sources) ~= "table" or not part_of[ev] then error("exprs_of takes a list of expressions and an evsel", 2) end
+  local f, why = compile(sources, part_of[ev].index)
+  if not f then error(why, 2) end
+  return f
+end
+
+exports.exprs_of = exprs_of
+exports.expr_of = function(source, ev)
+  if not part_of[ev] then error("expr_of takes an expression and an evsel", 2) end
+  local f, why = compile({ tostring(source) }, part_of[ev].index)
+  if not f then error(why, 2) end
+  return f
+end
+exports.evsel = evsel
+exports.evsels = evsels
+exports.event_of = event_of
+exports.index_of = function(ev) local e = part_of[ev] return e and e.index end

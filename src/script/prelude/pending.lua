@@ -1,0 +1,206 @@
+--- The word for state between two events: pending. Trusted, as prelude/aggregate.lua.
+--
+-- `open` is generated for its values. `close` and `get` leave what they found in a C struct of the instance and
+-- return one of two objects that read it: so nothing is made per event. What close returned is good until the next
+-- close, what get and each returned until the next get.
+local native, env, trusted = ...
+
+local ffi = require "ffi"
+local cast = ffi.cast
+local error, ipairs, load, setmetatable, tostring, type =
+  error, ipairs, load, setmetatable, tostring, type
+local band = require("bit").band
+local concat = table.concat
+local format, gsub = string.format, string.gsub
+local ids, names, intern, object_of, leaf_type = trusted.ids, trusted.names, trusted.intern, trusted.object_of, trusted.leaf_type
+
+-- stat::pending::State.
+ffi.cdef [[
+  typedef struct {
+    double time, delay, key;
+    double v1, v2, v3, v4, v5, v6, v7, v8;
+    uint32_t kinds, index, generation, padding;
+    const void *event;
+  } perilune_state;
+]]
+local State = ffi.typeof "const perilune_state *"
+local close_leaf = cast("uint32_t (*)(void *, double, double, uint32_t)", native.pending.close)
+local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.get)
+local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
+local set_leaf = cast("uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
+local len_leaf = cast("uint32_t (*)(void *)", native.pending.len)
+
+-- Set by the host: slot_of(e) for a live event; kept(pointer, name) reads a field of a copy.
+local hooks = {}
+-- The state behind each object that stands for a kept event.
+local kept = setmetatable({}, { __mode = "k" })
+
+--- The slot behind `s.event`; nil for anything else.
+function trusted.slot_of(object)
+  local state = kept[object]
+  if state and state.event ~= nil then return state.event end
+end
+trusted.hooks = hooks
+trusted.state_size = ffi.sizeof "perilune_state"
+
+local function kept_event(state)
+  local event = setmetatable({}, {
+    __index = function(_, name)
+      if state.event == nil then error("this event is gone: its state was opened or closed anew", 2) end
+      if not hooks.kept then error("a kept event is for emit", 2) end
+      return hooks.kept(state.event, name)
+    end,
+    __newindex = function() error("an event cannot be written", 2) end,
+    __metatable = false,
+  })
+  kept[event] = state
+  return event
+end
+
+local function getter(state, i)
+  return load(format([[
+    local state, names, band = ...
+    return function()
+      local v, kinds = state.v%d, band(state.kinds, %d)
+      if kinds == 0 then return v end
+      if kinds == %d then return names[v] end
+      return v ~= 0
+    end]], i, 0x101 * 2 ^ i, 2 ^ i), "=perilune:value")(state, names, band)
+end
+
+--- Reads one state struct by name; writes through `set` where it is given.
+local function reader(what, state, fields, keep, set)
+  local getters = {
+    time = function() return state.time end,
+    delay = function() return state.delay end,
+  }
+  local known = { "time", "delay", "event" }
+  for i, field in ipairs(fields) do
+    getters[field], known[#known + 1] = getter(state, i), field
+  end
+  if keep then
+    local event = kept_event(state)
+    function getters.event() return event end
+  end
+  local function unknown(name)
+    if name == "event" then error("this pending keeps no events; declare it with keep = true", 3) end
+    error(format("%s has no '%s'%s", what, tostring(name), native.suggestion(tostring(name), known)), 3)
+  end
+  return setmetatable({}, {
+    __index = function(_, name)
+      local get = getters[name]
+      if not get then unknown(name) end
+      return get()
+    end,
+    __newindex = set or function() error(what .. " is closed; only what get() returns can be written", 2) end,
+    __metatable = false,
+  })
+end
+
+local function bad_key(what, key)
+  if key == nil then error(what .. " has no key", 3) end
+  error(format("%s: the key is a %s; it must be a number or a string", what, type(key)), 3)
+end
+local function bad_event(what) error(what .. " has no event: pass the e of the handler", 3) end
+local function surplus(what) error(what .. " has an argument too many", 3) end
+
+local CHECK_KEY = [[
+  if type(key) ~= "number" then
+    if type(key) == "string" then key = ids[key] or intern(key) kinds = 1 else bad_key(what, key) end
+  end]]
+
+--- Generates `open(key, e, value…)`.
+local function generate_open(object, plan, usage)
+  local parameters, checks, passed = {}, {}, { "pointer", plan.keep ~= 0 and "slot_of(e)" or "nil", "key", "e._time" }
+  for i in ipairs(plan.fields) do
+    local v = "v" .. i
+    parameters[i], passed[#passed + 1] = v, v
+    checks[i] = gsub([[
+      if type(V) ~= "number" then
+        if type(V) == "string" then V = ids[V] or intern(V) kinds = kinds + STRING
+        elseif type(V) == "boolean" then V = V and 1 or 0 kinds = kinds + BOOLEAN
+        else bad_value(INDEX, V) end
+      end]], "%u+", { V = v, INDEX = i, STRING = 2 ^ i, BOOLEAN = 2 ^ (8 + i) })
+  end
+  parameters[#parameters + 1] = "extra"
+  passed[#passed + 1] = "kinds"
+  local source = format([[
+    local object, what, leaf, pointer, ids, intern, type, slot_of, bad_key, bad_value, bad_event, surplus, not_self = ...
+    return function(self, key, e, %s)
+      if self ~= object then not_self() end
+      local kinds = 0
+      %s
+      if e == nil then bad_event(what) end
+      %s
+      if extra ~= nil then surplus(what) end
+      local _ = leaf(%s)
+    end]], concat(parameters, ", "), CHECK_KEY, concat(checks, "\n"), concat(passed, ", "))
+  local function bad_value(i, value)
+    if value == nil then error(format("%s has no value for '%s'", usage, plan.fields[i]), 3) end
+    error(format("%s: '%s' is a %s; it must be a number, a string or a boolean", usage, plan.fields[i], type(value)), 3)
+  end
+  local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
+  return load(source, "=perilune:open")(
+    object, usage, cast(leaf_type(2 + #plan.fields, true), plan.leaf), cast("void *", plan.pointer),
+    ids, intern, type, hooks.slot_of, bad_key, bad_value, bad_event, surplus, not_self)
+end
+
+--- pending { field…, key="tid"|"cpu"|"pointer"|"any", keep=bool, lost="drop"|"keep" }
+function env.pending(spec)
+  local plan, why = native.declare("pending", spec)
+  if not plan then error(why, 2) end
+  local keep, object, pointer = plan.keep ~= 0, {}, cast("void *", plan.pointer)
+  local closed_address, read_address = native.state(plan.id)
+  local closed, read = cast(State, closed_address), cast(State, read_address)
+  local index_of = {}
+  for i, field in ipairs(plan.fields) do index_of[field] = i end
+
+  local function set(_, name, value)
+    local i, kinds = index_of[name], 0
+    if not i then error(format("a state has no '%s' to write%s", tostring(name), native.suggestion(tostring(name), plan.fields)), 2) end
+    if type(value) == "string" then value, kinds = ids[value] or intern(value), 2 ^ i
+    elseif type(value) == "boolean" then value, kinds = value and 1 or 0, 2 ^ (8 + i)
+    elseif type(value) ~= "number" then error(format("'%s' is a %s; it must be a number, a string or a boolean", name, type(value)), 2) end
+    if set_leaf(pointer, read.index, read.generation, i - 1, value, kinds) == 0 then
+      error("this state was closed or replaced; get() it again", 2)
+    end
+  end
+  local result, live = reader("what close() returned", closed, plan.fields, keep), reader("a state", read, plan.fields, keep, set)
+
+  local close = load(format([[
+    local object, what, leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self = ...
+    return function(self, key, e, extra)
+      if self ~= object then not_self(what) end
+      local kinds = 0
+      %s
+      if e == nil then bad_event(what) end
+      if extra ~= nil then surplus(what) end
+      if leaf(pointer, key, e._time, kinds) ~= 0 then return result end
+    end]], CHECK_KEY), "=perilune:close")
+  local get = load(format([[
+    local object, what, leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self = ...
+    return function(self, key, extra)
+      if self ~= object then not_self(what) end
+      local kinds = 0
+      %s
+      if extra ~= nil then surplus(what) end
+      if leaf(pointer, key, kinds) ~= 0 then return live end
+    end]], CHECK_KEY), "=perilune:get")
+  local function not_self(what) error(what .. " is called with a colon: object:" .. what, 3) end
+
+  local usage = "open(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"
+  return object_of("pending", plan.id, object, {
+    open = generate_open(object, plan, usage),
+    close = close(object, "close(key, e)", close_leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self),
+    get = get(object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),
+    each = function()
+      local index = 0
+      return function()
+        index = next_leaf(pointer, index)
+        if index == 0 then return nil end
+        return band(read.kinds, 1) ~= 0 and names[read.key] or read.key, live
+      end
+    end,
+    len = function() return len_leaf(pointer) end,
+  })
+end

@@ -1,0 +1,87 @@
+--- The sandbox: the global table that scripts see.
+--
+-- Everything in it is either harmless or wrapped, and every library is a copy: what a script changes in its
+-- `string` or `math` reaches no trusted code. Globals are strict: reading an unknown one and assigning any are
+-- errors at the script's own line.
+--
+-- No access to the trusted globals is left: no getfenv or setfenv, no debug, no bytecode, and the metatable of
+-- strings, which all code shares, is closed and points to a copy.
+local write, nearest = ...
+
+local type, tostring, select, error, next, rawset = type, tostring, select, error, next, rawset
+local load, concat, setmetatable = load, table.concat, setmetatable
+local metatable_of = debug.getmetatable
+
+local env = {}
+
+for _, name in next, {
+  "assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawlen", "select",
+  "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall",
+} do
+  env[name] = _G[name]
+end
+
+local function copy(library, without)
+  local t = {}
+  for name, value in next, library do
+    if name ~= without then t[name] = value end
+  end
+  return t
+end
+
+env.string = copy(string, "dump")
+env.table = copy(table)
+env.math = copy(math)
+env.bit = copy(bit)
+env.coroutine = copy(coroutine)
+env.os = { time = os.time, date = os.date, clock = os.clock }
+
+--- `("x"):upper()` goes through here; not the script's own copy, which it may change.
+local of_strings = metatable_of ""
+of_strings.__index = copy(string, "dump")
+of_strings.__metatable = false
+
+--- As Lua's, but a table whose metatable is closed stays as its owner made it.
+function env.rawset(t, key, value)
+  local mt = metatable_of(t)
+  if type(mt) == "table" and mt.__metatable ~= nil then error("the table is closed", 2) end
+  return rawset(t, key, value)
+end
+
+function env.print(...)
+  local texts = {}
+  for i = 1, select("#", ...) do texts[i] = tostring((select(i, ...))) end
+  write(concat(texts, "\t"))
+end
+
+--- As Lua's, but only text is loaded, never bytecode, and what is loaded sees the sandbox.
+local function load_text(chunk, name, _, environment)
+  if name ~= nil and type(name) ~= "string" then error("the chunk's name must be a string", 2) end
+  if name and name:find("^[=@]?perilune:") then error("this name belongs to the runtime", 2) end
+  if environment == nil then environment = env end
+  if type(environment) ~= "table" then error("the environment must be a table", 2) end
+  return load(chunk, name, "t", environment)
+end
+
+env.load = load_text
+function env.loadstring(text, name) return load_text(tostring(text), name) end
+
+local elsewhere = {
+  ffi = true, io = true, debug = true, package = true, jit = true, dofile = true, loadfile = true, _G = true,
+  getfenv = true, setfenv = true, collectgarbage = true, module = true, newproxy = true,
+}
+
+setmetatable(env, {
+  __index = function(_, name)
+    if type(name) == "string" and elsewhere[name] then
+      error(("no global '%s': scripts run in a sandbox; --unsafe adds ffi, io, os and debug"):format(name), 2)
+    end
+    error(("no global '%s'%s"):format(tostring(name), nearest(tostring(name))), 2)
+  end,
+  __newindex = function(_, name)
+    error(("assignment to the global '%s'; assign to a local: local %s"):format(tostring(name), tostring(name)), 2)
+  end,
+  __metatable = false,
+})
+
+return env

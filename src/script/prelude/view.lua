@@ -1,0 +1,116 @@
+--- The record `e`: one view per role (an event of an evsel), over one shared cursor.
+--
+-- A view is an empty table whose `__index` reads the slot under the cursor. It is alive only while its own
+-- driver runs: outside, `__index` is a function that says so. That is what makes an `e` kept in an upvalue an
+-- error and not a wrong number: another event's record has other offsets. Getters are generated from the
+-- event's format, one small function a field, so LuaJIT compiles a field access to a load.
+local ffi, leaves, context, nearest, hooks = ...
+
+ffi.cdef [[
+  typedef struct {
+    double time;
+    const uint8_t *raw;
+    const uint64_t *chain;
+    uint64_t ip, addr, period, cgroup;
+    int32_t pid, tid;                                     // -1 of a task that is being taken apart
+    uint32_t cpu, ev, raw_size, chain_len;
+  } perilune_slot;
+  typedef struct { const perilune_slot *s; uint32_t stop; } perilune_cursor;
+]]
+
+local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
+local setmetatable = setmetatable
+local int64 = typeof "int64_t"
+
+local cursor = ffi.new "perilune_cursor"
+local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
+local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
+local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
+local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
+local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
+local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
+local ctx = cast("void *", context)
+
+--- A 64-bit integer as a number where a double holds it exactly, else its hexadecimal text: keys never collide.
+local function exact(v)
+  local n = tonumber(v)
+  if cast(int64, n) == v and n ~= 9223372036854775808 then return n end
+  return ("0x%x"):format(v)
+end
+
+--- What generated getters may use; they see nothing else.
+local scope = {
+  cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error, setmetatable = setmetatable,
+  text_len = text_len, loc_at = loc_at, loc_len = loc_len,
+  I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
+  U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
+  I64 = typeof "const int64_t *",
+}
+
+--- The underscore names of every sample.
+local function sample_getters(event, per_thread)
+  return {
+    _time = function(s) return s.time end,
+    _cpu = function(s) return s.cpu end,
+    _pid = function(s) return s.pid end,
+    _tid = function(s) return s.tid end,
+    _comm = function(s) return fstr(comm_of(ctx, s.tid, s.cpu)) end,
+    _instance = per_thread and function(s) return s.tid end or function(s) return s.cpu end,
+    _event = function() return event end,
+    _period = function(s) return exact(cast(int64, s.period)) end,
+    _ip = function(s) return exact(cast(int64, s.ip)) end,
+    _addr = function(s) return exact(cast(int64, s.addr)) end,
+    _text = function(s) local p = text_of(ctx, s) return fstr(p, text_size(ctx)) end,
+  }
+end
+
+local role_of = setmetatable({}, { __mode = "k" })         -- view → role, for emit and pending{keep}
+local views = {}                                           -- role → { mt, live, dead }
+
+--- Makes the view of `role`. `source` is Lua that returns a table of getters; see view.rs.
+local function make(role, name, source, event, per_thread)
+  local getters = assert(loadstring(source, "=perilune:view"))(scope, role)
+  for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
+  local function live(_, k)
+    local get = getters[k]
+    if not get then
+      return error(("%s has no field '%s'%s"):format(name, tostring(k), nearest(role, tostring(k))), 2)
+    end
+    return get(cursor.s)
+  end
+  local function dead() return error("the record `e` is valid during its handler only; keep values, or use pending{keep=true}", 2) end
+  local mt = { __index = dead, __metatable = false,
+    __newindex = function() return error("the record `e` cannot be written", 2) end,
+    __tostring = function() return "event " .. name end }
+  local view = setmetatable({}, mt)
+  role_of[view] = role
+  views[role] = { mt = mt, live = live, dead = dead, getters = getters, name = name }
+  return view, mt, live, dead
+end
+
+--- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was.
+local function bury()
+  local role = cursor.s ~= nil and cursor.s.ev or nil
+  for _, v in pairs(views) do v.mt.__index = v.dead end
+  cursor.s = nil
+  return role
+end
+
+--- The slot under the cursor, if `e` is the view that it belongs to; for pending{keep}.
+function hooks.slot_of(e)
+  local role, s = role_of[e], cursor.s
+  if role and s ~= nil and s.ev == role then return cast("const void *", s) end
+end
+
+local slot_pointer = typeof "const perilune_slot *"
+
+--- A field of a kept event.
+function hooks.kept(pointer, key)
+  local s = cast(slot_pointer, pointer)
+  local v = views[s.ev]
+  local get = v.getters[key]
+  if not get then return error(("%s has no field '%s'%s"):format(v.name, tostring(key), nearest(s.ev, tostring(key))), 3) end
+  return get(s)
+end
+
+return { cursor = cursor, make = make, bury = bury, role_of = role_of, ctx = ctx }

@@ -1,0 +1,115 @@
+//! What the host does with what a source yields: batches to handlers, records of tasks to callbacks and to state.
+
+use mlua::{Function, Table};
+
+use super::guard::Phase;
+use super::host::Host;
+use crate::source::{Batch, Happening, Side, Sink};
+use crate::sys::signal;
+use crate::task::Fork;
+
+impl Host {
+    fn call_side(
+        &mut self,
+        callback: Option<Function>,
+        fill: impl FnOnce(&Table) -> mlua::Result<()>,
+    ) {
+        let Some(callback) = callback else { return };
+        let record = match self.vm.lua().create_table().and_then(|t| fill(&t).map(|()| t)) {
+            Ok(record) => record,
+            Err(why) => return self.failed(&why.to_string()),
+        };
+        if let Err(why) = self.guard.run(Phase::Handler, || callback.call::<()>(record)) {
+            self.failed(&why.to_string());
+        }
+    }
+
+    fn lost(&mut self, count: u64, from: f64, side: &Side<'_>) {
+        self.coverage.lost += count;
+        self.aggregates.drop_before(side.time);
+        if let Some(callback) = self.callbacks.on_lost.clone() {
+            let (to, cpu) = (side.time, side.cpu);
+            if let Err(why) =
+                self.guard.run(Phase::Handler, || callback.call::<()>((from, to, cpu)))
+            {
+                self.failed(&why.to_string());
+            }
+        }
+    }
+}
+
+impl Sink for Host {
+    fn dispatch(&mut self, batch: &mut Batch) {
+        if let Some(max) = self.rules.max_events {
+            batch.truncate(max.saturating_sub(self.coverage.events) as usize);
+        }
+        let Some(last) = batch.slots().last().map(|s| s.time) else { return };
+        self.coverage.events += batch.len() as u64;
+        let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
+        self.set_now(last);
+        if let Err(why) = self.dispatch.walk(&self.guard, runs) {
+            self.failed(&format!("{why:#}"));
+        }
+        if self.vm.out_of_memory() {
+            self.out_of_memory();
+        }
+    }
+
+    fn side(&mut self, side: Side<'_>) {
+        let tasks = |work: &mut dyn FnMut(&mut crate::task::Tasks)| {
+            self.shared.with(|context| work(&mut context.tasks));
+        };
+        match side.what {
+            Happening::Fork { pid, tid, parent_pid, parent_tid } => {
+                tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
+                self.call_side(self.callbacks.on_fork.clone(), |r| {
+                    r.set("pid", pid)?;
+                    r.set("tid", tid)?;
+                    r.set("ppid", parent_pid)?;
+                    r.set("ptid", parent_tid)?;
+                    r.set("time", side.time)
+                });
+            }
+            Happening::Comm { pid, tid, comm, exec } => {
+                tasks(&mut |t| t.on_comm(tid, pid, comm));
+                let callback = if exec { &self.callbacks.on_exec } else { &self.callbacks.on_comm };
+                let lua = self.vm.lua().clone();
+                self.call_side(callback.clone(), |r| {
+                    r.set("pid", pid)?;
+                    r.set("tid", tid)?;
+                    r.set("comm", lua.create_string(comm)?)?;
+                    r.set("time", side.time)
+                });
+            }
+            Happening::Exit { pid, tid } => {
+                self.call_side(self.callbacks.on_exit.clone(), |r| {
+                    r.set("pid", pid)?;
+                    r.set("tid", tid)?;
+                    r.set("time", side.time)
+                });
+                self.aggregates.drop_task(tid);
+                self.shared.with(|context| context.tasks.on_exit(tid));
+            }
+            Happening::Mmap { pid, tid, address, length, offset, path } => {
+                let lua = self.vm.lua().clone();
+                self.call_side(self.callbacks.on_mmap.clone(), |r| {
+                    r.set("pid", pid)?;
+                    r.set("tid", tid)?;
+                    r.set("address", address as f64)?;
+                    r.set("length", length as f64)?;
+                    r.set("offset", offset as f64)?;
+                    r.set("path", lua.create_string(path)?)?;
+                    r.set("time", side.time)
+                });
+            }
+            Happening::Lost { count, from } => self.lost(count, from, &side),
+            Happening::Throttled => self.coverage.throttled += 1,
+            Happening::Undecodable => self.coverage.undecodable += 1,
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        let enough = if self.finishing { 1 } else { 0 };
+        self.satisfied() || signal::interrupts() > enough
+    }
+}

@@ -1,0 +1,102 @@
+//! What the words of a script have asked of the run so far: to stop, to be called every so often, to alert.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mlua::Function;
+
+use super::evsel::{Declarer, Evsels};
+use crate::source::counts::Count;
+
+/// State of a run that words change and the host reads between batches.
+#[derive(Default)]
+pub struct State {
+    /// `stop(why)` was called.
+    pub stop: Option<String>,
+    /// Timers of `every`.
+    pub timers: Vec<Timer>,
+    /// When a key last alerted, nanoseconds of the run.
+    pub alerted: HashMap<String, f64>,
+    /// Counters of the interval that is being drawn: what was added since the last.
+    pub counts: Vec<Count>,
+    /// The Rust side of `evsel`; none while files are only loaded.
+    pub declarer: Option<Declarer>,
+    /// What was declared.
+    pub evsels: Rc<RefCell<Evsels>>,
+    /// CPUs that are watched.
+    pub cpus: Vec<u32>,
+}
+
+/// One `every(period, handler)`.
+#[derive(Clone)]
+pub struct Timer {
+    /// Nanoseconds.
+    pub period: f64,
+    /// When it is due, nanoseconds of the run.
+    pub next: f64,
+    /// What to call with the time.
+    pub handler: Function,
+}
+
+impl State {
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<f64> {
+        self.timers.iter().map(|t| t.next).min_by(f64::total_cmp)
+    }
+
+    /// The timers due at `now`, each with the time it was due; each is set for its next turn.
+    pub fn due(&mut self, now: f64) -> Vec<(Function, f64)> {
+        let mut due = Vec::new();
+        for timer in &mut self.timers {
+            if timer.next <= now {
+                due.push((timer.handler.clone(), timer.next));
+                // After a pause (a stopped process) it does not catch up turn by turn.
+                let missed = ((now - timer.next) / timer.period).floor();
+                timer.next += (missed + 1.0) * timer.period;
+            }
+        }
+        due.sort_by(|a, b| a.1.total_cmp(&b.1));
+        due
+    }
+
+    /// Whether an alert of `key` may go out at `now`; it then counts as sent. Bounded: at the limit the oldest half is forgotten.
+    pub fn may_alert(&mut self, key: &str, now: f64, every: f64) -> bool {
+        if self.alerted.get(key).is_some_and(|last| now - last < every) {
+            return false;
+        }
+        const KEYS: usize = 4096;
+        if self.alerted.len() >= KEYS {
+            let mut times: Vec<f64> = self.alerted.values().copied().collect();
+            times.sort_by(f64::total_cmp);
+            let middle = times[KEYS / 2];
+            self.alerted.retain(|_, time| *time > middle);
+        }
+        self.alerted.insert(key.to_owned(), now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alert_comes_once_per_key_and_period() {
+        let mut state = State::default();
+        let sent = [("a", 0.0), ("a", 5.0), ("b", 5.0), ("a", 10.0)]
+            .map(|(k, t)| state.may_alert(k, t, 10.0));
+        assert_eq!(sent, [true, false, true, true]);
+    }
+
+    #[test]
+    fn a_timer_that_missed_turns_comes_once() {
+        let lua = mlua::Lua::new();
+        let handler = lua.create_function(|_, ()| Ok(())).unwrap();
+        let mut state = State::default();
+        state.timers.push(Timer { period: 10.0, next: 10.0, handler });
+        assert!(state.due(9.0).is_empty());
+        assert_eq!(state.due(35.0).len(), 1);
+        assert_eq!(state.next_timer(), Some(40.0));
+    }
+}

@@ -1,0 +1,123 @@
+//! What a script draws by its own hand: `report(…)`, the rows of `counters`, and the extra fields of `emit`.
+
+use mlua::{Function, Lua, Table, UserData, Value};
+
+use super::leaf::Shared;
+use crate::base::draw::{self, Align, Cell, Column, Report, Style};
+
+/// A table made by `report`, in the script's hands until it returns it.
+pub(super) struct Made(pub(super) draw::Table);
+impl UserData for Made {}
+
+/// `new_report(title | false, columns, rows)`.
+pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|_, (title, columns, rows): (Value, Vec<Value>, Vec<Table>)| {
+        let title = match title {
+            Value::String(text) => Some(text.to_string_lossy()),
+            _ => None,
+        };
+        let columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+        let rows = rows
+            .iter()
+            .map(|row| {
+                (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
+            })
+            .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
+        let name = title.as_deref().map_or_else(|| "report".to_owned(), key_of);
+        Ok(Made(draw::Table { name, title, style: Style::Plain, samples: 0, columns, rows }))
+    })
+}
+
+/// A column: its title, or `{ title, width =, align =, decimals = }`.
+fn column(it: &Value) -> mlua::Result<Column> {
+    let (title, options) = match it {
+        Value::String(title) => (title.to_string_lossy(), None),
+        Value::Table(t) => (t.get::<String>(1)?, Some(t)),
+        other => {
+            return Err(mlua::Error::runtime(format!(
+                "a column is a title, not a {}",
+                other.type_name()
+            )));
+        }
+    };
+    let option = |name: &str| options.map_or(Ok(Value::Nil), |t| t.get::<Value>(name));
+    let left = matches!(option("align")?, Value::String(s) if s == "left");
+    Ok(Column {
+        key: key_of(&title),
+        title,
+        width: option("width")?.as_usize().unwrap_or(0),
+        align: if left { Align::Left } else { Align::Right },
+        decimals: option("decimals")?.as_usize(),
+        arrow: false,
+        json_only: false,
+    })
+}
+
+/// A title as a JSON key: lower case, words joined by `_`, percent spelt out.
+fn key_of(title: &str) -> String {
+    let words = title.replace('%', "percent ").to_lowercase();
+    let parts: Vec<&str> =
+        words.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    if parts.is_empty() { "value".to_owned() } else { parts.join("_") }
+}
+
+/// A script's value as a cell of that column: where decimals are asked for, whole numbers have them, too.
+fn cell_of(column: &Column, value: Value) -> Cell {
+    match cell(value) {
+        Cell::Int(n) if column.decimals.is_some_and(|d| d > 0) => Cell::Num(n as f64),
+        cell => cell,
+    }
+}
+
+/// A script's value as a cell.
+pub(super) fn cell(value: Value) -> Cell {
+    match value {
+        Value::Nil => Cell::Empty,
+        Value::Integer(n) => Cell::Int(i128::from(n)),
+        Value::Number(n) if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 => {
+            Cell::Int(n as i128)
+        }
+        Value::Number(n) => Cell::Num(n),
+        Value::String(s) => Cell::Text(s.to_string_lossy()),
+        Value::Boolean(b) => Cell::Text(b.to_string()),
+        other => Cell::Text(other.to_string().unwrap_or_else(|_| other.type_name().to_owned())),
+    }
+}
+
+/// Named values of a Lua table, by name: `pairs` has no order of its own.
+pub(super) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)>> {
+    let mut all = Vec::new();
+    for pair in table.pairs::<String, Value>() {
+        let (name, value) = pair?;
+        all.push((name, cell(value)));
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(all)
+}
+
+/// `emit_row(row, time)`: a row at a time of the run, or if that is negative at its present.
+pub(super) fn emit_row(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, (row, time): (Table, f64)| {
+        let row = Report::Row(named(&row)?);
+        shared.with(|context| {
+            let time = if time < 0.0 { context.now } else { time };
+            let stamp = context.clock.stamp(context.clock.clock_ns(time));
+            context.out.report(stamp, std::slice::from_ref(&row));
+        });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_becomes_a_snake_case_key() {
+        assert_eq!(
+            ["%usr", "max(us)", "L1 misses", "--"].map(key_of),
+            ["percent_usr", "max_us", "l1_misses", "value"]
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Views: the Lua source of an event's getters, made from its format, and the leaves that getters call.
+//!
+//! A getter is one line of Lua: a load at a constant offset. A record enters a batch only if it holds the
+//! format's fixed part, so fixed fields need no bound; `__data_loc` and `__rel_loc` go through leaves that
+//! check every offset that the kernel gives.
+
+use std::fmt::Write;
+
+use crate::base::slot::Slot;
+use crate::decode::format::{Element, Field, Format, Kind};
+use crate::event::expr::lua_name;
+
+/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format.
+pub(super) fn getters(format: &Format) -> String {
+    let mut source = String::from(
+        "local S, role = ... \
+         local cast, fstr, exact, cursor, type, error, setmetatable = S.cast, S.fstr, S.exact, S.cursor, S.type, S.error, S.setmetatable \
+         local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
+         local I8, U8, I16, U16, I32, U32, I64 = S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64 \
+         local g = {}\n",
+    );
+    for field in &format.fields {
+        getter(&mut source, field);
+    }
+    source.push_str("return g\n");
+    source
+}
+
+fn getter(out: &mut String, field: &Field) {
+    let name = lua_name(&field.name);
+    let (at, size) = (field.offset, field.size);
+    let body = match field.kind {
+        Kind::Int | Kind::Pointer => match load(size as u8, field.signed) {
+            Some(load) => format!("return {}", load.replace('@', &format!("s.raw + {at}"))),
+            None => format!("return fstr(s.raw + {at}, {size})"),
+        },
+        Kind::Chars => format!("local p = s.raw + {at} return fstr(p, text_len(p, {size}))"),
+        Kind::Bytes => format!("return fstr(s.raw + {at}, {size})"),
+        Kind::Array(element) => {
+            let count = size / usize::from(element.max(1));
+            array(out, &name, element, field.signed, &format!("s.raw + {at}"), &count.to_string());
+            return;
+        }
+        Kind::DataLoc(element) | Kind::RelLoc(element) => {
+            let relative = matches!(field.kind, Kind::RelLoc(_));
+            let base = if relative { at + size } else { 0 };
+            let pointer = format!("loc_at(s, {at}, {size}, {base})");
+            let bytes = format!("loc_len(s, {at}, {size}, {base})");
+            match element {
+                Element::Char => {
+                    format!("local p = {pointer} return fstr(p, text_len(p, {bytes}))")
+                }
+                Element::Byte => format!("return fstr({pointer}, {bytes})"),
+                Element::Int(element) => {
+                    let count = format!("({bytes} / {element})");
+                    array(out, &name, element, field.signed, &pointer, &count);
+                    return;
+                }
+            }
+        }
+    };
+    let _ = writeln!(out, "g[{name:?}] = function(s) {body} end");
+}
+
+/// An array reads as one proxy per field, which checks its index: no table is born per event.
+fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str, count: &str) {
+    let Some(load) = load(element, signed) else { return };
+    let load = load.replace('@', &format!("({pointer}) + i * {element}"));
+    let _ = writeln!(
+        out,
+        "do local mt = {{ __metatable = false }} local a = setmetatable({{}}, mt) \
+         local function len(s) return {count} end \
+         mt.__len = function() local s = cursor.s return s ~= nil and s.ev == role and len(s) or 0 end \
+         mt.__newindex = function() return error(\"a field cannot be written\", 2) end \
+         mt.__index = function(_, i) local s = cursor.s \
+           if type(i) ~= \"number\" or s == nil or s.ev ~= role or i < 0 or i >= len(s) or i % 1 ~= 0 then return error(\"'{name}' has no such element here; its first is 0\", 2) end \
+           return {load} end \
+         g[{name:?}] = function() return a end end"
+    );
+}
+
+/// The Lua expression that loads an integer from the address `@`.
+fn load(size: u8, signed: bool) -> Option<&'static str> {
+    Some(match (size, signed) {
+        (1, true) => "cast(I8, @)[0]",
+        (1, false) => "cast(U8, @)[0]",
+        (2, true) => "cast(I16, @)[0]",
+        (2, false) => "cast(U16, @)[0]",
+        (4, true) => "cast(I32, @)[0]",
+        (4, false) => "cast(U32, @)[0]",
+        (8, _) => "exact(cast(I64, @)[0])",
+        _ => return None,
+    })
+}
+
+/// Bytes before the first NUL, at most `limit`. FFI leaf.
+///
+/// # Safety
+/// `text` must have `limit` readable bytes: getters pass a place inside a record that was checked against
+/// its format, or what `loc_at` and `loc_len` gave.
+pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
+    if text.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(text, limit as usize) };
+    bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()) as u32
+}
+
+/// Where a dynamic field's bytes begin; the record's start when they do not lie inside it. FFI leaf.
+///
+/// # Safety
+/// `slot` must be a slot of the running batch: `raw` has `raw_size` bytes.
+pub(super) unsafe extern "C" fn loc_at(
+    slot: *const Slot,
+    at: u32,
+    size: u32,
+    base: u32,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (offset, _) = location(&*slot, at, size, base);
+        (*slot).raw.add(offset as usize)
+    }
+}
+
+/// How many bytes a dynamic field has inside the record; 0 when it lies outside. FFI leaf.
+///
+/// # Safety
+/// As [`loc_at`].
+pub(super) unsafe extern "C" fn loc_len(slot: *const Slot, at: u32, size: u32, base: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { location(&*slot, at, size, base).1 }
+}
+
+/// Offset and length of a `__data_loc` (base 0) or `__rel_loc` (base: the end of the field) at `at`, cut to the record.
+///
+/// # Safety
+/// `slot.raw` has `slot.raw_size` bytes.
+unsafe fn location(slot: &Slot, at: u32, size: u32, base: u32) -> (u32, u32) {
+    if size != 4 || at.saturating_add(4) > slot.raw_size {
+        return (0, 0);
+    }
+    // SAFETY: `at + 4` lies inside the record, which was just checked.
+    let word = unsafe { slot.raw.add(at as usize).cast::<u32>().read_unaligned() };
+    let offset = base.saturating_add(word & 0xffff);
+    if offset > slot.raw_size {
+        return (0, 0);
+    }
+    (offset, (word >> 16).min(slot.raw_size - offset))
+}

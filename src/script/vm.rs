@@ -1,0 +1,275 @@
+//! The Lua machine: one LuaJIT state, the sandbox that scripts see, and the trusted Lua of the runtime beside it.
+//!
+//! Two worlds share the state. *Trusted* chunks (`prelude/*.lua`) have every library, `ffi` included. *Scripts* have
+//! [`Vm::env`], built by `prelude/sandbox.lua`, and the words that the runtime puts there ([`Vm::word`]).
+//!
+//! Memory has a limit, kept by the allocator: over it Lua gets "not enough memory", which a script may even catch.
+//! The collector does not know of the limit (LuaJIT has no emergency collection), so the host asks
+//! [`Vm::out_of_memory`] after each batch: at three quarters it collects, and only what is then still in use counts.
+
+use std::cell::{Cell, RefCell};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use anyhow::Context as _;
+use mlua::chunk::ChunkMode;
+use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
+
+use super::bundle::{Library, Script};
+pub use super::fault::{ScriptError, describe, tidy_traceback};
+use crate::base::nearest::{did_you_mean, nearest};
+
+const SANDBOX: &str = include_str!("prelude/sandbox.lua");
+
+/// Bounds of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes that Lua may hold; 0 is no limit.
+    pub memory: usize,
+}
+
+/// Where `print` writes, a line without its end at a time.
+pub type Print = Box<dyn Fn(&str)>;
+
+/// A LuaJIT state with its sandbox.
+pub struct Vm {
+    lua: Lua,
+    env: Table,
+    main_state: *mut mlua::ffi::lua_State,
+    print: Rc<RefCell<Print>>,
+    required: Rc<RefCell<Required>>,
+    limit: Cell<usize>,
+    lifted: Cell<bool>,
+}
+
+impl Vm {
+    /// A machine with an empty sandbox: Lua's own words, none of the runtime's.
+    pub fn new(limits: Limits) -> anyhow::Result<Self> {
+        // SAFETY: `unsafe_new` differs from `new` in opening ffi and debug. Only trusted chunks can name
+        // them: scripts get the sandbox's table as their environment and no way to the real one.
+        let lua = unsafe { Lua::unsafe_new() };
+        let mut main_state = std::ptr::null_mut();
+        // SAFETY: the closure only copies the pointer; outside of any coroutine it is the main state.
+        unsafe { lua.exec_raw::<()>((), |state| main_state = state) }
+            .map_err(ScriptError::from)
+            .context("failed to start Lua")?;
+        let print: Rc<RefCell<Print>> = Rc::new(RefCell::new(Box::new(print_to_stderr)));
+        let env = sandbox(&lua, &print)
+            .map_err(ScriptError::from)
+            .context("failed to build the sandbox")?;
+        let required = Rc::<RefCell<Required>>::default();
+        let vm = Vm {
+            lua,
+            env,
+            main_state,
+            print,
+            required,
+            limit: Cell::new(0),
+            lifted: Cell::new(false),
+        };
+        require(&vm)
+            .and_then(|require| vm.word("require", require))
+            .map_err(ScriptError::from)
+            .context("failed to make `require`")?;
+        vm.limit_memory(limits.memory)?;
+        Ok(vm)
+    }
+
+    /// The state; what is made with it directly belongs to the trusted world.
+    pub fn lua(&self) -> &Lua {
+        &self.lua
+    }
+
+    /// The global table of scripts. Reading an unknown name from it is a Lua error; use [`Vm::word`] to set one.
+    pub fn env(&self) -> &Table {
+        &self.env
+    }
+
+    /// The raw main state, for the guard's hook.
+    pub(super) fn main_state(&self) -> *mut mlua::ffi::lua_State {
+        self.main_state
+    }
+
+    /// Gives scripts a word.
+    pub fn word(&self, name: &str, value: impl IntoLua) -> mlua::Result<()> {
+        self.env.raw_set(name, value)
+    }
+
+    /// Sends what scripts print elsewhere than to stderr.
+    pub fn on_print(&self, print: Print) {
+        *self.print.borrow_mut() = print;
+    }
+
+    /// Adds the real `ffi io os debug` to the sandbox: `--unsafe`. A script can then do what this process can.
+    pub fn unsafe_mode(&self, on: bool) -> anyhow::Result<()> {
+        if on {
+            self.lift_sandbox().map_err(ScriptError::from).context("failed to lift the sandbox")?;
+        }
+        Ok(())
+    }
+
+    fn lift_sandbox(&self) -> mlua::Result<()> {
+        let loaded: Table = self.lua.globals().get::<Table>("package")?.get("loaded")?;
+        for name in ["ffi", "io", "os", "debug"] {
+            let library: Value = loaded.get(name)?;
+            self.word(name, &library)?;
+            self.required.borrow_mut().done.push((name.to_owned(), library));
+        }
+        Ok(())
+    }
+
+    /// Runs a chunk of the runtime with every library. It is called `perilune:NAME` in tracebacks, which leave it out.
+    pub fn trusted<R: FromLuaMulti>(
+        &self,
+        name: &str,
+        source: &str,
+        args: impl IntoLuaMulti,
+    ) -> mlua::Result<R> {
+        trusted(&self.lua, name, source, args)
+    }
+
+    /// Runs a script's text in the sandbox and gives what it returns first.
+    ///
+    /// `chunk_name` is Lua's: `@path`. A first line that begins with `#` is skipped; bytecode is refused.
+    pub fn script(&self, chunk_name: &str, text: &str) -> mlua::Result<Value> {
+        in_sandbox(&self.lua, &self.env, chunk_name, text)
+    }
+
+    /// From now on `require` finds the library's modules, and those beside `script` when it is a file.
+    pub fn search(&self, library: &Library, script: &Script) {
+        let mut required = self.required.borrow_mut();
+        required.library = Some(library.clone());
+        required.folder = script.folder().map(PathBuf::from);
+    }
+
+    /// Bytes that Lua holds.
+    pub fn used_memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Refuses Lua what would take it over so many bytes; 0 is no limit.
+    pub fn limit_memory(&self, bytes: usize) -> anyhow::Result<()> {
+        self.lua
+            .set_memory_limit(bytes)
+            .map_err(ScriptError::from)
+            .context("failed to limit Lua's memory")?;
+        self.limit.set(bytes);
+        self.lifted.set(false);
+        Ok(())
+    }
+
+    /// Whether the script holds so much of its memory that it cannot go on; collects first when it seems so.
+    ///
+    /// A comparison unless more than three quarters are in use. After a collection five eighths are enough to
+    /// say so: then each collection frees an eighth of the limit at least, and is worth its time. What the limit
+    /// refuses in one piece is an error of that handler only; see [`ScriptError::out_of_memory`].
+    pub fn out_of_memory(&self) -> bool {
+        let limit = self.limit.get();
+        if limit == 0 || self.lifted.get() || self.used_memory() <= limit / 4 * 3 {
+            return false;
+        }
+        self.lua.gc_collect().is_err() || self.used_memory() > limit / 8 * 5
+    }
+
+    /// Makes room for the last report after [`Vm::out_of_memory`]: twice the limit, and a collection.
+    ///
+    /// Whoever calls this has switched the handlers off. The room is bounded, too: a report that eats memory
+    /// gets an error, not the machine's last page.
+    pub fn lift_memory_limit(&self) {
+        let room = self.limit.get().saturating_mul(2);
+        if !self.lifted.replace(true) && self.lua.set_memory_limit(room).is_ok() {
+            // A finaliser that fails changes nothing about the room.
+            let _ = self.lua.gc_collect();
+        }
+    }
+}
+
+fn trusted<R: FromLuaMulti>(
+    lua: &Lua,
+    name: &str,
+    source: &str,
+    args: impl IntoLuaMulti,
+) -> mlua::Result<R> {
+    let name = format!("={}{name}", super::fault::TRUSTED);
+    lua.load(source).set_name(name).set_mode(ChunkMode::Text).call(args)
+}
+
+fn in_sandbox(lua: &Lua, env: &Table, chunk_name: &str, text: &str) -> mlua::Result<Value> {
+    lua.load(text)
+        .set_name(chunk_name)
+        .set_mode(ChunkMode::Text)
+        .set_environment(env.clone())
+        .call(())
+}
+
+fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
+    let print = print.clone();
+    let write = lua.create_function(move |_, text: mlua::LuaString| {
+        print.borrow()(&text.to_string_lossy());
+        Ok(())
+    })?;
+    // The table does not exist yet; the function finds it in the registry when it is called.
+    let suggest = lua.create_function(|lua, name: String| {
+        let env: Table = lua.named_registry_value("perilune.env")?;
+        let mut names = Vec::new();
+        env.for_each(|key: String, _: Value| {
+            names.push(key);
+            Ok(())
+        })?;
+        names.sort();
+        Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
+    })?;
+    let env: Table = trusted(lua, "sandbox", SANDBOX, (write, suggest))?;
+    lua.set_named_registry_value("perilune.env", &env)?;
+    Ok(env)
+}
+
+fn print_to_stderr(line: &str) {
+    // A closed stderr is no reason to stop a script.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Modules that a script asked for.
+#[derive(Default)]
+struct Required {
+    library: Option<Library>,
+    folder: Option<PathBuf>,
+    done: Vec<(String, Value)>,
+    /// Being loaded, outermost first.
+    open: Vec<String>,
+}
+
+fn require(vm: &Vm) -> mlua::Result<Function> {
+    let (required, env) = (vm.required.clone(), vm.env.clone());
+    vm.lua.create_function(move |lua, name: String| {
+        let module = {
+            let required = required.borrow();
+            if let Some((_, value)) = required.done.iter().find(|(done, _)| *done == name) {
+                return Ok(value.clone());
+            }
+            if required.open.contains(&name) {
+                let way = required.open.join(" → ");
+                return Err(mlua::Error::runtime(format!(
+                    "modules require each other: {way} → {name}"
+                )));
+            }
+            let library = required.library.clone().unwrap_or_default();
+            library.module(&name, required.folder.as_deref())
+        };
+        let module = module.map_err(|why| mlua::Error::runtime(format!("{why:#}")))?;
+        required.borrow_mut().open.push(name.clone());
+        let value = in_sandbox(lua, &env, &module.chunk_name(), &module.text);
+        let mut required = required.borrow_mut();
+        required.open.pop();
+        let value = match value? {
+            Value::Nil => Value::Boolean(true),
+            value => value,
+        };
+        required.done.push((name, value.clone()));
+        Ok(value)
+    })
+}
+
+#[cfg(test)]
+mod tests;

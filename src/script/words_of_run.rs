@@ -1,0 +1,242 @@
+//! Registers every word of the runtime in a fresh machine, and loads the trusted preludes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Function, IntoLuaMulti, LightUserData, Lua, MultiValue, Table, Value, Variadic};
+
+use super::aggregate::Aggregates;
+use super::dispatch::Dispatch;
+use super::evsel::Told;
+use super::leaf::{self, Shared};
+use super::state::State;
+use super::vm::Vm;
+use super::{control, expression, monitor, table, view, words as drawing};
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::event::catalog::What;
+use crate::source::batch::Addresses;
+
+const VIEW: &str = include_str!("prelude/view.lua");
+const DRIVER: &str = include_str!("prelude/driver.lua");
+const EVSEL: &str = include_str!("prelude/evsel.lua");
+const EMIT: &str = include_str!("prelude/emit.lua");
+
+/// Puts all words, with those that `words` already holds, into the machine's environment; gives the dispatch of the run.
+pub(super) fn register(
+    vm: &Vm,
+    state: &Rc<RefCell<State>>,
+    shared: &Shared,
+    aggregates: &Aggregates,
+    words: &Table,
+) -> mlua::Result<Dispatch> {
+    let (lua, env) = (vm.lua(), vm.env());
+    monitor::register(lua, words)?;
+    drawing::register(lua, words)?;
+    control::register(lua, words, state, shared)?;
+
+    let ffi: Table = lua.globals().get::<Function>("require")?.call("ffi")?;
+    let leaves = leaves(lua)?;
+    let address = LightUserData(shared.address().cast_mut());
+    let views: Table = vm.trusted(
+        "view",
+        VIEW,
+        (
+            &ffi,
+            &leaves,
+            address,
+            near_field(lua, state)?,
+            aggregates.trusted().get::<Table>("hooks")?,
+        ),
+    )?;
+
+    let exports = lua.create_table()?;
+    let (declare, narrow) = (declare(lua, state)?, narrow(lua, state)?);
+    let (switch, fields) = (switch(lua, state)?, fields(lua, state)?);
+    let compile = expression::compiler(lua, env, state)?;
+    vm.trusted::<()>("evsel", EVSEL, (declare, narrow, switch, fields, compile, &exports))?;
+    let parts = (
+        &ffi,
+        &views,
+        leaves.get::<LightUserData>("emit")?,
+        aggregates.trusted().get::<Function>("slot_of")?,
+        leaf::emit_with(lua, shared)?,
+        table::emit_row(lua, shared)?,
+        table::new_report(lua)?,
+        count_of(lua, state)?,
+        control::stop(lua, state, shared)?,
+        &exports,
+    );
+    vm.trusted::<()>("emit", EMIT, parts)?;
+    for word in ["evsel", "emit", "stop", "counters", "report", "expr_of", "exprs_of"] {
+        words.set(word, exports.get::<Function>(word)?)?;
+    }
+    // Into the sandbox's table as they are: setting a global there is what a script may not do.
+    for pair in words.pairs::<String, Value>() {
+        let (name, word) = pair?;
+        vm.word(&name, word)?;
+    }
+    let (driver_lua, driver_ffi, driver_views) = (lua.clone(), ffi, views.clone());
+    let load_driver = move |at: Addresses, failed: Function| {
+        let pointer = |p: *const u8| LightUserData(p.cast_mut().cast());
+        driver_lua.load(DRIVER).set_name("=perilune:driver").call::<Table>((
+            &driver_ffi,
+            &driver_views,
+            pointer(at.slots.cast()),
+            pointer(at.order.cast()),
+            pointer(at.kinds.cast()),
+            pointer(at.starts.cast()),
+            failed,
+        ))
+    };
+    Ok(Dispatch::new(lua.clone(), exports, views, Box::new(load_driver), shared.clone()))
+}
+
+/// Addresses of the leaves that views and `emit` call.
+fn leaves(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, address) in [
+        ("text_len", view::text_len as *const ()),
+        ("loc_at", view::loc_at as *const ()),
+        ("loc_len", view::loc_len as *const ()),
+        ("comm", leaf::comm as *const ()),
+        ("text", leaf::text_of as *const ()),
+        ("text_size", leaf::text_size as *const ()),
+        ("emit", leaf::emit as *const ()),
+    ] {
+        table.set(name, LightUserData(address.cast_mut().cast()))?;
+    }
+    Ok(table)
+}
+
+/// What every record has besides the event's own fields; see `sample_getters` of `prelude/view.lua`.
+const OF_THE_SAMPLE: [&str; 11] = [
+    "_time",
+    "_cpu",
+    "_pid",
+    "_tid",
+    "_comm",
+    "_instance",
+    "_event",
+    "_period",
+    "_ip",
+    "_addr",
+    "_text",
+];
+
+/// For a misspelt field: what the event has instead.
+fn near_field(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, (role, word): (usize, String)| {
+        let state = state.borrow();
+        let evsels = state.evsels.borrow();
+        let Some(What::Tracepoint { format }) = evsels.roles.get(role).map(|r| &r.event.what)
+        else {
+            let near = nearest(&word, OF_THE_SAMPLE.into_iter());
+            return Ok(match near.is_empty() {
+                true => format!("; it has {}", OF_THE_SAMPLE.join(", ")),
+                false => did_you_mean(&near),
+            });
+        };
+        let own: Vec<&str> =
+            format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
+        let fields = format.fields.iter().map(|f| f.name.as_str());
+        let near = nearest(&word, fields.chain(OF_THE_SAMPLE));
+        Ok(match near.is_empty() {
+            true => format!("; it has {}", own.join(", ")),
+            false => did_you_mean(&near),
+        })
+    })
+}
+
+fn declare(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (selector, wishes): (Value, Table)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(
+                lua,
+                "evsel is called in init: nothing is opened while a file is loaded",
+            );
+        };
+        match declarer.declare(&selector, &wishes) {
+            Ok(Some((index, told))) => {
+                (index, tell(lua, &told)?, attrs(lua, &told)?).into_lua_multi(lua)
+            }
+            Ok(None) => Ok(MultiValue::new()),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn refuse(lua: &Lua, why: &str) -> mlua::Result<MultiValue> {
+    (Value::Nil, why).into_lua_multi(lua)
+}
+
+fn tell(lua: &Lua, told: &Told) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.set("name", told.name.as_str())?;
+    table.set("id", told.first)?;
+    table.set("title", told.title.as_deref())?;
+    table.set("count", told.count_only)?;
+    table.set("names", told.names.clone())?;
+    table.set("roles", (told.first..told.first + told.names.len()).collect::<Vec<_>>())?;
+    Ok(table)
+}
+
+fn attrs(lua: &Lua, told: &Told) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in &told.attrs {
+        match value {
+            Some(value) => table.set(name.as_str(), value.as_str())?,
+            None => table.set(name.as_str(), true)?,
+        }
+    }
+    Ok(table)
+}
+
+fn narrow(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (index, format, args): (usize, String, Variadic<Value>)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run to narrow");
+        };
+        match declarer.narrow(index, &format, &args) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn switch(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, (index, on): (usize, bool)| {
+        if let Some(declarer) = &state.borrow().declarer {
+            declarer.switch(index, on);
+        }
+        Ok(())
+    })
+}
+
+fn fields(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, index: usize| match &state.borrow().declarer {
+        Some(declarer) => declarer.fields(lua, index),
+        None => lua.create_table(),
+    })
+}
+
+/// What a counting evsel added on an instance in this interval.
+fn count_of(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, (index, instance): (usize, u32)| {
+        let state = state.borrow();
+        let evsels = state.evsels.borrow();
+        let roles = evsels.indexes_of(index);
+        let added = state
+            .counts
+            .iter()
+            .filter(|c| roles.contains(&(c.role as usize)) && c.instance == instance);
+        Ok(added.map(|c| c.value).sum::<f64>())
+    })
+}

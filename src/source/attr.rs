@@ -1,0 +1,137 @@
+//! From an event and the wishes about it to a `perf_event_attr`.
+
+use anyhow::Context;
+use perf_event_open_sys::bindings as abi;
+
+use crate::decode::sample::Shape;
+use crate::event::catalog::What;
+use crate::event::sampling::Sampling;
+use crate::sys::attr::Attr;
+
+/// What holds for every event of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Common {
+    /// Bytes in a ring that wake us; 0 wakes at every event.
+    pub watermark: u32,
+    /// Follow the children of the task that the event is attached to.
+    pub inherit: bool,
+}
+
+/// The fields that every sample carries and every other record has in its trailer, so that one layout reads
+/// all trailers of a ring and the time lies at a fixed place.
+const BASE: u64 = (abi::PERF_SAMPLE_IDENTIFIER
+    | abi::PERF_SAMPLE_TID
+    | abi::PERF_SAMPLE_TIME
+    | abi::PERF_SAMPLE_CPU) as u64;
+
+/// The attr of an event that writes samples, or is counted when `sampling.count`.
+pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Result<Attr> {
+    let mut attr = match what {
+        What::Tracepoint { format } => Attr::tracepoint(format.id),
+        What::Counter(counter) => {
+            let mut attr = Attr::counter(counter.type_, counter.config);
+            attr.set("config1", counter.config1)?;
+            attr.set("config2", counter.config2)?;
+            attr.set("precise_ip", u64::from(counter.precise_ip))?;
+            attr
+        }
+    };
+    let tracepoint = matches!(what, What::Tracepoint { .. });
+    every(&mut attr, common)?;
+    exclude(&mut attr, what, sampling)?;
+    let mut read = abi::PERF_FORMAT_ID as u64;
+    if sampling.count {
+        read |= (abi::PERF_FORMAT_TOTAL_TIME_ENABLED | abi::PERF_FORMAT_TOTAL_TIME_RUNNING) as u64;
+    } else {
+        read |= abi::PERF_FORMAT_LOST as u64;
+        let mut kinds = BASE;
+        if tracepoint {
+            kinds |= abi::PERF_SAMPLE_RAW as u64;
+        } else {
+            kinds |= (abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD) as u64;
+        }
+        if sampling.stack {
+            kinds |= abi::PERF_SAMPLE_CALLCHAIN as u64;
+            if let Some(depth) = sampling.max_stack {
+                attr.set("sample_max_stack", u64::from(depth))?;
+            }
+        }
+        attr.set("sample_type", kinds)?;
+        match (sampling.freq, sampling.period) {
+            (Some(freq), _) => {
+                attr.set("freq", 1)?;
+                attr.set("sample_freq", freq)?;
+            }
+            (None, period) => attr.set("sample_period", period.unwrap_or(1))?,
+        }
+    }
+    attr.set("read_format", read)?;
+    for (name, value) in &sampling.fields {
+        attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
+    }
+    Ok(attr)
+}
+
+/// The attr of the dummy event that owns a CPU's ring and carries the records of tasks.
+pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
+    let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
+    every(&mut attr, common)?;
+    attr.set("sample_type", BASE)?;
+    attr.set("sample_period", 1)?;
+    attr.set("read_format", (abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST) as u64)?;
+    attr.set("comm", 1)?;
+    attr.set("comm_exec", 1)?;
+    attr.set("task", 1)?;
+    if mmap {
+        attr.set("mmap", 1)?;
+        attr.set("mmap2", 1)?;
+    }
+    Ok(attr)
+}
+
+fn every(attr: &mut Attr, common: Common) -> anyhow::Result<()> {
+    attr.set("disabled", 1)?;
+    attr.set("sample_id_all", 1)?;
+    attr.set("use_clockid", 1)?;
+    attr.set("clockid", libc::CLOCK_MONOTONIC as u64)?;
+    attr.set("inherit", u64::from(common.inherit))?;
+    if common.watermark == 0 {
+        attr.set("wakeup_events", 1)?;
+    } else {
+        attr.set("watermark", 1)?;
+        attr.set("wakeup_watermark", u64::from(common.watermark))?;
+    }
+    Ok(())
+}
+
+fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<()> {
+    let named = match what {
+        What::Counter(counter) => counter.exclude,
+        What::Tracepoint { .. } => Default::default(),
+    };
+    let wish = sampling.exclude;
+    for (field, value) in [
+        ("exclude_user", named.user || wish.user),
+        ("exclude_kernel", named.kernel || wish.kernel),
+        ("exclude_hv", named.hv),
+        ("exclude_host", named.host || wish.host),
+        ("exclude_guest", named.guest || wish.guest),
+        ("exclude_idle", named.idle),
+    ] {
+        attr.set(field, u64::from(value))?;
+    }
+    Ok(())
+}
+
+/// What a decoder has to know of an attr.
+pub fn shape(attr: &Attr) -> Shape {
+    let field = |name| attr.get(name).unwrap_or(0);
+    Shape {
+        sample_type: field("sample_type"),
+        read_format: field("read_format"),
+        branch_sample_type: field("branch_sample_type"),
+        sample_regs_user: field("sample_regs_user"),
+        sample_regs_intr: field("sample_regs_intr"),
+        sample_id_all: field("sample_id_all") != 0,
+    }
+}

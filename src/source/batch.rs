@@ -1,0 +1,198 @@
+//! A batch: slots of many events, and the runs (of one role each) in which drivers walk them.
+
+use super::{BATCH, Slot};
+
+/// Slots and the order to walk them in. Its memory never moves: Lua holds its addresses.
+pub struct Batch {
+    slots: Box<[Slot; BATCH]>,
+    order: Box<[u16; BATCH]>,
+    kinds: Box<[u16; BATCH]>,
+    starts: Box<[u16; BATCH + 1]>,
+    counts: Vec<u16>,
+    len: usize,
+}
+
+/// Addresses of a batch's arrays, for a driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// The slots.
+    pub slots: *const Slot,
+    /// Indexes of slots, in walking order.
+    pub order: *const u16,
+    /// Role of each run.
+    pub kinds: *const u16,
+    /// First position in `order` of each run, and one past the last run.
+    pub starts: *const u16,
+}
+
+impl Batch {
+    /// An empty batch for events of `roles` roles.
+    pub fn new(roles: usize) -> Self {
+        Batch {
+            slots: boxed(Slot::EMPTY),
+            order: boxed(0),
+            kinds: boxed(0),
+            starts: boxed(0),
+            counts: vec![0; roles],
+            len: 0,
+        }
+    }
+
+    /// Where its arrays lie.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            slots: self.slots.as_ptr(),
+            order: self.order.as_ptr(),
+            kinds: self.kinds.as_ptr(),
+            starts: self.starts.as_ptr(),
+        }
+    }
+
+    /// Number of slots filled.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no slot is filled.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the next record must wait for the next batch: room for one record in every role is kept.
+    #[inline]
+    pub fn is_full(&self, room: usize) -> bool {
+        self.len + room > BATCH
+    }
+
+    /// Adds a slot. A full batch drops it and says so: callers look at [`Batch::is_full`] first.
+    #[inline]
+    pub fn push(&mut self, slot: Slot) -> bool {
+        match self.slots.get_mut(self.len) {
+            Some(place) => {
+                *place = slot;
+                self.len += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The slots filled so far.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots[..self.len]
+    }
+
+    /// Keeps the first `len` slots only.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Makes runs of consecutive slots of one role: for events that must be handled in order. Gives their number.
+    pub fn runs_in_order(&mut self) -> usize {
+        let mut runs = 0;
+        let mut last = None;
+        for i in 0..self.len {
+            self.order[i] = i as u16;
+            let role = self.slots[i].ev;
+            if last != Some(role) {
+                self.kinds[runs] = role as u16;
+                self.starts[runs] = i as u16;
+                runs += 1;
+                last = Some(role);
+            }
+        }
+        self.starts[runs] = self.len as u16;
+        runs
+    }
+
+    /// Makes one run per role, each in the order of arrival: for events that are handled one by one. Gives their number.
+    pub fn runs_by_role(&mut self) -> usize {
+        if self.counts.len() <= 1 {
+            return self.runs_in_order();
+        }
+        self.counts.fill(0);
+        for slot in &self.slots[..self.len] {
+            if let Some(count) = self.counts.get_mut(slot.ev as usize) {
+                *count += 1;
+            }
+        }
+        let mut runs = 0;
+        let mut start = 0;
+        for (role, count) in self.counts.iter_mut().enumerate() {
+            if *count > 0 {
+                self.kinds[runs] = role as u16;
+                self.starts[runs] = start;
+                runs += 1;
+                start += std::mem::replace(count, start);
+            }
+        }
+        self.starts[runs] = start;
+        for (i, slot) in self.slots[..self.len].iter().enumerate() {
+            if let Some(next) = self.counts.get_mut(slot.ev as usize) {
+                self.order[usize::from(*next)] = i as u16;
+                *next += 1;
+            }
+        }
+        runs
+    }
+}
+
+fn boxed<T: Copy, const N: usize>(value: T) -> Box<[T; N]> {
+    match vec![value; N].into_boxed_slice().try_into() {
+        Ok(array) => array,
+        Err(_) => unreachable!("the vector has N elements"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch_of(roles: &[u32]) -> Batch {
+        let mut batch = Batch::new(4);
+        for &ev in roles {
+            assert!(batch.push(Slot { ev, ..Slot::EMPTY }));
+        }
+        batch
+    }
+
+    fn runs(batch: &Batch, n: usize) -> Vec<(u16, Vec<u16>)> {
+        (0..n)
+            .map(|r| {
+                let (from, to) = (usize::from(batch.starts[r]), usize::from(batch.starts[r + 1]));
+                (batch.kinds[r], batch.order[from..to].to_vec())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn ordered_runs_keep_the_order_of_arrival() {
+        let mut batch = batch_of(&[1, 1, 0, 1]);
+        let n = batch.runs_in_order();
+        assert_eq!(runs(&batch, n), [(1, vec![0, 1]), (0, vec![2]), (1, vec![3])]);
+    }
+
+    #[test]
+    fn unordered_runs_gather_each_role_in_order_of_arrival() {
+        let mut batch = batch_of(&[1, 3, 0, 1, 3, 3]);
+        let n = batch.runs_by_role();
+        assert_eq!(runs(&batch, n), [(0, vec![2]), (1, vec![0, 3]), (3, vec![1, 4, 5])]);
+    }
+
+    #[test]
+    fn a_full_batch_refuses_a_slot() {
+        let mut batch = Batch::new(1);
+        for _ in 0..BATCH {
+            assert!(batch.push(Slot::EMPTY));
+        }
+        assert!(batch.is_full(1));
+        assert!(!batch.push(Slot::EMPTY));
+        assert_eq!(batch.runs_by_role(), 1);
+        assert_eq!(usize::from(batch.starts[1]), BATCH);
+    }
+}

@@ -1,0 +1,375 @@
+//! The live source: drains the rings of all CPUs into batches, ring by ring or merged by time.
+//!
+//! A batch's slots point into the rings, so a ring's tail moves only after its batch was dispatched. A record
+//! that wraps is copied into its ring's scratch; between two releases there is at most one such record.
+//!
+//! Merged, records go out up to a limit that lies [`SLACK_NS`] behind the clock as read before the ring heads:
+//! what is older was written everywhere, but for records in flight, and those `Order` mends. (The rings are
+//! stamped with `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would
+//! have to be searched as the limit, and idle rings would need a record of their own.)
+
+use super::ids::Ids;
+use super::open::{Decoder, Opened, Opening, Wish, open};
+use super::{Batch, Happening, Side, Sink};
+use crate::base::draw::Stamp;
+use crate::base::slot::Slot;
+use crate::decode::clock::Clock;
+use crate::decode::sample::{Layout, Plain, Sample, identifier};
+use crate::event::filter;
+use crate::order::Order;
+use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
+use crate::sys::machine::page_size;
+use crate::sys::poll::Poller;
+use crate::sys::ring::Piece;
+
+/// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
+pub const SLACK_NS: u64 = 2_000_000;
+/// A fill of this part of a ring asks for a reading of its losses.
+const NEARLY_FULL: (u64, u64) = (7, 8);
+const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+
+/// The rings of a run.
+pub struct Live {
+    pub(super) opened: Opened,
+    pub(super) openings: Vec<Opening>,
+    pub(super) order: Option<Order>,
+    poller: Poller,
+    batch: Batch,
+    room: usize,
+    pub(super) clock: Clock,
+    start: u64,
+    own_pid: u32,
+    pub(super) tasks: Option<std::collections::HashSet<u32>>,
+    pub(super) lost_seen: u64,
+    pub(super) side_lost: u64,
+}
+
+impl Live {
+    /// Opens everything, still disabled. `roles` is how many roles slots can name.
+    pub fn open(openings: Vec<Opening>, wish: &Wish, roles: usize) -> anyhow::Result<Self> {
+        let opened = open(&openings, wish)?;
+        let order = wish.ordered.then(|| Order::new(opened.rings.len()));
+        let mut poller = Poller::new();
+        for (index, ring) in opened.rings.iter().enumerate() {
+            poller.add(&ring.owner, index);
+        }
+        let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
+        let tasks = opened.tasks_checked.then(|| {
+            wish.tasks
+                .iter()
+                .flatten()
+                .map(|tid| *tid as u32)
+                .collect::<std::collections::HashSet<u32>>()
+        });
+        let (wall, now) = wall_and_monotonic();
+        Ok(Live {
+            opened,
+            openings,
+            order,
+            poller,
+            batch: Batch::new(roles),
+            room,
+            start: now,
+            clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
+            own_pid: std::process::id(),
+            tasks,
+            lost_seen: 0,
+            side_lost: 0,
+        })
+    }
+
+    /// What a user should hear about how it was opened.
+    pub fn remarks(&self) -> &[String] {
+        &self.opened.remarks
+    }
+
+    /// The batch, whose addresses the driver keeps.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Perf time to wall time and run time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How many files are open.
+    pub fn files(&self) -> usize {
+        self.opened.rings.len() + self.opened.events.len()
+    }
+
+    /// Pages of each ring.
+    pub fn pages(&self) -> usize {
+        self.opened.rings.first().map_or(0, |r| r.ring.capacity() as usize / page_size())
+    }
+
+    /// Enables the records of tasks, so that a snapshot taken after this misses none.
+    pub fn enable_side(&mut self) -> anyhow::Result<()> {
+        for ring in &self.opened.rings {
+            ring.owner.enable()?;
+        }
+        Ok(())
+    }
+
+    /// Enables every event. The run begins when the last one is on.
+    pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
+        if !workload {
+            for open in &self.opened.events {
+                open.event.enable()?;
+            }
+        }
+        let (wall, now) = wall_and_monotonic();
+        self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
+        self.start = now;
+        Ok(())
+    }
+
+    /// Turns the events of one role on or off; an opening that it shares with others stays on.
+    pub fn switch(&self, role: u32, on: bool) -> anyhow::Result<()> {
+        for open in &self.opened.events {
+            let roles = &self.openings[open.opening].roles;
+            if roles.len() == 1 && roles[0].0 == role {
+                if on { open.event.enable()? } else { open.event.disable()? }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the kernel's writing, so that the next drain is the last.
+    pub fn disable(&self) {
+        for open in &self.opened.events {
+            // An event that cannot be disabled has gone with its task or CPU.
+            let _ = open.event.disable();
+        }
+    }
+
+    /// Waits until a ring is filled to its watermark, a signal comes, or the time is over.
+    pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<()> {
+        let gone = self.poller.wait(timeout_ms)?.hung_up.clone();
+        // The ring of a CPU that went offline is still read, but it wakes nobody any more.
+        for index in gone {
+            self.poller.remove(index);
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds since the run began, now.
+    pub fn now(&self) -> f64 {
+        self.clock.since_start(monotonic_ns())
+    }
+
+    /// How far events may be handled now: merged, a little behind the clock.
+    pub fn horizon(&self) -> f64 {
+        let slack = if self.order.is_some() { SLACK_NS as f64 } else { 0.0 };
+        self.now() - slack
+    }
+
+    /// Hands on what the rings hold, merged up to `until` (run time) or, unordered, as it lies.
+    pub fn drain(&mut self, until: f64, sink: &mut dyn Sink) {
+        match self.order.take() {
+            Some(mut order) => {
+                self.drain_merged(&mut order, until, sink);
+                self.order = Some(order);
+            }
+            None => self.drain_rings(sink),
+        }
+    }
+
+    fn drain_rings(&mut self, sink: &mut dyn Sink) {
+        for index in 0..self.opened.rings.len() {
+            self.look(index);
+            while self.opened.rings[index].at < self.opened.rings[index].head {
+                self.take(index, None, sink);
+                if self.batch.is_full(self.room) {
+                    self.flush(sink);
+                    self.release(index);
+                    if sink.stopped() {
+                        return;
+                    }
+                }
+            }
+            self.flush(sink);
+            self.release(index);
+        }
+    }
+
+    fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
+        for index in 0..self.opened.rings.len() {
+            let waiting = self.opened.rings[index].at < self.opened.rings[index].head;
+            self.look(index);
+            if !waiting {
+                self.offer(order, index);
+            }
+        }
+        let limit = self.clock.clock_ns(until);
+        while let Some(next) = order.take(limit) {
+            self.take(next.ring, Some(next.time), sink);
+            self.offer(order, next.ring);
+            if self.batch.is_full(self.room) {
+                self.flush(sink);
+                self.release_all();
+                if sink.stopped() {
+                    return;
+                }
+            }
+        }
+        self.flush(sink);
+        self.release_all();
+    }
+
+    /// Notes how far the kernel has written.
+    fn look(&mut self, index: usize) {
+        let ring = &mut self.opened.rings[index];
+        ring.head = ring.ring.head();
+        let fill = ring.head.wrapping_sub(ring.ring.tail());
+        let (part, whole) = NEARLY_FULL;
+        ring.suspect |= fill * whole >= ring.ring.capacity() * part;
+    }
+
+    #[inline]
+    fn offer(&mut self, order: &mut Order, index: usize) {
+        let ring = &mut self.opened.rings[index];
+        match ring.ring.piece(ring.at, ring.head) {
+            Ok(Some(piece)) => {
+                let time = time_of(
+                    &piece,
+                    &self.opened.decoders,
+                    &self.opened.ids,
+                    &self.opened.side_layout,
+                );
+                order.offer(index, time.unwrap_or(ring.last));
+            }
+            // Taken at once, where it is counted.
+            Err(_) => order.offer(index, ring.last),
+            Ok(None) => {}
+        }
+    }
+
+    /// Takes the next record of a ring: into the batch, or to the sink after what stands in the batch.
+    #[inline]
+    fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+        let ring = &mut self.opened.rings[index];
+        let piece = match ring.ring.piece(ring.at, ring.head) {
+            Ok(Some(piece)) => piece,
+            Err(_) => {
+                // Its length cannot be trusted: nothing up to the head can be found any more.
+                ring.at = ring.head;
+                return sink.side(undecodable(ring.cpu));
+            }
+            Ok(None) => return,
+        };
+        if piece.kind() != SAMPLE {
+            return self.take_side(index, mended, sink);
+        }
+        ring.at += piece.len() as u64;
+        let bytes = piece.bytes(&mut ring.scratch);
+        let opened = identifier(bytes).and_then(|id| self.opened.ids.get(id));
+        let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
+            return sink.side(undecodable(ring.cpu));
+        };
+        if let Some(role) = decoder.plain {
+            let Some(sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min) else {
+                return sink.side(undecodable(ring.cpu));
+            };
+            ring.last = ring.last.max(sample.time);
+            let time = mended.unwrap_or(sample.time);
+            if mended.is_none() || time >= self.start {
+                push_plain(&mut self.batch, role, &sample, self.clock.since_start(time));
+            }
+            return;
+        }
+        let sample = match decoder.layout.sample(bytes.get(8..).unwrap_or_default()) {
+            Ok(sample) if sample.raw.len() >= decoder.raw_min => sample,
+            _ => return sink.side(undecodable(ring.cpu)),
+        };
+        ring.last = ring.last.max(sample.time);
+        let time = mended.unwrap_or(sample.time);
+        let foreign = self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
+        let own = decoder.hide_self && sample.pid == self.own_pid;
+        // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.
+        let early = mended.is_some() && time < self.start;
+        if !(foreign || own || early) {
+            push(&mut self.batch, decoder, &sample, self.clock.since_start(time));
+        }
+    }
+
+    pub(super) fn flush(&mut self, sink: &mut dyn Sink) {
+        if !self.batch.is_empty() {
+            sink.dispatch(&mut self.batch);
+            self.batch.clear();
+        }
+    }
+
+    /// Gives what was read back to the kernel.
+    fn release(&mut self, index: usize) {
+        let ring = &mut self.opened.rings[index];
+        ring.ring.release(ring.at);
+    }
+
+    fn release_all(&mut self) {
+        for index in 0..self.opened.rings.len() {
+            self.release(index);
+        }
+    }
+}
+
+fn undecodable(cpu: u32) -> Side<'static> {
+    Side { time: 0.0, cpu, what: Happening::Undecodable }
+}
+
+#[inline]
+fn time_of(piece: &Piece<'_>, decoders: &[Decoder], ids: &Ids, side: &Layout) -> Option<u64> {
+    if piece.kind() == SAMPLE {
+        let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
+        return piece.u64_at(decoder.time_at);
+    }
+    piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
+}
+
+/// The usual slot.
+#[inline(always)]
+fn push_plain(batch: &mut Batch, role: u32, sample: &Plain<'_>, time: f64) {
+    batch.push(Slot {
+        time,
+        raw: sample.raw.as_ptr(),
+        raw_size: sample.raw.len() as u32,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu,
+        ev: role,
+        ..Slot::EMPTY
+    });
+}
+
+/// A slot for each role that wants the sample.
+#[inline(always)]
+fn push(batch: &mut Batch, decoder: &Decoder, sample: &Sample<'_>, time: f64) {
+    let mut slot = Slot {
+        time,
+        raw: sample.raw.as_ptr(),
+        // An empty slice points to no place in particular.
+        chain: if sample.callchain.is_empty() {
+            std::ptr::null()
+        } else {
+            sample.callchain.as_ptr()
+        },
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        cgroup: 0,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu,
+        ev: 0,
+        raw_size: sample.raw.len() as u32,
+        chain_len: sample.callchain.len() as u32,
+    };
+    for (role, filter) in &decoder.roles {
+        let seen = || filter::Context { raw: sample.raw, cpu: sample.cpu, comm: b"" };
+        if filter.as_ref().is_some_and(|filter| !filter.passes(&seen())) {
+            continue;
+        }
+        slot.ev = *role;
+        batch.push(slot);
+    }
+}

@@ -1,0 +1,276 @@
+//! Opening a run's events: a ring per CPU owned by a dummy event, every other event directed into it.
+//!
+//! The dummy carries the records of tasks and outlives the events, so events come and go while a ring runs.
+//! With tasks to watch, an event is opened per task and CPU with inherit, and still writes to the CPU's
+//! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
+//! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
+
+use std::rc::Rc;
+
+use anyhow::bail;
+
+use super::attr::{self, Common};
+use super::ids::Ids;
+use crate::decode::sample::Layout;
+use crate::event::catalog::{Event as Described, What};
+use crate::event::filter::{Bound, Filter};
+use crate::event::sampling::Sampling;
+use crate::sys::budget::pages_for;
+use crate::sys::limits::raise_nofile;
+use crate::sys::machine::page_size;
+use crate::sys::perf::{Event, Target};
+use crate::sys::ring::{Ring, Scratch};
+
+/// What a run asks of its source.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// CPUs to watch, all online.
+    pub cpus: Vec<u32>,
+    /// Threads to watch, with their children; None is everything on those CPUs.
+    pub tasks: Option<Vec<i32>>,
+    /// The one task is a workload that waits to be executed: its events begin with the exec.
+    pub workload: bool,
+    /// Data pages per ring asked for; None is our own size.
+    pub pages: Option<usize>,
+    /// Percent of a ring that wakes us; 0 wakes at every event.
+    pub watermark: u8,
+    /// Whether events must come in order of time across rings.
+    pub ordered: bool,
+    /// Whether records of mapped files are wanted.
+    pub mmap: bool,
+    /// Whether this process is watched too.
+    pub watch_self: bool,
+    /// This thread as tracepoints name it.
+    pub own_tid: i32,
+}
+
+/// One kernel event to open, for one or more roles.
+pub struct Opening {
+    /// The event.
+    pub event: Rc<Described>,
+    /// What the kernel filters.
+    pub filter: Option<Filter>,
+    /// How it is sampled.
+    pub sampling: Sampling,
+    /// The roles that it serves, with the filter that each checks itself.
+    pub roles: Vec<(u32, Option<Bound>)>,
+}
+
+/// Reads one opening's records.
+pub(super) struct Decoder {
+    pub(super) layout: Layout,
+    pub(super) roles: Vec<(u32, Option<Bound>)>,
+    /// Bytes that a raw record must have.
+    pub(super) raw_min: usize,
+    /// Every sample is for one role, of the plain layout, and needs no further look.
+    pub(super) plain: Option<u32>,
+    /// Offset of the time in a whole record.
+    pub(super) time_at: usize,
+    /// Samples of this very process are dropped here, since no kernel filter can.
+    pub(super) hide_self: bool,
+}
+
+/// A CPU's ring and how far it was read.
+pub(super) struct CpuRing {
+    pub(super) cpu: u32,
+    pub(super) owner: Event,
+    pub(super) ring: Ring,
+    pub(super) scratch: Scratch,
+    /// Where the next unread record begins; what lies before was read but may not be released yet.
+    pub(super) at: u64,
+    /// Where the last look at the kernel's head found it.
+    pub(super) head: u64,
+    /// The newest time read, for the window of a loss.
+    pub(super) last: u64,
+    /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
+    pub(super) suspect: bool,
+}
+
+/// One open file of an opening.
+pub(super) struct Open {
+    /// The count when it was last read.
+    pub(super) counted: f64,
+    pub(super) event: Event,
+    pub(super) opening: usize,
+    pub(super) cpu: u32,
+    pub(super) tid: i32,
+}
+
+/// Everything open.
+pub(super) struct Opened {
+    pub(super) rings: Vec<CpuRing>,
+    pub(super) events: Vec<Open>,
+    pub(super) decoders: Vec<Decoder>,
+    pub(super) ids: Ids,
+    pub(super) side_layout: Layout,
+    pub(super) tasks_checked: bool,
+    /// What a user should hear about how it was opened.
+    pub(super) remarks: Vec<String>,
+}
+
+/// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
+const PAGES: usize = 512;
+
+/// Opens everything, disabled.
+pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> {
+    let mut remarks = Vec::new();
+    let tasks = tasks_or_cpu_wide(openings, wish, &mut remarks);
+    let rings = open_rings(wish, &mut remarks)?;
+    let mut opened = Opened {
+        side_layout: layout_of_owner(wish)?,
+        rings,
+        events: Vec::new(),
+        decoders: Vec::new(),
+        ids: Ids::default(),
+        tasks_checked: wish.tasks.is_some() && tasks.is_none(),
+        remarks,
+    };
+    for (index, opening) in openings.iter().enumerate() {
+        open_event(&mut opened, index, opening, wish, tasks.as_deref())?;
+    }
+    Ok(opened)
+}
+
+fn tasks_or_cpu_wide(
+    openings: &[Opening],
+    wish: &Wish,
+    remarks: &mut Vec<String>,
+) -> Option<Vec<i32>> {
+    let tasks = wish.tasks.clone()?;
+    let limit = raise_nofile().soft;
+    let wanted = (tasks.len() * openings.len() + 1) as u64 * wish.cpus.len() as u64 + 64;
+    if wanted <= limit || wish.workload {
+        return Some(tasks);
+    }
+    remarks.push(format!(
+        "{} threads need {wanted} files, the limit is {limit}: events are opened for whole CPUs and told apart here",
+        tasks.len()
+    ));
+    None
+}
+
+fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuRing>> {
+    raise_nofile();
+    let asked = wish.pages.unwrap_or(PAGES);
+    let plan = pages_for(asked, wish.cpus.len());
+    remarks.extend(plan.note);
+    let mut pages = plan.count;
+    let mut rings = Vec::with_capacity(wish.cpus.len());
+    for &cpu in &wish.cpus {
+        let attr = attr::of_owner(common(wish, pages, false), wish.mmap)?;
+        let opened = Event::open(&attr, Target { pid: -1, cpu: cpu as i32 }, "dummy")?;
+        let mapped = Ring::map_largest(&opened.event, pages)?;
+        if mapped.pages < pages {
+            remarks.extend(mapped.note);
+            pages = mapped.pages;
+        }
+        rings.push(CpuRing {
+            cpu,
+            owner: opened.event,
+            ring: mapped.ring,
+            scratch: Scratch::new(),
+            at: 0,
+            head: 0,
+            last: 0,
+            suspect: false,
+        });
+    }
+    Ok(rings)
+}
+
+fn common(wish: &Wish, pages: usize, inherit: bool) -> Common {
+    let bytes = pages * page_size();
+    let watermark = match wish.watermark {
+        0 => 0,
+        percent => ((bytes as u64 * u64::from(percent.min(99)) / 100) as u32).max(1),
+    };
+    Common { watermark, inherit }
+}
+
+fn layout_of_owner(wish: &Wish) -> anyhow::Result<Layout> {
+    Ok(Layout::new(attr::shape(&attr::of_owner(common(wish, 1, false), wish.mmap)?)))
+}
+
+fn open_event(
+    opened: &mut Opened,
+    index: usize,
+    opening: &Opening,
+    wish: &Wish,
+    tasks: Option<&[i32]>,
+) -> anyhow::Result<()> {
+    let everything = [-1];
+    let tids = tasks.unwrap_or(&everything);
+    let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
+    let mut attr = attr::of_event(
+        &opening.event.what,
+        &opening.sampling,
+        common(wish, pages, tasks.is_some()),
+    )?;
+    if wish.workload {
+        attr.set("enable_on_exec", 1)?;
+    }
+    let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
+    let switches = opening.event.name.starts_with("sched:");
+    let exclude_self = tracepoint && !switches && !wish.watch_self && tasks.is_none();
+    let filter = kernel_filter(opening, exclude_self.then_some(wish.own_tid));
+    for position in 0..opened.rings.len() {
+        let cpu = opened.rings[position].cpu;
+        if opening.sampling.cpus.as_ref().is_some_and(|only| !only.contains(&cpu)) {
+            continue;
+        }
+        for &tid in tids {
+            let target = Target { pid: tid, cpu: cpu as i32 };
+            let got = match Event::open(&attr, target, &opening.event.name) {
+                Ok(got) => got,
+                // A thread that ended between the listing and here has nothing to show.
+                Err(refusal) if refusal.errno == libc::ESRCH && tids.len() > 1 => continue,
+                Err(refusal) => return Err(refusal.into()),
+            };
+            for field in got.dropped {
+                let remark = format!("this kernel does not know `{field}`: opened without it");
+                if !opened.remarks.contains(&remark) {
+                    opened.remarks.push(remark);
+                }
+            }
+            if let Some(text) = &filter {
+                got.event.set_filter(text)?;
+            }
+            if !opening.sampling.count {
+                got.event.set_output(&opened.rings[position].owner)?;
+            }
+            opened.ids.insert(got.event.id()?, index as u32);
+            opened.events.push(Open { counted: 0.0, event: got.event, opening: index, cpu, tid });
+        }
+    }
+    let layout = Layout::new(attr::shape(&attr));
+    opened.decoders.push(Decoder {
+        time_at: match layout.time_offset() {
+            Some(at) => at,
+            None if opening.sampling.count => 0,
+            None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
+        },
+        plain: match &opening.roles[..] {
+            [(role, None)] if layout.is_plain() && !opened.tasks_checked => Some(*role),
+            _ => None,
+        },
+        layout,
+        roles: opening.roles.clone(),
+        raw_min: match &opening.event.what {
+            What::Tracepoint { format } => format.fixed_size,
+            What::Counter(_) => 0,
+        },
+        hide_self: !tracepoint && !wish.watch_self,
+    });
+    Ok(())
+}
+
+/// `(the filter) && common_pid != own`: a run does not watch itself. Not for `sched:*`: without the switches
+/// out of us, a CPU's time line would have holes.
+fn kernel_filter(opening: &Opening, own: Option<i32>) -> Option<String> {
+    let user = opening.filter.as_ref().map(Filter::to_kernel);
+    match (user, own) {
+        (Some(user), Some(own)) => Some(format!("({user}) && common_pid != {own}")),
+        (None, Some(own)) => Some(format!("common_pid != {own}")),
+        (user, None) => user,
+    }
+}

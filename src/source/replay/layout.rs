@@ -1,0 +1,245 @@
+//! A format for an event that is known by its lines alone, and the raw records under it.
+
+use super::line::{Field as Word, Line, Literal, Mistake};
+use crate::decode::format::{Element, Field, Format, Kind};
+use indexmap::IndexMap;
+
+/// What the lines of one event have in common.
+#[derive(Default)]
+pub(super) struct Layout {
+    /// What each field was seen to hold, in order of appearance.
+    seen: IndexMap<String, Seen>,
+    /// Whether every line has the one field `value`, not negative.
+    counts: bool,
+    lines: usize,
+}
+
+/// How the records of one event look.
+pub(super) struct Settled {
+    pub(super) format: Format,
+    /// Whether the event is a count without fields: not `sys:name`, and nothing but `value` ever given.
+    pub(super) counter: bool,
+    /// Whether `value` is a count.
+    counts: bool,
+}
+
+/// Kinds of values seen in one field.
+#[derive(Default)]
+struct Seen {
+    integers: bool,
+    pointers: bool,
+    arrays: bool,
+    bytes: bool,
+    text: bool,
+    negative: bool,
+    /// Above i64::MAX, in decimal.
+    large: bool,
+}
+
+/// The fields that every record begins with: name, type, offset, size, sign.
+const COMMON: [(&str, &str, usize, usize, bool); 4] = [
+    ("common_type", "unsigned short", 0, 2, false),
+    ("common_flags", "unsigned char", 2, 1, false),
+    ("common_preempt_count", "unsigned char", 3, 1, false),
+    ("common_pid", "int", 4, 4, true),
+];
+
+impl Layout {
+    /// Takes one line's fields into account.
+    pub(super) fn see(&mut self, line: &Line<'_>) -> Result<(), Mistake> {
+        self.counts = (self.lines == 0 || self.counts) && count(line).is_some();
+        self.lines += 1;
+        for word in &line.fields {
+            if COMMON.iter().any(|common| common.0 == word.name) {
+                continue;
+            }
+            let seen = self.seen.entry(word.name.to_owned()).or_default();
+            match &word.literal {
+                Literal::Int(value) => {
+                    seen.integers = true;
+                    seen.range(*value);
+                }
+                Literal::Pointer(_) => seen.pointers = true,
+                Literal::Array(elements) => {
+                    seen.arrays = true;
+                    elements.iter().for_each(|value| seen.range(*value));
+                }
+                Literal::Bytes(_) => seen.bytes = true,
+                Literal::Text(text) if text.contains(&0) => {
+                    return Err(
+                        word.mistake(format!("the text of `{}` has a NUL; write hex:…", word.name))
+                    );
+                }
+                Literal::Text(_) => seen.text = true,
+            }
+            if seen.negative && seen.large && !matches!(seen.kind(), Kind::DataLoc(Element::Char)) {
+                let what = format!(
+                    "`{}` is negative and above 2^63 by turns; no field holds both",
+                    word.name
+                );
+                return Err(word.mistake(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The format of `event`, after the last line was seen.
+    pub(super) fn settle(&self, event: &str, id: u64) -> Settled {
+        let mut fields: Vec<Field> = COMMON
+            .iter()
+            .map(|&(name, text, offset, size, signed)| Field {
+                name: name.into(),
+                type_text: text.into(),
+                offset,
+                size,
+                signed,
+                common: true,
+                kind: Kind::Int,
+            })
+            .collect();
+        let mut end = 8usize;
+        for (name, seen) in &self.seen {
+            let kind = seen.kind();
+            let size = if matches!(kind, Kind::DataLoc(_)) { 4 } else { 8 };
+            let offset = end.next_multiple_of(size);
+            end = offset + size;
+            fields.push(Field {
+                name: name.clone(),
+                type_text: seen.type_text().into(),
+                offset,
+                size,
+                signed: seen.is_signed(),
+                common: name.starts_with("common_"),
+                kind,
+            });
+        }
+        let name = event.split_once(':').map_or(event, |(_, name)| name).to_owned();
+        let format = Format { name, id, fields, print_fmt: String::new(), fixed_size: end };
+        let counter = (self.counts || self.seen.is_empty()) && !is_tracepoint(event);
+        Settled { format, counter, counts: self.counts }
+    }
+}
+
+impl Settled {
+    /// The line's count, if the event only counts.
+    pub(super) fn value(&self, line: &Line<'_>) -> Option<u64> {
+        if self.counts { count(line) } else { None }
+    }
+
+    /// The raw record of a line; empty for a counter.
+    pub(super) fn encode(&self, line: &Line<'_>) -> Result<Vec<u8>, Mistake> {
+        if self.counter {
+            return Ok(Vec::new());
+        }
+        let mut raw = vec![0u8; self.format.fixed_size];
+        for field in &self.format.fields {
+            let word = line.field(&field.name);
+            let tail = match (field.kind, word) {
+                (Kind::DataLoc(Element::Char), word) => {
+                    let mut text = word.map(Word::text).unwrap_or_default();
+                    text.push(0);
+                    text
+                }
+                (Kind::DataLoc(_), Some(word)) => match &word.literal {
+                    Literal::Array(elements) => {
+                        elements.iter().flat_map(|n| (*n as u64).to_ne_bytes()).collect()
+                    }
+                    Literal::Bytes(bytes) => bytes.clone(),
+                    _ => Vec::new(),
+                },
+                (Kind::DataLoc(_), None) => Vec::new(),
+                (_, word) => {
+                    put(&mut raw, field, integer(field, word, line)?);
+                    continue;
+                }
+            };
+            let location = (u16::try_from(raw.len()).ok()).zip(u16::try_from(tail.len()).ok());
+            let Some((offset, length)) = location else {
+                return Err(line.mistake("the record would be larger than 64 KiB".into()));
+            };
+            put(&mut raw, field, u64::from(length) << 16 | u64::from(offset));
+            raw.extend_from_slice(&tail);
+        }
+        Ok(raw)
+    }
+}
+
+impl Seen {
+    fn range(&mut self, value: i128) {
+        self.negative |= value < 0;
+        self.large |= value > i128::from(i64::MAX);
+    }
+
+    /// What holds all values seen; text does where kinds differ.
+    fn kind(&self) -> Kind {
+        let numbers = self.integers || self.pointers;
+        match (self.text, numbers, self.arrays, self.bytes) {
+            (false, true, false, false) if self.pointers && !self.negative => Kind::Pointer,
+            (false, true, false, false) => Kind::Int,
+            (false, false, true, false) => Kind::DataLoc(Element::Int(8)),
+            (false, false, false, true) => Kind::DataLoc(Element::Byte),
+            _ => Kind::DataLoc(Element::Char),
+        }
+    }
+
+    fn is_signed(&self) -> bool {
+        matches!(self.kind(), Kind::Int | Kind::DataLoc(Element::Int(_))) && !self.large
+    }
+
+    fn type_text(&self) -> &'static str {
+        match self.kind() {
+            Kind::Pointer => "void *",
+            Kind::Int if self.large => "u64",
+            Kind::Int => "s64",
+            Kind::DataLoc(Element::Byte) => "__data_loc u8[]",
+            Kind::DataLoc(Element::Int(_)) if self.large => "__data_loc u64[]",
+            Kind::DataLoc(Element::Int(_)) => "__data_loc s64[]",
+            _ => "__data_loc char[]",
+        }
+    }
+}
+
+/// The value of an integer field: the line's, else what a kernel would put there, else 0.
+fn integer(field: &Field, word: Option<&Word<'_>>, line: &Line<'_>) -> Result<u64, Mistake> {
+    let Some(word) = word else {
+        return Ok(if field.name == "common_pid" { line.tid.into() } else { 0 });
+    };
+    let value = match word.literal {
+        Literal::Int(value) => value,
+        Literal::Pointer(value) if field.size == 8 => return Ok(value),
+        Literal::Pointer(value) => value.into(),
+        _ => return Err(word.mistake(format!("`{}` is a number", field.name))),
+    };
+    let bits = 8 * field.size as u32;
+    if field.size < 8 && !(-(1i128 << (bits - 1))..1i128 << bits).contains(&value) {
+        return Err(word.mistake(format!("`{}` has {bits} bits; {value} does not fit", field.name)));
+    }
+    Ok(value as u64)
+}
+
+/// Writes the low bytes of a value at a field's place.
+fn put(raw: &mut [u8], field: &Field, value: u64) {
+    let end = field.offset + field.size;
+    let Some(place) = raw.get_mut(field.offset..end) else { return };
+    match field.size {
+        1 => place.copy_from_slice(&(value as u8).to_ne_bytes()),
+        2 => place.copy_from_slice(&(value as u16).to_ne_bytes()),
+        4 => place.copy_from_slice(&(value as u32).to_ne_bytes()),
+        _ => place.copy_from_slice(&value.to_ne_bytes()),
+    }
+}
+
+/// The value of a line whose one field is a count.
+fn count(line: &Line<'_>) -> Option<u64> {
+    match line.fields.as_slice() {
+        [Word { name: "value", literal: Literal::Int(value), .. }] => u64::try_from(*value).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a name is `sys:name`, and not an event with modifiers as in `cycles:uH`.
+fn is_tracepoint(event: &str) -> bool {
+    event
+        .split_once(':')
+        .is_some_and(|(_, name)| !name.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
+}

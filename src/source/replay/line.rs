@@ -1,0 +1,325 @@
+//! One line of a recording, into words and values.
+
+use super::wall;
+
+/// A line as it stands, its event not yet laid out.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) time_ns: u64,
+    pub(super) cpu: u32,
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) comm: Vec<u8>,
+    /// The event's name, or a word of the side-band.
+    pub(super) event: &'a str,
+    /// Where the name stands.
+    pub(super) event_at: usize,
+    pub(super) fields: Vec<Field<'a>>,
+    pub(super) stack: Vec<String>,
+}
+
+/// `name=value`.
+#[derive(Debug)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    /// Where the name stands.
+    pub(super) at: usize,
+    /// The value as written.
+    spelling: &'a str,
+    pub(super) literal: Literal,
+}
+
+/// A value by its looks.
+#[derive(Debug, PartialEq)]
+pub(super) enum Literal {
+    /// Decimal, from i64::MIN to u64::MAX.
+    Int(i128),
+    /// Hexadecimal.
+    Pointer(u64),
+    /// `[…]`, elements as `Int`.
+    Array(Vec<i128>),
+    /// `hex:…`.
+    Bytes(Vec<u8>),
+    /// Anything else.
+    Text(Vec<u8>),
+}
+
+/// What is wrong with a line, and at which byte.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    pub(super) at: usize,
+    pub(super) what: String,
+}
+
+impl Line<'_> {
+    /// Whether the line tells of the task, not of an event: its word is all capitals.
+    pub(super) fn is_side_band(&self) -> bool {
+        self.event.bytes().all(|b| b.is_ascii_uppercase())
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&Field<'_>> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Something is wrong with the event as a whole.
+    pub(super) fn mistake(&self, what: String) -> Mistake {
+        Mistake { at: self.event_at, what }
+    }
+}
+
+impl Field<'_> {
+    /// The value as text: what the quotes held, else the value as written.
+    pub(super) fn text(&self) -> Vec<u8> {
+        match &self.literal {
+            Literal::Text(text) => text.clone(),
+            _ => self.spelling.as_bytes().to_vec(),
+        }
+    }
+
+    pub(super) fn mistake(&self, what: String) -> Mistake {
+        Mistake { at: self.at, what }
+    }
+}
+
+/// The time of a `# wall TIME` line; None for any other line.
+pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
+    let text = source.strip_prefix("# wall ")?;
+    text.starts_with(|c: char| c.is_ascii_digit()).then(|| {
+        let what = "the time is not as in RFC 3339, for example 2026-11-21T09:00:00Z";
+        wall(text.trim()).ok_or_else(|| Mistake { at: "# wall ".len(), what: what.into() })
+    })
+}
+
+/// The line's words; None for a comment or a blank line.
+pub(super) fn parse(source: &str) -> Option<Result<Line<'_>, Mistake>> {
+    let blank = source.trim().is_empty() || source.starts_with('#');
+    (!blank).then(|| Cursor { source, at: 0 }.line())
+}
+
+struct Cursor<'a> {
+    source: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn line(mut self) -> Result<Line<'a>, Mistake> {
+        let (at, word) = self.word("the time")?;
+        let time_ns = nanoseconds(word).ok_or_else(|| Mistake {
+            at,
+            what: format!(
+                "`{word}` is not a time: seconds with at most nine decimals, for example 0.001"
+            ),
+        })?;
+        let (at, word) = self.word("the CPU")?;
+        let cpu = number(word, at, "CPU")?;
+        let (at, word) = self.word("the thread")?;
+        let (pid, tid) = word.split_once('/').unwrap_or((word, word));
+        let (tid, pid) = (number(tid, at, "thread id")?, number(pid, at, "process id")?);
+        let comm = self.comm()?;
+        let (event_at, word) = self.word("the event")?;
+        let event = word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| Mistake {
+            at: event_at,
+            what: format!(
+                "`{word}` is not `EVENT:`; a task's name with blanks in it stands in double quotes"
+            ),
+        })?;
+        let mut fields: Vec<Field<'a>> = Vec::new();
+        let mut stack = Vec::new();
+        while !self.rest().is_empty() {
+            if self.rest() == "|" || self.rest().starts_with("| ") {
+                self.at += 1;
+                stack = self.stack()?;
+                break;
+            }
+            let field = self.field()?;
+            if fields.iter().any(|other| other.name == field.name) {
+                return Err(field.mistake(format!("`{}` is given twice", field.name)));
+            }
+            fields.push(field);
+        }
+        Ok(Line { time_ns, cpu, pid, tid, comm, event, event_at, fields, stack })
+    }
+
+    /// What is left, blanks skipped.
+    fn rest(&mut self) -> &'a str {
+        let rest = self.source.get(self.at..).unwrap_or("");
+        let trimmed = rest.trim_start_matches([' ', '\t']);
+        self.at += rest.len() - trimmed.len();
+        trimmed.trim_end_matches([' ', '\t'])
+    }
+
+    /// The next word up to a blank, and where it begins.
+    fn word(&mut self, what: &str) -> Result<(usize, &'a str), Mistake> {
+        let rest = self.rest();
+        let end = rest.find([' ', '\t']).unwrap_or(rest.len());
+        let (at, word) = (self.at, rest.get(..end).unwrap_or(""));
+        if word.is_empty() {
+            let what = format!(
+                "{what} is missing; a line is TIME CPU TID COMM EVENT: field=value | stack"
+            );
+            return Err(Mistake { at, what });
+        }
+        self.at += end;
+        Ok((at, word))
+    }
+
+    fn comm(&mut self) -> Result<Vec<u8>, Mistake> {
+        if self.rest().starts_with('"') {
+            return Ok(self.quoted(&[' ', '\t'])?.1);
+        }
+        let (_, word) = self.word("the task's name")?;
+        Ok(if word == "-" { Vec::new() } else { word.as_bytes().to_vec() })
+    }
+
+    fn field(&mut self) -> Result<Field<'a>, Mistake> {
+        let rest = self.rest();
+        let at = self.at;
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = rest.find(|c| !named(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        if name.is_empty() || !after.starts_with('=') {
+            let word = rest.split([' ', '\t']).next().unwrap_or(rest);
+            let what = format!(
+                "`{word}` is not `field=value`; a value with blanks in it stands in double quotes"
+            );
+            return Err(Mistake { at, what });
+        }
+        self.at += end + 1;
+        let after = after.get(1..).unwrap_or("");
+        if after.starts_with('"') {
+            let (spelling, text) = self.quoted(&[' ', '\t'])?;
+            return Ok(Field { name, at, spelling, literal: Literal::Text(text) });
+        }
+        let end = after.find([' ', '\t']).unwrap_or(after.len());
+        let spelling = after.get(..end).unwrap_or("");
+        self.at += end;
+        Ok(Field { name, at, spelling, literal: literal(spelling) })
+    }
+
+    /// Frames parted by `;`, up to the end of the line.
+    fn stack(&mut self) -> Result<Vec<String>, Mistake> {
+        let mut frames = Vec::new();
+        while !self.rest().is_empty() {
+            if self.rest().starts_with('"') {
+                let text = self.quoted(&[' ', '\t', ';'])?.1;
+                frames.push(String::from_utf8_lossy(&text).into_owned());
+            } else {
+                let rest = self.rest();
+                let end = rest.find(';').unwrap_or(rest.len());
+                frames.push(rest.get(..end).unwrap_or("").trim().to_owned());
+                self.at += end;
+            }
+            if self.rest().starts_with(';') {
+                self.at += 1;
+            } else if !self.rest().is_empty() {
+                return Err(Mistake {
+                    at: self.at,
+                    what: "a `;` is missing between two frames".into(),
+                });
+            }
+        }
+        Ok(frames)
+    }
+
+    /// Quoted text that one of `ends` or the line's end must follow: as written, and what it means.
+    fn quoted(&mut self, ends: &[char]) -> Result<(&'a str, Vec<u8>), Mistake> {
+        let start = self.at;
+        let rest = self.source.get(start..).unwrap_or("");
+        let mut text = Vec::new();
+        let mut bytes = rest.bytes().enumerate().skip(1);
+        while let Some((i, byte)) = bytes.next() {
+            match byte {
+                b'"' => {
+                    let (spelling, after) = rest.split_at_checked(i + 1).unwrap_or((rest, ""));
+                    self.at = start + i + 1;
+                    if after.is_empty() || after.starts_with(ends) {
+                        return Ok((spelling, text));
+                    }
+                    return Err(Mistake {
+                        at: self.at,
+                        what: "a blank is missing after the quotes".into(),
+                    });
+                }
+                b'\\' => match escape(rest.get(i + 1..).unwrap_or("")) {
+                    Some((byte, length)) => {
+                        text.push(byte);
+                        bytes.nth(length - 1);
+                    }
+                    None => {
+                        let what = r#"no such escape; there are \" \\ \n \r \t and \xNN"#;
+                        return Err(Mistake { at: start + i, what: what.into() });
+                    }
+                },
+                byte => text.push(byte),
+            }
+        }
+        Err(Mistake { at: start, what: "the closing quotes are missing".into() })
+    }
+}
+
+/// The byte that an escape (without its `\`) stands for, and the escape's length.
+fn escape(text: &str) -> Option<(u8, usize)> {
+    Some(match text.bytes().next()? {
+        b'n' => (b'\n', 1),
+        b'r' => (b'\r', 1),
+        b't' => (b'\t', 1),
+        byte @ (b'"' | b'\\') => (byte, 1),
+        b'x' => (hex_byte(text.get(1..3)?)?, 3),
+        _ => return None,
+    })
+}
+
+fn literal(word: &str) -> Literal {
+    let typed = if let Some(list) = word.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+        array(list).map(Literal::Array)
+    } else if let Some(digits) = word.strip_prefix("hex:") {
+        bytes(digits).map(Literal::Bytes)
+    } else if let Some(digits) = word.strip_prefix("0x") {
+        let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten().map(Literal::Pointer)
+    } else {
+        integer(word).map(Literal::Int)
+    };
+    typed.unwrap_or_else(|| Literal::Text(word.as_bytes().to_vec()))
+}
+
+/// A decimal integer that some 64-bit type holds.
+fn integer(word: &str) -> Option<i128> {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    let decimal =
+        !digits.is_empty() && digits.len() <= 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    let value: i128 = if decimal { word.parse().ok()? } else { return None };
+    (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value).then_some(value)
+}
+
+fn array(list: &str) -> Option<Vec<i128>> {
+    if list.is_empty() { Some(Vec::new()) } else { list.split(',').map(integer).collect() }
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| hex_byte(std::str::from_utf8(pair).ok()?)).collect()
+}
+
+fn hex_byte(digits: &str) -> Option<u8> {
+    let both = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    both.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// Seconds with decimals, as whole nanoseconds.
+fn nanoseconds(word: &str) -> Option<u64> {
+    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
+    let decimal = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 9 || !decimal(whole) || !decimal(fraction) {
+        return None;
+    }
+    let seconds: u64 = whole.parse().ok()?;
+    let nanoseconds: u64 = format!("{fraction:0<9}").parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+}
+
+fn number(word: &str, at: usize, what: &str) -> Result<u32, Mistake> {
+    let decimal = word.bytes().all(|b| b.is_ascii_digit());
+    let value = if decimal { word.parse().ok() } else { None };
+    value.ok_or_else(|| Mistake { at, what: format!("`{word}` is not a {what}") })
+}

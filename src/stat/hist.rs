@@ -1,0 +1,357 @@
+//! Histograms of values: by powers of two, or in equal steps; one, or one per key.
+//!
+//! A power-of-two histogram is drawn with one bucket from 0 up to the first that holds something, then bucket
+//! by bucket to the last: `0 -> 255`, `256 -> 511`, `512 -> 1023`. Zero and one share the first bucket.
+//! What lies outside is kept in a bucket of its own whose bound is `i64::MIN` or `i64::MAX`: open.
+
+use super::{
+    Aggregate,
+    keys::{Keys, first_half, gather},
+    leaf::Leaf,
+    strings::Marks,
+    word::{Word, words},
+};
+use crate::base::draw::Bucket;
+use std::cmp::Ordering;
+
+/// Where buckets begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Powers of two from 0 to 2^63, and one bucket for what is negative.
+    Log2,
+    /// Buckets `step` wide from `min`, as many as it takes to reach `max` (itself excluded), and one at each end for
+    /// what lies outside.
+    Linear {
+        /// Where the first begins.
+        min: i64,
+        /// How wide each is; at least 1.
+        step: i64,
+        /// Where the last ends.
+        max: i64,
+    },
+}
+
+/// The most buckets of a linear histogram.
+pub const MOST_BUCKETS: i64 = 4096;
+
+/// Buckets of [`Scale::Log2`] that are not negative: 0..=1, 2..=3, … up to `i64::MAX`.
+const POWERS: usize = 63;
+
+impl Scale {
+    /// A linear scale, or why not.
+    pub fn linear(min: i64, step: i64, max: i64) -> Result<Scale, &'static str> {
+        if step < 1 {
+            return Err("`step` must be at least 1");
+        }
+        let width = max.checked_sub(min).filter(|width| *width > 0);
+        let width = width.ok_or("`max` must be greater than `min`")?;
+        if width / step > MOST_BUCKETS {
+            return Err("more than 4096 buckets; take a larger `step`");
+        }
+        Ok(Scale::Linear { min, step, max })
+    }
+
+    /// Buckets, the open ones included: the first holds what is below, the last what is above.
+    fn buckets(self) -> usize {
+        match self {
+            Scale::Log2 => POWERS + 2,
+            Scale::Linear { min, step, max } => ((max - min + step - 1) / step) as usize + 2,
+        }
+    }
+
+    #[inline]
+    fn bucket(self, value: f64) -> usize {
+        match self {
+            Scale::Log2 if value < 0.0 => 0,
+            Scale::Log2 => {
+                let value = (value as u64).min(i64::MAX as u64);
+                64 - (value | 1).leading_zeros() as usize
+            }
+            Scale::Linear { min, step, max } => {
+                if value < min as f64 {
+                    0
+                } else if value >= max as f64 {
+                    self.buckets() - 1
+                } else {
+                    ((value as i64).saturating_sub(min) / step) as usize + 1
+                }
+            }
+        }
+    }
+
+    /// The bounds of a bucket, both inclusive.
+    fn bounds(self, bucket: usize) -> (i64, i64) {
+        let last = self.buckets() - 1;
+        match self {
+            Scale::Log2 if bucket == 0 => (i64::MIN, -1),
+            Scale::Log2 if bucket == 1 => (0, 1),
+            Scale::Log2 if bucket >= POWERS => (1 << (POWERS - 1), i64::MAX),
+            Scale::Log2 => (1 << (bucket - 1), (1 << bucket) - 1),
+            Scale::Linear { min, .. } if bucket == 0 => (i64::MIN, min - 1),
+            Scale::Linear { max, .. } if bucket == last => (max, i64::MAX),
+            Scale::Linear { min, step, max } => {
+                let low = min + (bucket as i64 - 1) * step;
+                (low, low.saturating_add(step - 1).min(max - 1))
+            }
+        }
+    }
+
+    /// The buckets to draw of `counts`.
+    fn drawn(self, counts: &[u64]) -> Vec<Bucket> {
+        let bucket = |i: usize| {
+            let (low, high) = self.bounds(i);
+            Bucket { low, high, count: counts.get(i).copied().unwrap_or(0) }
+        };
+        let last = self.buckets() - 1;
+        let filled = |i: &usize| counts.get(*i).is_some_and(|count| *count > 0);
+        let mut drawn: Vec<Bucket> = Some(0).filter(filled).map(bucket).into_iter().collect();
+        if let (Some(first), Some(end)) = ((1..last).find(filled), (1..last).rfind(filled)) {
+            if self == Scale::Log2 && first > 1 {
+                drawn.push(Bucket { low: 0, high: self.bounds(first).0 - 1, count: 0 });
+            }
+            drawn.extend((first..=end).map(bucket));
+        }
+        drawn.extend(Some(last).filter(filled).map(bucket));
+        drawn
+    }
+}
+
+/// Histograms by key.
+pub struct Hist {
+    scale: Scale,
+    stride: usize,
+    capacity: usize,
+    bound: usize,
+    keys: Keys,
+    counts: Vec<u64>,
+    folded: Vec<u64>,
+    folded_keys: u64,
+    losses: Losses,
+    survivors: Vec<u32>,
+}
+
+/// What was not recorded as it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Keys folded because of the bound.
+    pub evicted: u64,
+    /// NaN, which has no bucket.
+    pub disordered: u64,
+}
+
+impl Hist {
+    /// Histograms keyed by `keys` words (at most 8; 0 for a single one) that take about `bound` bytes.
+    pub fn new(scale: Scale, keys: usize, bound: usize) -> Hist {
+        let keys = Keys::new(keys);
+        let stride = scale.buckets();
+        Hist {
+            scale,
+            stride,
+            capacity: (bound / (keys.bytes_per_key() + stride * size_of::<u64>())).max(2),
+            bound,
+            keys,
+            counts: Vec::new(),
+            folded: vec![0; stride],
+            folded_keys: 0,
+            losses: Losses::default(),
+            survivors: Vec::new(),
+        }
+    }
+
+    /// Counts `value` for `key`.
+    #[inline]
+    pub fn add(&mut self, key: &[Word], value: f64) {
+        if value.is_nan() {
+            self.losses.disordered += 1;
+            return;
+        }
+        let row = self.row(key);
+        if let Some(count) = self.counts.get_mut(row * self.stride + self.scale.bucket(value)) {
+            *count += 1;
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, key: &[Word]) -> usize {
+        match self.keys.find_recent(key) {
+            Some(row) => row,
+            None => self.new_row(key),
+        }
+    }
+
+    #[cold]
+    fn new_row(&mut self, key: &[Word]) -> usize {
+        if self.keys.len() >= self.capacity {
+            self.fold();
+        }
+        self.counts.resize(self.counts.len() + self.stride, 0);
+        self.keys.insert(key)
+    }
+
+    fn fold(&mut self) {
+        let mut survivors = std::mem::take(&mut self.survivors);
+        first_half(self.keys.len(), &mut survivors, |a, b| self.order(a, b));
+        let mut next = survivors.iter().peekable();
+        for row in 0..self.keys.len() {
+            if next.next_if(|survivor| **survivor as usize == row).is_none() {
+                let counts = self.counts.iter().skip(row * self.stride);
+                self.folded.iter_mut().zip(counts).for_each(|(into, count)| *into += count);
+                self.folded_keys += 1;
+                self.losses.evicted += 1;
+            }
+        }
+        gather(&mut self.counts, self.stride, &survivors);
+        self.keys.keep(&survivors);
+        self.survivors = survivors;
+    }
+
+    /// How histograms are drawn: by how much they hold, descending.
+    pub fn order(&self, a: usize, b: usize) -> Ordering {
+        let total = |row| self.counts_at(row).iter().sum::<u64>();
+        total(b).cmp(&total(a))
+    }
+
+    fn counts_at(&self, row: usize) -> &[u64] {
+        self.counts.get(row * self.stride..(row + 1) * self.stride).unwrap_or_default()
+    }
+
+    /// Every key and its buckets, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = (&[Word], Vec<Bucket>)> {
+        let buckets = |row| self.scale.drawn(self.counts_at(row));
+        self.keys.iter().enumerate().map(move |(row, key)| (key, buckets(row)))
+    }
+
+    /// What the bound folded, and how many keys that were, since the last [`Aggregate::clear`].
+    pub fn folded(&self) -> Option<(u64, Vec<Bucket>)> {
+        (self.folded_keys > 0).then(|| (self.folded_keys, self.scale.drawn(&self.folded)))
+    }
+
+    /// What was not recorded as it came, since the table was made.
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+}
+
+impl Aggregate for Hist {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.counts.clear();
+        self.folded.fill(0);
+        self.folded_keys = 0;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (from, key) in other.keys.iter().enumerate() {
+            let row = self.row(key);
+            let into = self.counts.iter_mut().skip(row * self.stride);
+            into.zip(other.counts_at(from)).for_each(|(into, count)| *into += count);
+        }
+        self.folded.iter_mut().zip(&other.folded).for_each(|(into, count)| *into += count);
+        self.folded_keys += other.folded_keys;
+    }
+
+    fn mark(&self, marks: &mut Marks) {
+        self.keys.iter().flatten().for_each(|word| marks.mark_word(*word));
+    }
+
+    fn same_shape(&self) -> Self {
+        Hist::new(self.scale, self.keys.arity(), self.bound)
+    }
+}
+
+impl Leaf for Hist {
+    /// Doubles: the value, then the key; bit i of the flags for a string as word i of the key.
+    #[inline]
+    fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
+        if let Some((value, key)) = doubles.split_first() {
+            let mut buffer = Word::BUFFER;
+            self.add(words(&mut buffer, key, flags), *value);
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn drawn(scale: Scale, values: &[f64]) -> Vec<(i64, i64, u64)> {
+        let mut hist = Hist::new(scale, 0, 0);
+        values.iter().for_each(|value| hist.add(&[], *value));
+        let buckets = hist.rows().next().map(|row| row.1).unwrap_or_default();
+        buckets.into_iter().map(|bucket| (bucket.low, bucket.high, bucket.count)).collect()
+    }
+
+    #[test]
+    fn one_bucket_reaches_from_zero_to_the_first_that_holds_something() {
+        let expected = [(0, 511, 0), (512, 1023, 2), (1024, 2047, 0), (2048, 4095, 1)];
+        assert_eq!(drawn(Scale::Log2, &[800.0, 900.0, 2300.0]), expected);
+        assert_eq!(
+            drawn(Scale::Log2, &[4_100_000.0]),
+            [(0, 2_097_151, 0), (2_097_152, 4_194_303, 1)]
+        );
+        assert_eq!(drawn(Scale::Log2, &[450.0])[..1], [(0, 255, 0)]);
+    }
+
+    #[test]
+    fn zero_and_one_share_the_first_bucket() {
+        assert_eq!(
+            drawn(Scale::Log2, &[0.0, 1.0, 1.9, 2.0, 4.0]),
+            [(0, 1, 3), (2, 3, 1), (4, 7, 1)]
+        );
+        assert_eq!(drawn(Scale::Log2, &[]), []);
+    }
+
+    #[test]
+    fn powers_of_two_cover_every_double() {
+        assert_eq!(drawn(Scale::Log2, &[-1.0]), [(i64::MIN, -1, 1)]);
+        let top = (1 << 62, i64::MAX, 3);
+        assert_eq!(drawn(Scale::Log2, &[2f64.powi(62), 1e300, f64::INFINITY])[1..], [top]);
+        for power in 1..63 {
+            let low = 1i64 << power;
+            assert_eq!(drawn(Scale::Log2, &[low as f64])[1].0, low);
+        }
+    }
+
+    #[test]
+    fn steps_have_an_open_bucket_at_each_end() {
+        let scale = Scale::linear(10, 10, 35).unwrap();
+        let values = [9.9, -5.0, 10.0, 19.5, 30.0, 34.9, 35.0, 1e12];
+        let expected = [(i64::MIN, 9, 2), (10, 19, 2), (20, 29, 0), (30, 34, 2), (35, i64::MAX, 2)];
+        assert_eq!(drawn(scale, &values), expected);
+        assert_eq!(drawn(scale, &[25.0]), [(20, 29, 1)]);
+    }
+
+    #[test]
+    fn a_scale_that_makes_no_sense_says_why() {
+        assert!(Scale::linear(0, 0, 10).is_err());
+        assert!(Scale::linear(10, 1, 10).is_err());
+        assert!(Scale::linear(i64::MIN, 1, i64::MAX).is_err());
+        assert!(Scale::linear(0, 1, 1 << 40).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_lies_in_its_bucket(value in any::<i64>(), min in -1000i64..1000, step in 1i64..50) {
+            let value = value >> (value & 63);
+            for scale in [Scale::Log2, Scale::linear(min, step, min + 777).unwrap()] {
+                let (low, high) = scale.bounds(scale.bucket(value as f64));
+                let value = value as f64;
+                prop_assert!(low as f64 <= value && value <= high as f64 + 1.0, "{value} in {low}..={high}");
+            }
+        }
+
+        #[test]
+        fn nothing_is_lost_whatever_the_bound(
+            adds in prop::collection::vec((0u32..40, -10f64..1000.0), 0..300),
+            bound in 0usize..10_000,
+        ) {
+            let mut hist = Hist::new(Scale::linear(0, 7, 500).unwrap(), 1, bound);
+            adds.iter().for_each(|(key, value)| hist.add(&[Word::number(f64::from(*key))], *value));
+            let folded = hist.folded().map(|folded| folded.1);
+            let buckets = hist.rows().map(|row| row.1).chain(folded).flatten();
+            prop_assert_eq!(buckets.map(|bucket| bucket.count).sum::<u64>(), adds.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Counts and sums by key: a GROUP BY.
+//!
+//! Every key counts how often it was added to and carries as many exact sums as the table has. At the bound
+//! the half of the keys that would be drawn last is folded into one row, so the columns still add up.
+
+use super::{
+    Aggregate,
+    keys::{Keys, first_half, gather},
+    leaf::Leaf,
+    strings::Marks,
+    sum::Sum,
+    word::{Word, words},
+};
+use std::cmp::Ordering;
+
+/// What a table holds beside its keys.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Words in a key; at most 8.
+    pub keys: usize,
+    /// How many sums a row has.
+    pub sums: usize,
+    /// Which sums sort before the others, by index, most important first.
+    pub first: Vec<usize>,
+    /// Whether rows get their names from [`Kv::name`].
+    pub named: bool,
+    /// Bytes it may take.
+    pub bound: usize,
+}
+
+/// Rows of counts and sums.
+pub struct Kv {
+    shape: Shape,
+    ranks: Vec<usize>,
+    capacity: usize,
+    keys: Keys,
+    counts: Vec<u64>,
+    sums: Vec<Sum>,
+    names: Vec<Option<u32>>,
+    folded: Folded,
+    samples: u64,
+    evicted: u64,
+    survivors: Vec<u32>,
+}
+
+/// What the bound folded: no key any more, but in every total.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// Keys folded since the last [`Aggregate::clear`]; 0 when there is nothing to show.
+    pub keys: u64,
+    /// Their count.
+    pub count: u64,
+    /// Their sums.
+    pub sums: Vec<Sum>,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Its key.
+    pub key: &'a [Word],
+    /// How often it was added to.
+    pub count: u64,
+    /// Its sums.
+    pub sums: &'a [Sum],
+    /// The string id of its name.
+    pub name: Option<u32>,
+}
+
+/// Flag of [`Leaf::take`]: the first double is the id of the key's name, nothing is added.
+pub const NAME: u32 = 1 << 31;
+/// Where [`Leaf::take`] finds the index of the first sum that is given.
+pub const FIRST_SHIFT: u32 = 8;
+
+impl Kv {
+    /// An empty table.
+    pub fn new(shape: Shape) -> Kv {
+        let keys = Keys::new(shape.keys);
+        let row = keys.bytes_per_key()
+            + size_of::<u64>()
+            + size_of::<Option<u32>>()
+            + shape.sums * size_of::<Sum>();
+        let mut ranks = shape.first.clone();
+        ranks.extend((0..shape.sums).filter(|i| !shape.first.contains(i)));
+        Kv {
+            ranks,
+            capacity: (shape.bound / row).max(2),
+            keys,
+            counts: Vec::new(),
+            sums: Vec::new(),
+            names: Vec::new(),
+            folded: Folded { sums: vec![Sum::default(); shape.sums], ..Folded::default() },
+            samples: 0,
+            evicted: 0,
+            survivors: Vec::new(),
+            shape,
+        }
+    }
+
+    /// Counts `key` and adds `values` to its sums from `first` on. True when the row still lacks a name.
+    #[inline]
+    pub fn add(&mut self, key: &[Word], first: usize, values: &[f64]) -> bool {
+        self.samples += 1;
+        let row = self.row(key);
+        if let Some(count) = self.counts.get_mut(row) {
+            *count += 1;
+        }
+        let start = row * self.shape.sums + first;
+        if let Some(sums) = self.sums.get_mut(start..start + values.len()) {
+            sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(*value));
+        }
+        self.shape.named && self.names.get(row).is_some_and(Option::is_none)
+    }
+
+    /// Names a row by the id of a string; a key that is not there any more is not brought back.
+    pub fn name(&mut self, key: &[Word], name: u32) {
+        if let Some(place) = self.keys.find(key).and_then(|row| self.names.get_mut(row)) {
+            *place = Some(name);
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, key: &[Word]) -> usize {
+        match self.keys.find_recent(key) {
+            Some(row) => row,
+            None => self.new_row(key),
+        }
+    }
+
+    #[cold]
+    fn new_row(&mut self, key: &[Word]) -> usize {
+        if self.keys.len() >= self.capacity {
+            self.fold();
+        }
+        self.counts.push(0);
+        self.names.push(None);
+        self.sums.resize(self.sums.len() + self.shape.sums, Sum::default());
+        self.keys.insert(key)
+    }
+
+    fn fold(&mut self) {
+        let mut survivors = std::mem::take(&mut self.survivors);
+        first_half(self.keys.len(), &mut survivors, |a, b| self.order(a, b));
+        let mut next = survivors.iter().peekable();
+        for row in 0..self.keys.len() {
+            if next.next_if(|survivor| **survivor as usize == row).is_some() {
+                continue;
+            }
+            let count = self.counts.get(row).copied().unwrap_or(0);
+            if count == 0 {
+                continue;
+            }
+            self.folded.keys += 1;
+            self.evicted += 1;
+            self.folded.count += count;
+            let sums = self.sums.iter().skip(row * self.shape.sums);
+            self.folded.sums.iter_mut().zip(sums).for_each(|(into, sum)| into.merge(sum));
+        }
+        gather(&mut self.counts, 1, &survivors);
+        gather(&mut self.names, 1, &survivors);
+        gather(&mut self.sums, self.shape.sums, &survivors);
+        self.keys.keep(&survivors);
+        self.survivors = survivors;
+    }
+
+    /// How rows are drawn: by the first sums, the others, then the count, each descending.
+    pub fn order(&self, a: usize, b: usize) -> Ordering {
+        let (a, b) = (self.row_at(a), self.row_at(b));
+        let sums = self.ranks.iter().map(|&i| match (a.sums.get(i), b.sums.get(i)) {
+            (Some(a), Some(b)) => b.order(a),
+            _ => Ordering::Equal,
+        });
+        sums.fold(Ordering::Equal, Ordering::then).then(b.count.cmp(&a.count))
+    }
+
+    fn row_at(&self, row: usize) -> Row<'_> {
+        let sums = row * self.shape.sums..(row + 1) * self.shape.sums;
+        Row {
+            key: self.keys.key(row),
+            count: self.counts.get(row).copied().unwrap_or(0),
+            sums: self.sums.get(sums).unwrap_or_default(),
+            name: self.names.get(row).copied().flatten(),
+        }
+    }
+
+    /// Every row that was added to, in no order; [`Kv::folded`] is not among them.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.numbered_rows().map(|(_, row)| row)
+    }
+
+    /// The same with their numbers, which [`Kv::order`] takes.
+    pub fn numbered_rows(&self) -> impl Iterator<Item = (usize, Row<'_>)> {
+        (0..self.keys.len()).map(|row| (row, self.row_at(row))).filter(|(_, row)| row.count > 0)
+    }
+
+    /// What the bound folded.
+    pub fn folded(&self) -> &Folded {
+        &self.folded
+    }
+
+    /// Additions since the table was made: it is not cleared.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Keys folded since the table was made.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+}
+
+impl Aggregate for Kv {
+    /// Begins anew. A named row stays for one more interval, without a count: the event that comes next
+    /// may be one that does not know the name.
+    fn clear(&mut self) {
+        let mut survivors = std::mem::take(&mut self.survivors);
+        survivors.clear();
+        if self.shape.named {
+            let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            survivors.extend(counted.map(|(row, _)| row as u32));
+        }
+        gather(&mut self.names, 1, &survivors);
+        self.keys.keep(&survivors);
+        self.counts.clear();
+        self.counts.resize(survivors.len(), 0);
+        self.sums.clear();
+        self.sums.resize(survivors.len() * self.shape.sums, Sum::default());
+        self.survivors = survivors;
+        self.folded = Folded { sums: vec![Sum::default(); self.shape.sums], ..Folded::default() };
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.samples = self.samples.max(other.samples);
+        for from in other.rows() {
+            let row = self.row(from.key);
+            if let Some(count) = self.counts.get_mut(row) {
+                *count += from.count;
+            }
+            let into = self.sums.iter_mut().skip(row * self.shape.sums);
+            into.zip(from.sums).for_each(|(into, sum)| into.merge(sum));
+            if let Some(name) = self.names.get_mut(row) {
+                *name = from.name.or(*name);
+            }
+        }
+        self.folded.keys += other.folded.keys;
+        self.folded.count += other.folded.count;
+        let sums = self.folded.sums.iter_mut().zip(&other.folded.sums);
+        sums.for_each(|(into, sum)| into.merge(sum));
+    }
+
+    fn mark(&self, marks: &mut Marks) {
+        self.keys.iter().flatten().for_each(|word| marks.mark_word(*word));
+        self.names.iter().flatten().for_each(|id| marks.mark(*id));
+    }
+
+    fn same_shape(&self) -> Self {
+        Kv::new(self.shape.clone())
+    }
+}
+
+impl Leaf for Kv {
+    /// Doubles: the values, then the key. Flags: bit i for a string as word i of the key; the index of the first
+    /// value from bit 8; [`NAME`]. Returns 1 when the row lacks a name.
+    #[inline]
+    fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
+        let split = doubles.len().saturating_sub(self.shape.keys);
+        let (values, key) = doubles.split_at(split);
+        let mut buffer = Word::BUFFER;
+        let key = words(&mut buffer, key, flags);
+        if flags & NAME != 0 {
+            if let Some(&id) = values.first() {
+                self.name(key, id as u32);
+            }
+            return 0;
+        }
+        let first = (flags >> FIRST_SHIFT & 0xff) as usize;
+        u32::from(self.add(key, first, values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::draw::Cell;
+    use proptest::prelude::*;
+
+    fn kv(sums: usize, first: Vec<usize>, bound: usize) -> Kv {
+        Kv::new(Shape { keys: 1, sums, first, named: true, bound })
+    }
+
+    fn number(n: u32) -> [Word; 1] {
+        [Word::number(f64::from(n))]
+    }
+
+    #[test]
+    fn a_name_outlives_one_interval_and_no_second() {
+        let mut kv = kv(1, vec![], 1 << 20);
+        kv.add(&number(1), 0, &[10.0]);
+        kv.name(&number(1), 9);
+        kv.clear();
+        assert_eq!(kv.rows().count(), 0);
+        assert!(!kv.add(&number(1), 0, &[2.0]), "the name is still known");
+        let row = kv.rows().next().unwrap();
+        assert_eq!((row.count, row.sums[0].cell(), row.name), (1, Cell::Int(2), Some(9)));
+        kv.clear();
+        kv.clear();
+        assert!(kv.add(&number(1), 0, &[2.0]), "nobody asked for it any more");
+    }
+
+    #[test]
+    fn counts_and_sums_by_key() {
+        let mut kv = kv(2, vec![], 1 << 20);
+        assert!(kv.add(&number(1), 0, &[10.0, 1.0]));
+        kv.name(&number(1), 9);
+        assert!(!kv.add(&number(1), 1, &[5.0]));
+        let row = kv.rows().next().unwrap();
+        assert_eq!(
+            (row.count, row.sums[0].cell(), row.sums[1].cell()),
+            (2, Cell::Int(10), Cell::Int(6))
+        );
+        assert_eq!((row.name, kv.samples()), (Some(9), 2));
+        kv.clear();
+        assert_eq!((kv.rows().count(), kv.samples()), (0, 2));
+    }
+
+    #[test]
+    fn values_past_the_last_sum_are_ignored() {
+        let mut kv = kv(1, vec![], 1 << 20);
+        kv.add(&number(1), 1, &[5.0]);
+        kv.add(&number(2), 0, &[5.0, 6.0]);
+        assert!(kv.rows().all(|row| row.sums[0].cell() == Cell::Int(0)));
+    }
+
+    #[test]
+    fn the_first_sum_decides_what_stays_at_the_bound() {
+        let mut kv = kv(2, vec![1], 4 * 100);
+        let capacity = kv.capacity as u32;
+        for i in 0..=capacity {
+            kv.add(&number(i), 0, &[f64::from(capacity - i), f64::from(i)]);
+        }
+        assert!(kv.keys.find(&number(0)).is_none());
+        assert!(kv.keys.find(&number(capacity - 1)).is_some());
+        assert_eq!(kv.evicted(), u64::from(capacity.div_ceil(2)));
+    }
+
+    #[test]
+    fn a_merge_adds_rows_and_what_was_folded() {
+        let (mut total, mut part) = (kv(1, vec![], 1 << 20), kv(1, vec![], 1));
+        for round in 0..2 {
+            for i in 0..3 {
+                part.add(&number(i), 0, &[f64::from(round)]);
+            }
+            total.merge(&part);
+            part.clear();
+        }
+        let rows: u64 = total.rows().map(|row| row.count).sum();
+        assert_eq!(rows + total.folded().count, 6);
+        assert_eq!(total.folded().keys, part.evicted());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_whatever_the_bound(
+            adds in prop::collection::vec((0u32..50, -1_000_000i64..1_000_000), 0..500),
+            bound in 0usize..4000,
+        ) {
+            let mut kv = kv(1, vec![], bound);
+            for (key, value) in &adds {
+                kv.add(&number(*key), 0, &[*value as f64]);
+            }
+            let mut total = kv.folded().sums[0];
+            kv.rows().for_each(|row| total.merge(&row.sums[0]));
+            let count = kv.folded().count + kv.rows().map(|row| row.count).sum::<u64>();
+            prop_assert_eq!(total.cell(), Cell::Int(adds.iter().map(|a| i128::from(a.1)).sum()));
+            prop_assert_eq!(count, adds.len() as u64);
+            prop_assert!(kv.rows().count() <= kv.capacity);
+        }
+    }
+}

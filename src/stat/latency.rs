@@ -1,0 +1,378 @@
+//! Latencies by key: count, total, least and greatest exact, percentiles within 1 %.
+//!
+//! Each key owns an HDR histogram (Tene: hdrhistogram.org) of two significant digits with 32-bit counts, from
+//! 2 KiB for microseconds to 19 KiB for hours; a histogram grows when a longer value comes, and that is the
+//! only allocation. Histograms of an interval that ended are used again.
+
+use super::{
+    Aggregate,
+    keys::{Keys, first_half, gather},
+    leaf::Leaf,
+    strings::Marks,
+    sum::Sum,
+    word::{Word, words},
+};
+use hdrhistogram::Histogram;
+use std::cmp::Ordering;
+
+/// Longer values (4.9 hours) count as this one in percentiles, not in total and max.
+const LONGEST_NS: f64 = (1u64 << 44) as f64;
+
+/// Latencies in nanoseconds, by key.
+pub struct Latency {
+    keys: Keys,
+    timings: Vec<Timing>,
+    folded: Option<Timing>,
+    folded_keys: u64,
+    pool: Vec<Histogram<u32>>,
+    bytes: usize,
+    bound: usize,
+    losses: Losses,
+    survivors: Vec<u32>,
+}
+
+/// What was not recorded as it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Keys folded because of the bound.
+    pub evicted: u64,
+    /// Negative values and NaN, which are recorded nowhere: the ends of a pair came in the wrong order.
+    pub disordered: u64,
+    /// Values too long for the percentiles.
+    pub clamped: u64,
+}
+
+/// The latencies of one key.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    count: u64,
+    total: Sum,
+    min: f64,
+    max: f64,
+    histogram: Histogram<u32>,
+}
+
+impl Timing {
+    fn new(histogram: Histogram<u32>) -> Timing {
+        Timing { count: 0, total: Sum::default(), min: f64::INFINITY, max: 0.0, histogram }
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    pub fn total(&self) -> Sum {
+        self.total
+    }
+
+    /// The shortest; 0 when there is none.
+    pub fn min(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.min }
+    }
+
+    /// The longest.
+    pub fn max(&self) -> f64 {
+        self.max
+    }
+
+    /// Total over count; 0 when there is none.
+    pub fn avg(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.total.value() / self.count as f64 }
+    }
+
+    /// The value that `percent` of the latencies do not exceed.
+    pub fn percentile(&self, percent: f64) -> f64 {
+        (self.histogram.value_at_quantile(percent / 100.0) as f64).clamp(self.min(), self.max)
+    }
+
+    fn merge(&mut self, other: &Timing) {
+        self.count += other.count;
+        self.total.merge(&other.total);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        // It resizes itself, and what it holds was clamped: it cannot fail.
+        let _ = self.histogram.add(&other.histogram);
+    }
+
+    fn bytes(&self) -> usize {
+        bytes_of(&self.histogram)
+    }
+}
+
+fn bytes_of(histogram: &Histogram<u32>) -> usize {
+    size_of::<Timing>() + histogram.distinct_values() * size_of::<u32>()
+}
+
+impl Latency {
+    /// An empty table of `keys` words a key (at most 8) that takes about `bound` bytes.
+    pub fn new(keys: usize, bound: usize) -> Latency {
+        Latency {
+            keys: Keys::new(keys),
+            timings: Vec::new(),
+            folded: None,
+            folded_keys: 0,
+            pool: Vec::new(),
+            bytes: 0,
+            bound,
+            losses: Losses::default(),
+            survivors: Vec::new(),
+        }
+    }
+
+    /// Records a latency of `ns`.
+    #[inline]
+    pub fn add(&mut self, key: &[Word], ns: f64) {
+        if ns.is_nan() || ns < 0.0 {
+            self.losses.disordered += 1;
+            return;
+        }
+        let row = match self.keys.find_recent(key) {
+            Some(row) => row,
+            None => self.new_row(key),
+        };
+        let Some(timing) = self.timings.get_mut(row) else { return };
+        timing.count += 1;
+        timing.total.add(ns);
+        timing.min = timing.min.min(ns);
+        timing.max = timing.max.max(ns);
+        if ns > LONGEST_NS {
+            self.losses.clamped += 1;
+        }
+        let before = timing.histogram.distinct_values();
+        // It resizes itself up to the greatest value, which the value is cut to: it cannot fail.
+        let _ = timing.histogram.record(ns.min(LONGEST_NS).round() as u64);
+        let grown = timing.histogram.distinct_values() - before;
+        if grown > 0 {
+            self.bytes += grown * size_of::<u32>();
+            self.fold_if_full();
+        }
+    }
+
+    #[cold]
+    fn new_row(&mut self, key: &[Word]) -> usize {
+        let histogram = self.histogram();
+        self.fold_if_full();
+        self.timings.push(Timing::new(histogram));
+        self.keys.insert(key)
+    }
+
+    fn histogram(&mut self) -> Histogram<u32> {
+        if let Some(histogram) = self.pool.pop() {
+            return histogram;
+        }
+        let histogram = empty_histogram();
+        self.bytes += bytes_of(&histogram) + self.keys.bytes_per_key();
+        histogram
+    }
+
+    #[cold]
+    fn fold_if_full(&mut self) {
+        if self.bytes <= self.bound {
+            return;
+        }
+        for histogram in self.pool.drain(..) {
+            self.bytes -= (bytes_of(&histogram) + self.keys.bytes_per_key()).min(self.bytes);
+        }
+        if self.bytes <= self.bound || self.keys.is_empty() {
+            return;
+        }
+        let mut survivors = std::mem::take(&mut self.survivors);
+        first_half(self.keys.len(), &mut survivors, |a, b| self.order(a, b));
+        let mut next = survivors.iter().peekable();
+        let folded = self.folded.get_or_insert_with(|| Timing::new(empty_histogram()));
+        for (row, timing) in self.timings.iter().enumerate() {
+            if next.next_if(|survivor| **survivor as usize == row).is_none() {
+                folded.merge(timing);
+                self.folded_keys += 1;
+                self.losses.evicted += 1;
+                self.bytes -= (timing.bytes() + self.keys.bytes_per_key()).min(self.bytes);
+            }
+        }
+        gather(&mut self.timings, 1, &survivors);
+        self.keys.keep(&survivors);
+        self.survivors = survivors;
+    }
+
+    /// How rows are drawn: by total, descending.
+    pub fn order(&self, a: usize, b: usize) -> Ordering {
+        match (self.timings.get(a), self.timings.get(b)) {
+            (Some(a), Some(b)) => b.total.order(&a.total),
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// Every key and its latencies, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = (&[Word], &Timing)> {
+        self.keys.iter().zip(&self.timings)
+    }
+
+    /// What the bound folded, and how many keys that were, since the last [`Aggregate::clear`].
+    pub fn folded(&self) -> Option<(u64, &Timing)> {
+        self.folded.as_ref().map(|timing| (self.folded_keys, timing))
+    }
+
+    /// What was not recorded as it came, since the table was made.
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+}
+
+fn empty_histogram() -> Histogram<u32> {
+    // Documented to take 0 to 5 digits; it resizes itself from the start.
+    Histogram::new(2).expect("two digits are in range")
+}
+
+impl Aggregate for Latency {
+    fn clear(&mut self) {
+        self.keys.clear();
+        for timing in self.timings.drain(..) {
+            let mut histogram = timing.histogram;
+            histogram.reset();
+            self.pool.push(histogram);
+        }
+        self.folded = None;
+        self.folded_keys = 0;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (key, from) in other.rows() {
+            let row = match self.keys.find(key) {
+                Some(row) => row,
+                None => self.new_row(key),
+            };
+            if let Some(timing) = self.timings.get_mut(row) {
+                let before = timing.bytes();
+                timing.merge(from);
+                self.bytes += timing.bytes() - before;
+            }
+            self.fold_if_full();
+        }
+        if let Some(from) = &other.folded {
+            let into = self.folded.get_or_insert_with(|| Timing::new(empty_histogram()));
+            into.merge(from);
+            self.folded_keys += other.folded_keys;
+        }
+    }
+
+    fn mark(&self, marks: &mut Marks) {
+        self.keys.iter().flatten().for_each(|word| marks.mark_word(*word));
+    }
+
+    fn same_shape(&self) -> Self {
+        Latency::new(self.keys.arity(), self.bound)
+    }
+}
+
+impl Leaf for Latency {
+    /// Doubles: nanoseconds, then the key; bit i of the flags for a string as word i of the key.
+    #[inline]
+    fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
+        if let Some((ns, key)) = doubles.split_first() {
+            let mut buffer = Word::BUFFER;
+            self.add(words(&mut buffer, key, flags), *ns);
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number(n: u32) -> [Word; 1] {
+        [Word::number(f64::from(n))]
+    }
+
+    #[test]
+    fn count_total_min_and_max_are_exact() {
+        let mut latency = Latency::new(1, 1 << 20);
+        for ns in [2300.0, 900.0, 4_100_000.0] {
+            latency.add(&number(1), ns);
+        }
+        let (_, timing) = latency.rows().next().unwrap();
+        assert_eq!((timing.count(), timing.total().value()), (3, 4_103_200.0));
+        assert_eq!((timing.min(), timing.max()), (900.0, 4_100_000.0));
+        assert_eq!(timing.avg(), 4_103_200.0 / 3.0);
+    }
+
+    #[test]
+    fn negative_values_are_counted_as_disordered_not_recorded() {
+        let mut latency = Latency::new(1, 1 << 20);
+        latency.add(&number(1), -1.0);
+        latency.add(&number(1), f64::NAN);
+        assert_eq!(latency.rows().count(), 0);
+        assert_eq!(latency.losses().disordered, 2);
+    }
+
+    #[test]
+    fn values_beyond_the_range_keep_their_max_and_are_counted() {
+        let mut latency = Latency::new(1, 1 << 20);
+        latency.add(&number(1), 1e15);
+        latency.add(&number(1), f64::INFINITY);
+        latency.add(&number(2), 1e15);
+        let (_, timing) = latency.rows().nth(1).unwrap();
+        assert_eq!((timing.max(), timing.total().value()), (1e15, 1e15));
+        assert!(timing.percentile(50.0) >= LONGEST_NS);
+        assert_eq!(latency.losses().clamped, 3);
+    }
+
+    #[test]
+    fn a_second_interval_takes_no_new_memory() {
+        let mut latency = Latency::new(1, 1 << 20);
+        let mut bytes = Vec::new();
+        for _ in 0..3 {
+            for i in 0..20 {
+                latency.add(&number(i), 1e6);
+            }
+            bytes.push(latency.bytes);
+            latency.clear();
+            assert_eq!(latency.rows().count(), 0);
+        }
+        assert_eq!(bytes[0], bytes[2]);
+        assert_eq!(latency.pool.len(), 20);
+    }
+
+    #[test]
+    fn a_growing_histogram_is_bounded_in_bytes() {
+        let mut latency = Latency::new(1, 30_000);
+        for i in 0..10 {
+            latency.add(&number(i), 100.0 * f64::from(i));
+            latency.add(&number(i), 1e12);
+            assert!(latency.bytes <= latency.bound, "{} bytes", latency.bytes);
+        }
+        assert!(latency.losses().evicted > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_within_one_percent(mut values in prop::collection::vec(0u64..10_000_000_000, 1..400)) {
+            let mut latency = Latency::new(0, 1 << 20);
+            values.iter().for_each(|ns| latency.add(&[], *ns as f64));
+            values.sort_unstable();
+            let (_, timing) = latency.rows().next().unwrap();
+            for percent in [50.0, 95.0, 99.0] {
+                let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
+                let exact = values[rank.max(1) - 1] as f64;
+                let found = timing.percentile(percent);
+                prop_assert!((found - exact).abs() <= exact * 0.01 + 1.0, "p{percent}: {found}, not {exact}");
+            }
+        }
+
+        #[test]
+        fn nothing_is_lost_whatever_the_bound(
+            adds in prop::collection::vec((0u32..30, 0u32..1_000_000), 0..300),
+            bound in 0usize..60_000,
+        ) {
+            let mut latency = Latency::new(1, bound);
+            adds.iter().for_each(|(key, ns)| latency.add(&number(*key), f64::from(*ns)));
+            let timings = latency.rows().map(|row| row.1).chain(latency.folded().map(|folded| folded.1));
+            let (mut count, mut total) = (0, 0.0);
+            timings.for_each(|timing| (count, total) = (count + timing.count(), total + timing.total().value()));
+            prop_assert_eq!(count, adds.len() as u64);
+            prop_assert_eq!(total, adds.iter().map(|add| f64::from(add.1)).sum::<f64>());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Leaves: the functions that compiled Lua calls through its FFI, and nothing else that is unsafe here.
+//!
+//! A leaf takes a pointer, some doubles and a word of flags, and returns a number. It never calls back into
+//! Lua, never panics (its code is total; were it to, the process would abort rather than unwind through
+//! frames of compiled Lua) and allocates only when a table grows.
+//!
+//! Lua gets the addresses as light userdata and casts them, so nothing has to be exported and a static
+//! binary works. What a pointer leads to is a [`RefCell`]: should Rust hold the aggregate while a script runs,
+//! the leaf does nothing instead of aliasing it. That test costs less than a nanosecond.
+
+use super::{pending::Pending, strings::Strings, word::Word};
+use crate::base::slot::Slot;
+use std::{cell::RefCell, ffi::c_void, rc::Rc};
+
+/// An aggregate that Rust and compiled Lua share.
+pub type Shared<T> = Rc<RefCell<T>>;
+
+/// Something that takes doubles: what they mean, and which bit of `flags` says what, is the type's own affair.
+pub trait Leaf {
+    /// Takes one event's doubles; what is returned goes back to Lua as a number.
+    fn take(&mut self, doubles: &[f64], flags: u32) -> u32;
+}
+
+/// The most doubles that a leaf takes.
+pub const DOUBLES: usize = 10;
+
+/// What Lua passes as the first argument of a leaf. Good as long as the `Rc` lives.
+pub fn pointer<T>(shared: &Shared<T>) -> *mut c_void {
+    Rc::as_ptr(shared).cast_mut().cast()
+}
+
+macro_rules! leaves {
+    ($($name:ident $open:ident ($($arg:ident),*);)*) => {
+        $(
+            unsafe extern "C" fn $name<T: Leaf>(this: *const RefCell<T>, $($arg: f64,)* flags: u32) -> u32 {
+                // SAFETY: Lua passes the pointer that came with this function's address; `script::aggregate` keeps
+                // the Rc behind it until the Lua state is gone.
+                let this = unsafe { &*this };
+                this.try_borrow_mut().map_or(0, |mut this| this.take(&[$($arg),*], flags))
+            }
+
+            unsafe extern "C" fn $open(this: *const RefCell<Pending>, slot: *const Slot, $($arg: f64,)* flags: u32) -> u32 {
+                // SAFETY: as above.
+                let this = unsafe { &*this };
+                // SAFETY: Lua passes null or the slot that its cursor stands on, which is good until the batch ends.
+                let event = unsafe { event_at(slot) };
+                this.try_borrow_mut().map_or(0, |mut this| this.open(event, &[$($arg),*], flags))
+            }
+        )*
+
+        /// The address of `take` for so many doubles, to be cast to
+        /// `uint32_t (*)(void *, double…, uint32_t)`; None above [`DOUBLES`].
+        pub fn take<T: Leaf>(doubles: usize) -> Option<*mut c_void> {
+            let all = [$($name::<T> as *mut c_void),*];
+            all.get(doubles).copied()
+        }
+
+        /// The address of [`Pending::open`], `uint32_t (*)(void *, const void *slot, double…, uint32_t)`.
+        pub fn open(doubles: usize) -> Option<*mut c_void> {
+            let all = [$($open as *mut c_void),*];
+            all.get(doubles).copied()
+        }
+    };
+}
+
+leaves! {
+    take0 open0 ();
+    take1 open1 (a);
+    take2 open2 (a, b);
+    take3 open3 (a, b, c);
+    take4 open4 (a, b, c, d);
+    take5 open5 (a, b, c, d, e);
+    take6 open6 (a, b, c, d, e, f);
+    take7 open7 (a, b, c, d, e, f, g);
+    take8 open8 (a, b, c, d, e, f, g, h);
+    take9 open9 (a, b, c, d, e, f, g, h, i);
+    take10 open10 (a, b, c, d, e, f, g, h, i, j);
+}
+
+/// An event whose memory is borrowed for the length of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// The slot, its pointers included.
+    pub slot: &'a Slot,
+    /// The bytes at `slot.raw`.
+    pub raw: &'a [u8],
+    /// The entries at `slot.chain`.
+    pub chain: &'a [u64],
+}
+
+/// # Safety
+/// `slot` is null or leads to a slot whose own pointers are null or good for their sizes, for as long as `'a`.
+unsafe fn event_at<'a>(slot: *const Slot) -> Option<Event<'a>> {
+    // SAFETY: the caller's promise.
+    let slot = unsafe { slot.as_ref() }?;
+    let raw = if slot.raw.is_null() {
+        &[]
+    } else {
+        // SAFETY: the caller's promise; the bytes have no alignment.
+        unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size as usize) }
+    };
+    let chain = if slot.chain.is_null() {
+        &[]
+    } else {
+        // SAFETY: the caller's promise; entries of a record are 8-byte aligned by the ABI.
+        unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len as usize) }
+    };
+    Some(Event { slot, raw, chain })
+}
+
+/// The address of [`Strings::intern`], `uint32_t (*)(void *, const char *, size_t)`.
+pub fn intern() -> *mut c_void {
+    unsafe extern "C" fn intern(this: *const RefCell<Strings>, text: *const u8, len: usize) -> u32 {
+        // SAFETY: as for every leaf.
+        let this = unsafe { &*this };
+        // SAFETY: Lua passes a string and its length; the string is on Lua's stack during the call.
+        let text = unsafe { std::slice::from_raw_parts(text, len) };
+        this.try_borrow_mut().map_or(super::strings::OTHER, |mut this| this.intern(text))
+    }
+    intern as *mut c_void
+}
+
+/// The other leaves of [`Pending`], name and address:
+///
+/// - `close(p, key, time, kinds)` and `get(p, key, kinds)`: whether there was one,
+/// - `next(p, index)`: the index to go on with, or 0,
+/// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
+/// - `len(p)`.
+pub fn of_pending() -> [(&'static str, *mut c_void); 5] {
+    [
+        ("close", close as *mut c_void),
+        ("get", get as *mut c_void),
+        ("next", next as *mut c_void),
+        ("set", set as *mut c_void),
+        ("len", len as *mut c_void),
+    ]
+}
+
+unsafe extern "C" fn close(this: *const RefCell<Pending>, key: f64, time: f64, kinds: u32) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut()
+        .map_or(0, |mut this| u32::from(this.close(Word::passed(key, kinds & 1 != 0), time)))
+}
+
+unsafe extern "C" fn get(this: *const RefCell<Pending>, key: f64, kinds: u32) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut()
+        .map_or(0, |mut this| u32::from(this.get(Word::passed(key, kinds & 1 != 0))))
+}
+
+unsafe extern "C" fn next(this: *const RefCell<Pending>, index: u32) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().map_or(0, |mut this| this.next(index))
+}
+
+unsafe extern "C" fn set(
+    this: *const RefCell<Pending>,
+    index: u32,
+    generation: u32,
+    field: u32,
+    value: f64,
+    kinds: u32,
+) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut()
+        .map_or(0, |mut this| u32::from(this.set(index, generation, field as usize, value, kinds)))
+}
+
+unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow().map_or(0, |this| this.len() as u32)
+}

@@ -1,0 +1,233 @@
+//! What pending state does when all goes well, and each way in which it ends otherwise.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+const SHAPE: Shape =
+    Shape { values: 1, by_task: true, keep_lost: false, keep_event: false, bound: 1 << 20 };
+
+fn pending(shape: Shape) -> Pending {
+    Pending::new(shape)
+}
+
+fn number(n: u32) -> Word {
+    Word::number(f64::from(n))
+}
+
+#[test]
+fn a_slot_is_closed_once_with_its_delay_and_values() {
+    let mut pending = pending(SHAPE);
+    pending.open(None, &[7.0, 1000.0, 42.0], 0);
+    assert!(!pending.close(number(8), 1500.0));
+    assert!(pending.close(number(7), 1500.0));
+    let closed = pending.closed();
+    assert_eq!((closed.time, closed.delay, closed.values[0]), (1000.0, 500.0, 42.0));
+    assert!(!pending.close(number(7), 1600.0));
+    assert_eq!((pending.len(), pending.losses()), (0, Losses::default()));
+}
+
+#[test]
+fn opening_again_replaces_and_counts_as_unmatched() {
+    let mut pending = pending(SHAPE);
+    pending.open(None, &[7.0, 1000.0, 1.0], 0);
+    pending.open(None, &[7.0, 2000.0, 2.0], 0);
+    assert_eq!(pending.len(), 1);
+    assert!(pending.close(number(7), 2500.0));
+    assert_eq!((pending.closed().delay, pending.closed().values[0]), (500.0, 2.0));
+    assert_eq!(pending.losses().unmatched, 1);
+}
+
+#[test]
+fn a_string_key_is_not_a_number() {
+    let mut pending = pending(SHAPE);
+    pending.open(None, &[7.0, 1.0, 0.0], 1);
+    assert!(!pending.close(number(7), 2.0));
+    assert!(pending.close(Word::string(7), 2.0));
+}
+
+#[test]
+fn loss_drops_what_was_opened_until_then() {
+    let mut pending = pending(SHAPE);
+    for tid in 0..10 {
+        pending.open(None, &[f64::from(tid), f64::from(tid), 0.0], 0);
+    }
+    pending.drop_before(4.0);
+    assert_eq!((pending.len(), pending.losses().unsafe_), (5, 5));
+    assert!(!pending.close(number(4), 11.0));
+    assert!(pending.close(number(5), 11.0));
+}
+
+#[test]
+fn loss_leaves_what_asked_to_be_kept() {
+    let mut pending = pending(Shape { keep_lost: true, ..SHAPE });
+    pending.open(None, &[1.0, 1.0, 0.0], 0);
+    pending.drop_before(f64::INFINITY);
+    assert_eq!((pending.len(), pending.losses().unsafe_), (1, 0));
+}
+
+#[test]
+fn the_end_of_a_task_drops_its_slot_only_where_keys_are_tasks() {
+    for (by_task, left) in [(true, 1), (false, 2)] {
+        let mut pending = pending(Shape { by_task, ..SHAPE });
+        pending.open(None, &[1.0, 1.0, 0.0], 0);
+        pending.open(None, &[2.0, 1.0, 0.0], 0);
+        pending.drop_task(1);
+        pending.drop_task(99);
+        assert_eq!((pending.len(), pending.losses().exited), (left, 2 - left as u64));
+    }
+}
+
+#[test]
+fn a_full_table_drops_what_was_opened_first() {
+    let mut pending = pending(Shape { bound: 1000, ..SHAPE });
+    let capacity = pending.capacity as u32;
+    for i in 0..capacity {
+        pending.open(None, &[f64::from(i), 0.0, 0.0], 0);
+    }
+    // Opened again, the first is the youngest now.
+    pending.open(None, &[0.0, 0.0, 0.0], 0);
+    pending.open(None, &[f64::from(capacity), 0.0, 0.0], 0);
+    assert_eq!((pending.len(), pending.losses().evicted), (capacity as usize, 1));
+    assert!(pending.close(number(0), 1.0));
+    assert!(!pending.close(number(1), 1.0));
+}
+
+#[test]
+fn a_read_slot_can_be_written_until_it_is_closed() {
+    let mut pending = pending(SHAPE);
+    pending.open(None, &[7.0, 1000.0, 1.0], 0);
+    assert!(pending.get(number(7)));
+    let (index, generation) = (pending.read().index, pending.read().generation);
+    assert!(pending.set(index, generation, 0, 5.0, 1 << 1));
+    assert!(!pending.set(index, generation, 1, 5.0, 0), "there is no second value");
+    assert_eq!((pending.read().values[0], pending.read().kinds), (5.0, 2));
+    assert!(pending.close(number(7), 1000.0));
+    assert_eq!((pending.closed().values[0], pending.closed().kinds), (5.0, 2));
+    assert!(!pending.set(index, generation, 0, 6.0, 0));
+    pending.open(None, &[7.0, 2000.0, 1.0], 0);
+    assert!(!pending.set(index, generation, 0, 6.0, 0), "the slot has another use now");
+}
+
+#[test]
+fn every_open_slot_is_visited_once() {
+    let mut pending = pending(SHAPE);
+    (0..5).for_each(|i| _ = pending.open(None, &[f64::from(i), 0.0, 0.0], 0));
+    pending.close(number(2), 1.0);
+    let (mut next, mut keys) = (pending.next(0), Vec::new());
+    while next != 0 {
+        keys.push(pending.read().key);
+        next = pending.next(next);
+    }
+    assert_eq!(keys, [0.0, 1.0, 3.0, 4.0]);
+}
+
+fn open_event(pending: &mut Pending, key: f64, raw: &[u8], chain: &[u64]) {
+    let slot = Slot {
+        raw: raw.as_ptr(),
+        raw_size: raw.len() as u32,
+        chain: chain.as_ptr(),
+        chain_len: chain.len() as u32,
+        tid: 99,
+        ..Slot::EMPTY
+    };
+    pending.open(Some(Event { slot: &slot, raw, chain }), &[key, 1.0, 0.0], 0);
+}
+
+#[test]
+fn a_kept_event_outlives_its_record() {
+    let mut pending = pending(Shape { keep_event: true, ..SHAPE });
+    open_event(&mut pending, 1.0, b"first", &[1, 2]);
+    open_event(&mut pending, 2.0, b"second", &[]);
+    assert!(pending.close(number(1), 2.0));
+    assert_eq!(pending.closed().event, &raw const pending.closed_kept.slot);
+    let kept = &pending.closed_kept;
+    assert_eq!(
+        (kept.raw.as_slice(), kept.chain.as_slice()),
+        (b"first".as_slice(), [1u64, 2].as_slice())
+    );
+    assert_eq!((kept.slot.raw, kept.slot.chain), (kept.raw.as_ptr(), kept.chain.as_ptr()));
+    assert_eq!((kept.slot.tid, kept.slot.raw_size, kept.slot.chain_len), (99, 5, 2));
+    // It stays as it is while others are opened, until the next close.
+    open_event(&mut pending, 3.0, b"third", &[]);
+    assert_eq!(pending.closed_kept.raw, b"first");
+    assert!(pending.close(number(2), 2.0));
+    assert_eq!(pending.closed_kept.raw, b"second");
+    assert!(pending.closed_kept.slot.chain.is_null());
+}
+
+#[test]
+fn a_read_event_is_gone_when_its_slot_is() {
+    let mut pending = pending(Shape { keep_event: true, ..SHAPE });
+    open_event(&mut pending, 1.0, b"one", &[]);
+    assert!(pending.get(number(1)));
+    assert_eq!(pending.read_slot.raw_size, 3);
+    assert!(!pending.read().event.is_null());
+    open_event(&mut pending, 1.0, b"again", &[]);
+    assert!(pending.read().event.is_null() && pending.read_slot.raw.is_null());
+}
+
+#[test]
+fn kept_events_are_bounded_in_bytes() {
+    let mut pending = pending(Shape { keep_event: true, bound: 100_000, ..SHAPE });
+    let raw = [0u8; 8000];
+    for i in 0..100 {
+        open_event(&mut pending, f64::from(i), &raw, &[]);
+        assert!(pending.kept_bytes <= 100_000);
+    }
+    assert_eq!(pending.len() as u64 + pending.losses().evicted, 100);
+    assert!(pending.close(number(99), 2.0));
+    let held: usize = pending.kept.iter().map(Kept::bytes).sum();
+    assert_eq!(held, pending.kept_bytes);
+}
+
+proptest! {
+    /// Against a map, for any run of opens, closes, losses and exits in a table that never fills.
+    #[test]
+    fn it_behaves_as_a_map(steps in prop::collection::vec((0u8..5, 0u32..12), 0..400)) {
+        let (mut pending, mut map) = (pending(SHAPE), HashMap::new());
+        let mut expected = Losses::default();
+        for (i, (step, key)) in steps.into_iter().enumerate() {
+            let time = i as f64;
+            match step {
+                0 | 1 => {
+                    pending.open(None, &[f64::from(key), time, time * 2.0], 0);
+                    expected.unmatched += u64::from(map.insert(key, time).is_some());
+                }
+                2 => {
+                    let opened = map.remove(&key);
+                    prop_assert_eq!(pending.close(number(key), time), opened.is_some());
+                    if let Some(opened) = opened {
+                        let closed = pending.closed();
+                        prop_assert_eq!((closed.time, closed.delay), (opened, time - opened));
+                        prop_assert_eq!(closed.values[0], opened * 2.0);
+                    }
+                }
+                3 => {
+                    pending.drop_task(key);
+                    expected.exited += u64::from(map.remove(&key).is_some());
+                }
+                _ => {
+                    let (until, before) = (time - f64::from(key), map.len());
+                    pending.drop_before(until);
+                    map.retain(|_, opened| *opened > until);
+                    expected.unsafe_ += (before - map.len()) as u64;
+                }
+            }
+            prop_assert_eq!(pending.len(), map.len());
+        }
+        prop_assert_eq!(pending.losses(), expected);
+    }
+
+    /// Whatever the bound, every open ends in exactly one way.
+    #[test]
+    fn every_open_is_accounted_for(opens in prop::collection::vec(0u32..100, 0..400), bound in 0usize..4000) {
+        let mut pending = pending(Shape { bound, ..SHAPE });
+        for key in &opens {
+            pending.open(None, &[f64::from(*key), 0.0, 0.0], 0);
+        }
+        let losses = pending.losses();
+        let accounted = pending.len() as u64 + losses.unmatched + losses.evicted;
+        prop_assert_eq!(accounted, opens.len() as u64);
+    }
+}

@@ -1,0 +1,156 @@
+//! How many events a key had within a sliding window that ends now: exact, by remembering each time.
+
+use super::{
+    keys::{Keys, first_half, gather},
+    leaf::Leaf,
+    strings::Marks,
+    word::{Word, words},
+};
+use std::collections::VecDeque;
+
+/// The most times that one key remembers; a key that is faster counts no further.
+pub const MOST_TIMES: usize = 1 << 17;
+
+/// Times by key.
+pub struct Rate {
+    window: f64,
+    keys: Keys,
+    times: Vec<VecDeque<f64>>,
+    bytes: usize,
+    bound: usize,
+    evicted: u64,
+    survivors: Vec<u32>,
+}
+
+impl Rate {
+    /// Counts over `window` nanoseconds by keys of `keys` words (at most 8), in about `bound` bytes.
+    pub fn new(window: f64, keys: usize, bound: usize) -> Rate {
+        let keys = Keys::new(keys);
+        Rate { window, keys, times: Vec::new(), bytes: 0, bound, evicted: 0, survivors: Vec::new() }
+    }
+
+    /// Adds an event at `time` and returns how many are in the window `(time - window, time]`, itself included.
+    ///
+    /// A time older than one already there (rings that are not ordered) is put in its place.
+    #[inline]
+    pub fn add(&mut self, key: &[Word], time: f64) -> u32 {
+        if time.is_nan() {
+            return 0;
+        }
+        let row = match self.keys.find_recent(key) {
+            Some(row) => row,
+            None => self.new_row(key, time),
+        };
+        let Some(times) = self.times.get_mut(row) else { return 0 };
+        let newest = times.back().copied().unwrap_or(time).max(time);
+        while times.front().is_some_and(|oldest| *oldest <= newest - self.window) {
+            times.pop_front();
+        }
+        if times.len() >= MOST_TIMES {
+            times.pop_front();
+            self.evicted += 1;
+        }
+        let before = times.capacity();
+        let later = times.iter().rev().take_while(|other| **other > time).count();
+        times.insert(times.len() - later, time);
+        let count = (times.len() - later) as u32;
+        self.bytes += (times.capacity() - before) * size_of::<f64>();
+        if self.bytes > self.bound {
+            self.drop_idle(time);
+        }
+        count
+    }
+
+    #[cold]
+    fn new_row(&mut self, key: &[Word], time: f64) -> usize {
+        let bytes = self.keys.bytes_per_key() + size_of::<VecDeque<f64>>();
+        if self.bytes + bytes > self.bound {
+            self.drop_idle(time);
+        }
+        self.bytes += bytes;
+        self.times.push(VecDeque::new());
+        self.keys.insert(key)
+    }
+
+    /// Drops the half of the keys that were quiet for the longest; only those with times in the window count as evicted.
+    #[cold]
+    fn drop_idle(&mut self, time: f64) {
+        if self.keys.len() < 2 {
+            return;
+        }
+        let newest = |row: usize| self.times.get(row).and_then(|times| times.back()).copied();
+        let newest = |row| newest(row).unwrap_or(f64::NEG_INFINITY);
+        let mut survivors = std::mem::take(&mut self.survivors);
+        first_half(self.keys.len(), &mut survivors, |a, b| newest(b).total_cmp(&newest(a)));
+        let live = (0..self.keys.len()).filter(|row| newest(*row) > time - self.window).count();
+        gather(&mut self.times, 1, &survivors);
+        self.keys.keep(&survivors);
+        self.evicted += live.saturating_sub(survivors.len()) as u64;
+        let of_times = self.times.iter().map(|times| times.capacity() * size_of::<f64>());
+        let of_keys = self.keys.bytes_per_key() + size_of::<VecDeque<f64>>();
+        self.bytes = of_times.sum::<usize>() + self.keys.len() * of_keys;
+        self.survivors = survivors;
+    }
+
+    /// Keys dropped within their window, and times dropped because one key had too many.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Marks the strings in use.
+    pub fn mark(&self, marks: &mut Marks) {
+        self.keys.iter().flatten().for_each(|word| marks.mark_word(*word));
+    }
+}
+
+impl Leaf for Rate {
+    /// Doubles: the time, then the key; bit i of the flags for a string as word i of the key. Returns the count.
+    #[inline]
+    fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
+        let Some((time, key)) = doubles.split_first() else { return 0 };
+        let mut buffer = Word::BUFFER;
+        self.add(words(&mut buffer, key, flags), *time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [Word; 1] = [Word::ZERO];
+
+    #[test]
+    fn the_window_ends_with_the_event_itself() {
+        let mut rate = Rate::new(100.0, 1, 1 << 20);
+        let counts: Vec<u32> =
+            [0.0, 50.0, 99.0, 100.0, 149.0, 400.0].map(|time| rate.add(&KEY, time)).to_vec();
+        assert_eq!(counts, [1, 2, 3, 3, 4, 1]);
+        assert_eq!(rate.add(&[Word::string(1)], 400.0), 1);
+    }
+
+    #[test]
+    fn a_late_event_is_put_in_its_place() {
+        let mut rate = Rate::new(100.0, 1, 1 << 20);
+        rate.add(&KEY, 10.0);
+        rate.add(&KEY, 30.0);
+        assert_eq!(rate.add(&KEY, 20.0), 2);
+        assert_eq!(rate.add(&KEY, 110.5), 3);
+    }
+
+    #[test]
+    fn a_key_counts_up_to_its_bound() {
+        let mut rate = Rate::new(1e9, 1, 1 << 30);
+        let last = (0..MOST_TIMES + 5).map(|i| rate.add(&KEY, i as f64)).last();
+        assert_eq!((last, rate.evicted()), (Some(MOST_TIMES as u32), 5));
+    }
+
+    #[test]
+    fn many_keys_stay_in_their_bytes() {
+        let mut rate = Rate::new(10.0, 1, 4000);
+        for i in 0..1000 {
+            rate.add(&[Word::number(f64::from(i))], f64::from(i));
+            assert!(rate.bytes <= 4000, "{}", rate.bytes);
+        }
+        assert_eq!(rate.evicted(), 0, "what was dropped had left the window");
+    }
+}

@@ -1,0 +1,393 @@
+//! `perf_event_attr`, every field and bit of it reachable by the kernel's own name.
+//!
+//! [`Attr`] always carries its size. Names are those of `include/uapi/linux/perf_event.h`; one table
+//! (`FIELDS`) serves setting, getting and printing, so that a field is added in one place.
+//!
+//! Members of a union stand side by side in the table. Setting the one that needs a switch throws it
+//! (`sample_freq` sets `freq`, `wakeup_watermark` sets `watermark`, their twins clear it); getting reads
+//! the bits under the name, whoever wrote them; [`Attr::nonzero`] names only the member in force.
+
+use perf_event_open_sys::bindings::{self, perf_event_attr};
+use std::mem::{offset_of, size_of};
+
+/// What to count or sample, and what each record carries: the argument of `perf_event_open(2)`.
+#[derive(Clone, Copy)]
+pub struct Attr(perf_event_attr);
+
+/// Why a field could not be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownField {
+    /// `perf_event_attr` has no such field; the nearest names, best first, at most three.
+    #[error("no perf_event_attr field '{name}'{}", suggestion(.nearest))]
+    Name {
+        /// What was asked for.
+        name: String,
+        /// The nearest names.
+        nearest: Vec<&'static str>,
+    },
+    /// The field has too few bits for the value.
+    #[error("{value} does not fit perf_event_attr field '{name}'; its largest value is {max}")]
+    Value {
+        /// The field.
+        name: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// What fits.
+        max: u64,
+    },
+}
+
+impl Attr {
+    /// A tracepoint, by the number in its `id` file.
+    pub fn tracepoint(id: u64) -> Attr {
+        Attr::counter(bindings::PERF_TYPE_TRACEPOINT, id)
+    }
+
+    /// A software event, one of `PERF_COUNT_SW_*`.
+    pub fn software(config: u64) -> Attr {
+        Attr::counter(bindings::PERF_TYPE_SOFTWARE, config)
+    }
+
+    /// Any event, by the number of its PMU (`/sys/bus/event_source/devices/*/type`) and its configuration.
+    pub fn counter(pmu_type: u32, config: u64) -> Attr {
+        Attr(perf_event_attr {
+            type_: pmu_type,
+            config,
+            size: size_of::<perf_event_attr>() as u32,
+            ..perf_event_attr::default()
+        })
+    }
+
+    /// Sets a field by its kernel name.
+    ///
+    /// # Errors
+    /// The name is unknown, or the value needs more bits than the field has.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownField> {
+        let Some(field) = field(name) else {
+            return Err(UnknownField::Name { name: name.to_owned(), nearest: nearest(name) });
+        };
+        let max = u64::MAX >> (64 - u32::from(field.bits));
+        if value > max {
+            return Err(UnknownField::Value { name: field.name, value, max });
+        }
+        (field.set)(&mut self.0, value);
+        match field.name {
+            "sample_freq" => self.0.set_freq(1),
+            "sample_period" => self.0.set_freq(0),
+            "wakeup_watermark" => self.0.set_watermark(1),
+            "wakeup_events" => self.0.set_watermark(0),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A field by its kernel name.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        Some((field(name)?.get)(&self.0))
+    }
+
+    /// The fields that are not zero, in the kernel's order; of a union the member in force.
+    pub fn nonzero(&self) -> Vec<(&'static str, u64)> {
+        let values = FIELDS.iter().map(|f| (f.name, (f.get)(&self.0)));
+        values.filter(|(name, value)| *value != 0 && self.in_force(name)).collect()
+    }
+
+    /// The structure itself, to be changed in place.
+    pub fn raw(&mut self) -> &mut perf_event_attr {
+        &mut self.0
+    }
+
+    /// The structure itself.
+    pub fn as_raw(&self) -> &perf_event_attr {
+        &self.0
+    }
+
+    /// The names of all fields, in the kernel's order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FIELDS.iter().map(|f| f.name)
+    }
+
+    /// The non-zero fields that lie beyond `size` bytes: those that a kernel with a smaller structure refuses.
+    pub(super) fn nonzero_beyond(&self, size: u32) -> Vec<&'static str> {
+        let beyond = FIELDS.iter().filter(|f| f.offset >= size as usize);
+        beyond.filter(|f| (f.get)(&self.0) != 0 && self.in_force(f.name)).map(|f| f.name).collect()
+    }
+
+    /// Whether this member is what its union's bits mean.
+    fn in_force(&self, name: &str) -> bool {
+        let breakpoint = self.0.type_ == bindings::PERF_TYPE_BREAKPOINT;
+        match name {
+            "sample_freq" => self.0.freq() == 1,
+            "sample_period" => self.0.freq() == 0,
+            "wakeup_watermark" => self.0.watermark() == 1,
+            "wakeup_events" => self.0.watermark() == 0,
+            "bp_addr" | "bp_len" => breakpoint,
+            "config1" | "config2" => !breakpoint,
+            // Other names of config1 and config2, and of the three aux bits.
+            "kprobe_func" | "uprobe_path" | "kprobe_addr" | "probe_offset" | "aux_action" => false,
+            _ => true,
+        }
+    }
+}
+
+impl std::fmt::Debug for Attr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.nonzero()).finish()
+    }
+}
+
+fn suggestion(nearest: &[&str]) -> String {
+    match nearest {
+        [] => String::new(),
+        names => format!("; did you mean '{}'?", names.join("' or '")),
+    }
+}
+
+fn nearest(name: &str) -> Vec<&'static str> {
+    let mut scored: Vec<(f64, &'static str)> = FIELDS
+        .iter()
+        .map(|f| (strsim::jaro_winkler(name, f.name), f.name))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|f| f.name == name)
+}
+
+struct Field {
+    name: &'static str,
+    bits: u8,
+    /// Bytes from the start of the structure to the word that holds the field.
+    offset: usize,
+    get: fn(&perf_event_attr) -> u64,
+    set: fn(&mut perf_event_attr, u64),
+}
+
+/// A whole word; a union's member names the place of its union too.
+macro_rules! word {
+    ($name:ident: $type:ty) => {
+        word!(stringify!($name), $name: $type, in $name)
+    };
+    ($name:ident: $type:ty, in $place:ident) => {
+        word!(stringify!($name), $name: $type, in $place)
+    };
+    ($name:expr, $member:ident: $type:ty, in $place:ident) => {
+        Field {
+            name: $name,
+            bits: <$type>::BITS as u8,
+            offset: offset_of!(perf_event_attr, $place),
+            get: |attr| attr.$member as u64,
+            set: |attr, value| attr.$member = value as $type,
+        }
+    };
+}
+
+/// A bit field of the flags word.
+macro_rules! bit {
+    ($get:ident, $set:ident) => {
+        bit!($get, $set, 1)
+    };
+    ($get:ident, $set:ident, $bits:literal) => {
+        Field {
+            name: stringify!($get),
+            bits: $bits,
+            offset: offset_of!(perf_event_attr, _bitfield_1),
+            get: |attr| attr.$get(),
+            set: |attr, value| attr.$set(value),
+        }
+    };
+}
+
+/// A bit of the aux_action union.
+macro_rules! aux_bit {
+    ($get:ident, $set:ident) => {
+        Field {
+            name: stringify!($get),
+            bits: 1,
+            offset: offset_of!(perf_event_attr, __bindgen_anon_5),
+            // SAFETY: both members of the union are 32 plain bits, so that either may be read.
+            get: |attr| u64::from(unsafe { attr.__bindgen_anon_5.__bindgen_anon_1.$get() }),
+            // SAFETY: as above.
+            set: |attr, value| unsafe { attr.__bindgen_anon_5.__bindgen_anon_1.$set(value as u32) },
+        }
+    };
+}
+
+/// Every field that is not reserved, in the order of the structure.
+const FIELDS: &[Field] = &[
+    word!("type", type_: u32, in type_),
+    word!(size: u32),
+    word!(config: u64),
+    word!(sample_period: u64, in __bindgen_anon_1),
+    word!(sample_freq: u64, in __bindgen_anon_1),
+    word!(sample_type: u64),
+    word!(read_format: u64),
+    bit!(disabled, set_disabled),
+    bit!(inherit, set_inherit),
+    bit!(pinned, set_pinned),
+    bit!(exclusive, set_exclusive),
+    bit!(exclude_user, set_exclude_user),
+    bit!(exclude_kernel, set_exclude_kernel),
+    bit!(exclude_hv, set_exclude_hv),
+    bit!(exclude_idle, set_exclude_idle),
+    bit!(mmap, set_mmap),
+    bit!(comm, set_comm),
+    bit!(freq, set_freq),
+    bit!(inherit_stat, set_inherit_stat),
+    bit!(enable_on_exec, set_enable_on_exec),
+    bit!(task, set_task),
+    bit!(watermark, set_watermark),
+    bit!(precise_ip, set_precise_ip, 2),
+    bit!(mmap_data, set_mmap_data),
+    bit!(sample_id_all, set_sample_id_all),
+    bit!(exclude_host, set_exclude_host),
+    bit!(exclude_guest, set_exclude_guest),
+    bit!(exclude_callchain_kernel, set_exclude_callchain_kernel),
+    bit!(exclude_callchain_user, set_exclude_callchain_user),
+    bit!(mmap2, set_mmap2),
+    bit!(comm_exec, set_comm_exec),
+    bit!(use_clockid, set_use_clockid),
+    bit!(context_switch, set_context_switch),
+    bit!(write_backward, set_write_backward),
+    bit!(namespaces, set_namespaces),
+    bit!(ksymbol, set_ksymbol),
+    bit!(bpf_event, set_bpf_event),
+    bit!(aux_output, set_aux_output),
+    bit!(cgroup, set_cgroup),
+    bit!(text_poke, set_text_poke),
+    bit!(build_id, set_build_id),
+    bit!(inherit_thread, set_inherit_thread),
+    bit!(remove_on_exec, set_remove_on_exec),
+    bit!(sigtrap, set_sigtrap),
+    bit!(defer_callchain, set_defer_callchain),
+    bit!(defer_output, set_defer_output),
+    word!(wakeup_events: u32, in __bindgen_anon_2),
+    word!(wakeup_watermark: u32, in __bindgen_anon_2),
+    word!(bp_type: u32),
+    word!(bp_addr: u64, in __bindgen_anon_3),
+    word!(kprobe_func: u64, in __bindgen_anon_3),
+    word!(uprobe_path: u64, in __bindgen_anon_3),
+    word!(config1: u64, in __bindgen_anon_3),
+    word!(bp_len: u64, in __bindgen_anon_4),
+    word!(kprobe_addr: u64, in __bindgen_anon_4),
+    word!(probe_offset: u64, in __bindgen_anon_4),
+    word!(config2: u64, in __bindgen_anon_4),
+    word!(branch_sample_type: u64),
+    word!(sample_regs_user: u64),
+    word!(sample_stack_user: u32),
+    // Signed in the kernel; its values are small and positive (CLOCK_*), its bits are kept as they are.
+    Field {
+        name: "clockid",
+        bits: 32,
+        offset: offset_of!(perf_event_attr, clockid),
+        get: |attr| u64::from(attr.clockid.cast_unsigned()),
+        set: |attr, value| attr.clockid = (value as u32).cast_signed(),
+    },
+    word!(sample_regs_intr: u64),
+    word!(aux_watermark: u32),
+    word!(sample_max_stack: u16),
+    word!(aux_sample_size: u32),
+    word!(aux_action: u32, in __bindgen_anon_5),
+    aux_bit!(aux_start_paused, set_aux_start_paused),
+    aux_bit!(aux_pause, set_aux_pause),
+    aux_bit!(aux_resume, set_aux_resume),
+    word!(sig_data: u64),
+    word!(config3: u64),
+    word!(config4: u64),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_keeps_its_largest_value() {
+        for field in FIELDS {
+            let max = u64::MAX >> (64 - u32::from(field.bits));
+            let mut attr = Attr::tracepoint(1);
+            attr.set(field.name, max).unwrap();
+            assert_eq!(attr.get(field.name), Some(max), "{}", field.name);
+            if max < u64::MAX {
+                let refused = attr.set(field.name, max + 1);
+                assert!(matches!(refused, Err(UnknownField::Value { .. })), "{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn fields_outside_unions_do_not_touch_each_other() {
+        // Each name with the names that share its bits or follow from it.
+        let shared: &[&[&str]] = &[
+            &["sample_period", "sample_freq", "freq"],
+            &["wakeup_events", "wakeup_watermark", "watermark"],
+            &["bp_addr", "kprobe_func", "uprobe_path", "config1"],
+            &["bp_len", "kprobe_addr", "probe_offset", "config2"],
+            &["aux_action", "aux_start_paused", "aux_pause", "aux_resume"],
+        ];
+        let share = |a, b| a == b || shared.iter().any(|s| s.contains(&a) && s.contains(&b));
+        for set in FIELDS {
+            let mut attr = Attr(perf_event_attr::default());
+            attr.set(set.name, 1).unwrap();
+            for other in FIELDS.iter().filter(|f| !share(f.name, set.name)) {
+                assert_eq!(attr.get(other.name), Some(0), "{} changed {}", set.name, other.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_covers_every_bit_of_the_flags_word() {
+        let flags = offset_of!(perf_event_attr, _bitfield_1);
+        let named = || FIELDS.iter().filter(|f| f.offset == flags);
+        let mut attr = perf_event_attr::default();
+        named().for_each(|field| (field.set)(&mut attr, u64::MAX));
+        let bits: u32 = named().map(|field| u32::from(field.bits)).sum();
+        assert_eq!(attr._bitfield_1.get(0, 64).count_ones(), bits, "no bit has two names");
+        attr.set___reserved_1(u64::MAX);
+        assert_eq!(attr._bitfield_1.get(0, 64), u64::MAX, "no bit has none");
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_ones() {
+        let error = Attr::software(1).set("sample_perod", 1).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with(
+                "no perf_event_attr field 'sample_perod'; did you mean 'sample_period'"
+            ),
+            "{text}"
+        );
+        assert_eq!(
+            Attr::software(1).set("zzz", 1).unwrap_err().to_string(),
+            "no perf_event_attr field 'zzz'"
+        );
+    }
+
+    #[test]
+    fn only_the_member_in_force_is_printed() {
+        let mut attr = Attr::software(0);
+        attr.set("sample_freq", 99).unwrap();
+        attr.set("wakeup_watermark", 4096).unwrap();
+        let size = size_of::<perf_event_attr>() as u64;
+        assert_eq!(
+            attr.nonzero(),
+            [
+                ("type", 1),
+                ("size", size),
+                ("sample_freq", 99),
+                ("freq", 1),
+                ("watermark", 1),
+                ("wakeup_watermark", 4096)
+            ]
+        );
+        attr.set("sample_period", 7).unwrap();
+        assert_eq!(attr.get("freq"), Some(0));
+
+        let mut breakpoint = Attr::counter(bindings::PERF_TYPE_BREAKPOINT, 0);
+        breakpoint.set("bp_addr", 0x1000).unwrap();
+        assert!(breakpoint.nonzero().contains(&("bp_addr", 0x1000)));
+        assert!(!breakpoint.nonzero().iter().any(|(name, _)| *name == "config1"));
+    }
+}

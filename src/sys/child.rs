@@ -1,0 +1,206 @@
+//! A workload: a command that is forked first, watched, and only then let go.
+//!
+//! [`Workload::prepare`] forks; the child waits on a pipe. Events are opened on its pid and enabled, then
+//! [`Workload::start`] lets it exec, so that nothing of the command escapes them. Fork by hand, because
+//! `std::process::Command` has no moment between fork and exec; and before any thread exists, because what
+//! the child does then needs no lock that another thread might hold.
+//!
+//! The child gets the signal mask empty and the dispositions at their defaults, except those that were
+//! ignored when this process began (`nohup`): Rust's own ignoring of `SIGPIPE` is taken back.
+
+use std::ffi::{CString, OsString};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// A forked command, waiting or running.
+#[derive(Debug)]
+pub struct Workload {
+    pid: i32,
+    command: String,
+    /// The pipe that the child waits on; gone once it was started.
+    go: Option<PipeWriter>,
+    /// Where the child tells that exec failed; closed by an exec that succeeds.
+    outcome: PipeReader,
+    status: Option<ExitStatus>,
+}
+
+impl Workload {
+    /// Forks a child that will exec `argv` (looked up in `PATH`) when started. Call it before any thread exists.
+    ///
+    /// # Errors
+    /// No command, a NUL in it, or no pipe or process to be had.
+    pub fn prepare(argv: &[OsString]) -> io::Result<Workload> {
+        let Some(command) = argv.first().map(|name| name.to_string_lossy().into_owned()) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command is given"));
+        };
+        let words = argv.iter().map(|word| CString::new(word.clone().into_vec()));
+        let words: Vec<CString> = words.collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+
+        // Both ends are close-on-exec.
+        let (wait, go) = io::pipe()?;
+        let (outcome, failed) = io::pipe()?;
+        // SAFETY: the child only calls what is async-signal-safe, on memory made before, and never returns.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: this is the child; the pointers end with a null, the descriptors are open.
+            0 => unsafe {
+                run_child(&pointers, go.as_raw_fd(), wait.as_raw_fd(), failed.as_raw_fd())
+            },
+            pid => Ok(Workload { pid, command, go: Some(go), outcome, status: None }),
+        }
+    }
+
+    /// The child's process id; the command keeps it.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The command's name, as given.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Lets the child exec its command, and waits until it did. Started once; again does nothing.
+    ///
+    /// # Errors
+    /// The command cannot be run; the error names it and keeps exec's kind (`NotFound`, `PermissionDenied`).
+    pub fn start(&mut self) -> io::Result<()> {
+        let Some(mut go) = self.go.take() else { return Ok(()) };
+        // A broken pipe: somebody ended the child. Its status tells; exec's outcome is then the end of file.
+        let _ = go.write_all(&[1]);
+        drop(go);
+        let mut errno = [0; 4];
+        match self.outcome.read_exact(&mut errno) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => {
+                let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+                self.wait()?;
+                Err(io::Error::new(
+                    error.kind(),
+                    format!("failed to run `{}`: {error}", self.command),
+                ))
+            }
+        }
+    }
+
+    /// How the command ended, or `None` while it runs.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.reap(libc::WNOHANG)
+    }
+
+    /// Waits until the command ends.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.reap(0)? {
+                return Ok(status);
+            }
+        }
+    }
+
+    /// Asks it to end (`SIGTERM`).
+    pub fn terminate(&self) -> io::Result<()> {
+        self.signal(libc::SIGTERM)
+    }
+
+    /// Ends it (`SIGKILL`).
+    pub fn kill(&self) -> io::Result<()> {
+        self.signal(libc::SIGKILL)
+    }
+
+    fn signal(&self, signal: i32) -> io::Result<()> {
+        if self.status.is_some() {
+            // It was reaped: its number may be somebody else's by now.
+            return Ok(());
+        }
+        // SAFETY: it takes no pointer; the pid is our child's until it is reaped.
+        match unsafe { libc::kill(self.pid, signal) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn reap(&mut self, options: i32) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_some() {
+            return Ok(self.status);
+        }
+        let mut status = 0;
+        // SAFETY: the kernel writes one int to `status`.
+        match unsafe { libc::waitpid(self.pid, &raw mut status, options) } {
+            0 => {}
+            pid if pid == self.pid => self.status = Some(ExitStatus::from_raw(status)),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(self.status)
+    }
+}
+
+/// One that was never started ends and is reaped; a running command is left alone, an ended one reaped.
+impl Drop for Workload {
+    fn drop(&mut self) {
+        if self.go.take().is_some() {
+            // Nobody is left to hear of a failure, and both fail only if the child is gone.
+            let _ = self.kill();
+            let _ = self.wait();
+        } else {
+            let _ = self.try_wait();
+        }
+    }
+}
+
+/// The child's side: wait, then become the command. Only async-signal-safe calls.
+///
+/// # Safety
+/// To be called in a fresh child with open descriptors and an argument vector that ends with a null.
+unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i32) -> ! {
+    // SAFETY: descriptors and vector are the caller's promise; the rest is this frame's own memory.
+    unsafe {
+        // Else this very process would keep the pipe open that tells it of its parent's end.
+        libc::close(go);
+        restore_signals();
+        let mut byte = 0u8;
+        let started = loop {
+            match libc::read(wait, (&raw mut byte).cast(), 1) {
+                -1 if *libc::__errno_location() == libc::EINTR => {}
+                got => break got == 1,
+            }
+        };
+        if started && let Some(program) = argv.first() {
+            libc::execvp(*program, argv.as_ptr());
+            let errno = (*libc::__errno_location()).to_ne_bytes();
+            libc::write(failed, errno.as_ptr().cast(), errno.len());
+        }
+        libc::_exit(127)
+    }
+}
+
+/// Caught signals and `SIGPIPE` back to their defaults, none blocked.
+///
+/// # Safety
+/// To be called in a fresh child.
+unsafe fn restore_signals() {
+    // SAFETY: the structures are this frame's own; zero is a valid sigaction, SIG_DFL with an empty mask.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        for signal in 1..=libc::SIGRTMAX() {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut now);
+            if now.sa_sigaction != libc::SIG_IGN || signal == libc::SIGPIPE {
+                libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+            }
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}

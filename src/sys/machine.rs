@@ -1,0 +1,87 @@
+//! Facts about this kernel and this process that never fail to be had, or are `None`.
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+/// Bytes of a page.
+pub fn page_size() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    // SAFETY: it has no preconditions; the page size is always known.
+    *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize)
+}
+
+/// The release of the running kernel, as `uname -r` prints it.
+pub fn kernel_release() -> String {
+    // SAFETY: zero is a valid value of this structure of arrays.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::uname(&raw mut names) };
+    // SAFETY: the field ends with a NUL, whether the call filled it or not.
+    unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// Whether the effective user is root.
+pub fn is_root() -> bool {
+    // SAFETY: it has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// `kernel.perf_event_paranoid`, or `None` if this kernel has no perf.
+pub fn paranoid() -> Option<i64> {
+    sysctl("kernel/perf_event_paranoid")
+}
+
+/// A number under /proc/sys.
+pub fn sysctl<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
+}
+
+/// Nanoseconds of CPU time that all threads of this process have used, user and kernel, to the microsecond.
+pub fn own_cpu_ns() -> u64 {
+    let usage = resource_usage();
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// The most memory this program had resident, in KiB.
+///
+/// From `VmHWM`: `ru_maxrss` also remembers what the process was before its exec, which after a fork is as
+/// large as its parent.
+pub fn max_rss_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or_else(|| resource_usage().ru_maxrss as u64)
+}
+
+fn resource_usage() -> libc::rusage {
+    // SAFETY: zero is a valid value of this structure of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_described() {
+        assert!(page_size().is_power_of_two());
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        assert_eq!(kernel_release(), release.trim());
+        assert_eq!(sysctl::<u64>("kernel/no/such/thing"), None);
+        assert!(max_rss_kb() > 100);
+    }
+
+    #[test]
+    fn own_cpu_time_grows_with_work() {
+        let before = own_cpu_ns();
+        let mut work = 1u64;
+        while own_cpu_ns() < before + 2_000_000 {
+            work = std::hint::black_box(work.wrapping_mul(3));
+        }
+        assert!(own_cpu_ns() > before);
+    }
+}

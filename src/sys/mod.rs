@@ -1,0 +1,25 @@
+//! Every system call that a run needs: perf events and their rings, workloads, what the machine is. Nothing is decoded here.
+
+pub mod attr;
+pub mod budget;
+pub mod child;
+pub mod clock;
+pub mod cpus;
+pub mod facts;
+mod ladder;
+pub mod limits;
+pub mod machine;
+pub mod namespace;
+pub mod perf;
+pub mod poll;
+pub mod refusal;
+pub mod ring;
+pub mod signal;
+pub mod tasks;
+pub mod tracefs;
+pub mod user;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) mod trial;

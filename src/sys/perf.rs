@@ -1,0 +1,276 @@
+//! An open perf event: its file descriptor, its switches, its counts.
+//!
+//! [`Event::open`] leaves out what an old kernel does not know (`ladder.rs`) and says so; [`Event::attr`] is
+//! what is really in force: open the same event for the next CPU with it, and nothing is refused twice.
+//! The event ends when it is dropped, unless a ring of it is still mapped.
+
+use super::attr::Attr;
+use super::ladder;
+use super::refusal::{Call, Refusal};
+use perf_event_open_sys::{self as sys, bindings as b, ioctls};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::raw::c_int;
+
+/// Whom to watch, as `perf_event_open(2)` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// A thread; 0 is the calling one, -1 is every task of `cpu`.
+    pub pid: i32,
+    /// A CPU; -1 is wherever the thread runs.
+    pub cpu: i32,
+}
+
+/// An open event.
+#[derive(Debug)]
+pub struct Event {
+    fd: OwnedFd,
+    name: Box<str>,
+    attr: Attr,
+}
+
+/// An event as opened, and what had to be left out.
+#[derive(Debug)]
+pub struct Opened {
+    /// The event.
+    pub event: Event,
+    /// Attributes that this kernel does not know, by name.
+    pub dropped: Vec<&'static str>,
+}
+
+/// What `read(2)` of an event tells; what its `read_format` does not ask for is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The count: events, or what the event measures.
+    pub value: u64,
+    /// Nanoseconds that it was enabled.
+    pub enabled: u64,
+    /// Nanoseconds that it was counting; less than `enabled` if it had to share its hardware.
+    pub running: u64,
+    /// Its id, as records carry it.
+    pub id: u64,
+    /// Records that found no room in the ring, if the kernel tells (6.0 and later).
+    pub lost: Option<u64>,
+}
+
+impl Event {
+    /// Opens an event; `name` is what the user calls it.
+    ///
+    /// # Errors
+    /// The kernel's refusal, explained.
+    pub fn open(attr: &Attr, target: Target, name: &str) -> Result<Opened, Refusal> {
+        let landed = ladder::descend(attr, |attr| open_exactly(attr, target))
+            .map_err(|errno| Refusal::new(name, Call::Open(attr, target), errno))?;
+        let event = Event { fd: landed.opened, name: name.into(), attr: landed.attr };
+        Ok(Opened { event, dropped: landed.dropped })
+    }
+
+    /// What the user calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The attributes in force.
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// Starts counting and sampling.
+    pub fn enable(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is open; the call takes no pointer.
+        check(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Stops counting and sampling.
+    pub fn disable(&self) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        check(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Sets the count to zero.
+    pub fn reset(&self) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        check(unsafe { ioctls::RESET(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Enables a disabled sampling event for this many more overflows.
+    ///
+    /// When they are spent, a tracepoint stays silent even if it is enabled again (seen on 6.18): open it anew.
+    pub fn refresh(&self, overflows: i32) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        check(unsafe { ioctls::REFRESH(self.fd.as_raw_fd(), overflows) })
+    }
+
+    /// Changes the sampling period, or the frequency if the event has one.
+    pub fn period(&self, period: u64) -> io::Result<()> {
+        let at: *const u64 = &raw const period;
+        // SAFETY: the kernel reads eight bytes through the argument, which is a pointer although the
+        // binding calls it a number; `period` outlives the call.
+        check(unsafe { ioctls::PERIOD(self.fd.as_raw_fd(), at as u64) })
+    }
+
+    /// Stops (`true`) or resumes writing into this event's ring.
+    pub fn pause(&self, paused: bool) -> io::Result<()> {
+        // SAFETY: as in `enable`.
+        check(unsafe { ioctls::PAUSE_OUTPUT(self.fd.as_raw_fd(), u32::from(paused)) })
+    }
+
+    /// Sets the tracepoint's filter: once in its life.
+    ///
+    /// # Errors
+    /// `EEXIST` if it has one; the kernel's other errnos do not tell what is wrong with the text.
+    pub fn set_filter(&self, filter: &str) -> Result<(), Refusal> {
+        let refuse = |errno| Refusal::new(&self.name, Call::Filter(filter), errno);
+        let text = CString::new(filter).map_err(|_| refuse(libc::EINVAL))?;
+        // SAFETY: the kernel reads the string up to its NUL; it does not write, whatever the type says.
+        check(unsafe { ioctls::SET_FILTER(self.fd.as_raw_fd(), text.as_ptr().cast_mut()) })
+            .map_err(|e| refuse(errno(&e)))
+    }
+
+    /// Directs this event's records into the ring of `owner`, which must be mapped.
+    ///
+    /// # Errors
+    /// The kernel's refusal: another CPU, another clock, a ring of its own.
+    pub fn set_output(&self, owner: &Event) -> Result<(), Refusal> {
+        // SAFETY: both descriptors are open; the call takes no pointer.
+        check(unsafe { ioctls::SET_OUTPUT(self.fd.as_raw_fd(), owner.fd.as_raw_fd()) })
+            .map_err(|e| Refusal::new(&self.name, Call::Output(&owner.name), errno(&e)))
+    }
+
+    /// The id that its records carry.
+    ///
+    /// # Errors
+    /// A kernel before 3.12 cannot tell, unless `read_format` has `PERF_FORMAT_ID`.
+    pub fn id(&self) -> io::Result<u64> {
+        let mut id = 0u64;
+        // SAFETY: the kernel writes eight bytes to `id`.
+        match check(unsafe { ioctls::ID(self.fd.as_raw_fd(), &raw mut id) }) {
+            Ok(()) => Ok(id),
+            Err(_) if self.reads(b::PERF_FORMAT_ID) => Ok(self.read_counts()?.id),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the counts.
+    ///
+    /// # Errors
+    /// Besides those of `read(2)`: the event is in its error state (a pinned one that found no counter), in
+    /// which the kernel reports the end of the file.
+    pub fn read_counts(&self) -> io::Result<Counts> {
+        let mut words = [0u64; COUNT_WORDS];
+        // SAFETY: `words` is writable for its size, and any bytes are a value of it.
+        let got = unsafe {
+            libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words))
+        };
+        match got {
+            ..0 => Err(io::Error::last_os_error()),
+            0 => Err(io::Error::other(format!(
+                "{}: the event is in error state; its counter is taken by others",
+                self.name
+            ))),
+            bytes => {
+                let words = words.get(..bytes as usize / 8).unwrap_or_default();
+                parse(words, self.attr.as_raw().read_format).ok_or_else(|| {
+                    io::Error::other(format!("{}: {bytes} bytes are no counts", self.name))
+                })
+            }
+        }
+    }
+
+    fn reads(&self, format: b::perf_event_read_format) -> bool {
+        self.attr.as_raw().read_format & u64::from(format) != 0
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Room for one event in any format; nothing here opens groups.
+const COUNT_WORDS: usize = 8;
+
+/// The layout of `struct read_format` in perf_event_open(2); with GROUP, the leader's part.
+fn parse(words: &[u64], format: u64) -> Option<Counts> {
+    let has = |bit: b::perf_event_read_format| format & u64::from(bit) != 0;
+    let mut words = words.iter().copied();
+    let mut counts = Counts::default();
+    let group = has(b::PERF_FORMAT_GROUP);
+    if group {
+        words.next().filter(|events| *events > 0)?;
+    } else {
+        counts.value = words.next()?;
+    }
+    if has(b::PERF_FORMAT_TOTAL_TIME_ENABLED) {
+        counts.enabled = words.next()?;
+    }
+    if has(b::PERF_FORMAT_TOTAL_TIME_RUNNING) {
+        counts.running = words.next()?;
+    }
+    if group {
+        counts.value = words.next()?;
+    }
+    if has(b::PERF_FORMAT_ID) {
+        counts.id = words.next()?;
+    }
+    if has(b::PERF_FORMAT_LOST) {
+        counts.lost = Some(words.next()?);
+    }
+    Some(counts)
+}
+
+fn open_exactly(attr: &mut Attr, target: Target) -> Result<OwnedFd, i32> {
+    loop {
+        // SAFETY: the attr is initialised and carries its size; the kernel writes at most that field. What
+        // an attr can ask for does not touch this process's memory, `sigtrap` apart, which is a signal.
+        let fd = unsafe {
+            sys::perf_event_open(
+                attr.raw(),
+                target.pid,
+                target.cpu,
+                -1,
+                libc::c_ulong::from(b::PERF_FLAG_FD_CLOEXEC),
+            )
+        };
+        if fd >= 0 {
+            // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        match errno(&io::Error::last_os_error()) {
+            libc::EINTR => {}
+            errno => return Err(errno),
+        }
+    }
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The errno of an error that came from a system call.
+pub(super) fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_by_the_format_in_force() {
+        let full = u64::from(
+            b::PERF_FORMAT_TOTAL_TIME_ENABLED
+                | b::PERF_FORMAT_TOTAL_TIME_RUNNING
+                | b::PERF_FORMAT_ID
+                | b::PERF_FORMAT_LOST,
+        );
+        let all = Counts { value: 1, enabled: 2, running: 3, id: 4, lost: Some(5) };
+        assert_eq!(parse(&[1, 2, 3, 4, 5], full), Some(all));
+        assert_eq!(parse(&[1, 2, 3, 1, 4, 5], full | 8), Some(Counts { value: 1, ..all }));
+        assert_eq!(parse(&[7], 0), Some(Counts { value: 7, ..Counts::default() }));
+        assert_eq!(parse(&[1, 2, 3, 4], full), None);
+        assert_eq!(parse(&[], 0), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Signals: interrupts are counted, the terminal's size is flagged, and a timer ticks by CPU time.
+//!
+//! SIGINT, SIGTERM and SIGHUP are one thing here, an *interrupt*: the first asks the run to end, the second is for
+//! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
+//! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
+//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at once.
+//!
+//! Handlers only touch atomics and make async-signal-safe calls (signal-safety(7)); errno is put back. A child has to
+//! undo this before exec as far as exec does not: caught signals return to their defaults by exec itself,
+//! an ignored SIGPIPE and a signal mask are inherited (see `sys::child`).
+
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use libc::{c_int, sigaction, siginfo_t};
+
+static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+static RESIZED: AtomicBool = AtomicBool::new(false);
+/// The thread that interrupts belong to; 0 before [`install`].
+static HOME: AtomicI32 = AtomicI32::new(0);
+/// `fn(u32)`s and `fn()`s, or null.
+static ON_INTERRUPT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static ON_TICK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+const INTERRUPTING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+const LAST_WORDS: &[u8] = b"perilune: stopped by the third signal; there is no report\n";
+
+/// Catches the interrupts and SIGWINCH and ignores SIGPIPE; interrupts now belong to the calling thread.
+///
+/// SIGHUP stays ignored when it was (nohup). May be called again, to move the interrupts to another thread.
+pub fn install() -> io::Result<()> {
+    // SAFETY: gettid has no arguments and cannot fail.
+    HOME.store(unsafe { libc::gettid() }, SeqCst);
+    for signal in INTERRUPTING {
+        if signal != libc::SIGHUP || disposition(signal)? != libc::SIG_IGN {
+            set(signal, interrupted as *const () as usize, 0)?;
+        }
+    }
+    set(libc::SIGWINCH, resize as *const () as usize, libc::SA_RESTART)?;
+    set(libc::SIGPIPE, libc::SIG_IGN, 0)
+}
+
+/// Interrupts since [`install`], or since they were last forgotten.
+pub fn interrupts() -> u32 {
+    INTERRUPTS.load(SeqCst)
+}
+
+/// Begins to count from 0 again: at a prompt, an interrupt ends a command, not the session.
+pub fn forget_interrupts() {
+    INTERRUPTS.store(0, SeqCst);
+}
+
+/// Calls `hook` with the count at each interrupt, **inside the signal handler**: it may only make async-signal-safe
+/// calls. `None` takes it away.
+pub fn on_interrupt(hook: Option<fn(u32)>) {
+    ON_INTERRUPT.store(hook.map_or(std::ptr::null_mut(), |f| f as *mut ()), SeqCst);
+}
+
+/// Whether the terminal's size changed since the last call.
+pub fn take_resized() -> bool {
+    RESIZED.swap(false, SeqCst)
+}
+
+/// A timer that ticks each time the calling thread has used so much CPU time, and so never while it waits.
+///
+/// The signal (a real-time one) goes to the thread that started it (timer_create(2), `SIGEV_THREAD_ID`). There is one
+/// tick function in the process: a second timer replaces the first one's.
+#[derive(Debug)]
+pub struct CpuTimer {
+    id: libc::timer_t,
+    /// A timer belongs to the thread whose time it measures.
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl CpuTimer {
+    /// Starts the timer. `tick` runs **inside the signal handler**: async-signal-safe calls only.
+    pub fn start(every: Duration, tick: fn()) -> io::Result<Self> {
+        ON_TICK.store(tick as *mut (), SeqCst);
+        let signal = libc::SIGRTMIN() + 3;
+        set(signal, ticked as *const () as usize, libc::SA_RESTART)?;
+        let mut id: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: sigevent is plain data, for which zeros are a value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal;
+        // SAFETY: gettid has no arguments and cannot fail.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        // SAFETY: both pointers are to live locals.
+        check(unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut id) })?;
+        let timer = CpuTimer { id, _not_send: PhantomData };
+        let step = libc::timespec {
+            tv_sec: every.as_secs() as libc::time_t,
+            tv_nsec: every.subsec_nanos() as libc::c_long,
+        };
+        let period = libc::itimerspec { it_interval: step, it_value: step };
+        // SAFETY: `id` was created above and the new value is a live local.
+        check(unsafe { libc::timer_settime(timer.id, 0, &period, std::ptr::null_mut()) })?;
+        Ok(timer)
+    }
+}
+
+impl Drop for CpuTimer {
+    fn drop(&mut self) {
+        // SAFETY: `id` was created by timer_create and is deleted once. A tick that is already pending finds the
+        // handler installed and the tick function, which is static.
+        unsafe { libc::timer_delete(self.id) };
+    }
+}
+
+fn set(signal: c_int, handler: usize, flags: c_int) -> io::Result<()> {
+    // SAFETY: sigaction is plain data, for which zeros are a value.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags | if handler == libc::SIG_IGN { 0 } else { libc::SA_SIGINFO };
+    // Handlers never nest: what one of them arms, another must not see half armed.
+    for other in INTERRUPTING.into_iter().chain([libc::SIGRTMIN() + 3]) {
+        // SAFETY: the set is a live local, and the numbers are valid signals.
+        unsafe { libc::sigaddset(&mut action.sa_mask, other) };
+    }
+    // SAFETY: `action` is complete, and the handlers of this file are async-signal-safe.
+    check(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) })
+}
+
+fn disposition(signal: c_int) -> io::Result<usize> {
+    // SAFETY: sigaction is plain data, for which zeros are a value.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: only asks; the result goes into a live local.
+    check(unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) })?;
+    Ok(action.sa_sigaction)
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+    keeping_errno(|| {
+        if sent_home(signal) {
+            return;
+        }
+        let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
+        if count >= 3 {
+            // SAFETY: write and _exit are async-signal-safe; the buffer is static.
+            unsafe {
+                libc::write(libc::STDERR_FILENO, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+                libc::_exit(128 + signal);
+            }
+        }
+        let hook = ON_INTERRUPT.load(SeqCst);
+        if !hook.is_null() {
+            // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)`.
+            let hook: fn(u32) = unsafe { std::mem::transmute(hook) };
+            hook(count);
+        }
+    });
+}
+
+extern "C" fn resize(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+    RESIZED.store(true, SeqCst);
+}
+
+extern "C" fn ticked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+    keeping_errno(|| {
+        let tick = ON_TICK.load(SeqCst);
+        if !tick.is_null() {
+            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()`.
+            let tick: fn() = unsafe { std::mem::transmute(tick) };
+            tick();
+        }
+    });
+}
+
+/// Sends a signal that came to another thread on to the one it belongs to; false when it is here already.
+fn sent_home(signal: c_int) -> bool {
+    let home = HOME.load(SeqCst);
+    // SAFETY: gettid, getpid and tgkill are async-signal-safe system calls; a thread that is gone is ESRCH.
+    unsafe {
+        home != libc::gettid() && libc::syscall(libc::SYS_tgkill, libc::getpid(), home, signal) == 0
+    }
+}
+
+fn keeping_errno(work: impl FnOnce()) {
+    // SAFETY: the pointer is to this thread's errno.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    work();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}

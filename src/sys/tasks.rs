@@ -1,0 +1,177 @@
+//! The tasks of the machine as /proc shows them: threads of a process, names and parents of all.
+//!
+//! A snapshot is never consistent: tasks come and go while it is taken. What vanished on the way is left out;
+//! whoever needs the rest enables the side-band records first.
+
+use std::fs;
+use std::io;
+
+/// A task and its names, as one look at /proc found them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskName {
+    /// The thread.
+    pub tid: i32,
+    /// Its process.
+    pub pid: i32,
+    /// The parent's process id; 0 has none.
+    pub ppid: i32,
+    /// Its name as tracepoints show it, at most 15 bytes.
+    pub comm: String,
+}
+
+/// The threads of a process, rising; listed again until two lists agree, since new ones start meanwhile.
+///
+/// # Errors
+/// `NotFound`: there is no such process.
+pub fn threads_of(pid: i32) -> io::Result<Vec<i32>> {
+    let mut threads = list_threads(pid)?;
+    // A process that starts threads faster than they can be listed is taken as it is.
+    for _ in 0..16 {
+        let again = list_threads(pid)?;
+        if again == threads {
+            break;
+        }
+        threads = again;
+    }
+    Ok(threads)
+}
+
+/// Whether one of these threads is still there; a zombie is.
+pub fn any_alive(tids: &[i32]) -> bool {
+    tids.iter().any(|tid| std::path::Path::new(&format!("/proc/{tid}")).exists())
+}
+
+/// The process that a thread belongs to.
+///
+/// # Errors
+/// `NotFound`: there is no such thread.
+pub fn process_of(tid: i32) -> io::Result<i32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).map_err(|e| gone(e, tid))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|pid| pid.trim().parse().ok())
+        .ok_or_else(|| io::Error::other(format!("failed to find the process of task {tid}")))
+}
+
+/// All tasks of the machine, as far as this process's /proc shows them. Empty if there is no /proc.
+pub fn task_names() -> Vec<TaskName> {
+    let mut tasks = Vec::new();
+    for pid in numbers("/proc").unwrap_or_default() {
+        for tid in list_threads(pid).unwrap_or_default() {
+            let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
+            if let Some((comm, ppid)) = stat.ok().as_deref().and_then(parse_stat) {
+                tasks.push(TaskName { tid, pid, ppid, comm });
+            }
+        }
+    }
+    tasks
+}
+
+fn list_threads(pid: i32) -> io::Result<Vec<i32>> {
+    numbers(&format!("/proc/{pid}/task")).map_err(|e| gone(e, pid))
+}
+
+/// The entries of a directory whose names are numbers, sorted.
+fn numbers(path: &str) -> io::Result<Vec<i32>> {
+    let entries = fs::read_dir(path)?;
+    let mut numbers: Vec<i32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A task that ended answers `ENOENT` or, once its directory is open, `ESRCH`.
+fn gone(error: io::Error, tid: i32) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => {
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no task {tid}"))
+        }
+        _ => error,
+    }
+}
+
+/// Name and parent from `TID (comm) STATE PPID …`; see proc_pid_stat(5). The name may hold anything.
+fn parse_stat(stat: &[u8]) -> Option<(String, i32)> {
+    let open = stat.iter().position(|c| *c == b'(')?;
+    let close = stat.iter().rposition(|c| *c == b')')?;
+    let name = stat.get(open + 1..close)?;
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let ppid = rest.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((comm(&unescape(name)), ppid))
+}
+
+/// /proc writes a newline and a backslash of a name as two characters.
+fn unescape(name: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, after @ ..] = rest {
+        let (byte, next) = match (first, after) {
+            (b'\\', [b'n', after @ ..]) => (b'\n', after),
+            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
+            _ => (*first, after),
+        };
+        plain.push(byte);
+        rest = next;
+    }
+    plain
+}
+
+/// /proc gives kernel threads longer names, and workers what they work on: `kworker/0:1-events`. Tracepoints
+/// have the 15 bytes of `task_struct.comm`.
+fn comm(name: &[u8]) -> String {
+    let worker = name.starts_with(b"kworker/") && !name.starts_with(b"kworker/R");
+    let end = if worker { name.iter().position(|c| *c == b'-' || *c == b'+') } else { None };
+    let end = end.unwrap_or(name.len()).min(15);
+    String::from_utf8_lossy(name.get(..end).unwrap_or(name)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        for (stat, comm, ppid) in [
+            (&b"7 (bash) S 5 7 7 0"[..], "bash", 5),
+            (b"7 (a) (b) R 1 7", "a) (b", 1),
+            (b"7 (new\\nline\\\\) S 1 7", "new\nline\\", 1),
+            (b"7 (tail\\) S 1 7", "tail\\", 1),
+            (b"9 (kworker/0:1-events) I 2 0", "kworker/0:1", 2),
+            (b"9 (kworker/u8:2+flush-254:0) I 2 0", "kworker/u8:2", 2),
+            (b"9 (kworker/R-rcu_gp_something) I 2 0", "kworker/R-rcu_g", 2),
+            (b"9 (pool_workqueue_release) S 2 0", "pool_workqueue_", 2),
+        ] {
+            assert_eq!(parse_stat(stat), Some((comm.to_owned(), ppid)));
+        }
+        for broken in [&b""[..], b"7", b")(", b"7 (x)", b"7 (x) S", b"7 (x) S y"] {
+            assert_eq!(parse_stat(broken), None);
+        }
+    }
+
+    #[test]
+    fn threads_of_this_process_are_found_and_named() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("a (thread".into()).spawn(move || {
+            // SAFETY: it has no preconditions.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            ended.recv().unwrap();
+        });
+        let (tid, pid) = (told.recv().unwrap(), std::process::id() as i32);
+        assert!(threads_of(pid).unwrap().contains(&tid));
+        assert_eq!(process_of(tid).unwrap(), pid);
+        let names = task_names();
+        let task = names.iter().find(|task| task.tid == tid).unwrap();
+        assert_eq!((task.pid, task.comm.as_str()), (pid, "a (thread"));
+        assert_eq!(task.ppid, std::os::unix::process::parent_id() as i32);
+        end.send(()).unwrap();
+        thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_task_that_is_gone_is_not_found() {
+        for error in [threads_of(i32::MAX).unwrap_err(), process_of(i32::MAX).unwrap_err()] {
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert_eq!(error.to_string(), "there is no task 2147483647");
+        }
+    }
+}

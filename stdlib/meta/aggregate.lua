@@ -1,0 +1,151 @@
+---@meta
+--- What adds up: tables, histograms, counters. Drawn at each interval and then begun anew, unless `keep`.
+--- Keys are bounded in bytes; what does not fit goes to one row `(evicted)`, and is counted. `:each()` is for
+--- `m.interval` and `m.deinit` only.
+error "this file describes the API to editors and checkers; it cannot be required"
+
+--- A column: its title; or title and how its value is drawn; or false, which takes its argument of `add` with it.
+---@alias perilune.Column string|false|perilune.ColumnSpec
+
+---@class perilune.ColumnSpec
+---@field [1] string title; lower case is the key in JSON, too
+---@field [2]? fun(value: any): string runs when it is drawn: `syscall_name`
+---@field width? integer at least
+---@field align? "left"|"right"
+---@field arrow? boolean joined to the next by ` => `
+---@field decimals? integer of `report`: digits behind the point
+
+--- The instance's column (the CPU, or the thread with -p; or the one given), only with --perins: `latency { perins(), "comm" }`.
+---@param column? perilune.Column
+---@return perilune.Column
+function perins(column) end
+
+---@class perilune.LatencySpec
+---@field [integer] perilune.Column keys
+---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
+---@field title? string
+---@field top? integer rows; Dflt: all
+---@field percentiles? boolean p50, p95 and p99 before max; --json always has them
+---@field keep? boolean
+
+--- Durations by key: calls, total, min, avg, percentiles, max, sorted by total.
+---
+---     local calls = latency { perins "tid", { "syscall", syscall_name } }
+---@param spec perilune.LatencySpec
+---@return perilune.Latency
+function latency(spec) end
+
+---@class perilune.Latency
+local l = {}
+
+--- Adds one: `calls:add(s.delay, e._tid, e.id)`.
+---@param ns number
+---@param ... number|string a value for each column
+function l:add(ns, ...) end
+
+--- The rows: `for comm, s in slept:each() do … s.total … end`. Times are nanoseconds.
+---@return fun(): ...
+function l:each() end
+
+--- The last value of `:each()` of a latency.
+---@class perilune.LatencyRow
+---@field calls integer
+---@field total number
+---@field min number
+---@field avg number
+---@field max number
+---@field p50 number
+---@field p95 number
+---@field p99 number
+
+---@class perilune.KvSpec
+---@field [integer] perilune.Column keys
+---@field sums? (string|{ [1]: string, first?: boolean })[] what is summed; `first` sorts the rows; without sums a count
+---@field count? string title of the count; Dflt: count
+---@field top? integer rows; Dflt: all
+---@field style? "top" the look of `top`: sums before names
+---@field hide_key? boolean
+---@field name? { [1]: string, [2]?: fun(key: any): string } a column of names, which `name` sets
+---@field keep? boolean
+
+--- Counts or sums by key, the largest first.
+---
+---     local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
+---@param spec perilune.KvSpec
+---@return perilune.Kv
+function kv(spec) end
+
+---@class perilune.Kv
+local t = {}
+
+--- Adds one, or the sums: `errors:add(e.id, e.ret)`, `bytes:add(e._comm, e.len)`.
+---@param ... number|string a value for each column, then one for each sum
+function t:add(...) end
+
+--- A function that adds to `n` sums from the `first` on, and says whether the key has no name yet:
+--- `local add = rows:adding(1, 2)`, then `if add(k, a, b) then rows:name(k, e._comm) end`.
+---@param first integer
+---@param n integer
+---@return fun(key: number|string, ...: number): boolean
+function t:adding(first, n) end
+
+--- Names a key: `rows:name(k, e._comm)`.
+---@param key number|string
+---@param name string
+function t:name(key, name) end
+
+--- The rows: `for peer, port, n in retransmits:each() do … end`.
+---@return fun(): ...
+function t:each() end
+
+---@class perilune.HistSpec
+---@field [integer] perilune.Column keys: a histogram for each
+---@field title string
+---@field unit? string of the values
+---@field min? number of `linear`: the first bucket's start
+---@field step? number of `linear`: width of a bucket
+---@field max? number of `linear`: the last bucket's end
+---@field keep? boolean
+
+hist = {}
+
+--- Buckets by powers of two: `hist.log2 { title = "kvm-exit latency", unit = "ns" }`.
+---@param spec perilune.HistSpec
+---@return perilune.Hist
+function hist.log2(spec) end
+
+--- Buckets of one width: `hist.linear { title = "depth", min = 0, step = 10, max = 100 }`.
+---@param spec perilune.HistSpec
+---@return perilune.Hist
+function hist.linear(spec) end
+
+---@class perilune.Hist
+local h = {}
+
+--- Adds one: `runs:add(e.runtime, e.comm)`.
+---@param value number
+---@param ... number|string a value for each column
+function h:add(value, ...) end
+
+--- A row for each instance, a column for each counted event, or for what a function makes of their counts, which
+--- are those of the interval. Their events are declared with `count = true` and have no handler.
+--- Counters that shared their hardware are scaled, and the report says so.
+---
+---     local switches, clock = evsel("context-switches", { count = true }), evsel("cpu-clock", { count = true })
+---     counters { switches, { "busy%", function(n) return n(clock) / 1e7 end } }
+---@param columns (perilune.Evsel|{ [1]: string, [2]: fun(n: fun(ev: perilune.Evsel): number): number })[]
+---@return perilune.Counters
+function counters(columns) end
+
+---@class perilune.Counters
+
+--- Any other table, made in `m.interval`, a value for each column in a row:
+---
+---     return report("waiting", { { "thread", comm }, { "ms", width = 8, decimals = 3 } }, { { 4242, 1.5 } })
+---@param title string
+---@param columns perilune.Column[]
+---@param rows (number|string)[][]
+---@return perilune.Report
+function report(title, columns, rows) end
+
+---@class perilune.Report

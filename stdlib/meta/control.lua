@@ -1,0 +1,28 @@
+---@meta
+--- What a monitor says besides its report, and when. Times go by event time, so that a replay gives the same.
+error "this file describes the API to editors and checkers; it cannot be required"
+
+---@class perilune.AlertSpec
+---@field [1] string the text
+---@field key? number|string shown before the text; alerts of one key are limited together; Dflt: the text
+---@field every? string|number at most one of a key in this time, `"10s"` or seconds; Dflt: 1min
+
+--- Says that something needs attention: a note of level alert, among the results.
+---
+---     alert { comm(e.pid) .. " was chosen by the OOM killer", key = e.pid, every = "1min" }
+---@param spec perilune.AlertSpec
+function alert(spec) end
+
+--- Says something to know, on stderr or as a note in JSON: `note("%d CPUs", 4)`.
+---@param format string
+---@param ... any
+function note(format, ...) end
+
+--- Ends the run after this batch of events, with its report, and says why: `stop "found it"`.
+---@param why? string
+function stop(why) end
+
+--- Calls the function each time that long has passed: `every("10s", function(time) … end)`.
+---@param period string|number seconds, when a number; at least 1ms
+---@param fn fun(time: number)
+function every(period, fn) end

@@ -1,0 +1,37 @@
+---@meta
+--- One event as a handler sees it, and how to print it.
+error "this file describes the API to editors and checkers; it cannot be required"
+
+--- The record: valid while the handler runs, an error afterwards. It cannot be kept or written; what must last is a
+--- value, or `pending { keep = true }`. A plain name is a field of the tracepoint: a number, or text. A 64-bit field is
+--- a number where a double holds it exactly (as a signed number: all ones is -1), else its hexadecimal text. Numbers in
+--- an array are `e.field[i]`, from 0; bytes without a meaning are a string. A field named like a Lua keyword gets a
+--- `_`: `e.function_`, `e.end_`. A name that the event has not is an error at the script's line.
+---
+---     slept:add(e._time - since, e.prev_comm, e.prev_pid)
+---@class perilune.Record
+---@field _time number ns since the run began
+---@field _cpu integer
+---@field _pid integer process
+---@field _tid integer thread; -1 of a task that is being taken apart
+---@field _comm string the thread's name; `<...>` when unknown
+---@field _instance integer the CPU, or the thread with -p
+---@field _event perilune.Evsel
+---@field _period number
+---@field _ip number|string
+---@field _addr number|string
+---@field _text string the fields as `trace` prints them
+---@field [string] any
+
+--- A record that `pending` kept.
+---@class perilune.Kept: perilune.Record
+
+--- Prints events now, as `trace` does, with their stacks. A table behind them adds fields to each: above its line
+--- in text, among its fields in JSON. A table alone is a row, in the monitor's name, for rare things.
+---
+---     emit(e)
+---     emit(s.event, e, { late_us = late / 1e3 })
+---     emit { signal = "KILL", victim = e.comm }
+---@param first perilune.Record|perilune.Kept|table<string, any>
+---@param ... perilune.Record|perilune.Kept|table<string, any>
+function emit(first, ...) end

@@ -1,0 +1,72 @@
+---@meta
+--- Words that draw: a value becomes text, when it is drawn. Each may stand as the second value of a column.
+--- A number in text is read as a number, since that is what a 64-bit field may be; other text passes unchanged.
+error "this file describes the API to editors and checkers; it cannot be required"
+
+--- `hex(31)` is `0x1f`. A negative number shows its 64 bits.
+---@param value number|string
+---@return string
+function hex(value) end
+
+--- `bytes(1572864)` is `1.5MiB`.
+---@param value number|string
+---@return string
+function bytes(value) end
+
+--- `syscall_name(110)` is `getppid` on x86_64; `syscall_9999` without a name.
+---@param value number|string
+---@return string
+function syscall_name(value) end
+
+--- `errno_name(-4)` and `errno_name(4)` are `EINTR`; a number without a name stays.
+---@param value number|string
+---@return string
+function errno_name(value) end
+
+--- `signal_name(9)` is `KILL`, `signal_name(36)` `RTMIN+2`; `SIG99` without a name.
+---@param value number|string
+---@return string
+function signal_name(value) end
+
+--- `task_state(2)` is `D`, as ftrace prints `prev_state`; `R+` was preempted.
+---@param value number|string
+---@return string
+function task_state(value) end
+
+--- `ip(e.daddr)` is `10.0.0.7`: of 4 or 16 bytes, or of a number in network order.
+---@param value number|string
+---@return string
+function ip(value) end
+
+--- `device(8388609)` is `8:1`: a dev_t as the kernel's events carry it.
+---@param value number|string
+---@return string
+function device(value) end
+
+--- The name of a thread, now: `comm(e.pid)`; `<...>` when unknown.
+---@param tid number
+---@return string
+function comm(tid) end
+
+--- The name of an event by its `id`, as the second value of a column: `{ "event", event_name }` with `e._event.id`.
+---@param id integer
+---@return string
+function event_name(id) end
+
+--- A task and those that started it: `ancestry(e._tid)` is `make <- sh <- sshd <- systemd`.
+---@param tid number
+---@return string
+function ancestry(tid) end
+
+--- The value of a sysctl, a number where it is one: `sysctl "kernel.pid_max"`; nil when there is none.
+---@param name string
+---@return number|string|nil
+function sysctl(name) end
+
+--- The CPUs that are watched, sorted: `for _, cpu in ipairs(cpus()) do … end`.
+---@return integer[]
+function cpus() end
+
+--- This machine: `machine.cpus` is how many CPUs are online.
+---@type { kernel: string, cpus: integer, page_size: integer }
+machine = {}

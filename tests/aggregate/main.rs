@@ -1,0 +1,78 @@
+//! The words that add up, used as a script uses them, in a plain Lua state.
+
+mod bounds;
+mod compiled;
+mod mistakes;
+mod state;
+mod tables;
+
+use mlua::{FromLuaMulti, Lua};
+use perilune::{
+    base::draw::{Cell, Hist, Report, Table},
+    script::aggregate::{Aggregates, Shared},
+};
+
+struct Host {
+    lua: Lua,
+    aggregates: Aggregates,
+    shared: Shared,
+}
+
+impl Host {
+    fn new() -> Host {
+        // SAFETY: the ffi is what is under test; nothing here loads foreign code.
+        let lua = unsafe { Lua::unsafe_new() };
+        let shared = Shared { cpus: 4, ..Shared::default() };
+        let aggregates = Aggregates::register(&lua, &lua.globals(), shared.clone()).unwrap();
+        Host { lua, aggregates, shared }
+    }
+
+    /// Runs `source` as the file `site.lua`.
+    fn run<T: FromLuaMulti>(&self, source: &str) -> mlua::Result<T> {
+        self.lua.load(source).set_name("@site.lua").call(())
+    }
+
+    fn error(&self, source: &str) -> String {
+        let error = self.run::<()>(source).unwrap_err().to_string();
+        let line = error.lines().next().unwrap_or_default();
+        line.strip_prefix("runtime error: ").unwrap_or(line).to_owned()
+    }
+
+    fn draw(&self) -> Vec<Report> {
+        self.aggregates.draw(&self.lua, None).unwrap()
+    }
+
+    fn table(&self) -> Table {
+        match self.draw().into_iter().next() {
+            Some(Report::Table(table)) => table,
+            other => panic!("not a table: {other:?}"),
+        }
+    }
+
+    fn hists(&self) -> Vec<Hist> {
+        let hist = |report| match report {
+            Report::Hist(hist) => hist,
+            other => panic!("not a histogram: {other:?}"),
+        };
+        self.draw().into_iter().map(hist).collect()
+    }
+}
+
+/// A row as text, cells by `|`.
+fn rows(table: &Table) -> Vec<String> {
+    let cell = |cell: &Cell| match cell {
+        Cell::Empty => String::new(),
+        Cell::Int(value) => value.to_string(),
+        Cell::Num(value) => value.to_string(),
+        Cell::Text(text) => text.clone(),
+    };
+    table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
+}
+
+fn titles(table: &Table) -> String {
+    table.columns.iter().map(|column| column.title.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn keys(table: &Table) -> String {
+    table.columns.iter().map(|column| column.key.as_str()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,183 @@
+//! What is printed for people who look around: overview, help, lists.
+
+use perilune::cli::main_with;
+
+use crate::bench::{Bench, ClosedPipe, call, call_on};
+
+#[test]
+fn the_overview_groups_monitors_by_purpose_and_shows_the_ways_in() {
+    let called = call(&[]);
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let text = called.out;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in\n{text}"));
+    assert!(at("Any event") < at("  trace        print events, their fields and stacks"));
+    assert!(at("What tasks do") < at("  signal       signals generated for a task"));
+    assert!(at("Yours") < at("  who-kills    who sends fatal signals"));
+    assert!(at("Run ") < at("Write ") && at("Write ") < at("Explore "));
+    assert!(!text.contains("Virtual machines"), "a group without monitors is not shown");
+    assert_eq!(call(&["--help"]).out, text);
+    assert_eq!(call(&["-?"]).out, text);
+    assert_eq!(call(&["help"]).out, text);
+}
+
+#[test]
+fn every_command_of_the_overview_is_one_that_is_taken() {
+    let text = call(&[]).out;
+    let lua = text.split("a whole monitor:\n").nth(1).unwrap();
+    let script = lua.split_once("         perilune ").unwrap().0;
+    let mut tried = 0;
+    for line in text.lines() {
+        let Some((_, command)) = line.split_once(" perilune ") else { continue };
+        let command = command.split("   ").next().unwrap();
+        let words: Vec<&str> = command.split(' ').map(|w| w.trim_matches('\'')).collect();
+        if words.contains(&"MONITOR|FILE.lua") {
+            continue;
+        }
+        let called = call_on(Bench::with("forks.lua", script), &words);
+        assert_eq!(called.code, 0, "{command}: {}", called.err);
+        tried += 1;
+    }
+    assert_eq!(tried, 7);
+}
+
+#[test]
+fn a_monitor_that_does_not_load_leaves_the_overview_whole() {
+    let called = call_on(Bench::with("broken", "local m = monitor { sumary = 1 }"), &[]);
+    let line =
+        "broken       does not load: broken:1: monitor has no 'sumary'; did you mean 'summary'?";
+    assert!(called.out.contains(line), "{}", called.out);
+    assert!(called.out.contains("Explore "));
+}
+
+#[test]
+fn help_shows_usage_examples_and_both_kinds_of_options() {
+    let called = call(&["help", "signal"]);
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let expected = "\
+signal - signals generated for a task
+
+Signals sent, and to whom.
+
+Usage: perilune signal [-g] [--flame-graph NAME] [--filter GLOB] [OPTION…] [COMMAND [ARG…]]
+
+Examples:
+  perilune signal --filter nginx -g
+
+Monitor's options:
+";
+    assert!(called.out.starts_with(expected), "{}", called.out);
+    let squeezed = called.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in [
+        "-g, --call-graph[=<fp|dwarf|lbr>] take the stack of each event",
+        "--filter <GLOB> only signals sent to tasks whose name matches",
+        "Common options:",
+        "-C, --cpu <LIST> watch these CPUs only: 0-3,8",
+        "-i, --interval <INT> report this often; at least 1ms [ms]",
+        "--watermark <PCT> percent of a ring that wakes the run; 0: every event [default 50]",
+        "--lua-mem <SIZE> memory that the script may use [bytes, default 256MB]",
+        "-h, --help print this help [alias: -?]",
+        "From bundled",
+    ] {
+        assert!(squeezed.contains(line), "no {line:?} in\n{}", called.out);
+    }
+    for words in [["signal", "--help"], ["signal", "-h"], ["signal", "-?"]] {
+        assert_eq!(call(&words).out, called.out);
+    }
+}
+
+#[test]
+fn help_prints_unit_and_default_of_an_option() {
+    let text = call(&["help", "units"]).out;
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in [
+        "--ms <TIME> [ms]",
+        "--us <TIME> [us, default 20ms]",
+        "--ns <TIME> [ns]",
+        "--share <PCT> [%]",
+        "--impl <delay|pair> [default delay]",
+        "-F, --freq <HZ> samples a second; 0 takes none [default 100]",
+    ] {
+        assert!(squeezed.contains(line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn usage_is_one_line_and_names_what_is_required() {
+    let line =
+        "Usage: perilune trace -e EVENT,… [-e …] [--bias N] [-S] [-g] [OPTION…] [COMMAND [ARG…]]\n";
+    assert_eq!(call(&["trace", "--usage"]).out, line);
+    let line = "Usage: perilune who-kills [-g] GLOB [OPTION…] [COMMAND [ARG…]]\n";
+    assert_eq!(call(&["who-kills", "--usage"]).out, line);
+}
+
+#[test]
+fn help_needs_nothing_that_a_run_needs() {
+    assert_eq!(call(&["trace", "--help"]).code, 0);
+    assert_eq!(call(&["who-kills", "--help"]).code, 0);
+}
+
+#[test]
+fn the_version_is_the_crates() {
+    assert_eq!(call(&["--version"]).out, concat!("perilune ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn monitors_lists_each_with_its_origin() {
+    let text = call(&["monitors"]).out;
+    assert_eq!(text.lines().count(), 7);
+    let last = "who-kills    who sends fatal signals                /etc/perilune/who-kills.lua";
+    assert_eq!(text.lines().last(), Some(last));
+}
+
+#[test]
+fn a_monitor_without_a_summary_has_its_first_sentence() {
+    assert!(call(&["monitors"]).out.contains("units        Units  "));
+}
+
+#[test]
+fn list_takes_a_glob_or_a_part_of_a_name() {
+    let all = "\
+cpu-cycles OR cycles    hardware
+context-switches OR cs  software
+sched:sched_switch      tracepoint
+sched:sched_wakeup      tracepoint
+signal:signal_generate  tracepoint
+";
+    assert_eq!(call(&["list"]).out, all);
+    let sched = "sched:sched_switch  tracepoint\nsched:sched_wakeup  tracepoint\n";
+    assert_eq!(call(&["list", "sched:*"]).out, sched);
+    assert_eq!(call(&["list", "sched_"]).out, sched);
+    assert_eq!(call(&["list", "c[s]"]).out, "context-switches OR cs  software\n");
+}
+
+#[test]
+fn list_without_a_match_names_the_nearest_and_fails() {
+    let error = |pattern| {
+        let called = call(&["list", pattern]);
+        assert_eq!((called.code, called.out.as_str()), (1, ""));
+        called.err
+    };
+    assert_eq!(error("shced:*"), "perilune: no event matches 'shced:*'; did you mean 'sched:*'?\n");
+    assert_eq!(
+        error("sched:sched_swich"),
+        "perilune: no event matches 'sched:sched_swich'; did you mean 'sched:sched_switch'?\n"
+    );
+    assert_eq!(error("zzz"), "perilune: no event matches 'zzz' (perilune list shows all)\n");
+}
+
+#[test]
+fn a_command_has_its_help_too() {
+    let text = call(&["help", "list"]).out;
+    assert!(text.ends_with("Usage: perilune list [GLOB]\n"), "{text}");
+    assert_eq!(call(&["list", "--help"]).out, text);
+}
+
+#[test]
+fn a_closed_stdout_is_success() {
+    for words in [&["perilune"][..], &["perilune", "list"], &["perilune", "signal", "--help"]] {
+        let argv: Vec<_> = words.iter().map(Into::into).collect();
+        let mut err = Vec::new();
+        let code = main_with(&argv, &mut Bench::new(), &mut ClosedPipe, &mut err);
+        assert_eq!((code, err.len()), (0, 0), "{words:?}");
+    }
+}

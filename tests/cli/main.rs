@@ -1,0 +1,8 @@
+//! The command line against a runtime that opens nothing: what each way of calling says and how it ends.
+
+mod bench;
+mod bundled;
+mod help;
+mod options;
+mod refusals;
+mod workload;

@@ -1,0 +1,194 @@
+//! What the words of a right command line mean.
+
+use perilune::{
+    run::request::Color,
+    script::option::value::{OptionValue, to_lua, unparsed},
+};
+
+use crate::bench::{Bench, call_on, refused, request};
+
+#[test]
+fn a_suffix_wins_and_a_bare_number_has_the_options_unit() {
+    const MS: u64 = 1_000_000;
+    for (option, typed, ns) in [
+        ("--ms", "100", 100 * MS),
+        ("--ms", "100us", 100_000),
+        ("--ms", "2s", 2000 * MS),
+        ("--us", "1000", MS),
+        ("--us", "20ms", 20 * MS),
+        ("--us", "7ns", 7),
+        ("--ns", "600", 600),
+        ("--ns", "600us", 600_000),
+        ("--ns", "0.5ms", 500_000),
+    ] {
+        let request = request(&["units", option, typed]);
+        let value = &request.values[option.trim_start_matches('-')];
+        assert_eq!(*value, OptionValue::DurationNs(ns), "{option} {typed}");
+    }
+    for (typed, ns) in
+        [("1000", 1000 * MS), ("1s", 1000 * MS), ("1ms", MS), ("1", MS), ("2500us", 2_500_000)]
+    {
+        assert_eq!(request(&["units", "-i", typed]).host.interval_ns, Some(ns), "-i {typed}");
+    }
+}
+
+#[test]
+fn a_percentage_takes_its_sign_and_is_refused_as_a_duration() {
+    for typed in ["30", "30%"] {
+        let request = request(&["units", "--share", typed]);
+        assert_eq!(request.values["share"], OptionValue::Percent(30.0));
+    }
+    let line = refused(&["units", "--ms", "30%"]);
+    assert!(line.starts_with("perilune: units: --ms: `30%` is a percentage, not a duration"));
+    let line = refused(&["units", "--share", "30ms"]);
+    assert!(line.starts_with("perilune: units: --share: `30ms` is not a percentage: no unit `ms`"));
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let request = request(&["units"]);
+    assert_eq!(request.values["us"], OptionValue::DurationNs(20_000_000));
+    assert_eq!(request.values["impl"], OptionValue::Choice("delay".into()));
+    assert_eq!(request.values["freq"], OptionValue::Number(100.0));
+    assert_eq!(request.values["ms"], OptionValue::Absent);
+    let host = &request.host;
+    assert_eq!((host.watermark, host.lua_mem, host.color), (50, 256 << 20, Color::Auto));
+    assert_eq!((host.interval_ns, host.mmap_pages, host.order), (None, None, None));
+    assert_eq!(request.monitor.every_ns, Some(1_000_000_000));
+    assert_eq!((request.monitor.order, request.monitor.pages), (Some(true), Some(4)));
+}
+
+#[test]
+fn the_hosts_options_are_parsed() {
+    let words = "units -C 0-2,5 -C 7 -p 10,11 -p 10 -t 12 -N 5 --duration 2 -m 64 --watermark 0 \
+                 --order --order-mem 64MB --json -o out.json -vv -q --stats --self --total \
+                 --lua-mem 1GB --unsafe --no-color";
+    let host = request(&words.split_whitespace().collect::<Vec<_>>()).host;
+    assert_eq!(host.cpus, Some(vec![0, 1, 2, 5, 7]));
+    assert_eq!((host.pids, host.tids), (vec![10, 11], vec![12]));
+    assert_eq!((host.exit_after, host.duration_ns), (Some(5), Some(2_000_000_000)));
+    assert_eq!((host.mmap_pages, host.watermark), (Some(64), 0));
+    assert_eq!((host.order, host.order_mem), (Some(true), Some(64 << 20)));
+    assert_eq!((host.verbose, host.quiet, host.json), (2, true, true));
+    assert_eq!(host.output.as_deref(), Some("out.json".as_ref()));
+    assert!(host.stats && host.watch_self && host.total && host.allow_unsafe);
+    assert_eq!((host.lua_mem, host.color), (1 << 30, Color::Never));
+    assert_eq!(request(&["units", "--no-order"]).host.order, Some(false));
+    assert_eq!(request(&["units", "--color", "always"]).host.color, Color::Always);
+}
+
+#[test]
+fn pages_are_rounded_up_to_a_power_of_two_and_that_is_said() {
+    let request_3 = request(&["units", "-m", "3"]);
+    assert_eq!(request_3.host.mmap_pages, Some(4));
+    assert_eq!(request_3.notes, ["-m 3: a ring has a power of two of pages; taking 4"]);
+    assert!(request(&["units", "-m", "8"]).notes.is_empty());
+}
+
+#[test]
+fn a_stack_is_by_frame_pointers_unless_the_next_word_is_another_way() {
+    let call_graph = |words: &[&str]| match &request(words).values["call-graph"] {
+        OptionValue::Choice(how) => how.clone(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(call_graph(&["signal"]), "Absent");
+    assert_eq!(call_graph(&["signal", "-g"]), "fp");
+    assert_eq!(call_graph(&["signal", "--call-graph"]), "fp");
+    assert_eq!(call_graph(&["signal", "--call-graph=dwarf"]), "dwarf");
+    assert_eq!(call_graph(&["signal", "--call-graph", "lbr"]), "lbr");
+    assert_eq!(call_graph(&["signal", "-g", "dwarf"]), "dwarf");
+    assert_eq!(call_graph(&["signal", "-g", "--filter", "dwarf"]), "fp");
+    assert_eq!(call_graph(&["trace", "-Sg", "dwarf", "-e", "a:b"]), "dwarf");
+    let trace = request(&["trace", "-Sg", "dwarf", "-e", "a:b"]);
+    assert_eq!(trace.values["short"], OptionValue::Flag(true));
+}
+
+#[test]
+fn another_word_behind_g_is_not_swallowed() {
+    let request_ls = request(&["signal", "-g", "ls", "-g", "dwarf"]);
+    assert_eq!(request_ls.values["call-graph"], OptionValue::Choice("fp".into()));
+    assert_eq!(request_ls.host.workload, ["ls", "-g", "dwarf"]);
+    let victim = request(&["who-kills", "nginx", "-g", "lbr", "dwarf"]);
+    assert_eq!(victim.values["name"], OptionValue::Text("nginx".into()));
+    assert_eq!(victim.values["call-graph"], OptionValue::Choice("lbr".into()));
+    assert_eq!(victim.host.workload, ["dwarf"]);
+}
+
+#[test]
+fn a_flame_graph_implies_stacks_and_that_is_said() {
+    let request = request(&["signal", "--flame-graph", "out"]);
+    assert_eq!(request.values["call-graph"], OptionValue::Choice("fp".into()));
+    assert_eq!(request.notes, ["--flame-graph takes stacks: -g is implied"]);
+}
+
+#[test]
+fn detail_without_than_is_noted() {
+    let script = r#"local m = monitor { options = { "detail", duration { "than" } } }
+        function m.init() end
+        return m"#;
+    let called = call_on(Bench::with("relate.lua", script), &["relate.lua", "--detail"]);
+    assert_eq!(called.ran.unwrap().notes, ["--detail does nothing without --than"]);
+    let words = ["relate.lua", "--detail", "--than", "5"];
+    let called = call_on(Bench::with("relate.lua", script), &words);
+    assert!(called.ran.unwrap().notes.is_empty());
+}
+
+#[test]
+fn each_e_is_a_group_of_its_own() {
+    let words = ["multi-trace", "-e", "a:b,c:d/x==\",\"/", "--event=e:f//key=pid/"];
+    let request = request(&words);
+    let groups = vec!["a:b,c:d/x==\",\"/".to_owned(), "e:f//key=pid/".to_owned()];
+    assert_eq!(request.values["event"], OptionValue::Events(groups));
+}
+
+#[test]
+fn a_script_sees_numbers_text_and_false_but_never_nil() {
+    let words = "units --us 5 --ms 1s --share 12.5 --bytes 4K --count -2 --impl pair --detail \
+                 -k pid --alloc kmem:kmalloc";
+    let mut bench = Bench::new();
+    let lua = bench.lua.clone();
+    let argv: Vec<_> =
+        std::iter::once("perilune").chain(words.split_whitespace()).map(Into::into).collect();
+    let code = perilune::cli::main_with(&argv, &mut bench, &mut Vec::new(), &mut Vec::new());
+    assert_eq!(code, 0);
+    let request = bench.ran.pop().unwrap();
+    let opt = to_lua(&lua, &request.values).unwrap();
+    lua.globals().set("opt", &opt).unwrap();
+    lua.load(
+        r#"assert(opt.us == 5000 and opt.ms == 1e9 and opt.share == 12.5 and opt.bytes == 4096)
+           assert(opt.count == -2 and opt.impl == "pair" and opt.freq == 100)
+           assert(opt.detail == true and opt.guest == false and opt.ns == false)
+           assert(opt.exclude_user == false)"#,
+    )
+    .exec()
+    .unwrap();
+    let left: Vec<_> = unparsed(&request.monitor.options, &request.values)
+        .map(|(key, option, value)| (key, option.short, value.clone()))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            ("key".to_owned(), Some('k'), OptionValue::Expr("pid".into())),
+            ("alloc".to_owned(), None, OptionValue::Event("kmem:kmalloc".into())),
+        ]
+    );
+    request.monitor.set_opt(&opt).unwrap();
+    assert_eq!(request.monitor.table.get::<mlua::Table>("opt").unwrap(), opt);
+}
+
+#[test]
+fn a_file_is_run_like_a_bundled_monitor() {
+    let script =
+        "#!/usr/bin/env perilune\n--- Mine.\nlocal m = monitor {}\nfunction m.init() end\nreturn m";
+    let words = ["./mine.lua", "-i", "5", "--", "true"];
+    let called = call_on(Bench::with("./mine.lua", script), &words);
+    let request = called.ran.unwrap_or_else(|| panic!("{}", called.err));
+    assert_eq!(
+        (request.monitor.name.as_str(), request.monitor.summary.as_str()),
+        ("./mine.lua", "Mine")
+    );
+    assert_eq!(
+        (request.host.interval_ns, request.host.workload),
+        (Some(5_000_000), vec!["true".into()])
+    );
+}

@@ -1,0 +1,335 @@
+//! Each wrong command line and each wrong declaration: one line that says what, why and what to do.
+
+use perilune::cli::main_with;
+use proptest::prelude::*;
+
+use crate::bench::{Bench, ClosedPipe, call, call_on, refused};
+
+#[test]
+fn an_unknown_name_gets_the_nearest() {
+    assert_eq!(
+        refused(&["singal"]),
+        "perilune: no monitor or command 'singal'; did you mean 'signal'? (perilune monitors lists them)"
+    );
+    assert_eq!(refused(&["help", "singal"]), refused(&["singal"]));
+    assert_eq!(
+        refused(&["lits"]),
+        "perilune: no monitor or command 'lits'; did you mean 'list'? (perilune monitors lists them)"
+    );
+    assert_eq!(
+        refused(&["zzzzzz"]),
+        "perilune: no monitor or command 'zzzzzz' (perilune monitors lists them)"
+    );
+    assert_eq!(refused(&["./x.lua"]), "perilune: no file './x.lua'; check the path");
+}
+
+#[test]
+fn wrong_words_are_refused_in_one_line() {
+    for (words, line) in [
+        (
+            "signal --fliter x",
+            "signal: no option '--fliter'; did you mean '--filter'? (perilune signal --help lists them)",
+        ),
+        ("signal --zzzz", "signal: no option '--zzzz' (perilune signal --help lists them)"),
+        ("signal -Z", "signal: no option '-Z' (perilune signal --help lists them)"),
+        ("signal --filter", "signal: '--filter' needs a value: --filter GLOB"),
+        ("signal -i", "signal: '-i' needs a value: -i INT"),
+        ("signal --json=pretty", "signal: '--json' takes no value; leave '=pretty' away"),
+        ("signal -i 5 -i 6", "signal: '-i' is given twice; give it once"),
+        (
+            "signal -i 0",
+            "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds (perilune signal --help shows more)",
+        ),
+        (
+            "signal -i 999us",
+            "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds (perilune signal --help shows more)",
+        ),
+        (
+            "signal -N 0",
+            "signal: -N: `0` is not a whole number of at least 1 (perilune signal --help shows more)",
+        ),
+        (
+            "signal -m 0",
+            "signal: -m: `0` is not a whole number of at least 1 (perilune signal --help shows more)",
+        ),
+        (
+            "signal -m 9999999",
+            "signal: -m: 9999999 pages are too many for a ring; at most 1048576 (perilune signal --help shows more)",
+        ),
+        (
+            "signal --watermark 101",
+            "signal: --watermark: 101 is more than a whole ring; 0 to 100 (perilune signal --help shows more)",
+        ),
+        (
+            "signal -p nginx",
+            "signal: -p: `nginx` is not the number of a task; for example 1234,1240 (perilune signal --help shows more)",
+        ),
+        (
+            "signal -C 3-1",
+            "signal: -C: CPU list `3-1`: the range 3-1 runs backwards; write 1-3 (perilune signal --help shows more)",
+        ),
+        (
+            "signal -a -C 0",
+            "signal: -a watches all CPUs and -C only some; give one of them (perilune signal --help shows more)",
+        ),
+        (
+            "signal --order --no-order",
+            "signal: --order and --no-order contradict each other; give one (perilune signal --help shows more)",
+        ),
+        (
+            "signal --color alway",
+            "signal: --color: `alway` is none of auto, always, never; did you mean 'always'? (perilune signal --help shows more)",
+        ),
+        (
+            "signal --filter=",
+            "signal: --filter: the value is empty; leave the option away or give it one (perilune signal --help shows more)",
+        ),
+        (
+            "signal --call-graph=dwarv",
+            "signal: -g: `dwarv` is none of fp, dwarf, lbr; did you mean 'dwarf'? (perilune signal --help shows more)",
+        ),
+        (
+            "signal --duration 0",
+            "signal: --duration: a run of no time sees nothing; leave it away to run until Ctrl-C (perilune signal --help shows more)",
+        ),
+        ("trace", "trace: '-e EVENT,…' is missing (perilune trace --help shows more)"),
+        (
+            "top -e a:b -e c:d",
+            "top: -e: given 2 times; give it once, the events joined by ',' (perilune top --help shows more)",
+        ),
+        (
+            "multi-trace -e a:b",
+            "multi-trace: -e: given once; it takes at least 2, each with its events (perilune multi-trace --help shows more)",
+        ),
+        (
+            "units --impl dleay",
+            "units: --impl: `dleay` is none of delay, pair; did you mean 'delay'? (perilune units --help shows more)",
+        ),
+        (
+            "units --count many",
+            "units: --count: `many` is not a number; for example 1000 or 0.5 (perilune units --help shows more)",
+        ),
+        ("units -F -5", "units: no option '-5' (perilune units --help lists them)"),
+        (
+            "units -G --exclude-guest",
+            "units: -G and --exclude-guest together leave nothing to watch; leave one away (perilune units --help shows more)",
+        ),
+        (
+            "units --exclude-user --exclude-kernel --exclude-guest",
+            "units: all of --exclude-* together leave nothing to watch; leave one away (perilune units --help shows more)",
+        ),
+        ("-i 5 signal", "'-i' stands before the monitor; put it behind: perilune signal -i …"),
+        ("--json", "'--json' stands before the monitor; put it behind: perilune MONITOR --json …"),
+        ("--zzz", "no option '--zzz' (perilune --help shows how to begin)"),
+        (
+            "list a b",
+            "list: 'b' is one word too many (perilune list --help shows how it is called)",
+        ),
+        (
+            "monitors a",
+            "monitors: 'a' is one word too many (perilune monitors --help shows how it is called)",
+        ),
+        ("list -v", "list: no option '-v' (perilune list --help shows how it is called)"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(refused(&words), format!("perilune: {line}"));
+    }
+}
+
+/// The error line of loading a script, which is a failure and not a usage error.
+fn fails(script: &str) -> String {
+    let called = call_on(Bench::with("x.lua", script), &["x.lua"]);
+    assert_eq!((called.code, called.out.as_str()), (1, ""), "{}", called.err);
+    assert_eq!(called.err.lines().count(), 1, "{}", called.err);
+    let line = called.err.trim_end();
+    line.strip_prefix("perilune: ").unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+/// The error of a script with these options, the first of which stands in line 3.
+fn fails_with_options(options: &str) -> String {
+    fails(&format!(
+        "local m = monitor {{\n  options = {{\n{options}\n}} }}\nfunction m.init() end\nreturn m\n"
+    ))
+}
+
+#[test]
+fn a_colliding_option_is_an_error_at_its_line() {
+    for (options, line) in [
+        (
+            "flag { \"port\", short = \"p\" }",
+            "x.lua:3: option '-p' (--port) is the host's own '--pids'; choose another letter",
+        ),
+        (
+            "flag { \"fine\" },\nduration { \"interval\" }",
+            "x.lua:4: option '--interval' is the host's own; choose another name",
+        ),
+        (
+            "flag { \"than\" },\n\nflag { \"than\" }",
+            "x.lua:5: option '--than' is declared twice; take one out",
+        ),
+        (
+            "flag { \"one\", short = \"x\" },\nflag { \"two\", short = \"x\" }",
+            "x.lua:4: option '-x' (--two) is taken by '--one'; choose another letter",
+        ),
+        (
+            "\"call-graph\",\nflag { \"graph\", short = \"g\" }",
+            "x.lua:4: option '-g' (--graph) is taken by '--call-graph'; choose another letter",
+        ),
+        ("flag { \"help\" }", "x.lua:3: option '--help' is the host's own; choose another name"),
+        (
+            "flag { \"Big_One\" }",
+            "x.lua:3: 'Big_One' is no name for an option; at least two letters, lower case, words joined by '-'",
+        ),
+        (
+            "flag { \"x\" }",
+            "x.lua:3: 'x' is no name for an option; at least two letters, lower case, words joined by '-'",
+        ),
+        (
+            "text { \"one\", positional = true },\ntext { \"two\", positional = true }",
+            "x.lua:4: 'one' and 'two' are both positional; one can be",
+        ),
+    ] {
+        assert_eq!(fails_with_options(options), line);
+    }
+}
+
+#[test]
+fn a_wrong_declaration_is_an_error_at_its_line() {
+    for (options, line) in [
+        ("text { \"filter\", hlep = \"x\" }", "x.lua:3: text has no 'hlep'; did you mean 'help'?"),
+        ("text { \"filter\", unit = \"ms\" }", "x.lua:3: text has no 'unit'"),
+        (
+            "text { help = \"x\" }",
+            "x.lua:3: text has no name; text { \"long-name\", help = \"…\" }",
+        ),
+        (
+            "text \"filter\"",
+            "x.lua:3: text takes a table, not text; text { \"long-name\", help = \"…\" }",
+        ),
+        ("text { \"one\", \"two\" }", "x.lua:3: text takes one name; write a text for each option"),
+        ("text { \"one\", help = 5 }", "x.lua:3: help is text, not a number"),
+        ("flag { \"one\", short = \"ab\" }", "x.lua:3: short is one letter, not 'ab'"),
+        (
+            "flag { \"one\", default = \"x\" }",
+            "x.lua:3: option 'one': a flag is off unless it is given: it has only short and help",
+        ),
+        (
+            "duration { \"one\", unit = \"sec\" }",
+            "x.lua:3: no unit 'sec'; ns, us, ms, s, m, h are known",
+        ),
+        (
+            "duration { \"one\",\n default = \"5%\" }",
+            "x.lua:3: option 'one': default: --one: `5%` is a percentage, not a duration; for example 10ms, 1.5s or 500us",
+        ),
+        (
+            "number { \"one\", default = 5, required = true }",
+            "x.lua:3: option 'one': with a default it cannot be required; take one out",
+        ),
+        ("choice { \"one\" }", "x.lua:3: choice needs its words: of = { \"delay\", \"pair\" }"),
+        (
+            "choice { \"one\", of = { \"a\" }, default = \"b\" }",
+            "x.lua:3: option 'one': default: --one: `b` is none of a",
+        ),
+        (
+            "events { \"one\", groups = \"two\" }",
+            "x.lua:3: groups is a number, \"2..\" or \"2..4\"",
+        ),
+        (
+            "events { \"one\", attrs = { key = size } }",
+            "x.lua:3: attribute 'key' is one of the words expr, text and flag",
+        ),
+        ("\"call-grph\"", "x.lua:1: no shared option 'call-grph'; did you mean 'call-graph'?"),
+        ("flag", "x.lua:1: a word of options needs its table: flag { \"name\" }"),
+        (
+            "5",
+            "x.lua:1: options holds words such as flag { \"name\" } and names of shared options, not a number",
+        ),
+        (
+            "name = flag { \"one\" }",
+            "x.lua:1: options is a list; write text { \"name\", … } instead of name = …",
+        ),
+    ] {
+        assert_eq!(fails_with_options(options), line, "{options}");
+    }
+}
+
+#[test]
+fn a_wrong_monitor_is_an_error_at_its_line() {
+    for (script, line) in [
+        (
+            "\n\nlocal m = monitor { sumary = \"x\" }",
+            "x.lua:3: monitor has no 'sumary'; did you mean 'summary'?",
+        ),
+        (
+            "local m = monitor { every = \"fast\" }",
+            "x.lua:1: every: `fast` is not a duration: no unit `fast`; ns, us, ms, s, m and h are known, for example 10ms, 1.5s or 500us",
+        ),
+        ("local m = monitor { every = 0.5 }", "x.lua:1: every: `0.5` is too short; at least 1ms"),
+        (
+            "local m = monitor { pages = 0 }",
+            "x.lua:1: monitor's pages is a whole number from 1 to 1048576",
+        ),
+        (
+            "local m = monitor { order = 1 }",
+            "x.lua:1: monitor's order is true or false, not a number",
+        ),
+        (
+            "local m = monitor \"x\"",
+            "x.lua:1: monitor takes a table, not text; monitor { summary = \"…\" }",
+        ),
+        (
+            "local m = monitor {}\nfunction m.intervall() end",
+            "x.lua:2: no callback 'm.intervall'; did you mean 'm.interval'?",
+        ),
+        (
+            "local m = monitor {}\nfunction m.zzz() end",
+            "x.lua:2: no callback 'm.zzz'; only callbacks stand on m, make it a local",
+        ),
+        ("local m = monitor {}\nm.init = 5", "x.lua:2: m.init is a function, not a number"),
+        (
+            "local m = monitor {}\nm.opt = {}",
+            "x.lua:2: m.opt is the host's: it holds the options' values; use another local",
+        ),
+        (
+            "local m = monitor {}\nreturn m",
+            "./x.lua: has no init; declare its events in `function m.init(opt)`",
+        ),
+        (
+            "local m = monitor {}",
+            "./x.lua: returns nothing, not a monitor; begin with `local m = monitor { … }` and end with `return m`",
+        ),
+        (
+            "return {}",
+            "./x.lua: returns a table, not a monitor; begin with `local m = monitor { … }` and end with `return m`",
+        ),
+        (
+            "local m = monitor {}\nsetmetatable(m, nil)",
+            "x.lua:2: cannot change a protected metatable",
+        ),
+    ] {
+        assert_eq!(fails(script), line, "{script}");
+    }
+}
+
+#[test]
+fn a_usage_error_is_one_even_if_stdout_is_closed() {
+    let argv = ["perilune", "signal", "--zzz"].map(Into::into);
+    let mut err = Vec::new();
+    assert_eq!(main_with(&argv, &mut Bench::new(), &mut ClosedPipe, &mut err), 2);
+    assert!(!err.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_words_make_it_panic(
+        words in prop::collection::vec(
+            "signal|trace|units|top|who-kills|help|list|monitors|-[a-zA-Z?]{1,3}|--|-g|dwarf|--call-graph|--[a-z-]{1,8}(=[0-9a-z%]{0,4})?|[0-9]{1,22}(ms|%|GB)?|\\PC{0,6}",
+            0..7,
+        ),
+    ) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let called = call(&words);
+        prop_assert!(matches!(called.code, 0..=2), "{:?}", called);
+        prop_assert_eq!(called.code == 0, called.err.is_empty(), "{:?}", called);
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the options end and the workload begins.
+
+use std::ffi::OsString;
+
+use perilune::script::option::value::OptionValue;
+
+use crate::bench::{refused, request};
+
+fn workload(words: &[&str]) -> Vec<OsString> {
+    request(words).host.workload
+}
+
+#[test]
+fn the_first_free_word_takes_all_that_follows() {
+    assert_eq!(workload(&["syscalls", "ls", "-l"]), ["ls", "-l"]);
+    assert_eq!(workload(&["syscalls", "-i", "100", "ls", "-i", "x"]), ["ls", "-i", "x"]);
+    assert_eq!(
+        workload(&["syscalls", "ls", "--json", "--help", "--zzz"]),
+        ["ls", "--json", "--help", "--zzz"]
+    );
+    assert!(!request(&["syscalls", "ls", "--json"]).host.json);
+}
+
+#[test]
+fn what_is_behind_two_dashes_is_the_workload() {
+    assert_eq!(workload(&["syscalls", "--", "ls", "-l"]), ["ls", "-l"]);
+    assert_eq!(workload(&["syscalls", "--json", "--", "-odd"]), ["-odd"]);
+    assert!(request(&["syscalls", "--json", "--", "-odd"]).host.json);
+    assert_eq!(
+        workload(&["syscalls", "sh", "-c", "echo $1", "--", "x"]),
+        ["sh", "-c", "echo $1", "--", "x"]
+    );
+    assert_eq!(workload(&["syscalls", "--", "sh", "--", "x"]), ["sh", "--", "x"]);
+}
+
+#[test]
+fn a_positional_option_is_taken_before_the_workload() {
+    for words in [
+        &["who-kills", "nginx", "ls", "-l"][..],
+        &["who-kills", "nginx", "--", "ls", "-l"],
+        &["who-kills", "nginx", "-v", "ls", "-l"],
+    ] {
+        let request = request(words);
+        assert_eq!(request.values["name"], OptionValue::Text("nginx".into()), "{words:?}");
+        assert_eq!(request.host.workload, ["ls", "-l"], "{words:?}");
+    }
+    assert!(workload(&["who-kills", "nginx"]).is_empty());
+}
+
+#[test]
+fn two_dashes_do_not_feed_a_positional_option() {
+    let line = refused(&["who-kills", "--", "nginx"]);
+    assert_eq!(
+        line,
+        "perilune: who-kills: 'GLOB' is missing (perilune who-kills --help shows more)"
+    );
+}
+
+#[test]
+fn two_dashes_without_a_command_are_refused() {
+    let line = refused(&["syscalls", "--"]);
+    assert_eq!(
+        line,
+        "perilune: syscalls: no command behind '--' (perilune syscalls --help shows more)"
+    );
+}
+
+#[test]
+fn a_replay_has_no_workload() {
+    let line = refused(&["syscalls", "--replay", "x.events", "ls"]);
+    assert!(line.contains("a workload means nothing to --replay"), "{line}");
+}

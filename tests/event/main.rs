@@ -1,0 +1,9 @@
+//! What `decode::format` and `event` say, against the running kernel. Needs root for the most part.
+// A test that cannot run says so.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
+
+mod filters;
+mod formats;
+mod kernel;
+mod names;
+mod passes;

@@ -1,0 +1,104 @@
+//! The names of events, against what this kernel has.
+
+use std::{fs, io, os::fd::FromRawFd, time::Instant};
+
+use perf_event_open_sys::{self as perf, bindings};
+use perilune::event::{
+    catalog::{Catalog, Event, TracefsCatalog, What, expand},
+    counter::Counter,
+    name,
+    selector::Selector,
+};
+
+use crate::kernel;
+
+fn catalog() -> Option<TracefsCatalog> {
+    let root = kernel::tracefs()?;
+    let events = kernel::events(&root);
+    let read = move |sys: &str, name: &str| {
+        fs::read_to_string(root.join("events").join(sys).join(name).join("format"))
+    };
+    let pmus = |path: &str| fs::read_to_string(format!("/sys/bus/event_source/devices/{path}"));
+    Some(TracefsCatalog::new(&events, Box::new(read)).with_pmus(Box::new(pmus)))
+}
+
+fn open(counter: &Counter) -> io::Result<()> {
+    let mut attr = bindings::perf_event_attr {
+        size: size_of::<bindings::perf_event_attr>() as u32,
+        type_: counter.type_,
+        config: counter.config,
+        ..Default::default()
+    };
+    attr.set_disabled(1);
+    // SAFETY: attr is a valid perf_event_attr of the size that it names.
+    let fd = unsafe { perf::perf_event_open(&mut attr, 0, -1, -1, 8) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+#[test]
+fn every_software_event_opens_and_every_other_is_known_or_refused() {
+    let Some(catalog) = catalog() else { return };
+    let mut opened = 0;
+    for (name, _) in name::all() {
+        let event = catalog.describe(&name).unwrap();
+        let What::Counter(counter) = &event.what else { panic!("{name} is a tracepoint") };
+        match open(counter) {
+            Ok(()) => opened += 1,
+            // cgroup-switches came with Linux 5.13.
+            Err(e) if counter.type_ == 1 && counter.config < 11 => panic!("{name}: {e}"),
+            Err(e) => assert!([2, 95, 22].contains(&e.raw_os_error().unwrap()), "{name}: {e}"),
+        }
+    }
+    assert!(opened >= 11);
+}
+
+#[test]
+fn a_pmu_of_this_machine_is_found() {
+    let Some(catalog) = catalog() else { return };
+    let Ok(type_) = fs::read_to_string("/sys/bus/event_source/devices/msr/type") else {
+        eprintln!("skipped: no PMU msr");
+        return;
+    };
+    let event = catalog.describe("msr/tsc/").unwrap();
+    let What::Counter(counter) = &event.what else { panic!("a tracepoint") };
+    assert_eq!((counter.type_, counter.config), (type_.trim().parse().unwrap(), 0));
+    open(counter).unwrap();
+}
+
+#[test]
+fn selectors_find_the_tracepoints_of_this_kernel() {
+    let Some(catalog) = catalog() else { return };
+    let names = |selector: &str| -> Vec<String> {
+        let list = Selector::parse_list(selector).unwrap();
+        let events = list.iter().flat_map(|s| expand(&catalog, s).unwrap());
+        events.map(|e: std::rc::Rc<Event>| e.name.clone()).collect()
+    };
+    assert_eq!(
+        names("sched:sched_wakeup*,sched:sched_waki*,signal:no_such|signal:signal_generate"),
+        [
+            "sched:sched_wakeup",
+            "sched:sched_wakeup_new",
+            "sched:sched_waking",
+            "signal:signal_generate"
+        ]
+    );
+    let fault = catalog.describe("sched:sched_swich").unwrap_err().to_string();
+    assert_eq!(fault, "no event 'sched:sched_swich'; did you mean 'sched:sched_switch'?");
+    let fault = catalog.describe("sched_switch").unwrap_err().to_string();
+    assert_eq!(fault, "no event 'sched_switch'; did you mean 'sched:sched_switch'?");
+
+    let start = Instant::now();
+    let (all, formats) = (catalog.names(), start.elapsed());
+    for name in &all {
+        catalog.describe(name).unwrap();
+    }
+    println!("{} events; names in {formats:?}, all formats in {:?}", all.len(), start.elapsed());
+    let start = Instant::now();
+    catalog.describe("sched:sched_swich").unwrap_err();
+    println!("nearest of {} in {:?}", all.len(), start.elapsed());
+}

@@ -1,0 +1,244 @@
+//! Workloads that do one thing an exact number of times, each in a child of the test that waits for its start.
+//!
+//! A child is forked without exec, so its process id is known before it does anything, and it does nothing
+//! else but read its start from a pipe. Between fork and `_exit` it makes system calls only: the test that
+//! forks it has other threads, whose locks it must not meet.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+/// How long a workload may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A child that waits for [`Load::run`]. Killed when dropped, or when the test's thread ends.
+pub(crate) struct Load {
+    pid: libc::pid_t,
+    start: Option<libc::c_int>,
+}
+
+/// `n` calls of getppid.
+pub(crate) fn getppid(n: u32) -> Load {
+    Load::new(move || {
+        for _ in 0..n {
+            // SAFETY: takes nothing, changes nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+        }
+    })
+}
+
+/// A sender of `n` times SIGUSR1, and the target, which ignores it and has to be kept until the sender is done.
+pub(crate) fn signals(n: u32) -> (Load, Load) {
+    let target = Load::ready(|| {
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+    });
+    let to = target.pid;
+    let sender = Load::new(move || {
+        for _ in 0..n {
+            // SAFETY: a signal to a child of the test, which is not reaped before this one.
+            unsafe { libc::kill(to, libc::SIGUSR1) };
+        }
+    });
+    (sender, target)
+}
+
+/// `n` children, one after the other, each of which ends at once.
+pub(crate) fn forks(n: u32) -> Load {
+    Load::new(move || {
+        for _ in 0..n {
+            // SAFETY: this child has one thread; its own child ends without returning.
+            unsafe {
+                match libc::fork() {
+                    0 => libc::_exit(0),
+                    child => libc::waitpid(child, std::ptr::null_mut(), 0),
+                };
+            }
+        }
+    })
+}
+
+/// `n` changes of the task's own name.
+pub(crate) fn renames(n: u32) -> Load {
+    Load::new(move || {
+        for i in 0..n {
+            let name = if i % 2 == 0 { c"perilune-even" } else { c"perilune-odd" };
+            // SAFETY: the name ends in NUL.
+            unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        }
+    })
+}
+
+/// One nanosleep.
+pub(crate) fn sleep_ms(ms: u32) -> Load {
+    Load::new(move || {
+        let time = libc::timespec {
+            tv_sec: i64::from(ms / 1000),
+            tv_nsec: i64::from(ms % 1000) * 1_000_000,
+        };
+        // SAFETY: both point to a timespec or to nothing.
+        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
+    })
+}
+
+/// Two tasks on CPU 0 that send each other a byte `n` times: each round switches from one to the other and back.
+pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
+    let ((there_out, there_in), (back_out, back_in)) = (pipe(), pipe());
+    let first = Load::new(move || {
+        pin_to_cpu_0();
+        for _ in 0..n {
+            write_byte(there_in);
+            read_byte(back_out);
+        }
+    });
+    let second = Load::new(move || {
+        pin_to_cpu_0();
+        for _ in 0..n {
+            read_byte(there_out);
+            write_byte(back_in);
+        }
+    });
+    for end in [there_out, there_in, back_out, back_in] {
+        close(end);
+    }
+    (first, second)
+}
+
+impl Load {
+    /// Forks a child that does `work` once it is started.
+    fn new(work: impl FnOnce()) -> Load {
+        Load::forked(|| {}, work)
+    }
+
+    /// Forks a child that has done `preparation` when this returns, and then only waits.
+    fn ready(preparation: impl FnOnce()) -> Load {
+        let (done_out, done_in) = pipe();
+        let prepare = || {
+            preparation();
+            write_byte(done_in);
+        };
+        let load = Load::forked(prepare, || {});
+        let prepared = read_byte(done_out);
+        close(done_out);
+        close(done_in);
+        assert!(prepared, "the workload ended before it was ready");
+        load
+    }
+
+    fn forked(preparation: impl FnOnce(), work: impl FnOnce()) -> Load {
+        let (out, start) = pipe();
+        // SAFETY: the child makes system calls only, and ends without returning.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "failed to fork: {}", io::Error::last_os_error());
+        if pid == 0 {
+            // SAFETY: takes a signal number; the child must not outlive its test.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            close(start);
+            preparation();
+            let started = read_byte(out);
+            if started {
+                work();
+            }
+            // SAFETY: ends the child without the test's exit handlers.
+            unsafe { libc::_exit(i32::from(!started)) };
+        }
+        close(out);
+        Load { pid, start: Some(start) }
+    }
+
+    /// The child's process and thread id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    /// Lets the child begin.
+    pub(crate) fn start(&mut self) {
+        let start = self.start.take().expect("a workload starts once");
+        let written = write_byte(start);
+        close(start);
+        assert!(written, "the workload ended before its start");
+    }
+
+    /// Waits until the child has done its work.
+    pub(crate) fn wait(mut self) {
+        let since = Instant::now();
+        let mut status = 0;
+        // SAFETY: our own child, reaped here only.
+        while unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == 0 {
+            assert!(since.elapsed() < PATIENCE, "the workload is stuck");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.pid = 0;
+        assert_eq!(status, 0, "the workload failed");
+    }
+
+    /// Starts it and waits for its end.
+    pub(crate) fn run(mut self) {
+        self.start();
+        self.wait();
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(start) = self.start.take() {
+            close(start);
+        }
+        if self.pid > 0 {
+            // SAFETY: our own child, which nobody has reaped.
+            unsafe {
+                libc::kill(self.pid, libc::SIGKILL);
+                libc::waitpid(self.pid, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+}
+
+/// Asks a process that the test started, and has not reaped, to end as Ctrl-C does.
+pub(crate) fn interrupt(pid: u32) {
+    // SAFETY: a signal changes nothing in this process.
+    unsafe { libc::kill(pid.cast_signed(), libc::SIGINT) };
+}
+
+/// Whether this process has the effective user id 0.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: takes nothing, never fails.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The end to read and the end to write.
+fn pipe() -> (libc::c_int, libc::c_int) {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors.
+    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(made, 0, "failed to make a pipe: {}", io::Error::last_os_error());
+    (ends[0], ends[1])
+}
+
+fn close(end: libc::c_int) {
+    // SAFETY: a descriptor of this module, closed once.
+    unsafe { libc::close(end) };
+}
+
+/// False at the pipe's end.
+fn read_byte(end: libc::c_int) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: room for one byte.
+    unsafe { libc::read(end, (&raw mut byte).cast(), 1) == 1 }
+}
+
+fn write_byte(end: libc::c_int) -> bool {
+    let byte = 1u8;
+    // SAFETY: one byte is there.
+    unsafe { libc::write(end, (&raw const byte).cast(), 1) == 1 }
+}
+
+fn pin_to_cpu_0() {
+    // SAFETY: an all-zero set is an empty set; the call reads no more than its size.
+    unsafe {
+        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut cpus);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus);
+    }
+}

@@ -1,0 +1,181 @@
+//! Real events of the running kernel, counted exactly: what the command reports is what the workload did.
+//!
+//! Each test forks a workload that waits, attaches the built command, lets the workload go and ends the
+//! command with SIGINT. Other tasks of the machine do what they want meanwhile, so the counts are those of
+//! the workload's process.
+
+mod load;
+mod tool;
+
+use load::Load;
+use tool::{Run, Tool};
+
+#[test]
+fn each_signal_is_reported_with_its_sender_and_its_target() {
+    if !can_trace("signals") {
+        return;
+    }
+    let (sender, target) = load::signals(100);
+    let (from, to) = (sender.pid(), target.pid());
+    let run = watch(&["signal"], sender);
+    let sent = run.events_of(from).into_iter().filter(|e| e["sig"] == libc::SIGUSR1);
+    let sent: Vec<_> = sent.collect();
+    assert_eq!(sent.len(), 100, "{}", run.stderr);
+    for event in sent {
+        assert_eq!(event["monitor"], "signal");
+        assert_eq!(event["event"], "signal:signal_generate");
+        assert_eq!(event["tid"], from);
+        assert_eq!(event[OWN_PID], to, "{event}");
+    }
+    run.is_complete();
+}
+
+#[test]
+fn each_call_of_a_task_is_traced() {
+    if !can_trace("getppid") {
+        return;
+    }
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    let of = pid.to_string();
+    let run = watch(&["trace", "-e", "syscalls:sys_enter_getppid", "-p", &of], load);
+    assert_eq!(run.events_of(pid).len(), 5000, "{}", run.stderr);
+    assert_eq!(run.of("event").count(), 5000);
+    assert_eq!(run.coverage()["events"], 5000);
+    run.is_complete();
+}
+
+#[test]
+fn events_are_counted_by_a_field() {
+    if !can_trace("getppid by common_pid") {
+        return;
+    }
+    let load = load::getppid(100_000);
+    let pid = load.pid();
+    let event = format!("raw_syscalls:sys_enter/id=={}/", libc::SYS_getppid);
+    let run = watch(&["top", "-e", &event, "-k", "common_pid"], load);
+    assert_eq!(run.sum("sys_enter", "common_pid", pid), 100_000, "{}", run.stderr);
+    run.is_complete();
+}
+
+#[test]
+fn each_system_call_is_timed() {
+    if !can_trace("system calls") {
+        return;
+    }
+    let load = load::getppid(20_000);
+    let of = load.pid().to_string();
+    let run = watch(&["syscalls", "-p", &of], load);
+    assert_eq!(run.sum("calls", "syscall", "getppid"), 20_000, "{}", run.stderr);
+    run.is_complete();
+}
+
+#[test]
+fn a_sleep_takes_as_long_as_it_was_asked_to() {
+    if !can_trace("a sleep") {
+        return;
+    }
+    let load = load::sleep_ms(100);
+    let of = load.pid().to_string();
+    let run = watch(&["syscalls", "-p", &of], load);
+    let slept: Vec<_> = run.of("row").filter(|r| r["syscall"] == "clock_nanosleep").collect();
+    assert_eq!(slept.len(), 1, "{:?}", run.objects);
+    let us = slept[0]["max_us"].as_f64().unwrap_or_default();
+    assert!((100_000.0..2_000_000.0).contains(&us), "{us} us");
+    assert_eq!(slept[0]["calls"], 1);
+}
+
+#[test]
+fn each_fork_is_traced() {
+    if !can_trace("forks") {
+        return;
+    }
+    let load = load::forks(200);
+    let pid = load.pid();
+    let run = watch(&["trace", "-e", "sched:sched_process_fork"], load);
+    let made = run.events_of(pid);
+    assert_eq!(made.len(), 200, "{}", run.stderr);
+    assert!(made.iter().all(|e| e["parent_pid"] == pid && e["child_pid"] != pid));
+    run.is_complete();
+}
+
+#[test]
+fn each_change_of_name_is_traced() {
+    if !can_trace("renames") {
+        return;
+    }
+    let load = load::renames(100);
+    let pid = load.pid();
+    let of = pid.to_string();
+    let run = watch(&["trace", "-e", "task:task_rename", "-p", &of], load);
+    let names = run.events_of(pid);
+    assert_eq!(names.len(), 100, "{}", run.stderr);
+    for (i, event) in names.iter().enumerate() {
+        assert_eq!(event["newcomm"], ["perilune-even", "perilune-odd"][i % 2], "{i}: {event}");
+    }
+    run.is_complete();
+}
+
+#[test]
+fn a_ping_pong_of_two_tasks_switches_twice_a_round() {
+    if !can_trace("a ping-pong") {
+        return;
+    }
+    const ROUNDS: u32 = 1000;
+    let (mut first, second) = load::ping_pong(ROUNDS);
+    let (a, b) = (first.pid(), second.pid());
+    let event = format!("sched:sched_switch/prev_pid=={a} || prev_pid=={b}/");
+    let tool = Tool::attach(&["top", "-e", &event, "-k", "prev_pid"]);
+    first.start();
+    second.run();
+    first.wait();
+    let run = tool.finish();
+    for pid in [a, b] {
+        let out = run.sum("sched_switch", "prev_pid", pid);
+        assert!(out >= u64::from(ROUNDS), "{out} switches out of {pid}; {}", run.stderr);
+    }
+    run.is_complete();
+}
+
+#[test]
+fn what_a_full_ring_loses_is_counted() {
+    if !can_trace("losses") {
+        return;
+    }
+    const CALLS: u32 = 300_000;
+    let load = load::getppid(CALLS);
+    let of = load.pid().to_string();
+    let event = "syscalls:sys_enter_getppid";
+    let run = watch(&["top", "-e", event, "-k", "common_pid", "-p", &of, "-m", "1"], load);
+    let count = |key: &str| run.coverage()[key].as_u64().unwrap_or_default();
+    assert!(count("lost") > 0, "a ring of one page held {CALLS} events: {}", run.coverage());
+    assert_eq!(count("events") + count("lost"), u64::from(CALLS), "{}", run.coverage());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+/// The key of a field `pid` of the event, beside the `pid` of the task that made it.
+const OWN_PID: &str = "pid_";
+
+/// What the command reports of the workload, from before its start until after its end.
+fn watch(args: &[&str], load: Load) -> Run {
+    let tool = Tool::attach(args);
+    load.run();
+    tool.finish()
+}
+
+/// Whether this machine lets the test trace; says why not. On a build machine it has to.
+fn can_trace(test: &str) -> bool {
+    let missing = if !load::is_root() {
+        "not root"
+    } else if !std::path::Path::new("/proc/sys/kernel/perf_event_paranoid").exists() {
+        "this kernel has no perf_event_open"
+    } else {
+        return true;
+    };
+    assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: {missing}");
+    #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
+    {
+        eprintln!("{test}: skipped: {missing}");
+    }
+    false
+}

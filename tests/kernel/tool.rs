@@ -1,0 +1,155 @@
+//! The built command, run with `--json` while a workload does its work, and what it printed.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// How long the command may take to attach, and to end once it is interrupted.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The command, attached to its events.
+pub(crate) struct Tool {
+    child: Child,
+    stdout: Option<JoinHandle<String>>,
+    stderr: Receiver<String>,
+    said: Vec<String>,
+}
+
+/// What a run has printed.
+pub(crate) struct Run {
+    /// The objects of stdout, one a line.
+    pub(crate) objects: Vec<Value>,
+    /// stderr.
+    pub(crate) stderr: String,
+    /// The exit code; none if a signal ended it.
+    pub(crate) code: Option<i32>,
+}
+
+impl Tool {
+    /// Starts `perilune ARGS… --json`, and returns when its events are enabled.
+    pub(crate) fn attach(args: &[&str]) -> Tool {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(args)
+            .arg("--json")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the built command runs");
+        let mut out = child.stdout.take().expect("stdout is piped");
+        let err = child.stderr.take().expect("stderr is piped");
+        let stdout = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // A failing read ends the text, which the test then finds wrong.
+            let _ = out.read_to_end(&mut bytes);
+            String::from_utf8(bytes).expect("JSON is UTF-8")
+        });
+        let (lines, stderr) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(err).lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut tool = Tool { child, stdout: Some(stdout), stderr, said: Vec::new() };
+        tool.wait_until_attached(args);
+        tool
+    }
+
+    fn wait_until_attached(&mut self, args: &[&str]) {
+        let since = Instant::now();
+        loop {
+            match self.stderr.recv_timeout(PATIENCE.saturating_sub(since.elapsed())) {
+                Ok(line) => {
+                    let attached = line.starts_with("perilune: ") && line.contains("watching");
+                    self.said.push(line);
+                    if attached {
+                        return;
+                    }
+                }
+                Err(why) => {
+                    let what = match why {
+                        RecvTimeoutError::Timeout => "is not watching after 20 s",
+                        RecvTimeoutError::Disconnected => "ended before it watched",
+                    };
+                    panic!("`perilune {}` {what}; it said: {:?}", args.join(" "), self.said);
+                }
+            }
+        }
+    }
+
+    /// Interrupts the command as Ctrl-C does, and returns what it printed.
+    pub(crate) fn finish(mut self) -> Run {
+        let since = Instant::now();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            crate::load::interrupt(self.child.id());
+        }
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our own child can be waited for") {
+                break status;
+            }
+            assert!(since.elapsed() < PATIENCE, "still running 20 s after the interrupt");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let text = self.stdout.take().map(JoinHandle::join);
+        let text = text.and_then(Result::ok).expect("stdout was read to its end");
+        let object = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"))
+        };
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.stderr.iter());
+        Run {
+            objects: text.lines().map(object).collect(),
+            stderr: said.join("\n"),
+            code: status.code(),
+        }
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        // After `finish` both say that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Run {
+    /// The objects of a type.
+    pub(crate) fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.objects.iter().filter(move |o| o["type"] == kind)
+    }
+
+    /// The events of that process.
+    pub(crate) fn events_of(&self, pid: u32) -> Vec<&Value> {
+        self.of("event").filter(|e| e["pid"] == pid).collect()
+    }
+
+    /// The sum of a column over the rows whose `key` is `value`: rows begin anew with each interval.
+    pub(crate) fn sum(&self, column: &str, key: &str, value: impl Into<Value>) -> u64 {
+        let value = value.into();
+        let rows = self.of("row").filter(|row| row[key] == value);
+        rows.map(|row| row[column].as_u64().unwrap_or_default()).sum()
+    }
+
+    /// The coverage of the whole run.
+    pub(crate) fn coverage(&self) -> &Value {
+        let last = self.of("coverage").find(|c| c["final"] == true);
+        last.unwrap_or_else(|| panic!("no final coverage; stderr: {}", self.stderr))
+    }
+
+    /// Fails unless the run ended well and missed nothing.
+    pub(crate) fn is_complete(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        for problem in ["lost", "undecodable", "errors"] {
+            assert_eq!(self.coverage()[problem], 0, "{problem}: {}", self.coverage());
+        }
+    }
+}

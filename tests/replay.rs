@@ -1,0 +1,178 @@
+//! What `trace --events` writes, a replay reads back: every recording of the tree, and any values at all.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use perilune::base::draw::{Draw as _, EventLine, Stamp};
+use perilune::base::value::Value;
+use perilune::event::catalog::What;
+use perilune::output::events::Events;
+use perilune::source::replay::{Entry, Happened, Replay, WALL_NS};
+use proptest::prelude::*;
+
+#[test]
+fn the_recordings_of_the_monitors_read_and_write_back() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let recordings: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "events")).collect();
+    assert!(recordings.len() >= 14, "{recordings:?}");
+    for path in recordings {
+        let replay = Replay::open(&path).unwrap();
+        assert!(!replay.entries().is_empty(), "{path:?}");
+        let events = |entry: &&Entry| matches!(entry.what, Happened::Event { .. });
+        let again = Replay::parse(&written(&replay), "again").unwrap();
+        let expected: Vec<&Entry> = replay.entries().iter().filter(events).collect();
+        assert_eq!(again.entries().iter().collect::<Vec<_>>(), expected, "{path:?}");
+        assert!(replay.events().eq(again.events()), "{path:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_was_recorded_reads_back(
+        values in proptest::collection::vec(any_value(), 0..8),
+        comm in any_text(),
+        stack in proptest::collection::vec(any_frame(), 0..4),
+        (time, cpu, pid, tid) in (0u64..1 << 62, any::<u32>(), any::<u32>(), any::<u32>()),
+    ) {
+        let arrays: Vec<Vec<u8>> = values.iter().map(|value| match value {
+            Owned::Array(elements) => elements.iter().flat_map(|n| n.to_ne_bytes()).collect(),
+            _ => Vec::new(),
+        }).collect();
+        let names: Vec<String> = (0..values.len()).map(|i| format!("f{i}")).collect();
+        let fields: Vec<(&str, Value<'_>)> = names.iter().zip(&values).zip(&arrays).map(|((name, value), bytes)| {
+            (name.as_str(), match value {
+                Owned::Int(value) => Value::Int(*value),
+                Owned::Uint(value) => Value::Uint(*value),
+                Owned::Pointer(value) => Value::Pointer(*value),
+                Owned::Text(text) => Value::Text(text),
+                Owned::Bytes(bytes) => Value::Bytes(bytes),
+                Owned::Array(_) => Value::Array { bytes, size: 8, signed: true },
+            })
+        }).collect();
+        let start = Stamp { wall_ns: WALL_NS, clock_ns: 7 };
+        let text = recorded(start, |events| {
+            let stamp = Stamp { wall_ns: WALL_NS, clock_ns: 7 + time };
+            let fields = &mut fields.iter().copied();
+            let (name, flags, stack) = ("s:x", *b"....", stack.as_slice());
+            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, extra: &[], stack });
+        });
+        prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
+
+        let replay = Replay::parse(&text, "x").unwrap();
+        let entry = &replay.entries()[0];
+        prop_assert_eq!((entry.time_ns, entry.cpu, entry.pid, entry.tid), (time, cpu, pid, tid));
+        prop_assert_eq!(&entry.comm, if comm == b"<...>" { &b""[..] } else { &comm[..] });
+        let Happened::Event { stack: frames, .. } = &entry.what else { panic!("{entry:?}") };
+        prop_assert_eq!(frames, &stack);
+        let Happened::Event { raw, .. } = &entry.what else { panic!("{entry:?}") };
+        let What::Tracepoint { format } = &replay.event(0).unwrap().what else { panic!("no format") };
+        let values: Vec<(&str, Value<'_>)> = format.values(raw).collect();
+        prop_assert_eq!(values.len(), fields.len());
+        for (value, field) in values.iter().zip(&fields) {
+            prop_assert_eq!(value.0, field.0);
+            match (value.1, field.1) {
+                (Value::Int(value), Value::Uint(field)) => prop_assert_eq!(u64::try_from(value), Ok(field)),
+                (value, Value::Array { .. }) => prop_assert!(value.elements().eq(field.1.elements())),
+                (value, field) => prop_assert_eq!(value, field),
+            }
+        }
+        let again = Replay::parse(&written(&replay), "x").unwrap();
+        prop_assert_eq!(again.entries(), replay.entries());
+    }
+}
+
+/// A writer that can be read.
+#[derive(Clone, Default)]
+struct Written(Rc<RefCell<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The text that `Events` makes of what was given to it.
+fn recorded(start: Stamp, draw: impl FnOnce(&mut Events)) -> String {
+    let text = Written::default();
+    let mut events = Events::new(Box::new(text.clone()), start);
+    draw(&mut events);
+    events.flush().unwrap();
+    String::from_utf8(text.0.take()).unwrap()
+}
+
+/// A recording's events as `trace --events` would write them.
+fn written(replay: &Replay) -> String {
+    let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 5_000_000_000 };
+    recorded(start, |events| {
+        for entry in replay.entries() {
+            let Happened::Event { event, raw, stack, value } = &entry.what else { continue };
+            let event = replay.event(*event).unwrap();
+            let format = match &event.what {
+                What::Tracepoint { format } => Some(format),
+                What::Counter(_) => None,
+            };
+            let count =
+                value.filter(|_| format.is_none()).map(|value| ("value", Value::Uint(value)));
+            let fields: Vec<_> =
+                format.into_iter().flat_map(|format| format.values(raw)).chain(count).collect();
+            events.event(&mut EventLine {
+                stamp: Stamp {
+                    wall_ns: start.wall_ns + entry.time_ns as i64,
+                    clock_ns: start.clock_ns + entry.time_ns,
+                },
+                comm: &entry.comm,
+                pid: entry.pid,
+                tid: entry.tid,
+                cpu: entry.cpu,
+                flags: *b"....",
+                name: &event.name,
+                fields: &mut fields.into_iter(),
+                extra: &[],
+                stack,
+            });
+        }
+    })
+}
+
+/// A value that owns its bytes.
+#[derive(Clone, Debug)]
+enum Owned {
+    Int(i64),
+    Uint(u64),
+    Pointer(u64),
+    Text(Vec<u8>),
+    Bytes(Vec<u8>),
+    Array(Vec<i64>),
+}
+
+fn any_text() -> impl Strategy<Value = Vec<u8>> {
+    let nul_free = |bytes: Vec<u8>| bytes.into_iter().filter(|b| *b != 0).collect::<Vec<u8>>();
+    prop_oneof![
+        "[ -~]{0,12}".prop_map(String::into_bytes),
+        "(hex:|0x|\\[|-|=|\"|\\\\| |\\|)[0-9a-f]{0,3}\\]?".prop_map(String::into_bytes),
+        any::<String>().prop_map(move |text| nul_free(text.into_bytes())),
+        any::<Vec<u8>>().prop_map(nul_free),
+    ]
+}
+
+fn any_value() -> impl Strategy<Value = Owned> {
+    prop_oneof![
+        any::<i64>().prop_map(Owned::Int),
+        any::<u64>().prop_map(Owned::Uint),
+        any::<u64>().prop_map(Owned::Pointer),
+        any_text().prop_map(Owned::Text),
+        any::<Vec<u8>>().prop_map(Owned::Bytes),
+        any::<Vec<i64>>().prop_map(Owned::Array),
+    ]
+}
+
+fn any_frame() -> impl Strategy<Value = String> {
+    prop_oneof![any::<String>().prop_map(|text| text.replace('\0', "")), "[a-z:;<>\" ]{0,8}"]
+}

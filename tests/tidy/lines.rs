@@ -1,0 +1,177 @@
+//! What a file is called, how long it is, how it opens, and what no line of it may hold.
+
+use crate::{Finding, source::Source};
+
+/// Lines of a file, code and tests.
+const LONGEST: usize = 400;
+
+/// Files that may be longer: tables. Each with the reason.
+const TABLES: &[(&str, &str)] = &[];
+
+/// Lines of code of a bundled monitor: one screen.
+const SCREEN: usize = 60;
+
+/// Words that name no content.
+const EMPTY_WORDS: &[&str] = &["util", "utils", "common", "manager", "helper", "helpers", "misc"];
+
+/// Words that put work off. Joined here, so that this file does not hold them.
+const LATER: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+
+/// Folders of the machine that somebody worked on. Joined likewise.
+const MACHINE: &[&str] = &[concat!("/wo", "rk/"), concat!("/tmp", "/wt")];
+
+/// A file holds one concept, so it is short.
+pub(crate) fn files_are_short(file: &Source) -> Vec<Finding> {
+    let lines = file.text.lines().count();
+    let table = TABLES.iter().any(|(path, _)| *path == file.path);
+    if !(file.is("rs") || file.is("lua")) || lines <= LONGEST || table {
+        return Vec::new();
+    }
+    vec![file.at(LONGEST, format!("{lines} lines, {LONGEST} at most; split it by concept"))]
+}
+
+/// A Rust file's first line says what it is.
+pub(crate) fn rust_opens_with_a_sentence(file: &Source) -> Vec<Finding> {
+    if !file.is("rs") || file.text.starts_with("//! ") {
+        return Vec::new();
+    }
+    vec![file.at(0, "does not open with `//! `; say in one sentence what the file is")]
+}
+
+/// A Lua file's first line says what it is.
+pub(crate) fn lua_opens_with_a_sentence(file: &Source) -> Vec<Finding> {
+    let first = file.text.lines().find(|l| !l.starts_with("#!")).unwrap_or_default();
+    if !file.is("lua") || first.starts_with("---") {
+        return Vec::new();
+    }
+    vec![file.at(0, "does not open with `---`; say in one sentence what the file is")]
+}
+
+/// A name that would fit any file tells nothing of this one.
+pub(crate) fn names_say_what_is_inside(file: &Source) -> Vec<Finding> {
+    let words = file.path.split(['/', '.', '_', '-']);
+    let empty: Vec<&str> = words.filter(|w| EMPTY_WORDS.contains(w)).collect();
+    empty
+        .iter()
+        .map(|word| file.at(0, format!("`{word}` in the path; name it after what is inside")))
+        .collect()
+}
+
+/// The tree holds what is done.
+pub(crate) fn nothing_is_left_for_later(file: &Source) -> Vec<Finding> {
+    each_line(file, |line| {
+        let mut words = line.split(|c: char| !c.is_alphanumeric());
+        let word = words.find(|w| LATER.contains(w))?;
+        Some(format!("`{word}`; do it, or take it out"))
+    })
+}
+
+/// Blanks where nobody sees them. rustfmt does not look into comments and literals.
+pub(crate) fn rust_has_no_stray_blanks(file: &Source) -> Vec<Finding> {
+    if !file.is("rs") {
+        return Vec::new();
+    }
+    each_line(file, |line| {
+        if line.contains('\t') {
+            return Some("a tab; write blanks, or \\t in a literal".into());
+        }
+        line.ends_with(' ').then(|| "a blank at the end of the line; take it out".into())
+    })
+}
+
+/// A bundled monitor is read in one look.
+pub(crate) fn a_monitor_fits_a_screen(file: &Source) -> Vec<Finding> {
+    if !(file.path.starts_with("scripts/") && file.is("lua")) {
+        return Vec::new();
+    }
+    let code = |l: &&str| !l.trim().is_empty() && !l.trim_start().starts_with("--");
+    let lines = file.text.lines().filter(code).count();
+    if lines <= SCREEN {
+        return Vec::new();
+    }
+    let what = format!("{lines} lines of code, {SCREEN} at most; stdlib is missing a word");
+    vec![file.at(0, what)]
+}
+
+/// The tree works wherever it is cloned.
+pub(crate) fn no_path_of_one_machine(file: &Source) -> Vec<Finding> {
+    each_line(file, |line| {
+        let path = MACHINE.iter().find(|p| line.contains(**p))?;
+        Some(format!("`{path}` is a path of one machine; make it relative, or a temporary folder"))
+    })
+}
+
+fn each_line(file: &Source, rule: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let lines = file.text.split('\n').enumerate();
+    lines.filter_map(|(i, line)| Some(file.at(i, rule(line)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many findings a rule has in a file.
+    fn count(rule: fn(&Source) -> Vec<Finding>, path: &str, text: &str) -> usize {
+        rule(&Source::new(path, text)).len()
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        for path in ["src/a.rs", "scripts/a.lua"] {
+            assert_eq!(count(files_are_short, path, &"x\n".repeat(LONGEST + 1)), 1);
+            assert_eq!(count(files_are_short, path, &"x\n".repeat(LONGEST)), 0);
+        }
+        assert_eq!(count(files_are_short, "LICENSE", &"x\n".repeat(LONGEST + 1)), 0);
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_what_it_is_is_found() {
+        assert_eq!(count(rust_opens_with_a_sentence, "src/a.rs", "use std::fs;"), 1);
+        assert_eq!(count(rust_opens_with_a_sentence, "src/a.rs", "//! Rings.\nuse std::fs;"), 0);
+        assert_eq!(count(lua_opens_with_a_sentence, "scripts/a.lua", "local m = 1"), 1);
+        assert_eq!(count(lua_opens_with_a_sentence, "a.lua", "#!/usr/bin/env x\nlocal m"), 1);
+        assert_eq!(count(lua_opens_with_a_sentence, "a.lua", "#!/usr/bin/env x\n--- A."), 0);
+    }
+
+    #[test]
+    fn a_name_without_content_is_found() {
+        for path in ["src/util.rs", "src/common/a.rs", "tests/ring_helpers.rs", "stdlib/misc.lua"] {
+            assert_eq!(count(names_say_what_is_inside, path, ""), 1, "{path}");
+        }
+        assert_eq!(count(names_say_what_is_inside, "src/base/utilisation.rs", ""), 0);
+    }
+
+    #[test]
+    fn work_put_off_is_found() {
+        for word in LATER {
+            assert_eq!(count(nothing_is_left_for_later, "README.md", &format!("a {word}: b")), 1);
+        }
+        assert_eq!(
+            count(nothing_is_left_for_later, "a.sh", &format!("mktemp {}", "X".repeat(6))),
+            0
+        );
+    }
+
+    #[test]
+    fn stray_blanks_are_found() {
+        assert_eq!(count(rust_has_no_stray_blanks, "a.rs", "a \nb\t\nc"), 2);
+        assert_eq!(count(rust_has_no_stray_blanks, "a.md", "a \n"), 0);
+    }
+
+    #[test]
+    fn a_monitor_of_two_screens_is_found() {
+        let long = "x()\n".repeat(SCREEN + 1);
+        assert_eq!(count(a_monitor_fits_a_screen, "scripts/a.lua", &long), 1);
+        assert_eq!(count(a_monitor_fits_a_screen, "stdlib/a.lua", &long), 0);
+        let short = format!("{}{}", "-- why\n\n".repeat(SCREEN), "x()\n".repeat(SCREEN));
+        assert_eq!(count(a_monitor_fits_a_screen, "scripts/a.lua", &short), 0);
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_found() {
+        for path in MACHINE {
+            assert_eq!(count(no_path_of_one_machine, "a.sh", &format!("cd {path}main")), 1);
+        }
+        assert_eq!(count(no_path_of_one_machine, "a.sh", "cd /tmp/x"), 0);
+    }
+}

@@ -1,0 +1,43 @@
+//! The house rules that a machine can check, over every file of the tree.
+//!
+//! A rule is a function from a file to its findings, each `path:line: what; what to do`. Each has a test on
+//! a sample that breaks it, so a rule that has stopped looking fails too. What the compiler or clippy checks
+//! already is not repeated here.
+
+mod layers;
+mod lines;
+mod manifest;
+mod source;
+mod unsafety;
+
+use source::Source;
+
+/// One broken rule: `path:line: what; what to do`.
+type Finding = String;
+
+/// Every rule, in the order that its findings are shown.
+const RULES: &[fn(&Source) -> Vec<Finding>] = &[
+    layers::imports_point_down,
+    unsafety::unsafe_stands_in_its_places,
+    unsafety::every_unsafe_says_why_it_is_sound,
+    lines::files_are_short,
+    lines::rust_opens_with_a_sentence,
+    lines::lua_opens_with_a_sentence,
+    lines::names_say_what_is_inside,
+    lines::nothing_is_left_for_later,
+    lines::rust_has_no_stray_blanks,
+    lines::a_monitor_fits_a_screen,
+    lines::no_path_of_one_machine,
+    manifest::each_dependency_has_its_reason,
+];
+
+#[test]
+fn the_tree_keeps_the_house_rules() {
+    let files = source::tree(env!("CARGO_MANIFEST_DIR").as_ref());
+    for expected in ["Cargo.toml", "src/lib.rs", "tests/tidy/main.rs"] {
+        assert!(files.iter().any(|f| f.path == expected), "the walk did not reach {expected}");
+    }
+    let findings: Vec<Finding> =
+        files.iter().flat_map(|f| RULES.iter().flat_map(|r| r(f))).collect();
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}

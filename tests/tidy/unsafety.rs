@@ -1,0 +1,122 @@
+//! Where `unsafe` may stand, and what it has to say.
+
+use crate::{Finding, source::Source};
+
+/// Files of the crate that may hold `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: the Lua side's contact with raw memory.
+const PLACES: &[&str] = &[
+    "src/script/dispatch.rs",
+    "src/script/guard.rs",
+    "src/script/leaf.rs",
+    "src/script/view.rs",
+    "src/script/vm.rs",
+];
+
+/// The crate's `unsafe` stands in few files, so that whoever checks it knows where to look.
+pub(crate) fn unsafe_stands_in_its_places(file: &Source) -> Vec<Finding> {
+    let path = file.path.as_str();
+    let allowed = !path.starts_with("src/")
+        || path.starts_with("src/sys/")
+        || path.starts_with("src/stat/leaf")
+        || PLACES.contains(&path);
+    if allowed {
+        return Vec::new();
+    }
+    let what = "`unsafe` outside its places; put a safe function into src/sys/ and call it";
+    uses(file).map(|(line, _)| file.at(line, what)).collect()
+}
+
+/// `SAFETY:` stands in the comment above an `unsafe`, `# Safety` in the doc of a public unsafe function. A private
+/// one leaves it to the blocks inside, which the compiler asks for.
+pub(crate) fn every_unsafe_says_why_it_is_sound(file: &Source) -> Vec<Finding> {
+    let what = "`unsafe` without `SAFETY:` above; say whose promise makes it sound";
+    uses(file)
+        .filter(|(line, after)| !is_pointer_type(after) && !is_private_function(file, *line, after))
+        .filter(|(line, _)| !explained(file, *line))
+        .map(|(line, _)| file.at(line, what))
+        .collect()
+}
+
+/// Each `unsafe` of the code: its line, and what follows it there.
+fn uses(file: &Source) -> impl Iterator<Item = (usize, &str)> {
+    file.code.lines().enumerate().flat_map(|(line, code)| {
+        code.match_indices("unsafe").filter_map(move |(at, word)| {
+            let (before, after) = (&code[..at], &code[at + word.len()..]);
+            let part = |c: char| c.is_alphanumeric() || c == '_';
+            let whole = !before.ends_with(part) && !after.starts_with(part);
+            whole.then_some((line, after))
+        })
+    })
+}
+
+/// `unsafe extern "C" fn(…)` as a type promises nothing.
+fn is_pointer_type(after: &str) -> bool {
+    let head = after.split('(').next().unwrap_or_default().trim_end();
+    after.contains('(') && (head.ends_with(" fn") || head == "fn")
+}
+
+fn is_private_function(file: &Source, line: usize, after: &str) -> bool {
+    let public = file.code.lines().nth(line).is_some_and(|l| l.trim_start().starts_with("pub"));
+    let after = after.trim_start();
+    // The ABI is a literal, so it is blank here.
+    !public && after.strip_prefix("extern").unwrap_or(after).trim_start().starts_with("fn ")
+}
+
+/// Whether the line, or the comments above the statement that it belongs to, say so.
+fn explained(file: &Source, line: usize) -> bool {
+    let text: Vec<&str> = file.text.lines().collect();
+    let code: Vec<&str> = file.code.lines().collect();
+    let says = |i: usize| text[i].contains("SAFETY:") || text[i].contains("# Safety");
+    if says(line) {
+        return true;
+    }
+    for above in (0..line).rev() {
+        let comment = text[above].trim_start().starts_with("//");
+        if comment && says(above) {
+            return true;
+        }
+        let ends = code[above].trim_end();
+        if !comment && (ends.is_empty() || ends.ends_with([';', '{', '}', ','])) {
+            return false;
+        }
+    }
+    false
+}
+
+#[test]
+fn unsafe_in_a_layer_without_it_is_found() {
+    let text = "// SAFETY: no\nfn f() { unsafe { g() } }";
+    assert_eq!(unsafe_stands_in_its_places(&Source::new("src/decode/record.rs", text)).len(), 1);
+    for path in ["src/sys/ring.rs", "src/stat/leaf_kv.rs", "src/script/vm.rs"] {
+        assert!(unsafe_stands_in_its_places(&Source::new(path, text)).is_empty(), "{path}");
+    }
+    let text = "//! unsafe\nfn unsafe_window() { \"unsafe\" }";
+    assert!(unsafe_stands_in_its_places(&Source::new("src/run.rs", text)).is_empty());
+}
+
+#[test]
+fn an_unsafe_without_its_reason_is_found() {
+    for text in [
+        "fn f() {\n    unsafe { g() }\n}",
+        "// SAFETY: the first only\nlet a = unsafe { g() };\nlet b = unsafe { g() };",
+        "unsafe impl Send for A {}",
+        "/// Does it.\npub unsafe fn f() {}",
+        "unsafe extern \"C\" {\n    fn f();\n}",
+    ] {
+        let file = Source::new("src/sys/a.rs", text);
+        assert_eq!(every_unsafe_says_why_it_is_sound(&file).len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn an_unsafe_with_its_reason_is_fine() {
+    for text in [
+        "fn f() {\n    // SAFETY: g has no conditions\n    // at all\n    unsafe { g() }\n}",
+        "// SAFETY: likewise\nlet a =\n    unsafe { g() };",
+        "/// # Safety\n/// None.\n#[inline]\npub unsafe fn f() {}",
+        "unsafe extern \"C\" fn f<T>(t: T) {\n",
+        "type Leaf = unsafe extern \"C\" fn(f64);",
+    ] {
+        let findings = every_unsafe_says_why_it_is_sound(&Source::new("src/sys/a.rs", text));
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+}
