@@ -60,6 +60,19 @@
 //! - With `-p`, when there are not enough file descriptors for an event per thread and CPU, events are opened CPU-wide and
 //!   the threads told apart in user space. A kernel filter of thread ids (up to 222 fit) would be cheaper but
 //!   cannot be changed once set, so threads born later would be missing without a word.
+//! - The merge reads the ring heads in place and holds no record of its own, so `--order-mem` has nothing to bound: the rings do.
+//! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
+//!   missed. A replay, which has no pauses, plays every turn.
+//! - A batch is 384 slots, 33 KiB: what the drain writes, the driver reads back from the first-level cache.
+//! - Ordered runs drop what is older than their start, the moment when the last ring was enabled: until then only some
+//!   CPUs were seen. Received and lost events add up to what was sent from there on.
+//! - A loss drops the open states when its record is reached. Pairs that were closed on another ring between the hole
+//!   and that record are still made; the window in front of a LOST record is not held back yet.
+//! - The hot keys of a table stand in a small direct-mapped cache before its hash table ([`stat::keys`]): three loads
+//!   that wait for each other become one.
+//! - A named row of a table keeps its key and name for one more interval: the next event may not know the name.
+//! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a
+//!   Lua keyword does in scripts.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
 
 pub mod base;

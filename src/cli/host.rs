@@ -36,7 +36,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("watermark", None, Whole(0), "PCT", "50", "percent of a ring that wakes the run; 0: every event"),
         ("order", None, Flag, "", "", "put the events of all CPUs into the order of time"),
         ("no-order", None, Flag, "", "", "take the events as they come"),
-        ("order-mem", None, Size, "SIZE", "", "memory that ordering may use"),
+        ("order-mem", None, Size, "SIZE", "", "accepted for the C tool's sake: the merge needs none"),
         ("json", None, Flag, "", "", "one JSON object a line"),
         ("events", None, Flag, "", "", "the printed events as a recording, for --replay"),
         ("output", Some('o'), Text, "FILE", "", "write results to FILE instead of stdout"),

@@ -29,9 +29,7 @@ impl Machine {
     pub fn new(started: Instant) -> Self {
         Machine { library: Library::from_environment(), host: None, started }
     }
-}
 
-impl Machine {
     /// The same script once more, now with every library: until the command line was parsed, nobody had allowed that.
     fn load_unsafe(&mut self, request: &RunRequest) -> Result<Monitor> {
         let script = self.library.find(&request.called)?;
@@ -39,9 +37,7 @@ impl Machine {
         let host = self.host.insert(Host::new(true)?);
         host.load(&script, &self.library, &host::options()).cloned()
     }
-}
 
-impl Machine {
     /// What a bundled monitor is refused at its start is what its user asked for: its line helps nobody then.
     fn of_the_user(&self, called: &str, why: anyhow::Error) -> anyhow::Error {
         let is_bundled = matches!(self.library.find(called), Ok(s) if s.origin == Origin::Bundled);

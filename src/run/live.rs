@@ -7,10 +7,12 @@ use std::time::Instant;
 use anyhow::bail;
 
 use super::Outcome;
+use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::Show;
+use crate::base::coverage::Coverage;
 use crate::base::cpulist;
-use crate::base::draw::{Level, Stamp, Stats};
+use crate::base::draw::{Level, Stamp};
 use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
@@ -25,9 +27,9 @@ use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
+use crate::sys::signal;
 use crate::sys::tasks::{any_alive, task_names, threads_of};
 use crate::sys::tracefs::Tracefs;
-use crate::sys::{machine, signal};
 use crate::task::{Running, Tasks};
 
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
@@ -97,12 +99,12 @@ pub(super) fn run(
     if !hook_stops_compiled_loops() {
         host.shared().with(|context| context.note(Level::Warning, NO_HOOK));
     }
-    greet(&host, &live, request, &wish);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
         return no_workload(&host, &why);
     }
+    greet(&host, &live, request, &wish);
     let mut show = Show::new(host.shared().clone());
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);
@@ -121,7 +123,11 @@ fn watch(
 ) -> anyhow::Result<()> {
     let mut first = true;
     loop {
-        let due = pace.next(host) - live.now();
+        for (role, on) in host.take_switches() {
+            live.switch(role, on)?;
+        }
+        // Merged, what is due is seen only once the horizon has passed it: waiting for less would spin until then.
+        let due = (pace.next(host) - live.horizon()).min(pace.end - live.now());
         // The first drain comes soon: somebody is waiting for a sign of life.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
         first = false;
@@ -131,9 +137,6 @@ fn watch(
             None => tasks.is_some_and(|tids| !any_alive(tids)),
         };
         carry(host, live, show, pace);
-        for (role, on) in host.take_switches() {
-            live.switch(role, on)?;
-        }
         if host.ended() || over || show.closed() || live.now() >= pace.end {
             return Ok(());
         }
@@ -144,6 +147,8 @@ fn watch(
 fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
     loop {
         let horizon = live.horizon();
+        pace.skip_missed(horizon);
+        host.skip_missed_timers(horizon);
         let boundary = pace.next(host);
         live.drain(horizon.min(boundary), host);
         if host.ended() || horizon < boundary || boundary >= pace.end {
@@ -154,10 +159,18 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
         if boundary >= pace.interval_at {
             let seconds = pace.turn(boundary);
             let parts = host.interval(seconds, &live.counts());
-            show.interval(boundary, &parts, host.coverage(live.lost(false)));
+            let lost = live.lost(false);
+            show.interval(boundary, &parts, coverage(host, live, lost));
         }
     }
     show.flush_events();
+}
+
+/// What the script and the source know of what was missed; `lost` by the kernel's own count.
+fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
+    let mut coverage = host.coverage(lost);
+    coverage.disordered += live.disordered();
+    coverage
 }
 
 fn finish(
@@ -172,7 +185,7 @@ fn finish(
     host.finishing();
     let now = live.now();
     live.drain(f64::INFINITY, &mut host);
-    let lost = live.lost(true);
+    let lost_at_end = live.lost(true);
     if live.side_lost() > 0 {
         let text = format!("{} records of tasks were lost: names may be stale", live.side_lost());
         host.shared().with(|context| context.note(Level::Warning, &text));
@@ -180,8 +193,7 @@ fn finish(
     host.set_now(now);
     let parts = host.finish((now - pace.last) / 1e9, &live.counts());
     let totals = if settings.total { host.totals() } else { Vec::new() };
-    let mut coverage = host.coverage(lost);
-    coverage.disordered += live.disordered();
+    let coverage = coverage(&host, &live, lost_at_end);
     show.last(now, &parts, &totals, &coverage);
     if settings.stats {
         let stats = cost.stats(&coverage);
@@ -189,62 +201,6 @@ fn finish(
     }
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
-}
-
-/// When the next report or timer is due, in nanoseconds of the run.
-struct Pace {
-    interval: f64,
-    interval_at: f64,
-    last: f64,
-    end: f64,
-}
-
-impl Pace {
-    fn new(request: &RunRequest) -> Self {
-        let settings = &request.host;
-        let interval =
-            settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
-        let end = settings.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
-        Pace { interval, interval_at: interval, last: 0.0, end }
-    }
-
-    fn next(&self, host: &Host) -> f64 {
-        self.interval_at.min(host.next_timer().unwrap_or(f64::INFINITY)).min(self.end)
-    }
-
-    /// Passes an interval's boundary; gives its length in seconds.
-    fn turn(&mut self, now: f64) -> f64 {
-        let seconds = (now - self.last) / 1e9;
-        self.last = now;
-        self.interval_at += self.interval;
-        seconds
-    }
-}
-
-/// What this process has used since the events were enabled.
-struct Cost {
-    cpu_before_ns: u64,
-    start_ms: f64,
-}
-
-impl Cost {
-    fn start(started: Instant) -> Self {
-        let start_ms = started.elapsed().as_secs_f64() * 1e3;
-        Cost { cpu_before_ns: machine::own_cpu_ns(), start_ms }
-    }
-
-    fn stats(&self, coverage: &crate::base::coverage::Coverage) -> Stats {
-        let own_cpu_ns = machine::own_cpu_ns();
-        let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
-        Stats {
-            events: coverage.events,
-            own_cpu_ns,
-            ns_per_event: used as f64 / coverage.events.max(1) as f64,
-            lost: coverage.lost,
-            max_rss_kb: machine::max_rss_kb(),
-            start_ms: self.start_ms,
-        }
-    }
 }
 
 fn workload(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
@@ -347,8 +303,15 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
     };
     let whom = match &wish.tasks {
         Some(tids) if wish.workload => format!("the command (pid {})", tids[0]),
-        Some(tids) if tids.len() == 1 => format!("thread {}", tids[0]),
-        Some(tids) => format!("{} threads", tids.len()),
+        Some(tids) if !request.host.pids.is_empty() => {
+            let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
+            let noun = if pids.len() == 1 { "process" } else { "processes" };
+            format!("{noun} {} ({} threads)", pids.join(","), tids.len())
+        }
+        Some(tids) => {
+            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
+            format!("thread {}", tids.join(","))
+        }
         None => format!("CPU {}", cpulist::format(&wish.cpus)),
     };
     let order = if wish.ordered { "in order" } else { "unordered" };
@@ -378,6 +341,6 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
 }
 
 fn no_workload(host: &Host, why: &std::io::Error) -> anyhow::Result<Outcome> {
-    host.shared().with(|context| context.note(Level::Error, &why.to_string()));
+    Show::new(host.shared().clone()).fail(&why.to_string())?;
     Ok(Outcome::NoWorkload)
 }

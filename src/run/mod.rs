@@ -17,6 +17,7 @@ use crate::script::host::Host;
 use request::{Color, HostOptions, RunRequest};
 
 mod live;
+mod pace;
 mod replayed;
 pub mod request;
 mod show;

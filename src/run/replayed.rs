@@ -64,7 +64,9 @@ pub(super) fn run(mut host: Host, request: &RunRequest, path: &Path) -> anyhow::
         frames: &frames,
         settings,
         counts: Vec::new(),
+        off: vec![false; roles.len()],
     };
+    player.switch(&mut host);
     let interval =
         settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
     let (mut due, mut last, mut now) = (interval, 0.0, 0.0);
@@ -84,6 +86,7 @@ pub(super) fn run(mut host: Host, request: &RunRequest, path: &Path) -> anyhow::
         }
         now = time;
         player.play(index, entry, &mut batch, &mut host);
+        player.switch(&mut host);
         if host.ended() || show.closed() {
             break;
         }
@@ -140,6 +143,8 @@ struct Player<'a> {
     frames: &'a Frames,
     settings: &'a HostOptions,
     counts: Vec<Count>,
+    /// Roles that the script turned off.
+    off: Vec<bool>,
 }
 
 impl Player<'_> {
@@ -156,7 +161,7 @@ impl Player<'_> {
                 let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
                 for (role, wish) in self.roles.iter().enumerate() {
                     let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
-                    if !watched || wish.event.name != event.name || !passes {
+                    if self.off[role] || !watched || wish.event.name != event.name || !passes {
                         continue;
                     }
                     let role = role as u32;
@@ -216,6 +221,13 @@ impl Player<'_> {
         if !batch.is_empty() {
             host.dispatch(batch);
             batch.clear();
+        }
+    }
+
+    /// Turns roles on and off as the script has asked since the last call.
+    fn switch(&mut self, host: &mut Host) {
+        for (role, on) in host.take_switches() {
+            self.off[role as usize] = !on;
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::Context as _;
 
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, Report, Stamp};
+use crate::base::draw::{Draw, Level, Report, Stamp};
 use crate::script::leaf::Shared;
 
 /// Draws a run's reports.
@@ -72,6 +72,12 @@ impl Show {
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
         self.failure.map_or(Ok(()), |why| Err(why).context("failed to write the results"))
+    }
+
+    /// Shows why there is nothing to show.
+    pub(super) fn fail(self, why: &str) -> anyhow::Result<()> {
+        self.shared.with(|context| context.note(Level::Error, why));
+        self.end()
     }
 
     /// Hands on what has gathered between reports.

@@ -10,6 +10,9 @@ use super::state::{State, Timer};
 use crate::base::draw::Level;
 use crate::base::units::{Unit, parse_duration};
 
+/// Timers of a run at most: `every` in a handler would add one with each event.
+const TIMERS: usize = 256;
+
 /// Puts the words into `env`.
 pub(super) fn register(
     lua: &Lua,
@@ -52,7 +55,11 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     lua.create_function(move |_, (period, handler): (Value, Function)| {
         let period = period_ns(&period)?;
         let now = shared.with(|context| context.now);
-        state.borrow_mut().timers.push(Timer { period, next: now + period, handler });
+        let mut state = state.borrow_mut();
+        if state.timers.len() >= TIMERS {
+            return Err(misuse("a run has at most 256 timers; call every once, in init"));
+        }
+        state.timers.push(Timer { period, next: now + period, handler });
         Ok(())
     })
 }

@@ -34,6 +34,7 @@ pub(super) struct Dispatch {
     driver: Option<Table>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
+    per_thread: bool,
 }
 
 /// Errors of handlers, in all and by role.
@@ -63,6 +64,7 @@ impl Dispatch {
             driver: None,
             walk: None,
             errors,
+            per_thread: false,
         }
     }
 
@@ -73,6 +75,7 @@ impl Dispatch {
         sample: Option<&Function>,
         per_thread: bool,
     ) -> anyhow::Result<()> {
+        self.per_thread = per_thread;
         let event_of: Function = self.exports.get("event_of")?;
         let make: Function = self.views.get("make")?;
         for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
@@ -113,13 +116,16 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Walks the batch's runs.
+    /// Walks the batch's runs; gives how many events were handed over: all, or those up to a `stop`.
     ///
     /// # Errors
     /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed. No view is alive any more.
-    pub(super) fn walk(&self, guard: &Guard, runs: usize) -> anyhow::Result<()> {
+    pub(super) fn walk(&self, guard: &Guard, runs: usize) -> anyhow::Result<u64> {
         let walk = self.walk.as_ref().context("no driver is attached")?;
-        let Err(why) = guard.run(Phase::Handler, || walk.call::<()>(runs)) else { return Ok(()) };
+        let why = match guard.run(Phase::Handler, || walk.call::<u64>(runs)) {
+            Ok(seen) => return Ok(seen),
+            Err(why) => why,
+        };
         let role: Option<usize> = self.views.get::<Function>("bury")?.call(())?;
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
             // What loops once loops again, a second of CPU each time.
@@ -162,7 +168,7 @@ impl Dispatch {
     /// The function that drivers call with a failing event: shows it, counts it, and says whether to switch off.
     fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
         let (errors, shared) = (self.errors.clone(), self.shared.clone());
-        self.lua.create_function(move |_, (role, slot, why): (usize, usize, String)| {
+        self.lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
             let mut errors = errors.borrow_mut();
             errors.all += 1;
             if errors.by_role.len() <= role {
@@ -176,7 +182,8 @@ impl Dispatch {
             let raw = unsafe { raw_of(slot) };
             shared.with(|context| {
                 let off = count >= ERRORS_PER_HANDLER;
-                let fault = describe_text(&why);
+                // An error's text may hold bytes of a task's name, which is any bytes.
+                let fault = describe_text(&why.to_string_lossy());
                 // The way there is the same each time; once is enough.
                 let text = if count == 1 { fault.to_string() } else { fault.message };
                 context.note(Level::Error, &text);
@@ -233,7 +240,7 @@ impl Dispatch {
         instances.sort_unstable();
         instances.dedup();
         let draw: Function = self.exports.get("draw_counters")?;
-        let made: mlua::UserDataRef<Made> = draw.call((entry, instances))?;
+        let made: mlua::UserDataRef<Made> = draw.call((entry, instances, self.per_thread))?;
         Ok(Report::Table(made.0.clone()))
     }
 }

@@ -3,6 +3,7 @@
 //! A role is one event of one evsel: a glob has many. The index of a role is what a slot carries.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
@@ -21,8 +22,10 @@ use crate::sys::attr::Attr;
 pub struct Evsels {
     /// Roles, by index.
     pub roles: Vec<Role>,
-    /// Roles whose events are to be turned on or off, in the order asked.
-    pub switches: Vec<(u32, bool)>,
+    /// Roles whose events are to be turned on or off; the last wish for each.
+    pub switches: BTreeMap<u32, bool>,
+    /// Whether the run has begun: its events are open, and no wish reaches them any more.
+    pub sealed: bool,
     declared: Vec<Declared>,
 }
 
@@ -64,6 +67,11 @@ impl Declarer {
         selector: &Value,
         wishes: &Table,
     ) -> Result<Option<(usize, Told)>, Refused> {
+        if self.evsels.borrow().sealed {
+            return Err(
+                "the events of a run are opened as it begins; call evsel in init".to_owned()
+            );
+        }
         let (chosen, from_table) = chosen(selector)?;
         let wish = Wishes::read(wishes, &chosen, from_table.as_ref())?;
         let events = match expand(&*self.catalog, &chosen) {
@@ -105,6 +113,12 @@ impl Declarer {
     pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
         let filter = parse(&fill(format, args)?)?;
         let mut all = self.evsels.borrow_mut();
+        if all.sealed {
+            return Err(
+                "the kernel takes a filter once, as the run begins; call it in init or filter"
+                    .to_owned(),
+            );
+        }
         let Some(&Declared { first, count }) = all.declared.get(index) else {
             return Err("this evsel is not of this run".to_owned());
         };
@@ -194,7 +208,7 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
                 .and_then(|mut all| all.pop())
                 .ok_or_else(|| "this table is no selector".to_owned())?;
             // A script may have changed them.
-            one.filter = match table.get("filter") {
+            one.filter = match table.raw_get("filter") {
                 Ok(Value::String(text)) => Some(text.to_string_lossy()),
                 _ => None,
             };
@@ -214,7 +228,7 @@ struct Wishes {
     title: Option<String>,
 }
 
-const WISHES: [&str; 12] = [
+const WISHES: [&str; 10] = [
     "stack",
     "count",
     "freq",
@@ -225,8 +239,6 @@ const WISHES: [&str; 12] = [
     "title",
     "max_stack",
     "cpus",
-    "user_callchain",
-    "kernel_callchain",
 ];
 
 impl Wishes {
@@ -311,7 +323,7 @@ fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
 }
 
 fn truthy(table: &Table, key: &str) -> bool {
-    !matches!(table.get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
+    !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
 }
 
 /// `WHAT; did you mean 'x' or 'y'?`

@@ -4,9 +4,10 @@
 //! exists), then batches and side-band records with `interval` in between, then `finish`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use mlua::{Function, Table, Value};
 
 use super::aggregate::{self, Aggregates};
@@ -48,6 +49,8 @@ pub struct Host {
     pub(super) rules: Rules,
     pub(super) ordered: bool,
     pub(super) finishing: bool,
+    /// Events that `-N` counts.
+    pub(super) counted: u64,
 }
 
 /// How events are to be handled.
@@ -114,6 +117,7 @@ impl Host {
             rules: Rules::default(),
             ordered: false,
             finishing: false,
+            counted: 0,
         })
     }
 
@@ -129,7 +133,7 @@ impl Host {
         let value = guard.run(Phase::Load, || vm.script(&script.chunk_name(), &script.text))?;
         let origin = match &script.origin {
             Origin::Path(path) => path.display().to_string(),
-            Origin::Bundled => script.name.clone(),
+            Origin::Bundled => "bundled".to_owned(),
         };
         let source = Source { name: &script.name, origin: &origin, text: &script.text };
         let monitor = Monitor::load(source, &value, taken)?;
@@ -183,6 +187,8 @@ impl Host {
             on_mmap: table.get("on_mmap")?,
             on_lost: table.get("on_lost")?,
         };
+        self.state.borrow().evsels.borrow_mut().sealed = true;
+        ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         let related = events.len() > 1 || self.aggregates.has_state();
         let wish = self.monitor.as_ref().and_then(|m| m.order);
@@ -208,7 +214,7 @@ impl Host {
     }
 
     /// Roles to turn on or off, asked for since the last call.
-    pub fn take_switches(&mut self) -> Vec<(u32, bool)> {
+    pub fn take_switches(&mut self) -> BTreeMap<u32, bool> {
         let state = self.state.borrow();
         let mut evsels = state.evsels.borrow_mut();
         std::mem::take(&mut evsels.switches)
@@ -237,7 +243,7 @@ impl Host {
     /// Whether no further event is wanted: `stop` was called, or `-N` is reached.
     pub(super) fn satisfied(&self) -> bool {
         self.state.borrow().stop.is_some()
-            || self.rules.max_events.is_some_and(|max| self.coverage.events >= max)
+            || self.rules.max_events.is_some_and(|max| self.counted >= max)
     }
 
     /// What was seen and missed so far. `lost` is the kernel's own count where there is one: it also knows of
@@ -264,6 +270,11 @@ impl Host {
     /// When the next timer of `every` is due.
     pub fn next_timer(&self) -> Option<f64> {
         self.state.borrow().next_timer()
+    }
+
+    /// Leaves out the turns of timers that were missed up to `now`, but for the last.
+    pub fn skip_missed_timers(&mut self, now: f64) {
+        self.state.borrow_mut().skip_missed(now);
     }
 
     /// Calls the timers that are due.

@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn text_of(context: *const c_void, slot: *const Slo
     })
 }
 
-/// Bytes of the last [`text`]. FFI leaf.
+/// Bytes of the last [`text_of`]. FFI leaf.
 ///
 /// # Safety
 /// As [`comm`].

@@ -36,19 +36,45 @@ impl Host {
             }
         }
     }
+
+    /// Cuts a batch so that no more than `max` events are handled in all. Events of this very process, which are
+    /// handled but never printed, do not count: whoever asks for five wants to see five.
+    fn cut_to(&mut self, batch: &mut Batch, max: u64) {
+        let hidden = self.shared.with(|context| context.hide_pid);
+        let left = max.saturating_sub(self.counted) as usize;
+        let mut shown =
+            batch.slots().iter().enumerate().filter(|(_, slot)| Some(slot.pid) != hidden);
+        match left.checked_sub(1).and_then(|last| shown.nth(last)) {
+            Some((last, _)) => {
+                self.counted = max;
+                batch.truncate(last + 1);
+            }
+            None => {
+                let slots = batch.slots();
+                self.counted += slots.iter().filter(|slot| Some(slot.pid) != hidden).count() as u64;
+            }
+        }
+    }
 }
 
 impl Sink for Host {
     fn dispatch(&mut self, batch: &mut Batch) {
+        // `stop` was called: also what the rings still hold is not wanted.
+        if self.satisfied() {
+            return;
+        }
         if let Some(max) = self.rules.max_events {
-            batch.truncate(max.saturating_sub(self.coverage.events) as usize);
+            self.cut_to(batch, max);
         }
         let Some(last) = batch.slots().last().map(|s| s.time) else { return };
-        self.coverage.events += batch.len() as u64;
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
-        if let Err(why) = self.dispatch.walk(&self.guard, runs) {
-            self.failed(&format!("{why:#}"));
+        match self.dispatch.walk(&self.guard, runs) {
+            Ok(seen) => self.coverage.events += seen,
+            Err(why) => {
+                self.coverage.events += batch.len() as u64;
+                self.failed(&format!("{why:#}"));
+            }
         }
         if self.vm.out_of_memory() {
             self.out_of_memory();

@@ -45,15 +45,20 @@ impl State {
         self.timers.iter().map(|t| t.next).min_by(f64::total_cmp)
     }
 
+    /// After a pause (a stopped process) timers do not catch up turn by turn: of the turns up to `now`, the last is left.
+    pub fn skip_missed(&mut self, now: f64) {
+        for timer in &mut self.timers {
+            timer.next += turns_missed(timer.next, timer.period, now) * timer.period;
+        }
+    }
+
     /// The timers due at `now`, each with the time it was due; each is set for its next turn.
     pub fn due(&mut self, now: f64) -> Vec<(Function, f64)> {
         let mut due = Vec::new();
         for timer in &mut self.timers {
             if timer.next <= now {
                 due.push((timer.handler.clone(), timer.next));
-                // After a pause (a stopped process) it does not catch up turn by turn.
-                let missed = ((now - timer.next) / timer.period).floor();
-                timer.next += (missed + 1.0) * timer.period;
+                timer.next += timer.period;
             }
         }
         due.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -77,6 +82,12 @@ impl State {
     }
 }
 
+/// Whole periods between `next` and `now`; 0 unless `now` is at least one period further.
+pub fn turns_missed(next: f64, period: f64, now: f64) -> f64 {
+    let turns = ((now - next) / period).floor();
+    if turns.is_finite() { turns.max(0.0) } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +107,8 @@ mod tests {
         let mut state = State::default();
         state.timers.push(Timer { period: 10.0, next: 10.0, handler });
         assert!(state.due(9.0).is_empty());
-        assert_eq!(state.due(35.0).len(), 1);
+        state.skip_missed(35.0);
+        assert_eq!(state.due(30.0).len(), 1);
         assert_eq!(state.next_timer(), Some(40.0));
     }
 }

@@ -18,6 +18,29 @@ pub struct Count {
     pub scaled: bool,
 }
 
+/// A counter as it was read: its count, and for how many nanoseconds it was enabled and running.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    value: u64,
+    enabled: u64,
+    running: u64,
+}
+
+impl Reading {
+    /// What was added since `before`, and whether it is an estimate because the counter shared its hardware
+    /// meanwhile. Scaled by this interval's own times: those of the whole run would let a count fall.
+    fn since(self, before: Reading) -> (f64, bool) {
+        let added = self.value.saturating_sub(before.value) as f64;
+        let enabled = self.enabled.saturating_sub(before.enabled);
+        let running = self.running.saturating_sub(before.running);
+        match (running < enabled, running) {
+            (false, _) => (added, false),
+            (true, 0) => (0.0, true),
+            (true, _) => (added * enabled as f64 / running as f64, true),
+        }
+    }
+}
+
 impl Live {
     /// Each event as opened: its name, and the fields of its `perf_event_attr` that are not zero.
     pub fn attributes(&self) -> Vec<(String, Vec<(&'static str, u64)>)> {
@@ -77,13 +100,8 @@ impl Live {
                 continue;
             }
             let Ok(read) = open.event.read_counts() else { continue };
-            let scaled = read.running < read.enabled;
-            let all = match (scaled, read.running) {
-                (false, _) => read.value as f64,
-                (true, 0) => 0.0,
-                (true, running) => read.value as f64 * read.enabled as f64 / running as f64,
-            };
-            let value = all - std::mem::replace(&mut open.counted, all);
+            let now = Reading { value: read.value, enabled: read.enabled, running: read.running };
+            let (value, scaled) = now.since(std::mem::replace(&mut open.counted, now));
             let instance = if per_task { open.tid as u32 } else { open.cpu };
             counts.extend(opening.roles.iter().map(|(role, _)| Count {
                 role: *role,
@@ -93,5 +111,20 @@ impl Live {
             }));
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_scaled_by_the_times_of_its_own_interval() {
+        let reading = |value, enabled, running| Reading { value, enabled, running };
+        let first = reading(100, 10, 5);
+        assert_eq!(first.since(Reading::default()), (200.0, true));
+        // Alone on the hardware since: exact, and never below zero.
+        assert_eq!(reading(130, 20, 15).since(first), (30.0, false));
+        assert_eq!(reading(100, 20, 5).since(first), (0.0, true));
     }
 }

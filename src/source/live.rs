@@ -8,14 +8,13 @@
 //! stamped with `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would
 //! have to be searched as the limit, and idle rings would need a record of their own.)
 
+use super::fill::{push, push_plain};
 use super::ids::Ids;
 use super::open::{Decoder, Opened, Opening, Wish, open};
 use super::{Batch, Happening, Side, Sink};
 use crate::base::draw::Stamp;
-use crate::base::slot::Slot;
 use crate::decode::clock::Clock;
-use crate::decode::sample::{Layout, Plain, Sample, identifier};
-use crate::event::filter;
+use crate::decode::sample::{Layout, Plain, identifier};
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::machine::page_size;
@@ -124,12 +123,19 @@ impl Live {
         Ok(())
     }
 
-    /// Turns the events of one role on or off; an opening that it shares with others stays on.
-    pub fn switch(&self, role: u32, on: bool) -> anyhow::Result<()> {
-        for open in &self.opened.events {
-            let roles = &self.openings[open.opening].roles;
-            if roles.len() == 1 && roles[0].0 == role {
-                if on { open.event.enable()? } else { open.event.disable()? }
+    /// Turns the events of one role on or off. An event that serves other roles stays on for them.
+    pub fn switch(&mut self, role: u32, on: bool) -> anyhow::Result<()> {
+        for (opening, decoder) in self.opened.decoders.iter_mut().enumerate() {
+            if !decoder.roles.iter().any(|(one, _)| *one == role) {
+                continue;
+            }
+            decoder.off.retain(|off| *off != role);
+            if !on {
+                decoder.off.push(role);
+            }
+            let wanted = decoder.off.len() < decoder.roles.len();
+            for open in self.opened.events.iter().filter(|open| open.opening == opening) {
+                if wanted { open.event.enable()? } else { open.event.disable()? }
             }
         }
         Ok(())
@@ -179,7 +185,10 @@ impl Live {
         for index in 0..self.opened.rings.len() {
             self.look(index);
             while self.opened.rings[index].at < self.opened.rings[index].head {
-                self.take(index, None, sink);
+                self.take_plain(index);
+                if !self.batch.is_full(self.room) {
+                    self.take(index, None, sink);
+                }
                 if self.batch.is_full(self.room) {
                     self.flush(sink);
                     self.release(index);
@@ -243,6 +252,29 @@ impl Live {
             Err(_) => order.offer(index, ring.last),
             Ok(None) => {}
         }
+    }
+
+    /// Takes records of a ring as long as they are the usual ones: samples of the plain layout that do not wrap, for
+    /// one role. What comes then is for [`Live::take`]. A loop of its own, so that its state stays in registers.
+    fn take_plain(&mut self, index: usize) {
+        let Opened { rings, ids, decoders, .. } = &mut self.opened;
+        let ring = &mut rings[index];
+        let (mut at, mut last) = (ring.at, ring.last);
+        while !self.batch.is_full(1) {
+            let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
+            let Piece::Single(bytes) = piece else { break };
+            let decoder = identifier(bytes).and_then(|id| ids.get(id));
+            let Some(decoder) = decoder.and_then(|i| decoders.get(i as usize)) else { break };
+            let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { break };
+            let Some(sample) = Plain::read(bytes) else { break };
+            if sample.raw.len() < decoder.raw_min {
+                break;
+            }
+            at += bytes.len() as u64;
+            last = last.max(sample.time);
+            push_plain(&mut self.batch, role, &sample, self.clock.since_start(sample.time));
+        }
+        (ring.at, ring.last) = (at, last);
     }
 
     /// Takes the next record of a ring: into the batch, or to the sink after what stands in the batch.
@@ -324,52 +356,4 @@ fn time_of(piece: &Piece<'_>, decoders: &[Decoder], ids: &Ids, side: &Layout) ->
         return piece.u64_at(decoder.time_at);
     }
     piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
-}
-
-/// The usual slot.
-#[inline(always)]
-fn push_plain(batch: &mut Batch, role: u32, sample: &Plain<'_>, time: f64) {
-    batch.push(Slot {
-        time,
-        raw: sample.raw.as_ptr(),
-        raw_size: sample.raw.len() as u32,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu,
-        ev: role,
-        ..Slot::EMPTY
-    });
-}
-
-/// A slot for each role that wants the sample.
-#[inline(always)]
-fn push(batch: &mut Batch, decoder: &Decoder, sample: &Sample<'_>, time: f64) {
-    let mut slot = Slot {
-        time,
-        raw: sample.raw.as_ptr(),
-        // An empty slice points to no place in particular.
-        chain: if sample.callchain.is_empty() {
-            std::ptr::null()
-        } else {
-            sample.callchain.as_ptr()
-        },
-        ip: sample.ip,
-        addr: sample.addr,
-        period: sample.period,
-        cgroup: 0,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu,
-        ev: 0,
-        raw_size: sample.raw.len() as u32,
-        chain_len: sample.callchain.len() as u32,
-    };
-    for (role, filter) in &decoder.roles {
-        let seen = || filter::Context { raw: sample.raw, cpu: sample.cpu, comm: b"" };
-        if filter.as_ref().is_some_and(|filter| !filter.passes(&seen())) {
-            continue;
-        }
-        slot.ev = *role;
-        batch.push(slot);
-    }
 }

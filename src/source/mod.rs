@@ -5,6 +5,7 @@ use crate::base::slot::{BATCH, Slot};
 pub mod attr;
 pub mod batch;
 pub mod counts;
+mod fill;
 mod ids;
 pub mod live;
 pub mod open;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use anyhow::bail;
 
 use super::attr::{self, Common};
+use super::counts::Reading;
 use super::ids::Ids;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
@@ -60,6 +61,8 @@ pub struct Opening {
 pub(super) struct Decoder {
     pub(super) layout: Layout,
     pub(super) roles: Vec<(u32, Option<Bound>)>,
+    /// Those of them that are off while others are on.
+    pub(super) off: Vec<u32>,
     /// Bytes that a raw record must have.
     pub(super) raw_min: usize,
     /// Every sample is for one role, of the plain layout, and needs no further look.
@@ -89,7 +92,7 @@ pub(super) struct CpuRing {
 /// One open file of an opening.
 pub(super) struct Open {
     /// The count when it was last read.
-    pub(super) counted: f64,
+    pub(super) counted: Reading,
     pub(super) event: Event,
     pub(super) opening: usize,
     pub(super) cpu: u32,
@@ -114,7 +117,7 @@ const PAGES: usize = 512;
 /// Opens everything, disabled.
 pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> {
     let mut remarks = Vec::new();
-    let tasks = tasks_or_cpu_wide(openings, wish, &mut remarks);
+    let tasks = tasks_or_cpu_wide(openings, wish, &mut remarks)?;
     let rings = open_rings(wish, &mut remarks)?;
     let mut opened = Opened {
         side_layout: layout_of_owner(wish)?,
@@ -135,18 +138,25 @@ fn tasks_or_cpu_wide(
     openings: &[Opening],
     wish: &Wish,
     remarks: &mut Vec<String>,
-) -> Option<Vec<i32>> {
-    let tasks = wish.tasks.clone()?;
+) -> anyhow::Result<Option<Vec<i32>>> {
+    let Some(tasks) = wish.tasks.clone() else { return Ok(None) };
     let limit = raise_nofile().soft;
     let wanted = (tasks.len() * openings.len() + 1) as u64 * wish.cpus.len() as u64 + 64;
     if wanted <= limit || wish.workload {
-        return Some(tasks);
+        return Ok(Some(tasks));
+    }
+    if openings.iter().any(|opening| opening.sampling.count) {
+        // A sample says whose it is; a count of a whole CPU could not be told apart.
+        bail!(
+            "-p: {} threads need {wanted} files, the limit is {limit}; raise it with `ulimit -Hn {wanted}`, or watch fewer threads",
+            tasks.len()
+        );
     }
     remarks.push(format!(
         "{} threads need {wanted} files, the limit is {limit}: events are opened for whole CPUs and told apart here",
         tasks.len()
     ));
-    None
+    Ok(None)
 }
 
 fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuRing>> {
@@ -239,7 +249,13 @@ fn open_event(
                 got.event.set_output(&opened.rings[position].owner)?;
             }
             opened.ids.insert(got.event.id()?, index as u32);
-            opened.events.push(Open { counted: 0.0, event: got.event, opening: index, cpu, tid });
+            opened.events.push(Open {
+                counted: Reading::default(),
+                event: got.event,
+                opening: index,
+                cpu,
+                tid,
+            });
         }
     }
     let layout = Layout::new(attr::shape(&attr));
@@ -255,6 +271,7 @@ fn open_event(
         },
         layout,
         roles: opening.roles.clone(),
+        off: Vec::new(),
         raw_min: match &opening.event.what {
             What::Tracepoint { format } => format.fixed_size,
             What::Counter(_) => 0,

@@ -195,7 +195,9 @@ impl Catalog for Replay {
         match self.events.get(name) {
             Some(event) => Ok(event.clone()),
             None => {
-                bail!("the recording has no event `{name}`; it has {}", self.names().join(", "))
+                let names = self.names().join(", ");
+                let names = if names.is_empty() { "none at all" } else { &names };
+                bail!("the recording has no event `{name}`; it has {names}")
             }
         }
     }

@@ -14,19 +14,21 @@ local starts = cast("const uint16_t *", starts_at)
 local cursor = view.cursor
 
 local drivers = {}
-local idle = function() end
+local idle = function(_, last) return last end            -- events of a handler that is off count as seen
 
 local source = [[
 local cursor, slots, order, xpcall, handler, e, mt, live, dead, explain, failed = ...
 return function(first, last)
+  local seen = last
   mt.__index = live
   for j = first, last do
     cursor.s = slots + order[j]
     local ok, why = xpcall(handler, explain, e)
     if not ok and failed(order[j], why) then break end
-    if cursor.stop ~= 0 then break end
+    if cursor.stop ~= 0 then seen = j break end
   end
   mt.__index = dead
+  return seen
 end
 ]]
 
@@ -55,14 +57,19 @@ function M.clear(role) drivers[role] = idle end
 --- Takes every handler away.
 function M.clear_all() for role in pairs(drivers) do drivers[role] = idle end end
 
---- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1].
+--- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]. Returns how many events were
+-- handed over: `stop` leaves the rest. Afterwards the cursor stands nowhere: the ring's tail moves, so
+-- nothing that a script kept of `e` may lead there.
 M.walk = loadstring([=[
 local drivers, kinds, starts, cursor = ...
 return function(n)
+  local seen = -1
   for r = 0, n - 1 do
-    drivers[kinds[r]](starts[r], starts[r + 1] - 1)
+    seen = drivers[kinds[r]](starts[r], starts[r + 1] - 1)
     if cursor.stop ~= 0 then break end
   end
+  cursor.s = nil
+  return seen + 1
 end
 ]=], "=perilune:walk")(drivers, kinds, starts, cursor)
 

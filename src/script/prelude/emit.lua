@@ -61,9 +61,14 @@ function exports.report(title, columns, rows)
   -- As in other tables: a column that is false takes its values with it, and one may have a word that draws.
   local shown, drawn = {}, {}
   for i, column in ipairs(columns) do
-    if column then shown[#shown + 1] = { i, column, type(column) == "table" and column[2] or nil } end
+    if column then 
+      local draw = type(column) == "table" and column[2] or nil
+      if draw and type(draw) ~= "function" then error("a column of report is a title, or { title, function }", 2) end
+      shown[#shown + 1] = { i, column, draw }
+    end
   end
   for i, row in ipairs(rows) do
+    if type(row) ~= "table" then error(("a row of report is a table of values, not a %s"):format(type(row)), 2) end
     local cells = {}
     for j, it in ipairs(shown) do
       local value = row[it[1]]
@@ -98,11 +103,11 @@ function exports.counters(columns)
 end
 
 --- The report of one counters{}: called by the host once the counts of the interval were read.
-function exports.draw_counters(entry, instances)
-  local titles, rows = { { "cpu", align = "left" } }, {}
+function exports.draw_counters(entry, instances, per_thread)
+  local titles, rows = { { per_thread and "thread" or "cpu", align = "left" } }, {}
   for _, c in ipairs(entry.columns) do titles[#titles + 1] = { c[1], width = 8, decimals = c.whole and 0 or 2 } end
   for _, instance in ipairs(instances) do
-    local row = { ("[%03d]"):format(instance) }
+    local row = { per_thread and instance or ("[%03d]"):format(instance) }
     local function n(ev)
       if ev == nil then return 0 end
       local index = exports.index_of(ev) or error("n() takes an evsel that counts", 2)

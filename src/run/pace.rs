@@ -1,0 +1,71 @@
+//! When a run reports, and what it has cost by then.
+
+use std::time::Instant;
+
+use super::request::RunRequest;
+use crate::base::coverage::Coverage;
+use crate::base::draw::Stats;
+use crate::script::host::Host;
+use crate::script::state::turns_missed;
+use crate::sys::machine;
+
+/// When the next report or timer is due, in nanoseconds of the run.
+pub(super) struct Pace {
+    interval: f64,
+    pub(super) interval_at: f64,
+    pub(super) last: f64,
+    pub(super) end: f64,
+}
+
+impl Pace {
+    pub(super) fn new(request: &RunRequest) -> Self {
+        let settings = &request.host;
+        let interval =
+            settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
+        let end = settings.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
+        Pace { interval, interval_at: interval, last: 0.0, end }
+    }
+
+    pub(super) fn next(&self, host: &Host) -> f64 {
+        self.interval_at.min(host.next_timer().unwrap_or(f64::INFINITY)).min(self.end)
+    }
+
+    /// After a pause (a stopped process) there is one report over the whole time, not one for each turn that was missed.
+    pub(super) fn skip_missed(&mut self, now: f64) {
+        self.interval_at += turns_missed(self.interval_at, self.interval, now) * self.interval;
+    }
+
+    /// Passes an interval's boundary; gives its length in seconds.
+    pub(super) fn turn(&mut self, now: f64) -> f64 {
+        let seconds = (now - self.last) / 1e9;
+        self.last = now;
+        self.interval_at += self.interval;
+        seconds
+    }
+}
+
+/// What this process has used since the events were enabled.
+pub(super) struct Cost {
+    cpu_before_ns: u64,
+    start_ms: f64,
+}
+
+impl Cost {
+    pub(super) fn start(started: Instant) -> Self {
+        let start_ms = started.elapsed().as_secs_f64() * 1e3;
+        Cost { cpu_before_ns: machine::own_cpu_ns(), start_ms }
+    }
+
+    pub(super) fn stats(&self, coverage: &Coverage) -> Stats {
+        let own_cpu_ns = machine::own_cpu_ns();
+        let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
+        Stats {
+            events: coverage.events,
+            own_cpu_ns,
+            ns_per_event: used as f64 / coverage.events.max(1) as f64,
+            lost: coverage.lost,
+            max_rss_kb: machine::max_rss_kb(),
+            start_ms: self.start_ms,
+        }
+    }
+}

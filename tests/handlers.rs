@@ -1,0 +1,109 @@
+//! What a script may do to the loop that calls its handlers: stop it, keep its record, fail with any bytes.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+/// Replays `tests/scripts/EVENTS.events` through a script, with `--json`.
+fn replay(name: &str, events: &str, script: &str) -> Output {
+    let path = std::env::temp_dir().join(format!("perilune-{}-{name}.lua", std::process::id()));
+    let mut file = std::fs::File::create(&path).expect("a file in the temporary folder");
+    file.write_all(script.as_bytes()).expect("the script can be written");
+    let events = format!("{}/tests/scripts/{events}.events", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg(&path)
+        .args(["--json", "--replay", &events])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    std::fs::remove_file(&path).expect("the script is still there");
+    output
+}
+
+/// The coverage of the whole run, and everything printed.
+fn last_coverage(output: &Output) -> (serde_json::Value, String) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find(|line| line.contains("\"final\":true"));
+    let line = line.unwrap_or_else(|| panic!("no final coverage in {text}{errors}"));
+    (serde_json::from_str(line).expect("a line of JSON"), text)
+}
+
+#[test]
+fn after_stop_no_event_is_handled_or_counted() {
+    let script = r#"
+        local m = monitor { summary = "stops at once", order = true }
+        function m.init()
+          for _ = 1, 3 do
+            evsel("signal:signal_generate", function(e) emit(e) stop() end)
+          end
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("stop", "signal", script));
+    assert_eq!(coverage["events"], 1, "{text}");
+    assert_eq!(text.matches("\"type\":\"event\"").count(), 1, "{text}");
+}
+
+#[test]
+fn a_record_that_was_kept_cannot_be_printed_after_its_handler() {
+    let script = r#"
+        local m = monitor { summary = "keeps a record" }
+        local kept
+        function m.init() evsel "signal:signal_generate" end
+        function m.sample(e) kept = e end
+        function m.deinit() emit(kept) end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("keep", "signal", script));
+    assert_eq!(coverage["errors"], 1, "{text}");
+    assert!(text.contains("is valid during its handler only"), "{text}");
+    assert!(!text.contains("\"type\":\"event\""), "{text}");
+}
+
+#[test]
+fn an_error_of_any_bytes_is_counted_like_every_other() {
+    let script = r#"
+        local m = monitor { summary = "fails" }
+        function m.init() evsel "signal:signal_generate" end
+        function m.sample(e) error("\255\254", 0) end
+        return m
+    "#;
+    let output = replay("bytes", "signal", script);
+    let (coverage, text) = last_coverage(&output);
+    let expected = coverage["events"].as_u64().map(|events| events.min(10));
+    assert_eq!(coverage["errors"].as_u64(), expected, "{text}");
+    assert!(text.contains("signal:signal_generate"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_evsel_that_is_off_is_quiet_while_another_of_the_same_event_goes_on() {
+    let script = r#"
+        local m = monitor { summary = "one of two" }
+        function m.init()
+          local first
+          first = evsel("signal:signal_generate", function(e) emit(e) first:off() end)
+          evsel("signal:signal_generate", function(e) end)
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("off", "signal", script));
+    assert_eq!(text.matches("\"type\":\"event\"").count(), 1, "{text}");
+    assert!(coverage["events"].as_u64() > Some(2), "{text}");
+}
+
+#[test]
+fn an_event_declared_once_the_run_has_begun_is_refused_at_its_line() {
+    let script = r#"
+        local m = monitor { summary = "too late" }
+        function m.init() evsel "signal:signal_generate" end
+        function m.sample(e) end
+        function m.deinit()
+          evsel "signal:signal_deliver"
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("late", "signal", script));
+    assert_eq!(coverage["errors"], 1, "{text}");
+    assert!(text.contains(":6: the events of a run are opened as it begins"), "{text}");
+}
