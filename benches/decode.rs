@@ -76,7 +76,6 @@ fn samples(bencher: Bencher<'_, '_>, sample_type: u32, fixed: usize, chain: Opti
                 ip: sample.ip,
                 addr: sample.addr,
                 period: sample.period,
-                cgroup: 0,
                 pid: sample.pid,
                 tid: sample.tid,
                 cpu: sample.cpu,

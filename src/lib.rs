@@ -63,7 +63,7 @@
 //! - The merge reads the ring heads in place and holds no record of its own, so `--order-mem` has nothing to bound: the rings do.
 //! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
 //!   missed. A replay, which has no pauses, plays every turn.
-//! - A batch is 384 slots, 33 KiB: what the drain writes, the driver reads back from the first-level cache.
+//! - A batch is 384 slots, 30 KiB: what the drain writes, the driver reads back from the first-level cache.
 //! - Ordered runs drop what is older than their start, the moment when the last ring was enabled: until then only some
 //!   CPUs were seen. Received and lost events add up to what was sent from there on.
 //! - A loss drops the open states when its record is reached. Pairs that were closed on another ring between the hole

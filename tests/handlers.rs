@@ -107,3 +107,20 @@ fn an_event_declared_once_the_run_has_begun_is_refused_at_its_line() {
     assert_eq!(coverage["errors"], 1, "{text}");
     assert!(text.contains(":6: the events of a run are opened as it begins"), "{text}");
 }
+
+#[test]
+fn a_column_that_cannot_be_drawn_loses_no_other_table() {
+    let script = r#"
+        local m = monitor { summary = "one table fails" }
+        function m.init()
+          local bad = kv { { "sig", function() error("no name for it") end }, count = "bad" }
+          local good = kv { "sig", count = "good" }
+          evsel("signal:signal_generate", function(e) bad:add(e.sig) good:add(e.sig) end)
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("column", "signal", script));
+    assert_eq!(coverage["errors"], 1, "{text}");
+    assert!(text.contains("no name for it"), "{text}");
+    assert_eq!(text.matches("\"good\":1").count(), 3, "{text}");
+}

@@ -20,8 +20,6 @@ pub struct Slot {
     pub addr: u64,
     /// `PERF_SAMPLE_PERIOD`, else 1.
     pub period: u64,
-    /// `PERF_SAMPLE_CGROUP`, else 0.
-    pub cgroup: u64,
     /// Process id, in the pid namespace of this process.
     pub pid: u32,
     /// Thread id, likewise.
@@ -45,7 +43,6 @@ impl Slot {
         ip: 0,
         addr: 0,
         period: 1,
-        cgroup: 0,
         pid: 0,
         tid: 0,
         cpu: 0,
@@ -55,5 +52,5 @@ impl Slot {
     };
 }
 
-/// Slots of a batch: 33 KiB, which the driver reads back from the first-level cache. Indexes fit a `u16`.
+/// Slots of a batch: 30 KiB, which the driver reads back from the first-level cache. Indexes fit a `u16`.
 pub const BATCH: usize = 384;

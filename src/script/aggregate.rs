@@ -209,6 +209,13 @@ impl Aggregates {
         Ok(reports)
     }
 
+    /// The parts that can be drawn, as declared: for when [`Aggregates::draw`] failed and the report must not be lost.
+    pub fn draw_what_can(&self, lua: &Lua) -> Vec<Report> {
+        let each =
+            self.chosen(None).into_iter().filter_map(|id| self.draw_one(lua, id, false).ok());
+        each.flatten().collect()
+    }
+
     /// The parts of the report on the whole run, as declared; what was not drawn before is in it.
     ///
     /// # Errors

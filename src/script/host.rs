@@ -325,8 +325,8 @@ impl Host {
         self.coverage.multiplexed += counts.iter().filter(|count| count.scaled).count() as u64;
         let (drawn, wanted) = self.try_report(callback, seconds, counts).unwrap_or_else(|why| {
             self.failed(&format!("{why:#}"));
-            // The script's own drawing failed: what it gathered is shown as declared.
-            (self.dispatch.draw(&self.aggregates, counts, None).unwrap_or_default(), None)
+            // The script's own drawing failed: what it gathered and can be drawn is shown as declared.
+            (self.aggregates.draw_what_can(self.vm.lua()), None)
         });
         self.aggregates.reset_after_interval(wanted.as_deref());
         if let Err(why) = self.aggregates.sweep() {

@@ -14,7 +14,7 @@ impl Host {
         callback: Option<Function>,
         fill: impl FnOnce(&Table) -> mlua::Result<()>,
     ) {
-        let Some(callback) = callback else { return };
+        let Some(callback) = callback.filter(|_| !self.satisfied()) else { return };
         let record = match self.vm.lua().create_table().and_then(|t| fill(&t).map(|()| t)) {
             Ok(record) => record,
             Err(why) => return self.failed(&why.to_string()),

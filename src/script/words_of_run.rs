@@ -240,3 +240,44 @@ fn count_of(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
         Ok(added.map(|c| c.value).sum::<f64>())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+    use crate::base::slot::Slot;
+    use crate::script::vm::Limits;
+
+    #[test]
+    fn lua_declares_the_slot_as_it_is() {
+        let vm = Vm::new(Limits { memory: 0 }).unwrap();
+        let lua = vm.lua();
+        let ffi: Table = lua.globals().get::<Function>("require").unwrap().call("ffi").unwrap();
+        let nearest = lua.create_function(|_, ()| Ok("")).unwrap();
+        let hooks = lua.create_table().unwrap();
+        let context = LightUserData(std::ptr::null_mut());
+        vm.trusted::<Table>("view", VIEW, (&ffi, leaves(lua).unwrap(), context, nearest, hooks))
+            .unwrap();
+        let ask = |what: &str| ffi.get::<Function>(what).unwrap();
+        let size: usize = ask("sizeof").call("perilune_slot").unwrap();
+        assert_eq!(size, size_of::<Slot>());
+        for (field, offset) in [
+            ("time", offset_of!(Slot, time)),
+            ("raw", offset_of!(Slot, raw)),
+            ("chain", offset_of!(Slot, chain)),
+            ("ip", offset_of!(Slot, ip)),
+            ("addr", offset_of!(Slot, addr)),
+            ("period", offset_of!(Slot, period)),
+            ("pid", offset_of!(Slot, pid)),
+            ("tid", offset_of!(Slot, tid)),
+            ("cpu", offset_of!(Slot, cpu)),
+            ("ev", offset_of!(Slot, ev)),
+            ("raw_size", offset_of!(Slot, raw_size)),
+            ("chain_len", offset_of!(Slot, chain_len)),
+        ] {
+            let declared: usize = ask("offsetof").call(("perilune_slot", field)).unwrap();
+            assert_eq!(declared, offset, "{field}");
+        }
+    }
+}

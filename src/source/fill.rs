@@ -36,7 +36,6 @@ pub(super) fn push(batch: &mut Batch, decoder: &Decoder, sample: &Sample<'_>, ti
         ip: sample.ip,
         addr: sample.addr,
         period: sample.period,
-        cgroup: 0,
         pid: sample.pid,
         tid: sample.tid,
         cpu: sample.cpu,

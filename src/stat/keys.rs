@@ -81,7 +81,7 @@ impl Keys {
     }
 
     /// The row of `key`, quicker when it was asked for a short while ago.
-    #[inline]
+    #[inline(always)]
     pub fn find_recent(&mut self, key: &[Word]) -> Option<usize> {
         let [word] = *key else { return self.find(key) };
         let place = (hash(key) >> (u64::BITS - RECENT.ilog2())) as usize % RECENT;

@@ -11,7 +11,7 @@ ffi.cdef [[
     double time;
     const uint8_t *raw;
     const uint64_t *chain;
-    uint64_t ip, addr, period, cgroup;
+    uint64_t ip, addr, period;
     int32_t pid, tid;                                     // -1 of a task that is being taken apart
     uint32_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
