@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use mlua::{Function, IntoLua, Lua, Table, Value, Variadic};
 
+use super::context::until_nul;
 use super::leaf::Shared;
 use super::state::{State, Timer};
 use crate::base::draw::Level;
@@ -118,8 +119,7 @@ fn comm(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |lua, tid: f64| {
         let name = shared.with(|context| context.comm_of(tid as u32, 0));
-        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-        lua.create_string(if tid == 0.0 { b"swapper" } else { &name[..end] })
+        lua.create_string(if tid == 0.0 { b"swapper" } else { until_nul(&name) })
     })
 }
 
@@ -131,8 +131,7 @@ fn ancestry(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
             let names: Vec<String> = line
                 .map(|tid| {
                     let name = context.comm_of(tid, 0);
-                    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-                    String::from_utf8_lossy(&name[..end]).into_owned()
+                    String::from_utf8_lossy(until_nul(&name)).into_owned()
                 })
                 .collect();
             names.join(" <- ")
