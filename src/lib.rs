@@ -64,6 +64,9 @@
 //! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
 //!   missed. A replay, which has no pauses, plays every turn.
 //! - A batch is 384 slots, 30 KiB: what the drain writes, the driver reads back from the first-level cache.
+//! - `xpcall` stands around the walk of a batch, not around each handler, and ordered events are walked one by one: LuaJIT
+//!   cannot compile a handler that returns into xpcall, nor a loop of one turn, and gives up for good after some
+//!   attempts. With both, a run was fast or slow (70 or 270 ns an event) by which of its functions became hot first.
 //! - Ordered runs drop what is older than their start, the moment when the last ring was enabled: until then only some
 //!   CPUs were seen. Received and lost events add up to what was sent from there on.
 //! - A loss drops the open states when its record is reached. Pairs that were closed on another ring between the hole

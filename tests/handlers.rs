@@ -124,3 +124,56 @@ fn a_column_that_cannot_be_drawn_loses_no_other_table() {
     assert!(text.contains("no name for it"), "{text}");
     assert_eq!(text.matches("\"good\":1").count(), 3, "{text}");
 }
+
+#[test]
+fn behind_a_handler_that_never_ends_the_others_get_every_event() {
+    for order in ["true", "false"] {
+        let script = format!(
+            r#"
+            local m = monitor {{ summary = "one of two never ends", order = {order} }}
+            local handled = 0
+            function m.init()
+              evsel("signal:signal_generate", function(e) while true do end end)
+              evsel("signal:signal_generate", function(e) handled = handled + 1 end)
+            end
+            function m.deinit() emit {{ handled = handled }} end
+            return m
+        "#
+        );
+        let (coverage, text) = last_coverage(&replay("endless", "signal", &script));
+        assert_eq!(coverage["errors"], 1, "{text}");
+        assert!(text.contains("endless.lua:5: handler stopped"), "{text}");
+        let events = coverage["events"].as_u64().expect("a count");
+        assert!(events > 4 && text.contains(&format!("\"handled\":{}", events / 2)), "{text}");
+    }
+}
+
+#[test]
+fn behind_an_event_that_fails_every_other_is_handled_once_and_in_order() {
+    for order in ["true", "false"] {
+        let script = format!(
+            r#"
+            local m = monitor {{ summary = "fails now and then", order = {order} }}
+            local handled, failed, late = 0, 0, 0
+            local last = 0
+            local function see(e)
+              if e._time < last then late = late + 1 end
+              if {order} then last = e._time end
+              handled = handled + 1
+              if handled % 2 == 0 then failed = failed + 1 error("now") end
+            end
+            function m.init()
+              for _ = 1, 3 do evsel("signal:signal_generate", see) end
+            end
+            function m.deinit() emit {{ handled = handled, failed = failed, late = late }} end
+            return m
+        "#
+        );
+        let (coverage, text) = last_coverage(&replay("fails", "signal", &script));
+        let (events, errors) = (&coverage["events"], &coverage["errors"]);
+        assert!(events.as_u64() > Some(5) && errors.as_u64() > Some(2), "{text}");
+        assert!(text.contains(&format!("\"handled\":{events}")), "{text}");
+        assert!(text.contains(&format!("\"failed\":{errors}")), "{text}");
+        assert!(text.contains("\"late\":0"), "{text}");
+    }
+}

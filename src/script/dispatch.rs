@@ -30,11 +30,19 @@ pub(super) struct Dispatch {
     views: Table,
     load_driver: LoadDriver,
     shared: Shared,
-    handlers: Vec<(usize, Function, mlua::MultiValue)>,
+    handlers: Vec<(usize, Function, Table)>,
     driver: Option<Table>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
     per_thread: bool,
+}
+
+/// Why a walk ended early.
+pub(super) struct WalkError {
+    /// What happened.
+    pub why: String,
+    /// Where to go on behind the handler that was stopped; `None` where nothing is known of the rest.
+    pub rest: Option<u64>,
 }
 
 /// Errors of handlers, in all and by role.
@@ -116,28 +124,33 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Walks the batch's runs; gives how many events were handed over: all, or those up to a `stop`.
+    /// Walks the batch's runs from position `from` on; gives the position behind the last event handed over: the batch's
+    /// end, or less after a `stop`.
     ///
     /// # Errors
     /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed. No view is alive any more.
-    pub(super) fn walk(&self, guard: &Guard, runs: usize) -> anyhow::Result<u64> {
-        let walk = self.walk.as_ref().context("no driver is attached")?;
-        let why = match guard.run(Phase::Handler, || walk.call::<u64>(runs)) {
+    pub(super) fn walk(&self, guard: &Guard, runs: usize, from: u64) -> Result<u64, WalkError> {
+        let Some(walk) = &self.walk else { return Ok(from) };
+        let why = match guard.run(Phase::Handler, || walk.call::<u64>((runs, from))) {
             Ok(seen) => return Ok(seen),
             Err(why) => why,
         };
-        let role: Option<usize> = self.views.get::<Function>("bury")?.call(())?;
+        let stood = self.views.get::<Function>("bury").and_then(|bury| bury.call(()));
+        let (role, rest): (Option<usize>, Option<u64>) = stood.unwrap_or_default();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
             // What loops once loops again, a second of CPU each time.
-            self.clear(role)?;
-            bail!("{why}; the handler of {} is switched off", self.name_of(role));
+            self.clear(role);
+            let why = format!("{why}; the handler of {} is switched off", self.name_of(role));
+            return Err(WalkError { why, rest });
         }
-        Err(why.into())
+        Err(WalkError { why: why.to_string(), rest: None })
     }
 
-    fn clear(&self, role: usize) -> anyhow::Result<()> {
-        let driver = self.driver.as_ref().context("no driver is attached")?;
-        Ok(driver.get::<Function>("clear")?.call(role)?)
+    fn clear(&self, role: usize) {
+        if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear").ok()) {
+            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            let _ = clear.call::<()>(role);
+        }
     }
 
     fn name_of(&self, role: usize) -> String {

@@ -2,6 +2,7 @@
 
 use mlua::{Function, Table};
 
+use super::dispatch::WalkError;
 use super::guard::Phase;
 use super::host::Host;
 use crate::source::{Batch, Happening, Side, Sink};
@@ -69,11 +70,21 @@ impl Sink for Host {
         let Some(last) = batch.slots().last().map(|s| s.time) else { return };
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
-        match self.dispatch.walk(&self.guard, runs) {
-            Ok(seen) => self.coverage.events += seen,
-            Err(why) => {
-                self.coverage.events += batch.len() as u64;
-                self.failed(&format!("{why:#}"));
+        let mut from = 0;
+        loop {
+            match self.dispatch.walk(&self.guard, runs, from) {
+                Ok(seen) => {
+                    self.coverage.events += seen;
+                    break;
+                }
+                Err(WalkError { why, rest }) => {
+                    self.failed(&why);
+                    let Some(rest) = rest else {
+                        self.coverage.events += batch.len() as u64;
+                        break;
+                    };
+                    from = rest;
+                }
             }
         }
         if self.vm.out_of_memory() {

@@ -70,10 +70,10 @@ fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str,
         out,
         "do local mt = {{ __metatable = false }} local a = setmetatable({{}}, mt) \
          local function len(s) return {count} end \
-         mt.__len = function() local s = cursor.s return s ~= nil and s.ev == role and len(s) or 0 end \
+         mt.__len = function() local s = cursor.s return s.ev == role and len(s) or 0 end \
          mt.__newindex = function() return error(\"a field cannot be written\", 2) end \
          mt.__index = function(_, i) local s = cursor.s \
-           if type(i) ~= \"number\" or s == nil or s.ev ~= role or i < 0 or i >= len(s) or i % 1 ~= 0 then return error(\"'{name}' has no such element here; its first is 0\", 2) end \
+           if type(i) ~= \"number\" or s.ev ~= role or i < 0 or i >= len(s) or i % 1 ~= 0 then return error(\"'{name}' has no such element here; its first is 0\", 2) end \
            return {load} end \
          g[{name:?}] = function() return a end end"
     );

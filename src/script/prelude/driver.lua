@@ -11,26 +11,40 @@ local slots = cast("const perilune_slot *", slots_at)
 local order = cast("const uint16_t *", order_at)
 local kinds = cast("const uint16_t *", kinds_at)
 local starts = cast("const uint16_t *", starts_at)
-local cursor = view.cursor
 
-local drivers = {}
-local idle = function(_, last) return last end            -- events of a handler that is off count as seen
+local cursor, nowhere = view.cursor, view.nowhere
 
+-- LuaJIT counts how often a function or a loop is entered, tries to compile it where it is hot, and gives it up for good
+-- after some attempts that ended early; whatever calls it is then interpreted, too. These shapes keep the
+-- attempts from ending early, whatever the machine's rhythm is:
+-- - What returns into xpcall cannot be compiled, so xpcall stands around the walk and not around the handler. After an error
+--   the walk goes on behind the event.
+-- - A function with `...` is never counted: it becomes part of the traces around it.
+-- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
 local source = [[
-local cursor, slots, order, xpcall, handler, e, mt, live, dead, explain, failed = ...
-return function(first, last)
-  local seen = last
-  mt.__index = live
-  for j = first, last do
-    cursor.s = slots + order[j]
-    local ok, why = xpcall(handler, explain, e)
-    if not ok and failed(order[j], why) then break end
-    if cursor.stop ~= 0 then seen = j break end
-  end
-  mt.__index = dead
-  return seen
+local cursor, slots, order, handler, e = ...
+local function one(...)
+  local at = ...
+  cursor.at = at
+  cursor.s = slots + order[at]
+  handler(e)
 end
+local function many(...)
+  local first, last = ...
+  for at = first, last do
+    cursor.at = at
+    cursor.s = slots + order[at]
+    handler(e)
+    if cursor.stop ~= 0 then return end
+  end
+end
+return one, many
 ]]
+
+local ones, manies = {}, {}
+-- Events of a handler that is off count as seen.
+local function idle_one(...) cursor.at = (...) end
+local function idle(...) local _, last = ... cursor.at = last end
 
 local function explain(why)
   if type(why) ~= "string" then why = tostring(why) end
@@ -40,37 +54,59 @@ end
 
 local M = {}
 
---- Puts `handler` on `role`; `e` and its parts come from view.make.
-function M.set(role, handler, e, mt, live, dead)
-  local function fail(slot, why)
-    if not failed(role, slot, why) then return false end
-    drivers[role] = idle
-    return true
-  end
-  drivers[role] = loadstring(source, "=perilune:driver")(
-    cursor, slots, order, xpcall, handler, e, mt, live, dead, explain, fail)
+--- Puts `handler` on `role`; `e` is the view of view.make.
+function M.set(role, handler, e)
+  ones[role], manies[role] = loadstring(source, "=perilune:driver")(cursor, slots, order, handler, e)
 end
 
 --- Takes the handler of `role` away; its events still count as seen.
-function M.clear(role) drivers[role] = idle end
+function M.clear(role) ones[role], manies[role] = idle_one, idle end
 
 --- Takes every handler away.
-function M.clear_all() for role in pairs(drivers) do drivers[role] = idle end end
+function M.clear_all() for role in pairs(ones) do M.clear(role) end end
 
---- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]. Returns how many events were
--- handed over: `stop` leaves the rest. Afterwards the cursor stands nowhere: the ring's tail moves, so
--- nothing that a script kept of `e` may lead there.
-M.walk = loadstring([=[
-local drivers, kinds, starts, cursor = ...
-return function(n)
-  local seen = -1
-  for r = 0, n - 1 do
-    seen = drivers[kinds[r]](starts[r], starts[r + 1] - 1)
-    if cursor.stop ~= 0 then break end
-  end
-  cursor.s = nil
-  return seen + 1
+-- Walks from position `at`, which is in run `r`.
+local walk = loadstring([=[
+local ones, manies, kinds, starts, cursor = ...
+local function run(...)
+  local r, first = ...
+  local last = starts[r + 1] - 1
+  if first == last then ones[kinds[r]](first) else manies[kinds[r]](first, last) end
 end
-]=], "=perilune:walk")(drivers, kinds, starts, cursor)
+return function(...)
+  local r, at, n = ...
+  run(r, at)
+  if r + 1 == n or cursor.stop ~= 0 then return end
+  if r + 2 == n then run(r + 1, starts[r + 1]) return end
+  for r = r + 1, n - 1 do
+    run(r, starts[r])
+    if cursor.stop ~= 0 then return end
+  end
+end
+]=], "=perilune:walk")(ones, manies, kinds, starts, cursor)
+
+-- The run, from `r` on, that position `at` lies in; `n` behind the last one.
+local function run_of(r, at, n)
+  while r < n and starts[r + 1] <= at do r = r + 1 end
+  return r
+end
+
+--- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]; of them the events from position `from`.
+-- Returns the position behind the last event handed over: `stop` leaves the rest. Afterwards the cursor stands
+-- nowhere: the ring's tail moves, so nothing that a script kept of `e` may lead there.
+function M.walk(...)
+  local n, at = ...
+  local r = at > 0 and run_of(0, at, n) or 0
+  while r < n and cursor.stop == 0 do
+    local ok, why = xpcall(walk, explain, r, at, n)
+    at = cursor.at + 1
+    if ok then break end
+    r = run_of(r, at - 1, n)
+    if failed(kinds[r], order[at - 1], why) then M.clear(kinds[r]) end
+    r = run_of(r, at, n)
+  end
+  cursor.s = nowhere
+  return at
+end
 
 return M

@@ -12,7 +12,7 @@ local function slot_of(it)
   local role = role_of[it]
   if role then
     local s = cursor.s
-    if s == nil or s.ev ~= role then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
+    if s.ev ~= role then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
     return s
   end
   local kept = kept_slot(it)
@@ -43,7 +43,7 @@ function exports.emit(a, b, ...)
   if b == nil then
     local slot = slot_of(a)
     if slot then leaf(ctx, slot) return end
-    if type(a) == "table" then emit_row(a, cursor.s ~= nil and cursor.s.time or -1) return end
+    if type(a) == "table" then emit_row(a, cursor.s.time) return end
     error(("emit takes an event or a table, not a %s"):format(type(a)), 2)
   end
   emit_all(a, b, ...)

@@ -1,9 +1,9 @@
 --- The record `e`: one view per role (an event of an evsel), over one shared cursor.
 --
--- A view is an empty table whose `__index` reads the slot under the cursor. It is alive only while its own
--- driver runs: outside, `__index` is a function that says so. That is what makes an `e` kept in an upvalue an
+-- A view is an empty table whose `__index` reads the slot under the cursor, if it is of the view's own role;
+-- outside handlers the cursor stands on a slot of no role. That is what makes an `e` kept in an upvalue an
 -- error and not a wrong number: another event's record has other offsets. Getters are generated from the
--- event's format, one small function a field, so LuaJIT compiles a field access to a load.
+-- event's format, one small function a field, so LuaJIT compiles a field access to a load; it looks at the role once a handler.
 local ffi, leaves, context, nearest, hooks = ...
 
 ffi.cdef [[
@@ -15,14 +15,15 @@ ffi.cdef [[
     int32_t pid, tid;                                     // -1 of a task that is being taken apart
     uint32_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
-  typedef struct { const perilune_slot *s; uint32_t stop; } perilune_cursor;
+  typedef struct { const perilune_slot *s; uint32_t at, stop; } perilune_cursor;
 ]]
 
 local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
 local setmetatable = setmetatable
 local int64 = typeof "int64_t"
 
-local cursor = ffi.new "perilune_cursor"
+local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffffffff })
+local cursor = ffi.new("perilune_cursor", { s = nowhere })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
 local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
 local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
@@ -65,41 +66,41 @@ local function sample_getters(event, per_thread)
 end
 
 local role_of = setmetatable({}, { __mode = "k" })         -- view → role, for emit and pending{keep}
-local views = {}                                           -- role → { mt, live, dead }
+local views = {}                                           -- role → { getters, name }
 
 --- Makes the view of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
   local getters = assert(loadstring(source, "=perilune:view"))(scope, role)
   for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
-  local function live(_, k)
+  local function read(_, k)
+    local s = cursor.s
+    if s.ev ~= role then return error("the record `e` is valid during its handler only; keep values, or use pending{keep=true}", 2) end
     local get = getters[k]
     if not get then
       return error(("%s has no field '%s'%s"):format(name, tostring(k), nearest(role, tostring(k))), 2)
     end
-    return get(cursor.s)
+    return get(s)
   end
-  local function dead() return error("the record `e` is valid during its handler only; keep values, or use pending{keep=true}", 2) end
-  local mt = { __index = dead, __metatable = false,
+  local view = setmetatable({}, { __index = read, __metatable = false,
     __newindex = function() return error("the record `e` cannot be written", 2) end,
-    __tostring = function() return "event " .. name end }
-  local view = setmetatable({}, mt)
+    __tostring = function() return "event " .. name end })
   role_of[view] = role
-  views[role] = { mt = mt, live = live, dead = dead, getters = getters, name = name }
-  return view, mt, live, dead
+  views[role] = { getters = getters, name = name }
+  return view
 end
 
---- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was.
+--- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, and
+-- the position behind its event.
 local function bury()
-  local role = cursor.s ~= nil and cursor.s.ev or nil
-  for _, v in pairs(views) do v.mt.__index = v.dead end
-  cursor.s = nil
-  return role
+  local role = cursor.s.ev
+  cursor.s = nowhere
+  if views[role] then return role, cursor.at + 1 end
 end
 
 --- The slot under the cursor, if `e` is the view that it belongs to; for pending{keep}.
 function hooks.slot_of(e)
   local role, s = role_of[e], cursor.s
-  if role and s ~= nil and s.ev == role then return cast("const void *", s) end
+  if role and s.ev == role then return cast("const void *", s) end
 end
 
 local slot_pointer = typeof "const perilune_slot *"
@@ -113,4 +114,4 @@ function hooks.kept(pointer, key)
   return get(s)
 end
 
-return { cursor = cursor, make = make, bury = bury, role_of = role_of, ctx = ctx }
+return { cursor = cursor, nowhere = nowhere, make = make, bury = bury, role_of = role_of, ctx = ctx }
