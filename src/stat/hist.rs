@@ -159,7 +159,7 @@ impl Hist {
     }
 
     /// Counts `value` for `key`.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, key: &[Word], value: f64) {
         if value.is_nan() {
             self.losses.disordered += 1;
@@ -171,7 +171,7 @@ impl Hist {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn row(&mut self, key: &[Word]) -> usize {
         match self.keys.find_recent(key) {
             Some(row) => row,
@@ -180,6 +180,7 @@ impl Hist {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_row(&mut self, key: &[Word]) -> usize {
         if self.keys.len() >= self.capacity {
             self.fold();
@@ -261,7 +262,7 @@ impl Aggregate for Hist {
 
 impl Leaf for Hist {
     /// Doubles: the value, then the key; bit i of the flags for a string as word i of the key.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         if let Some((value, key)) = doubles.split_first() {
             let mut buffer = Word::BUFFER;

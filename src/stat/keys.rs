@@ -14,21 +14,21 @@ pub struct Keys {
     rows: usize,
     words: Vec<Word>,
     index: HashTable<u32>,
-    recent: Box<[Recent; RECENT]>,
+    hot: Box<[Hot; HOT]>,
 }
 
-/// Where a key of one word was found last: most events are of few keys, and this takes one load, not three
-/// that wait for each other.
+/// Where a key was found last: most events are of few keys, and this takes one load, not three that wait for
+/// each other.
 #[derive(Clone, Copy)]
-struct Recent {
-    word: Word,
+struct Hot {
+    tag: u64,
     row: u32,
 }
 
-/// Keys remembered; by the top bits of their hashes.
-const RECENT: usize = 128;
+/// Places for such keys; by the top bits of their hashes.
+const HOT: usize = 128;
 const NOWHERE: u32 = u32::MAX;
-const FORGOTTEN: Recent = Recent { word: Word::ZERO, row: NOWHERE };
+const FORGOTTEN: Hot = Hot { tag: 0, row: NOWHERE };
 
 /// Bytes of a row beside its words: its slot in the hash table at the usual load.
 const INDEX_BYTES: usize = 8;
@@ -41,7 +41,7 @@ impl Keys {
             rows: 0,
             words: Vec::new(),
             index: HashTable::new(),
-            recent: Box::new([FORGOTTEN; RECENT]),
+            hot: Box::new([FORGOTTEN; HOT]),
         }
     }
 
@@ -73,24 +73,38 @@ impl Keys {
     /// The row of `key`.
     #[inline]
     pub fn find(&self, key: &[Word]) -> Option<usize> {
+        self.find_hashed(key, hash(key))
+    }
+
+    fn find_hashed(&self, key: &[Word], hash: u64) -> Option<usize> {
         // Word by word: comparing the slices as such would be a call of memcmp.
         let equal = |&row: &u32| {
             key_of(&self.words, self.arity, row as usize).iter().zip(key).all(|(a, b)| a == b)
         };
-        self.index.find(hash(key), equal).map(|&row| row as usize)
+        self.index.find(hash, equal).map(|&row| row as usize)
     }
 
-    /// The row of `key`, quicker when it was asked for a short while ago.
+    /// The row of `key`, quickly when it was found a short while ago.
     #[inline(always)]
     pub fn find_recent(&mut self, key: &[Word]) -> Option<usize> {
-        let [word] = *key else { return self.find(key) };
-        let place = (hash(key) >> (u64::BITS - RECENT.ilog2())) as usize % RECENT;
-        let recent = self.recent[place];
-        if recent.word == word && recent.row != NOWHERE {
-            return Some(recent.row as usize);
+        let hash = hash(key);
+        let place = (hash >> (u64::BITS - HOT.ilog2())) as usize % HOT;
+        // One word is its own tag and needs no look at the words of the row.
+        let tag = if let [word] = *key { word.bits() } else { hash };
+        let hot = self.hot[place];
+        if hot.tag == tag && hot.row != NOWHERE {
+            let row = hot.row as usize;
+            if key.len() == 1 || self.key(row).iter().zip(key).all(|(a, b)| a == b) {
+                return Some(row);
+            }
         }
-        let row = self.find(key)?;
-        self.recent[place] = Recent { word, row: row as u32 };
+        self.find_and_heat(key, hash, Hot { tag, row: NOWHERE }, place)
+    }
+
+    #[inline(never)]
+    fn find_and_heat(&mut self, key: &[Word], hash: u64, hot: Hot, place: usize) -> Option<usize> {
+        let row = self.find_hashed(key, hash)?;
+        self.hot[place] = Hot { row: row as u32, ..hot };
         Some(row)
     }
 
@@ -110,7 +124,7 @@ impl Keys {
     pub fn keep(&mut self, survivors: &[u32]) {
         gather(&mut self.words, self.arity, survivors);
         self.rows = survivors.len();
-        self.recent.fill(FORGOTTEN);
+        self.hot.fill(FORGOTTEN);
         self.index.clear();
         let (words, arity) = (&self.words, self.arity);
         for row in 0..self.rows as u32 {
@@ -122,7 +136,7 @@ impl Keys {
     /// Forgets every key, not the memory.
     pub fn clear(&mut self) {
         self.rows = 0;
-        self.recent.fill(FORGOTTEN);
+        self.hot.fill(FORGOTTEN);
         self.words.clear();
         self.index.clear();
     }

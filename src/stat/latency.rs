@@ -122,7 +122,7 @@ impl Latency {
     }
 
     /// Records a latency of `ns`.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, key: &[Word], ns: f64) {
         if ns.is_nan() || ns < 0.0 {
             self.losses.disordered += 1;
@@ -151,6 +151,7 @@ impl Latency {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_row(&mut self, key: &[Word]) -> usize {
         let histogram = self.histogram();
         self.fold_if_full();
@@ -267,7 +268,7 @@ impl Aggregate for Latency {
 
 impl Leaf for Latency {
     /// Doubles: nanoseconds, then the key; bit i of the flags for a string as word i of the key.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         if let Some((ns, key)) = doubles.split_first() {
             let mut buffer = Word::BUFFER;

@@ -32,7 +32,7 @@ impl Rate {
     /// Adds an event at `time` and returns how many are in the window `(time - window, time]`, itself included.
     ///
     /// A time older than one already there (rings that are not ordered) is put in its place.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, key: &[Word], time: f64) -> u32 {
         if time.is_nan() {
             return 0;
@@ -62,6 +62,7 @@ impl Rate {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_row(&mut self, key: &[Word], time: f64) -> usize {
         let bytes = self.keys.bytes_per_key() + size_of::<VecDeque<f64>>();
         if self.bytes + bytes > self.bound {
@@ -105,7 +106,7 @@ impl Rate {
 
 impl Leaf for Rate {
     /// Doubles: the time, then the key; bit i of the flags for a string as word i of the key. Returns the count.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         let Some((time, key)) = doubles.split_first() else { return 0 };
         let mut buffer = Word::BUFFER;

@@ -49,6 +49,12 @@ impl Word {
         if is_string { Word::string(value as u32) } else { Word::number(value) }
     }
 
+    /// The 64 bits: equal for equal words only.
+    #[inline]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
     /// What it holds.
     pub fn part(self) -> Part {
         if self.0 & STRING == STRING {
@@ -79,7 +85,7 @@ pub fn order_keys<'a>(a: &[Word], b: &[Word], text: impl Fn(u32) -> &'a [u8]) ->
 ///
 /// Small numbers differ in the top 16 bits of their doubles only, and the low half of a product never sees
 /// those: both halves are folded.
-#[inline]
+#[inline(always)]
 pub(super) fn hash(key: &[Word]) -> u64 {
     let mut hash = 0u64;
     for word in key {
@@ -95,7 +101,7 @@ pub(super) type Buffer = [Word; 8];
 /// Words of a key as Lua passes them: bit i of `kinds` says that double i is a string's id. At most 8.
 ///
 /// They are written in place: copying the buffer out would wait for its stores.
-#[inline]
+#[inline(always)]
 pub(super) fn words<'a>(buffer: &'a mut Buffer, doubles: &[f64], kinds: u32) -> &'a [Word] {
     let mut len = 0;
     for (word, value) in buffer.iter_mut().zip(doubles) {
