@@ -1,5 +1,6 @@
 //! Bytes into values: records of a ring, raw tracepoint fields, clocks. Total: bad input is an `Err`, never a panic. No I/O.
 
+pub mod c;
 pub mod clock;
 pub mod flags;
 pub mod format;

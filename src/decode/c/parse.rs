@@ -1,0 +1,459 @@
+//! Tokens to a tree, by precedence.
+
+use super::lex::{Token, TokenKind, tokens};
+use super::{Binary, Fault, Int, Kind, Local, Node, Pointee, Type, Unary};
+
+/// Nesting beyond this is refused.
+const DEPTH_MAX: usize = 200;
+
+/// Parses one expression; all of `text` must belong to it.
+///
+/// # Errors
+/// What is wrong and where.
+pub fn parse(text: &str) -> Result<Node, Fault> {
+    let mut parser = Parser::new(text)?;
+    let node = parser.expression()?;
+    parser.end()?;
+    Ok(node)
+}
+
+/// Parses expressions separated by commas: what stands in the parentheses of a call.
+///
+/// # Errors
+/// What is wrong and where.
+pub fn parse_list(text: &str) -> Result<Vec<Node>, Fault> {
+    let mut parser = Parser::new(text)?;
+    let mut nodes = vec![parser.expression()?];
+    while parser.take(",") {
+        nodes.push(parser.expression()?);
+    }
+    parser.end()?;
+    Ok(nodes)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    next: usize,
+    depth: usize,
+}
+
+/// Marks and operators, loosest last; the number is how tight.
+const BINARY: [(&str, Binary, u8); 19] = [
+    ("*", Binary::Mul, 10),
+    ("/", Binary::Div, 10),
+    ("%", Binary::Rem, 10),
+    ("+", Binary::Add, 9),
+    ("-", Binary::Sub, 9),
+    ("<<", Binary::Shl, 8),
+    (">>", Binary::Shr, 8),
+    ("<", Binary::Lt, 7),
+    ("<=", Binary::Le, 7),
+    (">", Binary::Gt, 7),
+    (">=", Binary::Ge, 7),
+    ("==", Binary::Eq, 6),
+    ("!=", Binary::Ne, 6),
+    ("~", Binary::Glob, 6),
+    ("&", Binary::And, 5),
+    ("^", Binary::Xor, 4),
+    ("|", Binary::Or, 3),
+    ("&&", Binary::AndAnd, 2),
+    ("||", Binary::OrOr, 1),
+];
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Result<Self, Fault> {
+        Ok(Parser { text, tokens: tokens(text)?, next: 0, depth: 0 })
+    }
+
+    fn here(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.text.len(), |token| token.at)
+    }
+
+    fn peek(&self) -> Option<&TokenKind> {
+        self.tokens.get(self.next).map(|token| &token.kind)
+    }
+
+    fn mark(&self) -> Option<&'static str> {
+        self.mark_at(0)
+    }
+
+    fn mark_at(&self, ahead: usize) -> Option<&'static str> {
+        match self.tokens.get(self.next + ahead).map(|token| &token.kind) {
+            Some(TokenKind::Mark(mark)) => Some(mark),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, mark: &str) -> bool {
+        let found = self.mark() == Some(mark);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, mark: &str) -> Result<(), Fault> {
+        if self.take(mark) {
+            return Ok(());
+        }
+        Err(Fault::new(self.here(), format!("`{mark}` is missing here")))
+    }
+
+    fn end(&self) -> Result<(), Fault> {
+        match self.mark() {
+            None if self.next == self.tokens.len() => Ok(()),
+            Some("=") => Err(Fault::new(
+                self.here(),
+                "`=` assigns, which nothing here can take; write `==` to compare",
+            )),
+            Some(")" | "]" | "}") => {
+                Err(Fault::new(self.here(), "nothing was opened that this closes"))
+            }
+            _ => Err(Fault::new(
+                self.here(),
+                "the expression has ended here; an operator is missing",
+            )),
+        }
+    }
+
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.depth == DEPTH_MAX {
+            return Err(Fault::new(self.here(), format!("nested over {DEPTH_MAX} deep")));
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn expression(&mut self) -> Result<Node, Fault> {
+        self.deeper(|parser| {
+            let condition = parser.binary(1)?;
+            let at = parser.here();
+            if !parser.take("?") {
+                return Ok(condition);
+            }
+            let then = match parser.mark() {
+                Some(":") => None,
+                _ => Some(Box::new(parser.expression()?)),
+            };
+            parser.expect(":")?;
+            let other = parser.expression()?;
+            Ok(Node { at, kind: Kind::Choice(Box::new(condition), then, Box::new(other)) })
+        })
+    }
+
+    fn binary(&mut self, least: u8) -> Result<Node, Fault> {
+        let mut left = self.unary()?;
+        // A chain as long as the text is no nesting, but dropping or walking its tree would be.
+        let mut links = 0;
+        while let Some((_, op, tight)) = self
+            .mark()
+            .and_then(|mark| BINARY.iter().find(|(m, _, tight)| *m == mark && *tight >= least))
+        {
+            let at = self.here();
+            links += 1;
+            if links > DEPTH_MAX {
+                return Err(Fault::new(at, format!("over {DEPTH_MAX} operators in a row")));
+            }
+            self.next += 1;
+            let right = self.deeper(|parser| parser.binary(tight + 1))?;
+            left = Node { at, kind: Kind::Binary(*op, Box::new(left), Box::new(right)) };
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Node, Fault> {
+        let at = self.here();
+        let op = match self.mark() {
+            Some("-") => Unary::Minus,
+            Some("+") => Unary::Plus,
+            Some("!") => Unary::Not,
+            Some("~") => Unary::Complement,
+            Some("*") => Unary::Deref,
+            Some("&") => Unary::Address,
+            Some("(") => return self.parenthesis(),
+            _ => return self.postfix(),
+        };
+        self.next += 1;
+        let operand = self.deeper(Self::unary)?;
+        Ok(Node { at, kind: Kind::Unary(op, Box::new(operand)) })
+    }
+
+    /// `(type)a`, `({ … })`, or `(a)` and what is behind it.
+    fn parenthesis(&mut self) -> Result<Node, Fault> {
+        let at = self.here();
+        if self.mark_at(1) == Some("{") {
+            let node = self.deeper(Self::statements)?;
+            return self.behind(node);
+        }
+        if let Some(ty) = self.cast_type() {
+            let operand = self.deeper(Self::unary)?;
+            return Ok(Node { at, kind: Kind::Cast(ty, Box::new(operand)) });
+        }
+        let node = self.primary_parenthesis()?;
+        self.behind(node)
+    }
+
+    fn primary_parenthesis(&mut self) -> Result<Node, Fault> {
+        self.expect("(")?;
+        let node = self.expression()?;
+        self.expect(")")?;
+        Ok(node)
+    }
+
+    fn postfix(&mut self) -> Result<Node, Fault> {
+        let at = self.here();
+        let token = self.tokens.get(self.next).cloned();
+        self.next += 1;
+        let kind = match token.map(|token| token.kind) {
+            Some(TokenKind::Number(value, int)) => Kind::Number(value, int),
+            Some(TokenKind::Text(text)) => Kind::Text(text),
+            Some(TokenKind::Name(name)) if name == "sizeof" => self.size_of()?,
+            Some(TokenKind::Name(name)) if self.take("(") => Kind::Call(name, self.arguments(")")?),
+            Some(TokenKind::Name(name)) => Kind::Name(name),
+            Some(TokenKind::Mark("{")) => {
+                Kind::Braces(self.deeper(|parser| parser.arguments("}"))?)
+            }
+            Some(TokenKind::Mark("=")) => {
+                return Err(Fault::new(
+                    at,
+                    "`=` assigns, which nothing here can take; write `==` to compare",
+                ));
+            }
+            _ => {
+                self.next -= 1;
+                return Err(Fault::new(at, "a value is missing here"));
+            }
+        };
+        self.behind(Node { at, kind })
+    }
+
+    /// `[i]`, `->name` and `.name` behind a value.
+    fn behind(&mut self, mut node: Node) -> Result<Node, Fault> {
+        for _ in 0..DEPTH_MAX {
+            let at = self.here();
+            if self.take("[") {
+                let index = self.expression()?;
+                self.expect("]")?;
+                node = Node { at, kind: Kind::Index(Box::new(node), Box::new(index)) };
+            } else if self.take("->") || self.take(".") {
+                let Some(TokenKind::Name(name)) = self.peek().cloned() else {
+                    return Err(Fault::new(self.here(), "the name of a member is missing here"));
+                };
+                self.next += 1;
+                node = Node { at, kind: Kind::Member(Box::new(node), name) };
+            } else {
+                return Ok(node);
+            }
+        }
+        Err(Fault::new(self.here(), format!("over {DEPTH_MAX} members in a row")))
+    }
+
+    /// Values up to `close`, which may follow a last comma.
+    fn arguments(&mut self, close: &str) -> Result<Vec<Node>, Fault> {
+        let mut list = Vec::new();
+        loop {
+            if self.take(close) {
+                return Ok(list);
+            }
+            list.push(self.expression()?);
+            if !self.take(",") {
+                self.expect(close)?;
+                return Ok(list);
+            }
+        }
+    }
+
+    fn size_of(&mut self) -> Result<Kind, Fault> {
+        if let Some(ty) = self.any_type_in_parentheses() {
+            return Ok(Kind::SizeOfType(ty));
+        }
+        Ok(Kind::SizeOf(Box::new(self.deeper(Self::unary)?)))
+    }
+
+    /// The type of `(type)` in front of an operand.
+    fn cast_type(&mut self) -> Option<Type> {
+        let start = self.next;
+        let ty = self.any_type_in_parentheses()?;
+        // `(name)` is a type only if something that it could convert follows: `(len) - 1` subtracts.
+        let unknown = matches!(&ty, Type::Other(name) if !name.contains(' ') && name != "void");
+        let operand = match self.peek() {
+            Some(TokenKind::Mark(mark)) => {
+                !unknown && matches!(*mark, "(" | "-" | "+" | "!" | "~" | "*" | "&")
+            }
+            Some(_) => true,
+            None => false,
+        };
+        if !operand {
+            self.next = start;
+            return None;
+        }
+        Some(ty)
+    }
+
+    fn any_type_in_parentheses(&mut self) -> Option<Type> {
+        let start = self.next;
+        let ty = if self.take("(") { self.type_name() } else { None };
+        if ty.is_some() && self.take(")") {
+            return ty;
+        }
+        self.next = start;
+        None
+    }
+
+    /// A type without a name: `unsigned long`, `const char *`, `struct page *`, `gfp_t`.
+    fn type_name(&mut self) -> Option<Type> {
+        let mut words: Vec<String> = Vec::new();
+        while let Some(TokenKind::Name(word)) = self.peek() {
+            let word = word.clone();
+            let tagged = words
+                .last()
+                .is_some_and(|last| matches!(last.as_str(), "struct" | "union" | "enum"));
+            // One name that is no word of C, and nothing behind it.
+            if !tagged && !is_type_word(&word) && !words.is_empty() {
+                break;
+            }
+            self.next += 1;
+            if !matches!(word.as_str(), "const" | "volatile" | "static" | "__user" | "__rcu") {
+                words.push(word);
+            }
+        }
+        if words.is_empty() {
+            return None;
+        }
+        let int = int_of(&words);
+        let mut stars = 0;
+        while self.take("*") {
+            stars += 1;
+            while matches!(self.peek(), Some(TokenKind::Name(word)) if word == "const") {
+                self.next += 1;
+            }
+        }
+        let name = words.join(" ");
+        Some(match (stars, int) {
+            (0, Some(int)) => Type::Int(int),
+            (0, None) => Type::Other(name),
+            (1, Some(int)) => Type::Pointer(Pointee::Int(int)),
+            (1, None) => Type::Pointer(Pointee::Other(name)),
+            _ => Type::Pointer(Pointee::Other(format!("{name} *"))),
+        })
+    }
+
+    /// `({ type name = a; …; b; })`
+    fn statements(&mut self) -> Result<Node, Fault> {
+        let at = self.here();
+        let start = self.next;
+        match self.declarations() {
+            Ok(kind) => Ok(Node { at, kind }),
+            Err(_) => {
+                self.next = start;
+                self.skip_statements(at)
+            }
+        }
+    }
+
+    fn declarations(&mut self) -> Result<Kind, Fault> {
+        self.expect("(")?;
+        self.expect("{")?;
+        let mut locals = Vec::new();
+        while let Some(local) = self.declaration()? {
+            locals.push(local);
+        }
+        let value = self.expression()?;
+        self.take(";");
+        self.expect("}")?;
+        self.expect(")")?;
+        Ok(Kind::Block(locals, Box::new(value)))
+    }
+
+    /// `type name = value;`, if that is what stands here.
+    fn declaration(&mut self) -> Result<Option<Local>, Fault> {
+        let start = self.next;
+        let ty = match self.peek() {
+            Some(TokenKind::Name(word)) if matches!(word.as_str(), "typeof" | "__typeof__") => {
+                self.next += 1;
+                self.primary_parenthesis()?;
+                None
+            }
+            Some(TokenKind::Name(word)) if word == "__auto_type" => {
+                self.next += 1;
+                None
+            }
+            _ => self.type_name(),
+        };
+        let name = match (self.peek(), self.mark_at(1)) {
+            (Some(TokenKind::Name(name)), Some("=")) => name.clone(),
+            _ => {
+                self.next = start;
+                return Ok(None);
+            }
+        };
+        self.next += 2;
+        let value = self.expression()?;
+        self.expect(";")?;
+        Ok(Some(Local { ty, name, value }))
+    }
+
+    /// Steps over a statement expression that is more than that.
+    fn skip_statements(&mut self, at: usize) -> Result<Node, Fault> {
+        let mut open = 0usize;
+        while let Some(token) = self.tokens.get(self.next) {
+            self.next += 1;
+            match token.kind {
+                TokenKind::Mark("(" | "{" | "[") => open += 1,
+                TokenKind::Mark(")" | "}" | "]") => open -= 1,
+                _ => {}
+            }
+            if open == 0 {
+                let text = self.text.get(at..token.end).unwrap_or_default();
+                return Ok(Node { at, kind: Kind::Statements(text.to_owned()) });
+            }
+        }
+        Err(Fault::new(at, "this parenthesis is never closed"))
+    }
+}
+
+fn is_type_word(word: &str) -> bool {
+    matches!(
+        word,
+        "void"
+            | "char"
+            | "short"
+            | "int"
+            | "long"
+            | "signed"
+            | "unsigned"
+            | "const"
+            | "volatile"
+            | "struct"
+            | "union"
+            | "enum"
+            | "static"
+            | "__user"
+            | "__rcu"
+    )
+}
+
+fn int_of(words: &[String]) -> Option<Int> {
+    if let [name] = words
+        && let Some(int) = Int::of_typedef(name)
+    {
+        return Some(int);
+    }
+    if words.first().is_some_and(|word| word == "enum") {
+        return Some(Int::UINT);
+    }
+    let count = |word: &str| words.iter().filter(|w| *w == word).count();
+    let known = ["char", "short", "int", "long", "signed", "unsigned"];
+    if words.is_empty() || !words.iter().all(|word| known.contains(&word.as_str())) {
+        return None;
+    }
+    let bits = match (count("char"), count("short"), count("long")) {
+        (1, 0, 0) => 8,
+        (0, 1, 0) => 16,
+        (0, 0, 1 | 2) => 64,
+        (0, 0, 0) => 32,
+        _ => return None,
+    };
+    Some(Int { bits, signed: count("unsigned") == 0 })
+}

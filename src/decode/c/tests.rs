@@ -1,0 +1,191 @@
+//! What a text becomes, and what is refused where.
+
+use super::*;
+use proptest::prelude::*;
+
+/// The tree with every operation in parentheses.
+fn shown(node: &Node) -> String {
+    let list = |nodes: &[Node]| nodes.iter().map(shown).collect::<Vec<_>>().join(", ");
+    match &node.kind {
+        Kind::Number(value, int) => {
+            let long = if int.bits == 64 { "l" } else { "" };
+            format!("{value}{}{long}", if int.signed { "" } else { "u" })
+        }
+        Kind::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
+        Kind::Name(name) => name.clone(),
+        Kind::Unary(op, a) => format!("({op:?} {})", shown(a)),
+        Kind::Binary(op, a, b) => format!("({op:?} {} {})", shown(a), shown(b)),
+        Kind::Choice(a, Some(b), c) => format!("({} ? {} : {})", shown(a), shown(b), shown(c)),
+        Kind::Choice(a, None, c) => format!("({} ?: {})", shown(a), shown(c)),
+        Kind::Cast(ty, a) => format!("(as {} {})", type_shown(ty), shown(a)),
+        Kind::SizeOfType(ty) => format!("(size {})", type_shown(ty)),
+        Kind::SizeOf(a) => format!("(size {})", shown(a)),
+        Kind::Call(name, arguments) => format!("{name}({})", list(arguments)),
+        Kind::Index(a, b) => format!("{}[{}]", shown(a), shown(b)),
+        Kind::Member(a, name) => format!("{}.{name}", shown(a)),
+        Kind::Braces(all) => format!("{{{}}}", list(all)),
+        Kind::Block(locals, value) => {
+            let all: Vec<String> =
+                locals.iter().map(|l| format!("{} = {}; ", l.name, shown(&l.value))).collect();
+            format!("{{ {}{} }}", all.concat(), shown(value))
+        }
+        Kind::Statements(text) => format!("<{text}>"),
+    }
+}
+
+fn type_shown(ty: &Type) -> String {
+    let int = |int: &Int| format!("{}{}", if int.signed { 's' } else { 'u' }, int.bits);
+    match ty {
+        Type::Int(i) => int(i),
+        Type::Pointer(Pointee::Int(i)) => format!("{}*", int(i)),
+        Type::Pointer(Pointee::Other(name)) => format!("{name}*"),
+        Type::Other(name) => name.clone(),
+    }
+}
+
+fn tree(text: &str) -> String {
+    parse(text).map_or_else(|fault| format!("{}: {}", fault.at, fault.message), |n| shown(&n))
+}
+
+#[test]
+fn operators_bind_as_in_c() {
+    for (text, expected) in [
+        ("1+2*3-4", "(Sub (Add 1 (Mul 2 3)) 4)"),
+        ("a<<1+2 & 3", "(And (Shl a (Add 1 2)) 3)"),
+        ("a==b&c|d^e", "(Or (And (Eq a b) c) (Xor d e))"),
+        ("a||b&&c", "(OrOr a (AndAnd b c))"),
+        ("a?b:c?d:e", "(a ? b : (c ? d : e))"),
+        ("a?:b", "(a ?: b)"),
+        ("-a*!b", "(Mul (Minus a) (Not b))"),
+        ("~a & 1", "(And (Complement a) 1)"),
+        ("comm ~ \"py*\" && a", "(AndAnd (Glob comm \"py*\") a)"),
+        ("(__cpu<<32)|vec", "(Or (Shl __cpu 32) vec)"),
+        ("a < b == c >= d", "(Eq (Lt a b) (Ge c d))"),
+        ("a / b % c", "(Rem (Div a b) c)"),
+    ] {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn casts_are_told_from_parentheses() {
+    for (text, expected) in [
+        ("(int)key", "(as s32 key)"),
+        ("(unsigned long long)REC->x >> 3", "(Shr (as u64 REC.x) 3)"),
+        ("( gfp_t)1u", "(as u32 1u)"),
+        ("(void *)REC->ip", "(as void* REC.ip)"),
+        ("(struct page *)0", "(as struct page* 0)"),
+        ("(const char *)p", "(as s8* p)"),
+        ("(key)-1", "(Sub key 1)"),
+        ("(key)*2", "(Mul key 2)"),
+        ("(u8)-1", "(as u8 (Minus 1))"),
+        ("(xfs_ino_t)REC->ino", "(as xfs_ino_t REC.ino)"),
+        ("((a))", "a"),
+        ("sizeof(int)", "(size s32)"),
+        ("sizeof(struct x)", "(size struct x)"),
+        ("sizeof(REC->x) / sizeof(u16)", "(Div (size REC.x) (size u16))"),
+    ] {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn constants_have_the_first_type_that_holds_them() {
+    for (text, expected) in [
+        ("2147483647", "2147483647"),
+        ("2147483648", "2147483648l"),
+        ("0x80000000", "2147483648u"),
+        ("0xffffffffffffffff", "18446744073709551615ul"),
+        ("10ULL", "10ul"),
+        ("0", "0"),
+        ("0u", "0u"),
+        ("010", "8"),
+        ("0b101", "5"),
+        ("'a'", "97"),
+        ("'\\n'", "10"),
+        ("'\\xff'", "18446744073709551615"),
+        ("\"a\\\"b\" \"c\\x41\"", "\"a\\\"bcA\""),
+    ] {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_formats_write_is_understood() {
+    for (text, expected) in [
+        (
+            "__print_flags(REC->flags, \"|\", { 0x1, \"A\" }, { 2, \"B\" })",
+            "__print_flags(REC.flags, \"|\", {1, \"A\"}, {2, \"B\"})",
+        ),
+        ("REC->a[2].b", "REC.a[2].b"),
+        (
+            "({ int x = (REC->n); int y = (128); ((x) < (y) ? (x) : (y)); })",
+            "{ x = REC.n; y = 128; ((Lt x y) ? x : y) }",
+        ),
+        ("({ union u r; r.w = 1; f(r); })", "<({ union u r; r.w = 1; f(r); })>"),
+        ("*(u32 *)&REC->x", "(Deref (as u32* (Address REC.x)))"),
+    ] {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+    let list = parse_list(" REC->a, (b, c)").map_err(|fault| fault.at);
+    assert_eq!(list.unwrap_err(), 11, "the comma operator is not C's expression here");
+    assert_eq!(parse_list("a, f(b, c)").unwrap().len(), 2);
+}
+
+#[test]
+fn a_fault_stands_at_its_place() {
+    for (text, expected) in [
+        ("", "0: a value is missing here"),
+        ("a +", "3: a value is missing here"),
+        ("a b", "2: the expression has ended here; an operator is missing"),
+        ("(a", "2: `)` is missing here"),
+        ("a)", "1: nothing was opened that this closes"),
+        ("a = 1", "2: `=` assigns, which nothing here can take; write `==` to compare"),
+        ("1.5", "0: expressions have whole numbers only"),
+        ("12abc", "0: `12abc` is no number"),
+        ("99999999999999999999", "0: `99999999999999999999` is more than 64 bits hold"),
+        ("a $ b", "2: `$` means nothing in an expression"),
+        ("\"abc", "0: this quote is never closed"),
+        ("a ? b", "5: `:` is missing here"),
+        ("a->", "3: the name of a member is missing here"),
+    ] {
+        assert_eq!(tree(text), expected, "{text}");
+    }
+    assert!(tree(&"(".repeat(100_000)).contains("nested over"));
+    assert!(tree(&"-".repeat(100_000)).contains("nested over"));
+    assert!(tree(&vec!["a"; 100_000].join("+")).contains("in a row"));
+}
+
+#[test]
+fn integers_convert_as_in_c() {
+    let short = Int { bits: 16, signed: true };
+    assert_eq!(Int::usual(short, Int::CHAR), Int::INT);
+    assert_eq!(Int::usual(Int::UINT, Int::INT), Int::UINT);
+    assert_eq!(Int::usual(Int::UINT, Int::LONG), Int::LONG);
+    assert_eq!(Int::usual(Int::ULONG, Int::LONG), Int::ULONG);
+    assert_eq!(Int::CHAR.wrap(0x1ff), u64::MAX);
+    assert_eq!(Int::BOOL.wrap(256), 1);
+    assert_eq!(Int::of_typedef("__le32"), Some(Int::UINT));
+    assert_eq!(Int::of_typedef("uint64_t"), Some(Int::ULONG));
+    assert_eq!(Int::of_typedef("s16"), Some(short));
+    assert_eq!(Int::of_typedef("unlikely"), None);
+    assert_eq!(Int::of_typedef("s"), None);
+}
+
+proptest! {
+    #[test]
+    fn any_text_gives_a_tree_or_a_fault_within_it(text in ".{0,80}") {
+        if let Err(fault) = parse_list(&text) {
+            prop_assert!(fault.at <= text.len());
+        }
+    }
+
+    #[test]
+    fn any_tokens_give_a_tree_or_a_fault_within_them(words in proptest::collection::vec(
+        prop::sample::select(vec!["a", "1", "(", ")", "({", "})", "int", "*", "-", "?", ":", ",", "=", ";", "{", "}", "[", "]", "sizeof", "->", "\"s\"", "typeof"]), 0..24)) {
+        let text = words.join(" ");
+        if let Err(fault) = parse_list(&text) {
+            prop_assert!(fault.at <= text.len());
+        }
+    }
+}

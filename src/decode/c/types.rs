@@ -1,0 +1,105 @@
+//! Types of C: what the names of integers mean to a 64-bit kernel, promotion and the usual conversions.
+
+/// A type as a cast names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// An integer.
+    Int(Int),
+    /// `T *`
+    Pointer(Pointee),
+    /// `struct x`, `void`, or a typedef that is not known here.
+    Other(String),
+}
+
+/// What a pointer leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pointee {
+    /// An integer; `char` for text.
+    Int(Int),
+    /// `void`, a struct, another pointer, a typedef that is not known here.
+    Other(String),
+}
+
+/// An integer type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Int {
+    /// Width in bits: 8, 16, 32 or 64; 1 for `bool`, to which every value but zero converts as 1.
+    pub bits: u8,
+    /// Whether negative values exist.
+    pub signed: bool,
+}
+
+impl Int {
+    /// `bool`
+    pub const BOOL: Int = Int { bits: 1, signed: false };
+    /// `char`, signed as on x86; the kernel builds with `-funsigned-char` but formats give the sign of each field.
+    pub const CHAR: Int = Int { bits: 8, signed: true };
+    /// `int`
+    pub const INT: Int = Int { bits: 32, signed: true };
+    /// `unsigned int`
+    pub const UINT: Int = Int { bits: 32, signed: false };
+    /// `long`, `long long`
+    pub const LONG: Int = Int { bits: 64, signed: true };
+    /// `unsigned long`
+    pub const ULONG: Int = Int { bits: 64, signed: false };
+
+    /// Bytes it takes.
+    pub fn size(self) -> u64 {
+        u64::from(self.bits.div_ceil(8))
+    }
+
+    /// What an operand narrower than `int` becomes.
+    pub fn promoted(self) -> Int {
+        if self.bits < 32 { Int::INT } else { self }
+    }
+
+    /// The type in which `a op b` is computed.
+    pub fn usual(a: Int, b: Int) -> Int {
+        let (a, b) = (a.promoted(), b.promoted());
+        match a.bits.cmp(&b.bits) {
+            std::cmp::Ordering::Greater => a,
+            std::cmp::Ordering::Less => b,
+            std::cmp::Ordering::Equal => Int { bits: a.bits, signed: a.signed && b.signed },
+        }
+    }
+
+    /// A value of 64 bits cut to this type and extended again by its sign.
+    pub fn wrap(self, value: u64) -> u64 {
+        match (self.bits, self.signed) {
+            (1, _) => u64::from(value != 0),
+            (8, true) => value as i8 as u64,
+            (8, false) => u64::from(value as u8),
+            (16, true) => value as i16 as u64,
+            (16, false) => u64::from(value as u16),
+            (32, true) => value as i32 as u64,
+            (32, false) => u64::from(value as u32),
+            _ => value,
+        }
+    }
+
+    /// The integer that a typedef of the kernel or of stdint.h is on a 64-bit machine.
+    pub fn of_typedef(name: &str) -> Option<Int> {
+        let fixed = name.trim_start_matches("__").trim_end_matches("_t");
+        let (signed, digits) = match fixed {
+            "bool" | "_Bool" => return Some(Int::BOOL),
+            "size" | "uintptr" | "pgoff" | "sector" | "dma_addr" | "phys_addr" | "blkcnt"
+            | "kernel_ulong" | "kernel_size" | "resource_size" => return Some(Int::ULONG),
+            "ssize" | "loff" | "off" | "ktime" | "intptr" | "time64" | "ptrdiff"
+            | "kernel_long" | "kernel_loff" => return Some(Int::LONG),
+            "gfp" | "dev" | "uid" | "gid" | "fmode" | "blk_opf" | "slab_flags" | "poll"
+            | "uint" => {
+                return Some(Int::UINT);
+            }
+            "pid" | "kernel_rwf" | "key_serial" => return Some(Int::INT),
+            "umode" | "mode" => return Some(Int { bits: 16, signed: false }),
+            _ if fixed.starts_with("uint") => (false, &fixed[4..]),
+            _ if fixed.starts_with("int") => (true, &fixed[3..]),
+            _ if fixed.starts_with("le") || fixed.starts_with("be") => (false, &fixed[2..]),
+            _ if fixed.starts_with('u') => (false, &fixed[1..]),
+            _ if fixed.starts_with('s') => (true, &fixed[1..]),
+            _ => return None,
+        };
+        let bits = digits.parse().ok().filter(|bits| matches!(bits, 8 | 16 | 32 | 64))?;
+        Some(Int { bits, signed })
+    }
+}
