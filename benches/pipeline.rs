@@ -119,8 +119,35 @@ fn pass(
     batch: &mut Batch,
     work: &mut dyn FnMut(&mut Batch),
 ) {
+    pass_of(ring, size, number, &Shape::default(), batch, work);
+}
+
+/// What the batches of a bench look like.
+struct Shape {
+    /// Handlers that take turns, one event each, in order.
+    handlers: u32,
+    /// Events that come alone, a batch each, before the first pass: a machine that was idle for long.
+    alone: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape { handlers: 1, alone: 0 }
+    }
+}
+
+/// The same for batches of another shape.
+fn pass_of(
+    ring: &[u8],
+    size: usize,
+    number: u64,
+    shape: &Shape,
+    batch: &mut Batch,
+    work: &mut dyn FnMut(&mut Batch),
+) {
     let start = number * EVENTS as u64 * STEP;
-    for record in ring.chunks_exact(size) {
+    let turns = (0..shape.handlers).cycle();
+    for (ev, record) in turns.zip(ring.chunks_exact(size)) {
         let Some(sample) = Plain::read(record) else { continue };
         batch.push(Slot {
             time: (start + sample.time) as f64,
@@ -129,6 +156,7 @@ fn pass(
             pid: sample.pid,
             tid: sample.tid,
             cpu: sample.cpu,
+            ev,
             ..Slot::EMPTY
         });
         if batch.is_full(1) {
@@ -152,11 +180,18 @@ fn no_script(bencher: Bencher<'_, '_>) {
 
 /// A script whose `init` declares `declared` and handles the event with `body`.
 fn run(bencher: Bencher<'_, '_>, declared: &str, body: &str) {
+    run_shaped(bencher, &Shape::default(), declared, body);
+}
+
+/// The same for batches of another shape.
+fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &str) {
+    let handlers = format!("evsel(\"sched:sched_switch\", function(e) {body} end)\n")
+        .repeat(shape.handlers as usize);
     let text = format!(
-        "local m = monitor {{ summary = \"measured\" }}
+        "local m = monitor {{ summary = \"measured\", order = true }}
         function m.init()
           {declared}
-          evsel(\"sched:sched_switch\", function(e) {body} end)
+          {handlers}
         end
         return m"
     );
@@ -173,19 +208,26 @@ fn run(bencher: Bencher<'_, '_>, declared: &str, body: &str) {
     };
     let options = host.lua().create_table().unwrap();
     host.begin(&options, &setting, Rules::default()).unwrap();
-    let mut batch = Batch::new(1);
+    let mut batch = Batch::new(shape.handlers as usize);
     host.attach(batch.addresses()).unwrap();
 
     let (ring, size) = ring();
+    for n in 0..shape.alone {
+        let Some(sample) = Plain::read(&ring[..size]) else { continue };
+        let (raw, ev) = (sample.raw.as_ptr(), n as u32 % shape.handlers);
+        batch.push(Slot { raw, raw_size: sample.raw.len() as u32, ev, ..Slot::EMPTY });
+        host.dispatch(&mut batch);
+        batch.clear();
+    }
     let mut number = 0;
     let mut one = |host: &mut Host| {
-        pass(&ring, size, number, &mut batch, &mut |batch| host.dispatch(batch));
+        pass_of(&ring, size, number, shape, &mut batch, &mut |batch| host.dispatch(batch));
         number += 1;
     };
     (0..WARM_UP).for_each(|_| one(&mut host));
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| one(&mut host));
     let seen = host.coverage(None);
-    assert_eq!((seen.events, seen.errors), (number * EVENTS as u64, 0));
+    assert_eq!((seen.events, seen.errors), (shape.alone + number * EVENTS as u64, 0));
 }
 
 #[divan::bench]
@@ -196,6 +238,20 @@ fn empty_handler(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn count_by_pid(bencher: Bencher<'_, '_>) {
     run(bencher, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
+}
+
+/// Runs of one event each: what LuaJIT must not take for a loop of one turn.
+#[divan::bench(args = [2, 8])]
+fn count_by_pid_in_turns(bencher: Bencher<'_, '_>, handlers: u32) {
+    let shape = Shape { handlers, ..Shape::default() };
+    run_shaped(bencher, &shape, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
+}
+
+/// The same code after hours with an event now and then: it must have been compiled as well as in a busy run.
+#[divan::bench(args = [1, 2])]
+fn count_by_pid_after_an_idle_day(bencher: Bencher<'_, '_>, handlers: u32) {
+    let shape = Shape { handlers, alone: 300_000 };
+    run_shaped(bencher, &shape, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
 }
 
 #[divan::bench]
