@@ -61,6 +61,12 @@ pub(super) fn run(
     let wish = Wish {
         cpus,
         workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
+        // What `init` turned off must not be enabled first: an exec would turn it on behind our back.
+        off: host
+            .take_switches()
+            .into_iter()
+            .filter_map(|(role, on)| (!on).then_some(role))
+            .collect(),
         tasks,
         pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
         watermark: settings.watermark,

@@ -110,10 +110,11 @@ impl Live {
         Ok(())
     }
 
-    /// Enables every event. The run begins when the last one is on.
+    /// Enables every event that is not off. The run begins when the last one is on.
     pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
         if !workload {
-            for open in &self.opened.events {
+            let decoders = &self.opened.decoders;
+            for open in self.opened.events.iter().filter(|open| decoders[open.opening].on()) {
                 open.event.enable()?;
             }
         }
@@ -133,9 +134,8 @@ impl Live {
             if !on {
                 decoder.off.push(role);
             }
-            let wanted = decoder.off.len() < decoder.roles.len();
             for open in self.opened.events.iter().filter(|open| open.opening == opening) {
-                if wanted { open.event.enable()? } else { open.event.disable()? }
+                if decoder.on() { open.event.enable()? } else { open.event.disable()? }
             }
         }
         Ok(())

@@ -31,6 +31,8 @@ pub struct Wish {
     pub tasks: Option<Vec<i32>>,
     /// The one task is a workload that waits to be executed: its events begin with the exec.
     pub workload: bool,
+    /// Roles that are off until [`super::live::Live::switch`] turns them on.
+    pub off: Vec<u32>,
     /// Data pages per ring asked for; None is our own size.
     pub pages: Option<usize>,
     /// Percent of a ring that wakes us; 0 wakes at every event.
@@ -61,7 +63,7 @@ pub struct Opening {
 pub(super) struct Decoder {
     pub(super) layout: Layout,
     pub(super) roles: Vec<(u32, Option<Bound>)>,
-    /// Those of them that are off while others are on.
+    /// Those of them that are off; the event itself is when all are.
     pub(super) off: Vec<u32>,
     /// Bytes that a raw record must have.
     pub(super) raw_min: usize,
@@ -71,6 +73,13 @@ pub(super) struct Decoder {
     pub(super) time_at: usize,
     /// Samples of this very process are dropped here, since no kernel filter can.
     pub(super) hide_self: bool,
+}
+
+impl Decoder {
+    /// Whether a role wants the event.
+    pub(super) fn on(&self) -> bool {
+        self.off.len() < self.roles.len()
+    }
 }
 
 /// A CPU's ring and how far it was read.
@@ -216,7 +225,14 @@ fn open_event(
         &opening.sampling,
         common(wish, pages, tasks.is_some()),
     )?;
-    if wish.workload {
+    let off: Vec<u32> = opening
+        .roles
+        .iter()
+        .map(|(role, _)| *role)
+        .filter(|role| wish.off.contains(role))
+        .collect();
+    let on = off.len() < opening.roles.len();
+    if wish.workload && on {
         attr.set("enable_on_exec", 1)?;
     }
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
@@ -271,7 +287,7 @@ fn open_event(
         },
         layout,
         roles: opening.roles.clone(),
-        off: Vec::new(),
+        off,
         raw_min: match &opening.event.what {
             What::Tracepoint { format } => format.fixed_size,
             What::Counter(_) => 0,

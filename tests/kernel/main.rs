@@ -5,6 +5,7 @@
 //! the workload's process.
 
 mod load;
+mod script;
 mod tool;
 
 use load::Load;

@@ -1,0 +1,89 @@
+//! A script's own doings in a run on the kernel: which of its events are on, and when it ends.
+
+use std::{
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use serde_json::Value;
+
+use crate::can_trace;
+
+/// What a run of a script left behind.
+struct Ran {
+    objects: Vec<Value>,
+    code: Option<i32>,
+    text: String,
+}
+
+impl Ran {
+    /// The number that the script gave `key` in a row that it emitted.
+    fn number(&self, key: &str) -> u64 {
+        let rows = self.objects.iter().filter(|object| object["type"] == "row");
+        let found = rows.filter_map(|row| row[key].as_u64()).next_back();
+        found.unwrap_or_else(|| panic!("no {key}: {}", self.text))
+    }
+}
+
+/// Runs a script to its end, with `--json`.
+fn run(script: &str, args: &[&str]) -> Ran {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("perilune-{}-{}.lua", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, script).expect("the script can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg(&path)
+        .arg("--json")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    std::fs::remove_file(&path).expect("the script is still there");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let object =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+    Ran {
+        objects: stdout.lines().map(object).collect(),
+        code: output.status.code(),
+        text: format!("{stdout}{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+const QUIET: &str = r#"
+    local m = monitor { summary = "system calls of a command, off at first" }
+    local calls, ends, exits = 0, 0, 0
+    function m.init()
+      local quiet = evsel("raw_syscalls:sys_enter", function(e)
+        calls = calls + 1
+        if e.id == EXIT_GROUP then ends = ends + 1 end
+      end)
+      quiet:off()
+      evsel("sched:sched_process_exec", function() WAKE end)
+      evsel("sched:sched_process_exit", function() exits = exits + 1 end)
+    end
+    function m.deinit() emit { calls = calls, ends = ends, exits = exits } end
+    return m
+"#;
+
+fn quiet(wake: &str) -> String {
+    QUIET.replace("EXIT_GROUP", &libc::SYS_exit_group.to_string()).replace("WAKE", wake)
+}
+
+#[test]
+fn an_event_that_init_turned_off_stays_off_when_the_command_is_executed() {
+    if !can_trace("an event that is off") {
+        return;
+    }
+    let ran = run(&quiet(""), &["--duration", "20s", "--", "sleep", "0.1"]);
+    assert_eq!((ran.number("calls"), ran.number("exits")), (0, 1), "{}", ran.text);
+    assert_eq!(ran.code, Some(0));
+}
+
+#[test]
+fn an_event_that_init_turned_off_comes_once_it_is_turned_on() {
+    if !can_trace("an event that is turned on") {
+        return;
+    }
+    let ran = run(&quiet("quiet:on()"), &["--duration", "20s", "--", "sleep", "1"]);
+    assert_eq!((ran.number("ends"), ran.number("exits")), (1, 1), "{}", ran.text);
+}
