@@ -177,3 +177,27 @@ fn behind_an_event_that_fails_every_other_is_handled_once_and_in_order() {
         assert!(text.contains("\"late\":0"), "{text}");
     }
 }
+
+#[test]
+fn a_run_ends_with_its_last_handler_unless_something_else_is_watched() {
+    let script = |more: &str| {
+        format!(
+            r#"
+            local m = monitor {{ summary = "never ends" }}
+            local exits = 0
+            function m.init() evsel("signal:signal_generate", function(e) while true do end end) end
+            {more}
+            return m
+        "#
+        )
+    };
+    const ENDS: &str = "every handler is switched off, so the run ends";
+    let output = replay("spent", "signal", &script(""));
+    let (coverage, text) = last_coverage(&output);
+    assert_eq!((text.matches(ENDS).count(), &coverage["events"]), (1, &1.into()), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+
+    let output = replay("tasks", "signal", &script("function m.on_exit() exits = exits + 1 end"));
+    let (coverage, text) = last_coverage(&output);
+    assert!(!text.contains(ENDS) && coverage["events"].as_u64() > Some(1), "{text}");
+}

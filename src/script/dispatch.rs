@@ -1,6 +1,7 @@
 //! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
@@ -45,11 +46,12 @@ pub(super) struct WalkError {
     pub rest: Option<u64>,
 }
 
-/// Errors of handlers, in all and by role.
+/// Errors of handlers, in all and by role, and the roles whose handlers they switched off.
 #[derive(Default)]
 struct Errors {
     all: u64,
     by_role: Vec<u64>,
+    off: BTreeSet<usize>,
 }
 
 impl Dispatch {
@@ -147,6 +149,7 @@ impl Dispatch {
     }
 
     fn clear(&self, role: usize) {
+        self.errors.borrow_mut().off.insert(role);
         if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear").ok()) {
             // It only stores; a failure would be a failure to allocate, and nothing is allocated.
             let _ = clear.call::<()>(role);
@@ -166,6 +169,11 @@ impl Dispatch {
             // It only stores; a failure would be a failure to allocate, and nothing is allocated.
             let _ = clear.call::<()>(());
         }
+    }
+
+    /// Whether there were handlers and every one was switched off for its errors.
+    pub(super) fn spent(&self) -> bool {
+        !self.handlers.is_empty() && self.errors.borrow().off.len() >= self.handlers.len()
     }
 
     /// Errors so far.
@@ -207,6 +215,7 @@ impl Dispatch {
                         Level::Error,
                         &format!("{name}: its handler failed {count} times and is switched off"),
                     );
+                    errors.off.insert(role);
                 }
                 Ok(off)
             })

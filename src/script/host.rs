@@ -315,6 +315,29 @@ impl Host {
         self.state.borrow_mut().stop.get_or_insert_with(String::new);
     }
 
+    /// Whether nothing that comes reaches the script any more: its handlers were switched off, and it neither counts
+    /// events nor takes records of tasks. A timer alone has nothing new to tell.
+    pub(super) fn is_idle(&self) -> bool {
+        let calls = &self.callbacks;
+        let of_tasks =
+            [&calls.on_fork, &calls.on_exec, &calls.on_comm, &calls.on_exit, &calls.on_mmap];
+        let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
+        self.dispatch.spent() && of_tasks.iter().all(|call| call.is_none()) && !counts()
+    }
+
+    /// Ends a run that would go on without seeing anything.
+    pub(super) fn end_idle(&mut self) {
+        let mut state = self.state.borrow_mut();
+        if state.stop.is_some() {
+            return;
+        }
+        state.stop = Some(String::new());
+        drop(state);
+        let why = "every handler is switched off, so the run ends: nothing would reach the script \
+                   any more; mend the errors above";
+        self.shared.with(|context| context.note(Level::Error, why));
+    }
+
     fn report(
         &mut self,
         callback: Option<Function>,

@@ -89,6 +89,8 @@ impl Sink for Host {
         }
         if self.vm.out_of_memory() {
             self.out_of_memory();
+        } else if self.is_idle() {
+            self.end_idle();
         }
     }
 

@@ -87,3 +87,23 @@ fn an_event_that_init_turned_off_comes_once_it_is_turned_on() {
     let ran = run(&quiet("quiet:on()"), &["--duration", "20s", "--", "sleep", "1"]);
     assert_eq!((ran.number("ends"), ran.number("exits")), (1, 1), "{}", ran.text);
 }
+
+#[test]
+fn a_run_whose_every_handler_was_switched_off_ends_and_says_why() {
+    if !can_trace("a run without handlers") {
+        return;
+    }
+    let script = r#"
+        local m = monitor { summary = "fails at every event" }
+        local seen = 0
+        function m.init()
+          evsel("raw_syscalls:sys_enter", function(e) seen = seen + 1 error("no") end)
+        end
+        function m.deinit() emit { seen = seen } end
+        return m
+    "#;
+    let ran = run(script, &["--duration", "20s"]);
+    assert_eq!(ran.number("seen"), 10, "{}", ran.text);
+    assert_eq!(ran.text.matches("every handler is switched off, so the run ends").count(), 1);
+    assert_eq!(ran.code, Some(1), "{}", ran.text);
+}
