@@ -5,6 +5,11 @@ use std::process::{Command, Output, Stdio};
 
 /// Replays `tests/scripts/EVENTS.events` through a script, with `--json`.
 fn replay(name: &str, events: &str, script: &str) -> Output {
+    replay_with(name, events, script, &[])
+}
+
+/// The same with further options.
+fn replay_with(name: &str, events: &str, script: &str, options: &[&str]) -> Output {
     let path = std::env::temp_dir().join(format!("perilune-{}-{name}.lua", std::process::id()));
     let mut file = std::fs::File::create(&path).expect("a file in the temporary folder");
     file.write_all(script.as_bytes()).expect("the script can be written");
@@ -12,6 +17,7 @@ fn replay(name: &str, events: &str, script: &str) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .arg(&path)
         .args(["--json", "--replay", &events])
+        .args(options)
         .stdin(Stdio::null())
         .output()
         .expect("the built command runs");
@@ -200,4 +206,50 @@ fn a_run_ends_with_its_last_handler_unless_something_else_is_watched() {
     let output = replay("tasks", "signal", &script("function m.on_exit() exits = exits + 1 end"));
     let (coverage, text) = last_coverage(&output);
     assert!(!text.contains(ENDS) && coverage["events"].as_u64() > Some(1), "{text}");
+}
+
+#[test]
+fn memory_that_is_refused_is_told_with_the_handler_and_the_option() {
+    let script = r#"
+        local m = monitor { summary = "eats all in one event" }
+        local kept = {}
+        function m.init()
+          evsel("signal:signal_generate", function(e)
+            for i = 1, 1e9 do kept[i] = { i } end
+          end)
+        end
+        return m
+    "#;
+    let output = replay_with("eats", "signal", script, &["--lua-mem", "20M"]);
+    let (_, text) = last_coverage(&output);
+    let expected = ":5: not enough memory; --lua-mem raises what the script may hold";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains(":5: the script's memory is full (20MB; --lua-mem raises"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn memory_that_init_is_refused_is_told_with_its_line() {
+    let script = "local m, kept = monitor { summary = 'eats' }, {}
+        function m.init() for i = 1, 1e9 do kept[i] = { i } end end
+        return m";
+    let output = replay_with("init", "signal", script, &["--lua-mem", "20M"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("init.lua:2: not enough memory; --lua-mem raises"), "{errors}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn too_little_memory_to_begin_with_says_how_much_to_write() {
+    let script = "local m = monitor { summary = 'small' }
+        function m.init() evsel('signal:signal_generate', function() end) end
+        return m";
+    let run = |size: &str| replay_with("little", "signal", script, &["--lua-mem", size]);
+    let output = run("1K");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.starts_with("perilune: ") && errors.contains("--lua-mem: 1KB is too little"));
+    assert_eq!((errors.lines().count(), output.status.code()), (1, Some(1)), "{errors}");
+    let least = errors.split("write --lua-mem ").nth(1).and_then(|rest| rest.split(' ').next());
+    let least = least.unwrap_or_else(|| panic!("no size in {errors}"));
+    assert_eq!(run(least).status.code(), Some(0), "{least}");
 }

@@ -1,13 +1,14 @@
 //! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use mlua::{Function, Lua, Table, Value};
 
 use super::aggregate::Aggregates;
+use super::call::{explained_error, place_of};
 use super::evsel::Role;
 use super::fault::describe_text;
 use super::guard::{Failure, Guard, Phase};
@@ -31,11 +32,20 @@ pub(super) struct Dispatch {
     views: Table,
     load_driver: LoadDriver,
     shared: Shared,
-    handlers: Vec<(usize, Function, Table)>,
+    handlers: Vec<Handler>,
     driver: Option<Table>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
     per_thread: bool,
+}
+
+/// What handles the events of a role.
+struct Handler {
+    role: usize,
+    function: Function,
+    view: Table,
+    /// `file.lua:31`, where it begins: asked of Lua before its memory can be full.
+    place: Option<String>,
 }
 
 /// Why a walk ended early.
@@ -108,7 +118,12 @@ impl Dispatch {
                 };
                 let object: Table = event_of.call((&entry, position + 1))?;
                 let view = make.call((index, event.name.as_str(), getters, object, per_thread))?;
-                self.handlers.push((index, handler.clone(), view));
+                self.handlers.push(Handler {
+                    role: index,
+                    function: handler.clone(),
+                    view,
+                    place: place_of(handler),
+                });
             }
         }
         Ok(())
@@ -118,8 +133,8 @@ impl Dispatch {
     pub(super) fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
         let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
         let set: Function = driver.get("set")?;
-        for (role, handler, view) in &self.handlers {
-            set.call::<()>((*role, handler, view.clone()))?;
+        for handler in &self.handlers {
+            set.call::<()>((handler.role, &handler.function, &handler.view))?;
         }
         self.walk = Some(driver.get("walk")?);
         self.driver = Some(driver);
@@ -176,6 +191,16 @@ impl Dispatch {
         !self.handlers.is_empty() && self.errors.borrow().off.len() >= self.handlers.len()
     }
 
+    /// `a.lua:3: ` or `a.lua:3 or a.lua:9: `: where the handlers of these roles begin; empty where that is not known.
+    pub(super) fn places_of(&self, roles: &[usize]) -> String {
+        let of_roles = self.handlers.iter().filter(|handler| roles.contains(&handler.role));
+        let mut places: Vec<&str> =
+            of_roles.filter_map(|handler| handler.place.as_deref()).collect();
+        places.dedup();
+        places.truncate(3);
+        if places.is_empty() { String::new() } else { format!("{}: ", places.join(" or ")) }
+    }
+
     /// Errors so far.
     pub(super) fn errors(&self) -> u64 {
         self.errors.borrow().all
@@ -189,6 +214,8 @@ impl Dispatch {
     /// The function that drivers call with a failing event: shows it, counts it, and says whether to switch off.
     fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
         let (errors, shared) = (self.errors.clone(), self.shared.clone());
+        let places: HashMap<usize, String> =
+            self.handlers.iter().filter_map(|h| Some((h.role, h.place.clone()?))).collect();
         self.lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
             let mut errors = errors.borrow_mut();
             errors.all += 1;
@@ -205,6 +232,7 @@ impl Dispatch {
                 let off = count >= ERRORS_PER_HANDLER;
                 // An error's text may hold bytes of a task's name, which is any bytes.
                 let fault = describe_text(&why.to_string_lossy());
+                let fault = explained_error(fault, places.get(&role).map(String::as_str));
                 // The way there is the same each time; once is enough.
                 let text = if count == 1 { fault.to_string() } else { fault.message };
                 context.note(Level::Error, &text);

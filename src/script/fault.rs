@@ -41,6 +41,14 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl ScriptError {
+    /// The same at `place`, unless Lua knew the line itself.
+    pub fn at(mut self, place: Option<&str>) -> ScriptError {
+        if let (None, Some(place)) = (position(&self.message), place) {
+            self.message = format!("{place}: {}", self.message);
+        }
+        self
+    }
+
     /// The message without the place where it was raised.
     pub fn without_place(&self) -> &str {
         position(&self.message).map_or(&self.message, |position| position.rest)
@@ -214,6 +222,14 @@ mod tests {
     #[test]
     fn a_time_of_day_is_not_a_position() {
         assert_eq!(describe_text("stopped at 12:30:01").message, "stopped at 12:30:01");
+    }
+
+    #[test]
+    fn a_place_is_added_only_where_none_is_known() {
+        let at = |text: &str| describe_text(text).at(Some("a.lua:3")).message;
+        assert_eq!(at("not enough memory"), "a.lua:3: not enough memory");
+        assert_eq!(at("b.lua:7: no"), "b.lua:7: no");
+        assert_eq!(describe_text("no").at(None).message, "no");
     }
 
     #[test]

@@ -12,8 +12,10 @@ use mlua::{Function, Table, Value};
 
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Origin, Script};
+use super::call::{call, explained};
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
+use super::fault::file_name;
 use super::guard::{Guard, Phase};
 use super::leaf::Shared;
 use super::monitor::{Monitor, Source};
@@ -130,7 +132,11 @@ impl Host {
     ) -> anyhow::Result<&Monitor> {
         self.vm.search(library, script);
         let (vm, guard) = (&self.vm, &self.guard);
-        let value = guard.run(Phase::Load, || vm.script(&script.chunk_name(), &script.text))?;
+        let chunk = script.chunk_name();
+        let file = Some(file_name(chunk.trim_start_matches('@')));
+        let value = guard
+            .run(Phase::Load, || vm.script(&chunk, &script.text))
+            .map_err(|why| explained(why, file))?;
         let origin = match &script.origin {
             Origin::Path(path) => path.display().to_string(),
             Origin::Bundled => "bundled".to_owned(),
@@ -159,9 +165,7 @@ impl Host {
     ) -> anyhow::Result<()> {
         let table = self.monitor.as_ref().context("no monitor is loaded")?.table.clone();
         self.rules = rules;
-        if setting.memory > 0 {
-            self.vm.limit_memory(setting.memory)?;
-        }
+        self.limit_memory(setting.memory)?;
         self.sums.perins.set(setting.perins);
         self.sums.by_thread.set(setting.per_thread);
         self.sums.totals.set(setting.totals);
@@ -174,7 +178,7 @@ impl Host {
         table.raw_set("opt", options)?;
         for name in ["init", "filter"] {
             if let Some(callback) = table.get::<Option<Function>>(name)? {
-                self.guard.run(Phase::Load, || callback.call::<()>(options))?;
+                call::<()>(&self.guard, Phase::Load, &callback, options)?;
             }
         }
         self.callbacks = Callbacks {
@@ -281,7 +285,7 @@ impl Host {
     pub fn fire_timers(&mut self, now: f64) {
         let due = self.state.borrow_mut().due(now);
         for (handler, time) in due {
-            if let Err(why) = self.guard.run(Phase::Handler, || handler.call::<()>(time)) {
+            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &handler, time) {
                 self.failed(&why.to_string());
             }
         }
@@ -305,14 +309,6 @@ impl Host {
             self.failed(&why.to_string());
             Vec::new()
         })
-    }
-
-    /// Switches every handler off and frees what the script holds too much of, so that it can still report.
-    pub(super) fn out_of_memory(&mut self) {
-        self.dispatch.clear_all();
-        self.vm.lift_memory_limit();
-        self.failed("the script's memory is full (--lua-mem raises the limit); its handlers are switched off");
-        self.state.borrow_mut().stop.get_or_insert_with(String::new);
     }
 
     /// Whether nothing that comes reaches the script any more: its handlers were switched off, and it neither counts
@@ -369,7 +365,7 @@ impl Host {
             None => None,
             Some(callback) => {
                 let values: mlua::MultiValue =
-                    self.guard.run(Phase::Report, || callback.call(seconds))?;
+                    call(&self.guard, Phase::Report, &callback, seconds)?;
                 Some(values.into_iter().filter(|v| !v.is_nil()).collect::<Vec<Value>>())
             }
         };

@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod bundle;
+mod call;
 pub mod context;
 mod control;
 mod dispatch;
@@ -11,6 +12,7 @@ pub mod fault;
 pub mod guard;
 pub mod host;
 pub mod leaf;
+mod memory;
 pub mod monitor;
 pub mod opt;
 pub mod option;

@@ -2,6 +2,7 @@
 
 use mlua::{Function, Table};
 
+use super::call::call;
 use super::dispatch::WalkError;
 use super::guard::Phase;
 use super::host::Host;
@@ -20,7 +21,7 @@ impl Host {
             Ok(record) => record,
             Err(why) => return self.failed(&why.to_string()),
         };
-        if let Err(why) = self.guard.run(Phase::Handler, || callback.call::<()>(record)) {
+        if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, record) {
             self.failed(&why.to_string());
         }
     }
@@ -30,9 +31,8 @@ impl Host {
         self.aggregates.drop_before(side.time);
         if let Some(callback) = self.callbacks.on_lost.clone() {
             let (to, cpu) = (side.time, side.cpu);
-            if let Err(why) =
-                self.guard.run(Phase::Handler, || callback.call::<()>((from, to, cpu)))
-            {
+            let args = (from, to, cpu);
+            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, args) {
                 self.failed(&why.to_string());
             }
         }
@@ -88,7 +88,7 @@ impl Sink for Host {
             }
         }
         if self.vm.out_of_memory() {
-            self.out_of_memory();
+            self.out_of_memory(batch);
         } else if self.is_idle() {
             self.end_idle();
         }

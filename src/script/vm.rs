@@ -148,6 +148,11 @@ impl Vm {
         self.lua.used_memory()
     }
 
+    /// Bytes that Lua may hold; 0 is no limit.
+    pub fn memory_limit(&self) -> usize {
+        self.limit.get()
+    }
+
     /// Refuses Lua what would take it over so many bytes; 0 is no limit.
     pub fn limit_memory(&self, bytes: usize) -> anyhow::Result<()> {
         self.lua

@@ -1,0 +1,77 @@
+//! Calls of a script's own functions: under the guard, and with a place also where the error knows none.
+
+use mlua::{FromLuaMulti, Function, IntoLuaMulti};
+
+use super::fault::{ScriptError, file_name};
+use super::guard::{Failure, Guard, Phase};
+
+/// What to do about memory that was refused.
+const MORE: &str = "--lua-mem raises what the script may hold";
+
+/// Calls `function`, which a script wrote.
+///
+/// # Errors
+/// What the script did wrong, or why it was stopped.
+pub(super) fn call<R: FromLuaMulti>(
+    guard: &Guard,
+    phase: Phase,
+    function: &Function,
+    args: impl IntoLuaMulti,
+) -> Result<R, Failure> {
+    guard
+        .run(phase, || function.call(args))
+        .map_err(|why| explained(why, place_of(function).as_deref()))
+}
+
+/// The failure with the place where the script's function begins, if Lua knew no line.
+pub(super) fn explained(why: Failure, place: Option<&str>) -> Failure {
+    match why {
+        Failure::Script(error) => Failure::Script(explained_error(error, place)),
+        Failure::Stopped(_) => why,
+    }
+}
+
+/// The same for an error. Where memory is refused no handler of errors runs, so that nobody sees the line; the error then
+/// says what to do as well.
+pub(super) fn explained_error(error: ScriptError, place: Option<&str>) -> ScriptError {
+    if !error.out_of_memory {
+        return error.at(place);
+    }
+    let error = error.at(place);
+    ScriptError { message: format!("{}; {MORE}", error.message), ..error }
+}
+
+/// `file.lua:31`, where a function of a script begins.
+pub(super) fn place_of(function: &Function) -> Option<String> {
+    let info = function.info();
+    let source = info.source?;
+    let path = source.strip_prefix('@')?;
+    Some(format!("{}:{}", file_name(path), info.line_defined?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::fault::describe_text;
+
+    #[test]
+    fn refused_memory_has_a_place_and_a_way_out() {
+        let error = explained_error(describe_text("not enough memory"), Some("a.lua:3"));
+        assert_eq!(
+            error.message,
+            "a.lua:3: not enough memory; --lua-mem raises what the script may hold"
+        );
+        let error = explained_error(describe_text("b.lua:7: no"), Some("a.lua:3"));
+        assert_eq!(error.message, "b.lua:7: no");
+    }
+
+    #[test]
+    fn a_function_stands_where_its_text_begins() {
+        let lua = mlua::Lua::new();
+        let load = |name: &str| {
+            lua.load("\n\nreturn function() end").set_name(name).eval::<Function>().unwrap()
+        };
+        assert_eq!(place_of(&load("@/etc/a.lua")).as_deref(), Some("a.lua:3"));
+        assert_eq!(place_of(&load("=perilune:view")), None);
+    }
+}
