@@ -62,7 +62,7 @@
 //!   cannot be changed once set, so threads born later would be missing without a word.
 //! - The merge reads the ring heads in place and holds no record of its own, so `--order-mem` has nothing to bound: the rings do.
 //! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
-//!   missed. A replay, which has no pauses, plays every turn.
+//!   missed. A replay treats a gap in its recording so, but plays the gap's first ten intervals, as a run would have.
 //! - A batch is 384 slots, 30 KiB: what the drain writes, the driver reads back from the first-level cache.
 //! - `xpcall` stands around the walk of a batch, not around each handler, and ordered events are walked one by one: LuaJIT
 //!   cannot compile a handler that returns into xpcall, nor a loop of one turn, and gives up for good after some

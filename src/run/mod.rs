@@ -39,7 +39,7 @@ pub enum Outcome {
 /// What keeps the run from beginning: an event that is not there, a permission, an error in `init`.
 pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result<Outcome> {
     match &request.host.replay {
-        Some(path) => replayed::run(host, request, path),
+        Some(path) => replayed::run(host, request, path, started),
         None => live::run(host, request, started),
     }
 }

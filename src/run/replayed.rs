@@ -2,14 +2,17 @@
 
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 
 use std::collections::HashMap;
 
 use super::Outcome;
+use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::Show;
-use crate::base::draw::Stamp;
+use crate::base::draw::{Level, Stamp};
 use crate::base::slot::Slot;
+use crate::base::units::human_ns;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
 use crate::script::evsel::Role;
@@ -21,10 +24,19 @@ use crate::source::replay::{Entry, Happened, Replay};
 use crate::source::{Batch, Happening, Side, Sink};
 use crate::task::Tasks;
 
+/// So many empty reports in a row are played, and so many turns of timers; then a gap is skipped.
+const EMPTY_REPORTS: u32 = 10;
+const EMPTY_TURNS: u32 = 100_000;
+
 /// The first of the addresses that stand for the file's frame names.
 const FRAMES: u64 = 0xffff_ffff_0000_0000;
 
-pub(super) fn run(mut host: Host, request: &RunRequest, path: &Path) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    mut host: Host,
+    request: &RunRequest,
+    path: &Path,
+    started: Instant,
+) -> anyhow::Result<Outcome> {
     let settings = &request.host;
     let replay = Rc::new(Replay::open(path)?);
     let processors = replay.entries().iter().map(|e| e.cpu as usize + 1).max().unwrap_or(0);
@@ -67,37 +79,35 @@ pub(super) fn run(mut host: Host, request: &RunRequest, path: &Path) -> anyhow::
         off: vec![false; roles.len()],
     };
     player.switch(&mut host);
-    let interval =
-        settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
-    let (mut due, mut last, mut now) = (interval, 0.0, 0.0);
+    let mut pace = Pace::new(request);
+    let cost = Cost::start(started);
+    let mut now = 0.0;
     for (index, entry) in replay.entries().iter().enumerate() {
         let time = entry.time_ns as f64;
-        while due.min(host.next_timer().unwrap_or(f64::INFINITY)) <= time && !host.ended() {
-            let boundary = due.min(host.next_timer().unwrap_or(f64::INFINITY));
-            player.flush(&mut batch, &mut host);
-            host.set_now(boundary);
-            host.fire_timers(boundary);
-            if boundary >= due {
-                let parts = host.interval((boundary - last) / 1e9, &player.take_counts());
-                show.interval(boundary, &parts, host.coverage(None));
-                last = boundary;
-                due += interval;
-            }
-        }
-        now = time;
-        player.play(index, entry, &mut batch, &mut host);
-        player.switch(&mut host);
+        player.turns(time.min(pace.end), &mut pace, &mut host, &mut show);
         if host.ended() || show.closed() {
             break;
         }
+        now = time.min(pace.end);
+        if time > pace.end {
+            break;
+        }
+        player.play(index, entry, &mut batch, &mut host);
+        player.switch(&mut host);
+        if host.ended() {
+            break;
+        }
     }
-    player.flush(&mut batch, &mut host);
     host.finishing();
     host.set_now(now);
-    let parts = host.finish((now - last) / 1e9, &player.take_counts());
+    let parts = host.finish((now - pace.last) / 1e9, &player.take_counts());
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
+    if settings.stats {
+        let stats = cost.stats(&coverage);
+        show.draw(now, |out, stamp| out.stats(stamp, &stats));
+    }
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
@@ -148,6 +158,38 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
+    /// Plays what is due by `time`, when the recording goes on: reports and timers.
+    ///
+    /// Of a long gap the beginning is played turn by turn, as a run would have; the rest is one report and one turn
+    /// of each timer, as after a pause of a run.
+    fn turns(&mut self, time: f64, pace: &mut Pace, host: &mut Host, show: &mut Show) {
+        let (mut reports, mut turns, mut skipped) = (0, 0, false);
+        loop {
+            let boundary = pace.next(host);
+            if boundary > time || boundary >= pace.end || host.ended() || show.closed() {
+                return;
+            }
+            if !skipped && (reports > EMPTY_REPORTS || turns > EMPTY_TURNS) {
+                skipped = true;
+                let gap = human_ns((time - pace.last).max(0.0) as u64);
+                let text = format!("nothing was recorded for a long time: {gap} in one report");
+                host.shared().with(|context| context.note(Level::Info, &text));
+                pace.skip_missed(time);
+                host.skip_missed_timers(time);
+                continue;
+            }
+            turns += 1;
+            host.set_now(boundary);
+            host.fire_timers(boundary);
+            if boundary >= pace.interval_at {
+                reports += 1;
+                let seconds = pace.turn(boundary);
+                let parts = host.interval(seconds, &self.take_counts());
+                show.interval(boundary, &parts, host.coverage(None));
+            }
+        }
+    }
+
     fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
