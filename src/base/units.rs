@@ -1,4 +1,4 @@
-//! Durations, sizes and percentages as people type and read them.
+//! Durations, sizes and percentages as people type and read them, and counts as they read them.
 //!
 //! A suffix always wins; a number without one has the unit that the caller gives. Durations become whole
 //! nanoseconds, sizes whole bytes, both by integer arithmetic: `0.1s` is exactly 100 000 000 ns. An error
@@ -141,6 +141,16 @@ pub fn human_bytes(bytes: u64) -> String {
     human(bytes, &[("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("TB", 1 << 40)])
 }
 
+/// So many of something: `1 error`, `2 errors`, `1 process`, `0 processes`.
+pub fn counted(count: u64, one: &str) -> String {
+    let plural = match (count, one.ends_with('s')) {
+        (1, _) => "",
+        (_, false) => "s",
+        (_, true) => "es",
+    };
+    format!("{count} {one}{plural}")
+}
+
 /// The leading number of `text` and what follows it, both trimmed.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
@@ -277,6 +287,13 @@ mod tests {
         assert_eq!(human_bytes(256 << 20), "256MB");
         assert_eq!(human_bytes(1536), "1.5KB");
         assert_eq!(human_bytes(12), "12B");
+    }
+
+    #[test]
+    fn one_is_singular_and_any_other_number_plural() {
+        let errors = [0, 1, 2].map(|count| counted(count, "error"));
+        assert_eq!(errors, ["0 errors", "1 error", "2 errors"]);
+        assert_eq!([1, 3].map(|count| counted(count, "process")), ["1 process", "3 processes"]);
     }
 
     proptest! {

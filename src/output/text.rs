@@ -247,17 +247,21 @@ pub(super) fn push_problems(out: &mut Vec<u8>, coverage: &Coverage) {
         if i > 0 {
             out.extend_from_slice(b", ");
         }
-        digits::push_u64(out, count);
-        out.push(b' ');
-        out.extend_from_slice(name.as_bytes());
+        // The others are no nouns: one is lost as two are.
+        let text = if name == "errors" {
+            units::counted(count, "error")
+        } else {
+            format!("{count} {name}")
+        };
+        out.extend_from_slice(text.as_bytes());
     }
 }
 
 /// `1000 events, 15.3 ns each, …`: what the run cost.
 pub(super) fn stats_text(stats: &Stats) -> String {
     format!(
-        "{} events, {:.1} ns each; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
-        stats.events,
+        "{}, {:.1} ns each; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
+        units::counted(stats.events, "event"),
         stats.ns_per_event,
         units::human_ns(stats.own_cpu_ns),
         stats.lost,

@@ -13,6 +13,7 @@ use super::show::Show;
 use crate::base::coverage::Coverage;
 use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
+use crate::base::units::counted;
 use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
@@ -193,7 +194,8 @@ fn finish(
     live.drain(f64::INFINITY, &mut host);
     let lost_at_end = live.lost(true);
     if live.side_lost() > 0 {
-        let text = format!("{} records of tasks were lost: names may be stale", live.side_lost());
+        let lost = counted(live.side_lost(), "record");
+        let text = format!("{lost} of tasks lost: names may be stale");
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     host.set_now(now);
@@ -312,7 +314,7 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
         Some(tids) if !request.host.pids.is_empty() => {
             let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
             let noun = if pids.len() == 1 { "process" } else { "processes" };
-            format!("{noun} {} ({} threads)", pids.join(","), tids.len())
+            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
         }
         Some(tids) => {
             let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
@@ -332,7 +334,8 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
             let _ = writeln!(std::io::stderr(), "perilune: note: {watching}");
         }
         if request.host.verbose > 0 {
-            let text = format!("{order}, {} pages a ring, {} files", live.pages(), live.files());
+            let pages = counted(live.pages() as u64, "page");
+            let text = format!("{order}, {pages} a ring, {}", counted(live.files() as u64, "file"));
             context.note(Level::Info, &text);
         }
         for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }

@@ -12,6 +12,7 @@ use anyhow::bail;
 use super::attr::{self, Common};
 use super::counts::Reading;
 use super::ids::Ids;
+use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
 use crate::event::filter::{Bound, Filter};
@@ -157,13 +158,13 @@ fn tasks_or_cpu_wide(
     if openings.iter().any(|opening| opening.sampling.count) {
         // A sample says whose it is; a count of a whole CPU could not be told apart.
         bail!(
-            "-p: {} threads need {wanted} files, the limit is {limit}; raise it with `ulimit -Hn {wanted}`, or watch fewer threads",
-            tasks.len()
+            "-p: {} with these events take {wanted} files, the limit is {limit}; raise it with `ulimit -Hn {wanted}`, or watch fewer threads",
+            counted(tasks.len() as u64, "thread")
         );
     }
     remarks.push(format!(
-        "{} threads need {wanted} files, the limit is {limit}: events are opened for whole CPUs and told apart here",
-        tasks.len()
+        "{} with these events take {wanted} files, the limit is {limit}: events are opened for whole CPUs and told apart here",
+        counted(tasks.len() as u64, "thread")
     ));
     Ok(None)
 }

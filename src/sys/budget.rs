@@ -9,6 +9,7 @@ use super::machine;
 use super::perf::Event;
 use super::refusal::Refusal;
 use super::ring::Ring;
+use crate::base::units::counted;
 
 /// Bytes that all rings of a run may take together.
 pub const TOTAL: usize = 256 << 20;
@@ -67,7 +68,8 @@ fn within(wanted: usize, rings: usize, page: usize, total: usize) -> Pages {
         return Pages { count: wanted, note: None };
     }
     let note = format!(
-        "rings shrunk from {wanted} to {most} pages each: {rings} of them may take {} MiB together; watch fewer CPUs for larger ones",
+        "rings shrunk from {wanted} to {} each: {rings} of them may take {} MiB together; watch fewer CPUs for larger ones",
+        counted(most as u64, "page"),
         total >> 20
     );
     Pages { count: most, note: Some(note) }
@@ -84,7 +86,8 @@ fn lacks_memory(refusal: &Refusal) -> bool {
 
 fn locked(wanted: usize, count: usize) -> String {
     format!(
-        "ring shrunk from {wanted} to {count} pages, the memory that may be locked; raise perf_event_mlock_kb, or run as root"
+        "ring shrunk from {wanted} to {}, the memory that may be locked; raise perf_event_mlock_kb, or run as root",
+        counted(count as u64, "page")
     )
 }
 

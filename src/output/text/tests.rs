@@ -131,6 +131,15 @@ fn coverage_is_silent_when_perfect_and_names_the_knob_when_not() {
 }
 
 #[test]
+fn one_error_is_not_errors() {
+    let of = |errors| {
+        let coverage = Coverage { errors, ..Coverage::default() };
+        drawn(|text| text.coverage(stamp(0), &coverage, false))
+    };
+    assert_eq!([of(1), of(2)], ["coverage: 1 error\n", "coverage: 2 errors\n"]);
+}
+
+#[test]
 fn the_coverage_of_the_run_is_not_said_twice() {
     let one = Coverage { unmatched: 1, ..Coverage::default() };
     let two = Coverage { unmatched: 2, ..Coverage::default() };
