@@ -190,8 +190,9 @@ fn finish(
 ) -> anyhow::Result<Outcome> {
     live.disable();
     host.finishing();
-    let now = live.now();
-    live.drain(f64::INFINITY, &mut host);
+    // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
+    let now = live.now().min(pace.end);
+    live.drain(pace.end, &mut host);
     let lost_at_end = live.lost(true);
     if live.side_lost() > 0 {
         let lost = counted(live.side_lost(), "record");

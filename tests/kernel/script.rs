@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::can_trace;
+use crate::{can_trace, load};
 
 /// What a run of a script left behind.
 struct Ran {
@@ -106,4 +106,30 @@ fn a_run_whose_every_handler_was_switched_off_ends_and_says_why() {
     assert_eq!(ran.number("seen"), 10, "{}", ran.text);
     assert_eq!(ran.text.matches("every handler is switched off, so the run ends").count(), 1);
     assert_eq!(ran.code, Some(1), "{}", ran.text);
+}
+
+#[test]
+fn no_ordered_event_behind_the_end_of_the_duration_is_handled() {
+    if !can_trace("the end of a duration") {
+        return;
+    }
+    let mut busy = load::getppid(10_000_000);
+    busy.start();
+    let script = r#"
+        local m = monitor { summary = "how late the last event is", order = true }
+        local seen, last = 0, 0
+        local function see(e) seen = seen + 1 last = e._time end
+        function m.init()
+          evsel("raw_syscalls:sys_enter", see)
+          evsel("raw_syscalls:sys_exit", see)
+        end
+        function m.deinit(seconds) emit { seen = seen, last_ns = last, took_ns = seconds * 1e9 } end
+        return m
+    "#;
+    let ran = run(script, &["--duration", "200ms", "-p", &busy.pid().to_string()]);
+    assert!(ran.number("seen") > 0, "{}", ran.text);
+    assert!(ran.number("last_ns") <= 200_000_000, "{}", ran.text);
+    assert_eq!(ran.number("took_ns"), 200_000_000, "{}", ran.text);
+    let last = ran.objects.iter().rfind(|object| object["type"] == "coverage");
+    assert_eq!(last.map(|last| &last["events"]), Some(&ran.number("seen").into()), "{}", ran.text);
 }
