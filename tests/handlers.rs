@@ -253,3 +253,18 @@ fn too_little_memory_to_begin_with_says_how_much_to_write() {
     let least = least.unwrap_or_else(|| panic!("no size in {errors}"));
     assert_eq!(run(least).status.code(), Some(0), "{least}");
 }
+
+#[test]
+fn a_latency_too_long_for_its_percentiles_is_counted() {
+    let script = r#"
+        local m = monitor { summary = "hours" }
+        function m.init()
+          local long = latency { "sig" }
+          evsel("signal:signal_generate", function(e) long:add(2e13, e.sig) end)
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("hours", "signal", script));
+    assert_eq!(coverage["clamped"], coverage["events"], "{text}");
+    assert_eq!(coverage["events"], 3, "{text}");
+}

@@ -27,11 +27,13 @@ pub struct Coverage {
     pub errors: u64,
     /// Counters that shared their hardware, so that their values are scaled.
     pub multiplexed: u64,
+    /// Latencies too long for the percentiles, which take them for the longest they know; total and max are right.
+    pub clamped: u64,
 }
 
 impl Coverage {
     /// Name and count of each thing that went wrong, in the order they are shown; zeros included.
-    pub fn problems(&self) -> [(&'static str, u64); 11] {
+    pub fn problems(&self) -> [(&'static str, u64); 12] {
         [
             ("lost", self.lost),
             ("throttled", self.throttled),
@@ -44,6 +46,7 @@ impl Coverage {
             ("disordered", self.disordered),
             ("errors", self.errors),
             ("multiplexed", self.multiplexed),
+            ("clamped", self.clamped),
         ]
     }
 
@@ -67,6 +70,7 @@ impl Coverage {
             disordered: self.disordered.saturating_sub(before.disordered),
             errors: self.errors.saturating_sub(before.errors),
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
+            clamped: self.clamped.saturating_sub(before.clamped),
         }
     }
 }

@@ -70,6 +70,8 @@ pub struct Column {
     pub align: Align,
     /// Digits after the point of a `Cell::Num`; None prints the shortest form.
     pub decimals: Option<usize>,
+    /// Text shows fewer decimals, in all its cells, where the column would else be wider than `width` or its title.
+    pub shrinks: bool,
     /// Joined to the next column by ` => `.
     pub arrow: bool,
     /// In JSON only.

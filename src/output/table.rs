@@ -51,10 +51,16 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         .iter()
         .map(|(_, column)| Shown::of(|out| escape::push_shown(out, column.title.as_bytes())))
         .collect();
+    let decimals: Vec<Option<usize>> = columns
+        .iter()
+        .zip(&titles)
+        .map(|((i, column), title)| decimals(&table.rows, *i, column, title.width))
+        .collect();
+    let cells = columns.iter().zip(&decimals);
     let rows: Vec<Vec<Shown>> = table
         .rows
         .iter()
-        .map(|row| columns.iter().map(|(i, column)| Shown::cell(row.get(*i), column)).collect())
+        .map(|row| cells.clone().map(|((i, _), n)| Shown::cell(row.get(*i), *n)).collect())
         .collect();
     let columns: Vec<Placed> = columns
         .iter()
@@ -76,6 +82,17 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         push_row(out, row, &columns);
         out.push(b'\n');
     }
+}
+
+/// Digits after the point in a column's cells: as many as are wanted, fewer where it shrinks. The points stand in a line.
+fn decimals(rows: &[Vec<Cell>], i: usize, column: &Column, title: usize) -> Option<usize> {
+    let wanted = column.decimals?;
+    if !column.shrinks {
+        return Some(wanted);
+    }
+    let room = column.width.max(title);
+    let fits = |n: &usize| rows.iter().all(|row| Shown::cell(row.get(i), Some(*n)).width <= room);
+    Some((0..=wanted).rev().find(fits).unwrap_or(0))
 }
 
 /// `title(unit) : count    distribution`, then a line a bucket.
@@ -160,12 +177,12 @@ impl Shown {
         Shown { text, width }
     }
 
-    fn cell(cell: Option<&Cell>, column: &Column) -> Shown {
+    fn cell(cell: Option<&Cell>, decimals: Option<usize>) -> Shown {
         Shown::of(|out| match cell {
             None => 0,
             Some(Cell::Text(text)) => escape::push_shown(out, text.as_bytes()),
             Some(cell) => {
-                field::push_cell(out, cell, column.decimals);
+                field::push_cell(out, cell, decimals);
                 out.len()
             }
         })

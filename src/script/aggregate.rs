@@ -305,7 +305,7 @@ impl Aggregates {
         self.0.declared.borrow().iter().any(|one| matches!(one.body, Body::Pending(_)))
     }
 
-    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted` and `disordered`.
+    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted`, `disordered` and `clamped`.
     pub fn counts(&self) -> Coverage {
         let mut counts =
             Coverage { evicted: self.0.strings.borrow().overflowed(), ..Coverage::default() };
@@ -314,6 +314,7 @@ impl Aggregates {
                 Body::Latency(of, _) => of.each(|latency| {
                     counts.evicted += latency.losses().evicted;
                     counts.disordered += latency.losses().disordered;
+                    counts.clamped += latency.losses().clamped;
                 }),
                 Body::Kv(of, _) => of.each(|kv| counts.evicted += kv.evicted()),
                 Body::Hist(of, _) => of.each(|hist| {

@@ -261,6 +261,7 @@ impl Host {
             exited: open.exited,
             evicted: open.evicted,
             disordered: open.disordered,
+            clamped: open.clamped,
             errors: self.dispatch.errors(),
             ..self.coverage
         }

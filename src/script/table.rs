@@ -49,6 +49,7 @@ fn column(it: &Value) -> mlua::Result<Column> {
         align: if left { Align::Left } else { Align::Right },
         decimals: option("decimals")?.as_usize(),
         arrow: false,
+        shrinks: false,
         json_only: false,
     })
 }

@@ -26,6 +26,7 @@ fn column(key: &str) -> Column {
         align: Align::Left,
         decimals: Some(1),
         arrow: false,
+        shrinks: false,
         json_only: false,
     }
 }
@@ -144,7 +145,7 @@ fn the_keys_of_each_type_are_stable() {
         sorted("type time monitor event cpu pid tid comm"),
         sorted("type time monitor level text"),
         sorted(
-            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered errors multiplexed",
+            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered errors multiplexed clamped",
         ),
         sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
     ];

@@ -7,7 +7,8 @@ use crate::output::probe::{drawn, stamp};
 fn column(title: &str, width: usize, align: Align) -> Column {
     let decimals = title.contains("(us)").then_some(3);
     let (title, key) = (title.to_owned(), title.to_owned());
-    Column { title, key, width, align, decimals, arrow: false, json_only: false }
+    let (shrinks, arrow, json_only) = (false, false, false);
+    Column { title, key, width, align, decimals, shrinks, arrow, json_only }
 }
 
 fn left(title: &str, width: usize) -> Column {
@@ -239,4 +240,21 @@ fn keys_for_json_are_not_shown() {
         drawn(|text| text.report(stamp(0), &[Report::Table(part)])),
         "2026-11-21 09:00:00.000000 \na\n1\n"
     );
+}
+
+#[test]
+fn a_column_that_shrinks_gives_up_decimals_in_all_its_rows_before_it_grows() {
+    let shown = |values: [f64; 2]| {
+        let column = Column { shrinks: true, ..right("p99(us)", 7) };
+        let rows = values.map(|value| vec![Cell::Num(value), Cell::Int(1)]).to_vec();
+        let part = table(Style::Plain, vec![column, right("x", 1)], rows);
+        drawn(|text| text.report(stamp(0), &[Report::Table(part)]))
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown([1.102, 999.5]), ["p99(us) x", "  1.102 1", "999.500 1"]);
+    assert_eq!(shown([1.102, 63569.282]), ["p99(us) x", "    1.1 1", "63569.3 1"]);
+    assert_eq!(shown([1.102, 12345678.9]), [" p99(us) x", "       1 1", "12345679 1"]);
 }

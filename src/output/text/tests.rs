@@ -12,9 +12,9 @@ fn text(text: &str) -> Cell {
 
 /// A table of one column and one cell.
 fn one_cell(title: &str, cell: Cell) -> Report {
-    let (align, decimals, arrow, json_only) = (Align::Left, None, false, false);
+    let (align, decimals, shrinks, arrow, json_only) = (Align::Left, None, false, false, false);
     let (title, key) = (title.to_owned(), title.to_owned());
-    let columns = vec![Column { title, key, width: 0, align, decimals, arrow, json_only }];
+    let columns = vec![Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only }];
     let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
     Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]] })
 }

@@ -10,6 +10,7 @@ pub(super) fn column(title: &str, key: &str, width: usize) -> Column {
         width,
         align: Align::Right,
         decimals: Some(3),
+        shrinks: false,
         arrow: false,
         json_only: false,
     }

@@ -54,9 +54,22 @@ pub(super) const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 /// What stands for the keys that a bound folded.
 const EVICTED: &str = "(evicted)";
 
-/// Least width of a column with an arrow and of the last key of a ruled table: names of tracepoints.
+/// Least width of a column with an arrow: names of tracepoints.
 const ARROW_WIDTH: usize = 19;
-const LAST_KEY_WIDTH: usize = 20;
+
+/// Least widths of the columns of a latency table.
+struct Widths {
+    key: usize,
+    calls: usize,
+    total: usize,
+    time: usize,
+    max: usize,
+}
+
+/// Without percentiles: the layout that is known from elsewhere, 79 wide.
+const WIDE: Widths = Widths { key: 20, calls: 8, total: 16, time: 9, max: 12 };
+/// With them: 79 wide, too. Times give up decimals before they need more.
+const NARROW: Widths = Widths { key: 13, calls: 6, total: 9, time: 7, max: 8 };
 
 /// A row whose key is not drawn yet; None for what was folded.
 struct Drawn {
@@ -73,17 +86,23 @@ impl Frame<'_> {
         look: &LatencyLook,
     ) -> mlua::Result<Report> {
         let (divisor, unit) = (divisor(look.unit), look.unit);
-        let mut columns = self.key_columns(true);
-        columns.push(draw::Column { decimals: None, ..column("calls", "calls", 8) });
-        let timed = |name: &str, width| {
-            column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
+        let widths = if look.percentiles { &NARROW } else { &WIDE };
+        let mut columns = self.key_columns(Some(widths.key));
+        columns.push(draw::Column { decimals: None, ..column("calls", "calls", widths.calls) });
+        let timed = |name: &str, width| draw::Column {
+            shrinks: look.percentiles,
+            ..column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
         };
-        columns.extend([timed("total", 16), timed("min", 9), timed("avg", 9)]);
+        columns.extend([
+            timed("total", widths.total),
+            timed("min", widths.time),
+            timed("avg", widths.time),
+        ]);
         columns.extend(PERCENTILES.map(|percent| draw::Column {
             json_only: !look.percentiles,
-            ..timed(&format!("p{percent}"), 9)
+            ..timed(&format!("p{percent}"), widths.time)
         }));
-        columns.push(timed("max", 12));
+        columns.push(timed("max", widths.max));
         let rows = {
             let latency = latency.borrow();
             let cells = |timing: &Timing| latency_cells(timing, divisor);
@@ -115,7 +134,7 @@ impl Frame<'_> {
 
     /// Counts and sums.
     pub(super) fn kv(&self, kv: &RefCell<Kv>, look: &KvLook) -> mlua::Result<Report> {
-        let mut columns = if look.hide_key { Vec::new() } else { self.key_columns(false) };
+        let mut columns = if look.hide_key { Vec::new() } else { self.key_columns(None) };
         let titles = look.count.iter().chain(look.sums.iter().map(|sum| &sum.title));
         columns.extend(
             titles.map(|title| draw::Column {
@@ -237,17 +256,18 @@ impl Frame<'_> {
         }))
     }
 
-    fn key_columns(&self, ruled: bool) -> Vec<draw::Column> {
+    /// The columns of the key; `ruled` is the least width of the last one in a ruled table.
+    fn key_columns(&self, ruled: Option<usize>) -> Vec<draw::Column> {
         let columns: Vec<&Column> = self.columns.iter().flatten().collect();
         let last = columns.len().saturating_sub(1);
         let of = |(i, key): (usize, &&Column)| {
             let least = match (ruled, i == last) {
                 _ if key.arrow => ARROW_WIDTH,
-                (true, true) => LAST_KEY_WIDTH,
-                (true, false) => 4,
-                (false, _) => 8,
+                (Some(width), true) => width,
+                (Some(_), false) => 4,
+                (None, _) => 8,
             };
-            let side = if ruled && !key.arrow { Align::Left } else { Align::Right };
+            let side = if ruled.is_some() && !key.arrow { Align::Left } else { Align::Right };
             draw::Column {
                 width: key.width.unwrap_or(least.max(key.names_width)),
                 align: key.align.unwrap_or(side),
