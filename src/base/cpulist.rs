@@ -69,6 +69,8 @@ mod tests {
     #[test]
     fn ranges_and_single_cpus_are_sorted_and_unique() {
         assert_eq!(parse("0-3,8,10-11").unwrap(), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(parse("0-1,4,6-7\n").unwrap(), [0, 1, 4, 6, 7]);
+        assert_eq!(parse("0\n").unwrap(), [0]);
         assert_eq!(parse(" 8, 2-3,0-2\n").unwrap(), [0, 1, 2, 3, 8]);
         assert!(parse("\n").unwrap().is_empty());
     }

@@ -70,10 +70,22 @@ impl Unit {
 
 /// A duration in nanoseconds: `10ms`, `1.5s`, or a number of `bare` units. What is below a nanosecond is cut off.
 pub fn parse_duration(text: &str, bare: Unit) -> Result<u64> {
+    duration(text, Some(bare))
+}
+
+/// A duration in nanoseconds whose text has to name its unit: `10ms`, `1.5s`.
+pub fn parse_duration_with_unit(text: &str) -> Result<u64> {
+    duration(text, None)
+}
+
+fn duration(text: &str, bare: Option<Unit>) -> Result<u64> {
     let (number, suffix) = split(text);
     let example = "for example 10ms, 1.5s or 500us";
     let unit = match suffix {
-        "" => bare,
+        "" => match bare {
+            Some(bare) => bare,
+            None => bail!("`{text}` is not a duration: it names no unit; {example}"),
+        },
         "%" => bail!("`{text}` is a percentage, not a duration; {example}"),
         _ => match Unit::from_suffix(suffix) {
             Some(unit) => unit,
@@ -228,6 +240,23 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text, bare).unwrap(), ns, "{text}");
         }
+    }
+
+    #[test]
+    fn where_no_unit_is_understood_the_text_names_one() {
+        for (text, ns) in [
+            ("1s", 1_000_000_000),
+            ("2.5 ms", 2_500_000),
+            ("1min", 60_000_000_000),
+            ("1m", 60_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("7µs", 7_000),
+            ("5ns", 5),
+        ] {
+            assert_eq!(parse_duration_with_unit(text).unwrap(), ns, "{text}");
+        }
+        assert!(error(parse_duration_with_unit("1")).contains("it names no unit"));
+        assert!(error(parse_duration_with_unit("-1s")).contains("no unit `-1s`"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value};
 
 use crate::base::cpulist;
-use crate::base::nearest::nearest;
+use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::catalog::{Catalog, Event, What, expand};
 use crate::event::filter::{Filter, quote};
 use crate::event::plan;
@@ -290,10 +290,8 @@ impl Wishes {
                 }
                 _ => {
                     let known = WISHES.into_iter().chain(Attr::names());
-                    return Err(unknown(
-                        &format!("an evsel has no '{key}'"),
-                        &nearest(&key, known),
-                    ));
+                    let hint = did_you_mean(&nearest(&key, known));
+                    return Err(format!("an evsel has no '{key}'{hint}"));
                 }
             }
         }
@@ -324,15 +322,6 @@ fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
 
 fn truthy(table: &Table, key: &str) -> bool {
     !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
-}
-
-/// `WHAT; did you mean 'x' or 'y'?`
-pub fn unknown(what: &str, near: &[&str]) -> String {
-    if near.is_empty() {
-        return what.to_owned();
-    }
-    let names: Vec<String> = near.iter().map(|n| format!("'{n}'")).collect();
-    format!("{what}; did you mean {}?", names.join(" or "))
 }
 
 /// Fills `%s` with a quoted constant and `%d` with a whole number; `%%` is a percent sign.

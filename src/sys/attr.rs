@@ -7,6 +7,7 @@
 //! (`sample_freq` sets `freq`, `wakeup_watermark` sets `watermark`, their twins clear it); getting reads
 //! the bits under the name, whoever wrote them; [`Attr::nonzero`] names only the member in force.
 
+use crate::base::nearest::{did_you_mean, nearest};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::mem::{offset_of, size_of};
 
@@ -18,7 +19,7 @@ pub struct Attr(perf_event_attr);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownField {
     /// `perf_event_attr` has no such field; the nearest names, best first, at most three.
-    #[error("no perf_event_attr field '{name}'{}", suggestion(.nearest))]
+    #[error("no perf_event_attr field '{name}'{}", did_you_mean(.nearest))]
     Name {
         /// What was asked for.
         name: String,
@@ -64,7 +65,8 @@ impl Attr {
     /// The name is unknown, or the value needs more bits than the field has.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownField> {
         let Some(field) = field(name) else {
-            return Err(UnknownField::Name { name: name.to_owned(), nearest: nearest(name) });
+            let nearest = nearest(name, Attr::names());
+            return Err(UnknownField::Name { name: name.to_owned(), nearest });
         };
         let max = u64::MAX >> (64 - u32::from(field.bits));
         if value > max {
@@ -134,23 +136,6 @@ impl std::fmt::Debug for Attr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_map().entries(self.nonzero()).finish()
     }
-}
-
-fn suggestion(nearest: &[&str]) -> String {
-    match nearest {
-        [] => String::new(),
-        names => format!("; did you mean '{}'?", names.join("' or '")),
-    }
-}
-
-fn nearest(name: &str) -> Vec<&'static str> {
-    let mut scored: Vec<(f64, &'static str)> = FIELDS
-        .iter()
-        .map(|f| (strsim::jaro_winkler(name, f.name), f.name))
-        .filter(|(score, _)| *score > 0.8)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    scored.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
 fn field(name: &str) -> Option<&'static Field> {

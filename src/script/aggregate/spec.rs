@@ -3,6 +3,8 @@
 //! Errors are sentences for the script's author; the prelude raises them at the script's own line.
 
 use crate::base::draw::Align;
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::units::parse_duration_with_unit;
 use mlua::{Function, Table, Value};
 
 /// A column that is part of the key.
@@ -106,7 +108,9 @@ impl<'a> Spec<'a> {
             Value::Nil | Value::Boolean(false) => return Ok(None),
             Value::Integer(ns) => Some(ns as f64),
             Value::Number(ns) => Some(ns),
-            Value::String(text) => nanoseconds(&text.to_string_lossy()),
+            Value::String(text) => {
+                parse_duration_with_unit(&text.to_string_lossy()).ok().map(|ns| ns as f64)
+            }
             _ => None,
         };
         let positive = duration.filter(|ns| *ns > 0.0 && ns.is_finite());
@@ -259,30 +263,12 @@ fn check_names(what: &str, table: &Table, known: &[&str]) -> Checked<()> {
 
 /// `; did you mean 'x'?`, or the list of what there is.
 pub(super) fn suggestion(name: &str, known: &[impl AsRef<str>]) -> String {
-    let scored = known.iter().map(|known| (strsim::jaro(name, known.as_ref()), known.as_ref()));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.7);
-    match best {
-        Some((_, nearest)) => format!("; did you mean '{nearest}'?"),
-        None if known.is_empty() => String::new(),
-        None => {
-            let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
-            format!("; it has {}", known.join(", "))
-        }
+    let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+    let near = nearest(name, known.iter().copied());
+    if !near.is_empty() || known.is_empty() {
+        return did_you_mean(&near);
     }
-}
-
-fn nanoseconds(text: &str) -> Option<f64> {
-    let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        _ => return None,
-    };
-    Some(number.trim().parse::<f64>().ok()? * factor)
+    format!("; it has {}", known.join(", "))
 }
 
 #[cfg(test)]
@@ -290,16 +276,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_carries_its_unit() {
-        assert_eq!(nanoseconds("1s"), Some(1e9));
-        assert_eq!(nanoseconds("2.5 ms"), Some(2.5e6));
-        assert_eq!(nanoseconds("1"), None);
-        assert_eq!(nanoseconds("1h"), None);
-    }
-
-    #[test]
     fn a_misspelt_name_gets_the_nearest_or_the_list() {
         assert_eq!(suggestion("titel", &["unit", "title"]), "; did you mean 'title'?");
+        assert_eq!(suggestion("title_of", &["unit", "title"]), "; it has unit, title");
         assert_eq!(suggestion("xyz", &["unit", "title"]), "; it has unit, title");
     }
 }
