@@ -36,6 +36,9 @@ use crate::task::{Running, Tasks};
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
 const DRAIN_MS: f64 = 100.0;
 
+/// So many tracepoints take a second to close: somebody wonders by then.
+const CLOSING_SAID: usize = 30;
+
 pub(super) fn run(
     mut host: Host,
     request: &RunRequest,
@@ -208,8 +211,28 @@ fn finish(
         let stats = cost.stats(&coverage);
         show.draw(now, |out, stamp| out.stats(stamp, &stats));
     }
-    show.end()?;
+    let shown = show.end();
+    close(live, settings.quiet);
+    shown?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
+}
+
+/// Closes the events, when everything is written. The last close of a tracepoint waits until no CPU is inside of it,
+/// 35 ms and more, one after the other (`perf_trace_event_unreg` holds `event_mutex` meanwhile): no order, no thread and
+/// no earlier disabling makes it shorter, and a process that is killed waits as long in its exit.
+fn close(live: Live, quiet: bool) {
+    // It could no longer end anything sooner, only change the exit code. A failure leaves it as it was.
+    let _ = signal::ignore_interrupts();
+    let count = live.tracepoints();
+    if count >= CLOSING_SAID && !quiet {
+        let count = counted(count as u64, "tracepoint");
+        let text = format!(
+            "all results are written; closing {count}, for each of which the kernel waits some 35 ms"
+        );
+        // A closed stderr is nobody who waits.
+        let _ = writeln!(std::io::stderr(), "perilune: note: {text}");
+    }
+    drop(live);
 }
 
 fn workload(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {

@@ -15,6 +15,7 @@ use super::{Batch, Happening, Side, Sink};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::decode::sample::{Layout, Plain, identifier};
+use crate::event::catalog::What;
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::machine::page_size;
@@ -95,6 +96,17 @@ impl Live {
     /// How many files are open.
     pub fn files(&self) -> usize {
         self.opened.rings.len() + self.opened.events.len()
+    }
+
+    /// How many tracepoints are open, each on one CPU or more.
+    pub fn tracepoints(&self) -> usize {
+        let names: std::collections::BTreeSet<&str> = self
+            .openings
+            .iter()
+            .filter(|opening| matches!(opening.event.what, What::Tracepoint { .. }))
+            .map(|opening| opening.event.name.as_str())
+            .collect();
+        names.len()
     }
 
     /// Pages of each ring.

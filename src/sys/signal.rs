@@ -42,6 +42,11 @@ pub fn install() -> io::Result<()> {
     set(libc::SIGPIPE, libc::SIG_IGN, 0)
 }
 
+/// Ignores interrupts until [`install`] is called again: the run is over, and what is left to do ends by itself.
+pub fn ignore_interrupts() -> io::Result<()> {
+    INTERRUPTING.into_iter().try_for_each(|signal| set(signal, libc::SIG_IGN, 0))
+}
+
 /// Interrupts since [`install`], or since they were last forgotten.
 pub fn interrupts() -> u32 {
     INTERRUPTS.load(SeqCst)

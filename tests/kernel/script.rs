@@ -1,6 +1,7 @@
 //! A script's own doings in a run on the kernel: which of its events are on, and when it ends.
 
 use std::{
+    io::{BufRead as _, BufReader, Read as _},
     process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -132,4 +133,33 @@ fn no_ordered_event_behind_the_end_of_the_duration_is_handled() {
     assert_eq!(ran.number("took_ns"), 200_000_000, "{}", ran.text);
     let last = ran.objects.iter().rfind(|object| object["type"] == "coverage");
     assert_eq!(last.map(|last| &last["events"]), Some(&ran.number("seen").into()), "{}", ran.text);
+}
+
+#[test]
+fn a_run_of_many_tracepoints_has_written_everything_before_it_closes_them() {
+    if !can_trace("closing") {
+        return;
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["trace", "-e", "syscalls:sys_enter_s*", "--json", "--duration", "50ms"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command runs");
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let stdout = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
+    let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let said = stderr.lines().map_while(Result::ok).find(|line| line.contains("closing"));
+    assert!(said.is_some_and(|line| line.contains("all results are written; closing ")));
+    for _ in 0..3 {
+        load::interrupt(child.id());
+    }
+    assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(0));
+    let text = stdout.join().expect("the thread does not panic").expect("JSON is UTF-8");
+    let last = text.lines().last().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    assert!(last.is_some_and(|last| last["final"] == true), "{text}");
 }
