@@ -58,8 +58,8 @@ impl Catalog for OneEvent {
         Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
     }
 
-    fn names(&self) -> Vec<String> {
-        vec!["sched:sched_switch".to_owned()]
+    fn names(&self) -> anyhow::Result<Vec<String>> {
+        Ok(vec!["sched:sched_switch".to_owned()])
     }
 }
 

@@ -52,8 +52,8 @@ impl Event {
 pub trait Catalog {
     /// The event of that exact name. Errors: there is none (with what was probably meant), or it cannot be read.
     fn describe(&self, name: &str) -> Result<Rc<Event>>;
-    /// All tracepoints as `sys:name`, sorted.
-    fn names(&self) -> Vec<String>;
+    /// All tracepoints as `sys:name`, sorted. Errors: they cannot be listed.
+    fn names(&self) -> Result<Vec<String>>;
 }
 
 /// The events that a selector means, in the catalog's order; at least one.
@@ -94,7 +94,7 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
             event.split_once(':').is_some_and(|(_, e)| glob::matches(name.as_bytes(), e.as_bytes()))
         }
     };
-    let names = catalog.names();
+    let names = catalog.names()?;
     let found: Vec<Rc<Event>> = names
         .iter()
         .filter(|event| matches(event))
@@ -205,8 +205,8 @@ impl Catalog for TracefsCatalog {
         Ok(event)
     }
 
-    fn names(&self) -> Vec<String> {
-        self.names.clone()
+    fn names(&self) -> Result<Vec<String>> {
+        Ok(self.names.clone())
     }
 }
 

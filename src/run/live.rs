@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::bail;
 
 use super::Outcome;
+use super::catalog::MachineCatalog;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::Show;
@@ -14,7 +15,6 @@ use crate::base::coverage::Coverage;
 use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
 use crate::base::units::counted;
-use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 use crate::script::evsel::Role;
@@ -30,7 +30,6 @@ use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
 use crate::sys::signal;
 use crate::sys::tasks::{any_alive, task_names, threads_of};
-use crate::sys::tracefs::Tracefs;
 use crate::task::{Running, Tasks};
 
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
@@ -46,13 +45,12 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let settings = &request.host;
     let mut workload = workload(settings)?;
-    let tracefs = Rc::new(Tracefs::find()?);
-    let catalog = catalog(tracefs.clone())?;
+    let catalog = Rc::new(MachineCatalog::default());
     let cpus = cpus(settings)?;
     let tasks = tasks(settings, workload.as_ref())?;
     let per_thread = tasks.is_some();
     let setting = Setting {
-        catalog,
+        catalog: catalog.clone(),
         cpus: cpus.clone(),
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         per_thread,
@@ -77,7 +75,7 @@ pub(super) fn run(
         ordered: host.ordered(),
         mmap: host.wants_mmap(),
         watch_self: settings.watch_self,
-        own_tid: kernel_tid(&tracefs)?,
+        own_tid: catalog.tracefs().map(kernel_tid).transpose()?,
     };
     let roles = host.roles();
     let openings = openings(&roles)?;
@@ -102,7 +100,7 @@ pub(super) fn run(
     live.enable(wish.workload)?;
     let clock = *live.clock();
     host.shared().with(|context| context.clock = clock);
-    if tracefs.mounted_here {
+    if let Some(tracefs) = catalog.tracefs().filter(|tracefs| tracefs.mounted_here) {
         let text = format!("mounted tracefs at {}; it stays mounted", tracefs.root().display());
         host.shared().with(|context| context.note(Level::Info, &text));
     }
@@ -241,16 +239,6 @@ fn workload(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
     }
     // Forked before anything else: no thread, no ring and no Lua is copied into it.
     Ok(Some(Workload::prepare(&settings.workload)?))
-}
-
-fn catalog(tracefs: Rc<Tracefs>) -> anyhow::Result<Rc<dyn Catalog>> {
-    let events = tracefs.events()?;
-    let formats = Box::new(move |sys: &str, name: &str| tracefs.format(sys, name));
-    Ok(Rc::new(TracefsCatalog::new(&events, formats).with_pmus(Box::new(read_pmu))))
-}
-
-fn read_pmu(path: &str) -> std::io::Result<String> {
-    std::fs::read_to_string(format!("/sys/bus/event_source/devices/{path}"))
 }
 
 fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {

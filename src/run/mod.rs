@@ -3,10 +3,12 @@
 //! `live` runs on the kernel, `replayed` on a recording; both end in `show`, which draws reports with the
 //! coverage that belongs to them.
 
-use std::io::IsTerminal as _;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal as _};
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 
 use crate::base::draw::{Draw, Stamp};
 use crate::output::events::Events;
@@ -16,6 +18,7 @@ use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
 use request::{Color, HostOptions, RunRequest};
 
+pub mod catalog;
 mod live;
 mod pace;
 mod replayed;
@@ -48,10 +51,7 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
 fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Box<dyn Draw>> {
     let options = &request.host;
     let results: Box<dyn std::io::Write> = match &options.output {
-        Some(path) => Box::new(
-            std::fs::File::create(path)
-                .with_context(|| format!("failed to create `{}`", path.display()))?,
-        ),
+        Some(path) => Box::new(create(path)?),
         None => Box::new(std::io::stdout()),
     };
     if options.json {
@@ -69,6 +69,27 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
     Ok(Box::new(Text::new(results, Box::new(std::io::stderr()), look)))
 }
 
+/// The file of `-o`, empty.
+fn create(path: &Path) -> anyhow::Result<File> {
+    let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    let (shown, folder_shown) = (path.display(), folder.display());
+    File::create(path).map_err(|why| match why.kind() {
+        ErrorKind::NotFound if !folder.is_dir() => anyhow!(
+            "-o {shown}: there is no folder {folder_shown}; create it (mkdir -p {folder_shown}), or name another file"
+        ),
+        ErrorKind::NotADirectory => {
+            anyhow!("-o {shown}: {folder_shown} is no folder; name a file in one")
+        }
+        ErrorKind::IsADirectory => {
+            anyhow!("-o {shown}: it is a folder; name a file in it, such as {}", path.join("out.txt").display())
+        }
+        ErrorKind::PermissionDenied => anyhow!(
+            "-o {shown}: this user may not write there; name a file in a folder of your own"
+        ),
+        _ => anyhow!("-o: failed to create `{shown}`: {why}"),
+    })
+}
+
 fn colours(options: &HostOptions) -> crate::output::Colour {
     let choice = match options.color {
         Color::Auto => ColourChoice::Auto,
@@ -77,4 +98,24 @@ fn colours(options: &HostOptions) -> crate::output::Colour {
     };
     let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
     colour(choice, is_terminal, std::env::var_os("NO_COLOR").as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_made_says_which_folder_and_what_to_do() {
+        let refused = |path: &str| create(Path::new(path)).unwrap_err().to_string();
+        assert_eq!(
+            refused("/no/such/folder/out.txt"),
+            "-o /no/such/folder/out.txt: there is no folder /no/such/folder; create it \
+             (mkdir -p /no/such/folder), or name another file"
+        );
+        assert_eq!(
+            refused("/etc/hostname/out.txt"),
+            "-o /etc/hostname/out.txt: /etc/hostname is no folder; name a file in one"
+        );
+        assert_eq!(refused("/"), "-o /: it is a folder; name a file in it, such as /out.txt");
+    }
 }

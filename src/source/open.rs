@@ -1,6 +1,7 @@
 //! Opening a run's events: a ring per CPU owned by a dummy event, every other event directed into it.
 //!
 //! The dummy carries the records of tasks and outlives the events, so events come and go while a ring runs.
+//! A user who may watch his own tasks but no whole CPU gets dummies of the first of his tasks.
 //! With tasks to watch, an event is opened per task and CPU with inherit, and still writes to the CPU's
 //! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
 //! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
@@ -21,6 +22,7 @@ use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
 use crate::sys::machine::page_size;
 use crate::sys::perf::{Event, Target};
+use crate::sys::refusal::Refusal;
 use crate::sys::ring::{Ring, Scratch};
 
 /// What a run asks of its source.
@@ -44,8 +46,8 @@ pub struct Wish {
     pub mmap: bool,
     /// Whether this process is watched too.
     pub watch_self: bool,
-    /// This thread as tracepoints name it.
-    pub own_tid: i32,
+    /// This thread as tracepoints name it; None where no tracepoint is opened.
+    pub own_tid: Option<i32>,
 }
 
 /// One kernel event to open, for one or more roles.
@@ -175,18 +177,18 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
     let plan = pages_for(asked, wish.cpus.len());
     remarks.extend(plan.note);
     let mut pages = plan.count;
+    let tid = owner_of_rings(wish, remarks)?;
     let mut rings = Vec::with_capacity(wish.cpus.len());
     for &cpu in &wish.cpus {
-        let attr = attr::of_owner(common(wish, pages, false), wish.mmap)?;
-        let opened = Event::open(&attr, Target { pid: -1, cpu: cpu as i32 }, "dummy")?;
-        let mapped = Ring::map_largest(&opened.event, pages)?;
+        let owner = open_owner(wish, pages, tid, cpu)?;
+        let mapped = Ring::map_largest(&owner, pages)?;
         if mapped.pages < pages {
             remarks.extend(mapped.note);
             pages = mapped.pages;
         }
         rings.push(CpuRing {
             cpu,
-            owner: opened.event,
+            owner,
             ring: mapped.ring,
             scratch: Scratch::new(),
             at: 0,
@@ -196,6 +198,45 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
         });
     }
     Ok(rings)
+}
+
+/// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for a user who may watch
+/// his own tasks but no whole CPU. Events of other threads may still write there, the CPU being the same.
+fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
+    const EVERYONE: i32 = -1;
+    let (Some([first, others @ ..]), Some(&cpu)) = (wish.tasks.as_deref(), wish.cpus.first())
+    else {
+        return Ok(EVERYONE);
+    };
+    match open_owner(wish, 1, EVERYONE, cpu) {
+        Ok(_) => Ok(EVERYONE),
+        Err(why) if is_permission(&why) => {
+            if !others.is_empty() {
+                remarks.push(format!(
+                    "this user may not watch whole CPUs: of threads other than {first}, names and children may be missing"
+                ));
+            }
+            Ok(*first)
+        }
+        Err(why) => Err(why),
+    }
+}
+
+fn is_permission(why: &anyhow::Error) -> bool {
+    let refusal = why.downcast_ref::<Refusal>();
+    refusal.is_some_and(|refusal| matches!(refusal.errno, libc::EACCES | libc::EPERM))
+}
+
+/// The dummy of a CPU, of that thread with its children, or of every task (-1).
+fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<Event> {
+    let mut attr = attr::of_owner(common(wish, pages, tid >= 0), wish.mmap)?;
+    if tid >= 0 {
+        // It counts nothing, but asking for the kernel's part takes a permission of its own.
+        attr.raw().set_exclude_kernel(1);
+        attr.raw().set_exclude_hv(1);
+    }
+    let target = Target { pid: tid, cpu: cpu as i32 };
+    Ok(Event::open(&attr, target, "dummy")?.event)
 }
 
 fn common(wish: &Wish, pages: usize, inherit: bool) -> Common {
@@ -239,7 +280,7 @@ fn open_event(
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
     let switches = opening.event.name.starts_with("sched:");
     let exclude_self = tracepoint && !switches && !wish.watch_self && tasks.is_none();
-    let filter = kernel_filter(opening, exclude_self.then_some(wish.own_tid));
+    let filter = kernel_filter(opening, wish.own_tid.filter(|_| exclude_self));
     for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
         if opening.sampling.cpus.as_ref().is_some_and(|only| !only.contains(&cpu)) {

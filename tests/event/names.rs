@@ -93,7 +93,7 @@ fn selectors_find_the_tracepoints_of_this_kernel() {
     assert_eq!(fault, "no event 'sched_switch'; did you mean 'sched:sched_switch'?");
 
     let start = Instant::now();
-    let (all, formats) = (catalog.names(), start.elapsed());
+    let (all, formats) = (catalog.names().unwrap(), start.elapsed());
     for name in &all {
         catalog.describe(name).unwrap();
     }

@@ -105,7 +105,7 @@ fn lines_are_handed_out_in_order_of_time_and_equal_times_as_written() {
     let times: Vec<u64> = replay.entries().iter().map(|entry| entry.time_ns).collect();
     assert_eq!(times, [1_000_000_000, 2_000_000_000, 2_000_000_000]);
     assert_eq!([0, 1, 2].map(|place| shown(&replay, place)), ["n=Int(2)", "n=Int(1)", "n=Int(3)"]);
-    assert_eq!(replay.names(), ["s:x", "s:y"]);
+    assert_eq!(replay.names().unwrap(), ["s:x", "s:y"]);
 }
 
 #[test]
