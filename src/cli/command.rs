@@ -1,18 +1,20 @@
 //! A monitor's command line: its options and the host's as one clap command, and the words behind it as a request.
 //!
 //! The first free word begins a workload, and everything from there on belongs to it, as does everything behind
-//! `--`. A monitor with a positional option takes that from the free words first.
+//! `--`. A monitor with a positional option takes that from the free words first. The one word `help` behind events asks
+//! what these are; a command of that name is run by `-- help`.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Arg, ArgAction, Command, builder::ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
 use super::{Failed, help, host, refusal};
 use crate::{
+    event::selector::Selector,
     run::request::RunRequest,
     script::{
         monitor::Monitor,
-        option::{OptionSpec, args, shared},
+        option::{Attrs, Kind, OptionSpec, args, shared},
     },
 };
 
@@ -26,8 +28,21 @@ pub enum Parsed {
     Help,
     /// `--usage`.
     Usage,
+    /// `help` behind events.
+    Events(Asked),
     /// A run.
     Run(Box<RunRequest>),
+}
+
+/// `-e EVENT,… help`: what is to be described.
+#[derive(Debug)]
+pub struct Asked {
+    /// Each `-e` as typed, or `--alloc`: the option, its attributes and its selectors.
+    pub groups: Vec<(String, Attrs, Vec<Selector>)>,
+    /// `--json`.
+    pub json: bool,
+    /// `--replay`.
+    pub replay: Option<PathBuf>,
 }
 
 /// Parses the words behind a monitor; `called` is the word that it was called by, a name or a path.
@@ -52,6 +67,12 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     }
     if matches.get_flag("usage") {
         return Ok(Parsed::Usage);
+    }
+
+    if behind.is_none()
+        && let Some(asked) = asked(monitor, &matches).map_err(usage)?
+    {
+        return Ok(Parsed::Events(asked));
     }
 
     let mut values = args::values(&monitor.options, &matches).map_err(usage)?;
@@ -93,6 +114,33 @@ pub fn command(monitor: &Monitor) -> Command {
         .args(args::to_args(&host::options()))
         .mut_arg("help", |arg| arg.visible_short_alias('?'))
         .arg(workload)
+}
+
+/// What events the word `help` behind them asks for. Whether they are enough for a run is no matter then.
+fn asked(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<Option<Asked>> {
+    let mut free = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default();
+    if free.next().is_none_or(|word| word != "help") {
+        return Ok(None);
+    }
+    // Behind the first free word clap reads no option any more, and this one stands there as well as before.
+    let json = match free.next() {
+        None => matches.get_flag("json"),
+        Some(word) if word == "--json" && free.len() == 0 => true,
+        Some(_) => return Ok(None),
+    };
+    let mut groups = Vec::new();
+    for option in &monitor.options {
+        let (Kind::Events { attrs, .. } | Kind::Event { attrs }) = &option.kind else { continue };
+        for typed in matches.get_many::<OsString>(&option.long).unwrap_or_default() {
+            let text = typed.to_string_lossy();
+            let list = Selector::parse_list(&text)
+                .map_err(|why| anyhow::anyhow!("{}: {why}", option.typed()))?;
+            groups.push((option.typed(), attrs.clone(), list));
+        }
+    }
+    let path = |name: &str| matches.get_one::<OsString>(name).map(PathBuf::from);
+    let asked = Asked { groups, json, replay: path("replay") };
+    Ok((!asked.groups.is_empty()).then_some(asked))
 }
 
 /// The words before the first `--`, and those behind it. No value of an option can be a bare `--`.

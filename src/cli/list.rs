@@ -1,40 +1,108 @@
-//! `list [GLOB]`: the events that this machine has.
+//! `list [-v] [--json] [GLOB]`: the events that this machine has; with `-v`, what their records hold.
+//!
+//! With `--json` one object an event: `type` (`event`), `event`, `aliases`, `sort`; with `-v` those of
+//! [`describe`].
 
 use std::io::Write;
+use std::rc::Rc;
+
+use serde_json::json;
 
 use super::{
-    Failed,
+    Failed, begin, describe,
     run::{EventName, Runtime},
 };
 use crate::base::{
     glob,
     nearest::{did_you_mean, nearest},
 };
+use crate::event::catalog::Event;
+use crate::script::option::{Attr, Attrs};
+
+/// How to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Way {
+    /// `-v`: what the records hold, too.
+    pub verbose: bool,
+    /// `--json`.
+    pub json: bool,
+}
 
 /// Writes a line for each event whose name or alias matches `pattern`, or holds it if it is a plain word.
 pub fn write(
     pattern: Option<&str>,
+    way: Way,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
+    if way.verbose && pattern.is_none() {
+        let why = "list: -v needs an event, or a glob: perilune list -v 'sched:*'";
+        return Err(Failed::Usage(why.to_owned()));
+    }
     let events = runtime.events()?;
     let wanted = pattern.unwrap_or("*");
-    let matching: Vec<(String, &str)> = events
-        .iter()
-        .filter(|event| names(event).any(|name| is_wanted(wanted, name)))
-        .map(|event| (shown(event), event.sort))
-        .collect();
+    let exact = |event: &&EventName| names(event).any(|name| name == wanted);
+    let matching: Vec<&EventName> = match events.iter().find(exact) {
+        // A name that begins others' means itself where much would be printed of each.
+        Some(event) if way.verbose => vec![event],
+        _ => events.iter().filter(|e| names(e).any(|name| is_wanted(wanted, name))).collect(),
+    };
     if matching.is_empty() {
         return Err(Failed::Running(anyhow::anyhow!(
             "no event matches '{wanted}'{}",
             hint(wanted, &events)
         )));
     }
-    let width = matching.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, sort) in matching {
-        writeln!(out, "{name:width$}  {sort}")?;
+    if way.verbose {
+        return describe_all(&matching, way, runtime, out);
+    }
+    let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
+    for event in matching {
+        let EventName { name, aliases, sort } = event;
+        if way.json {
+            let object =
+                json!({ "type": "event", "event": name, "aliases": aliases, "sort": sort });
+            writeln!(out, "{object}")?;
+        } else {
+            writeln!(out, "{:width$}  {sort}", shown(event))?;
+        }
     }
     Ok(0)
+}
+
+fn describe_all(
+    matching: &[&EventName],
+    way: Way,
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    let most = if way.json { matching.len() } else { describe::EVENTS };
+    let catalog = runtime.catalog(None)?;
+    let events: Vec<Rc<Event>> = matching
+        .iter()
+        .take(most)
+        .map(|event| catalog.describe(&event.name))
+        .collect::<anyhow::Result<_>>()?;
+    let commands = match &events[..] {
+        [event] => commands(event),
+        _ => Vec::new(),
+    };
+    let borrowed: Vec<&Event> = events.iter().map(|event| &**event).collect();
+    describe::write(&borrowed, &commands, way.json, out)?;
+    if let Some(more @ 1..) = matching.len().checked_sub(most) {
+        writeln!(out, "and {more} more match; narrow the glob, or take --json, which has all")?;
+    }
+    Ok(0)
+}
+
+/// What to begin with: the event printed, and counted.
+fn commands(event: &Rc<Event>) -> Vec<String> {
+    let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), Attr::Expr));
+    let counted = begin::selectors(std::slice::from_ref(event), &Attrs::from(attrs));
+    vec![
+        format!("perilune trace -e {}", begin::quoted(&event.name)),
+        format!("perilune top -e {}", begin::quoted(&counted)),
+    ]
 }
 
 fn names(event: &EventName) -> impl Iterator<Item = &str> {

@@ -1,5 +1,7 @@
 //! The real thing behind the commands: scripts from the library, events from the kernel, and runs.
 
+use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -8,13 +10,16 @@ use super::host;
 use super::run::{EventName, Runtime};
 use perf_event_open_sys::bindings as abi;
 
+use crate::event::catalog::Catalog;
 use crate::event::name;
+use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
 use crate::run::{self, Outcome};
 use crate::script::bundle::{Library, Origin};
 use crate::script::guard::Failure;
 use crate::script::host::Host;
 use crate::script::monitor::Monitor;
+use crate::source::replay::Replay;
 use crate::sys::tracefs::Tracefs;
 
 /// This machine.
@@ -22,12 +27,13 @@ pub struct Machine {
     library: Library,
     host: Option<Host>,
     started: Instant,
+    warnings: Vec<String>,
 }
 
 impl Machine {
     /// A machine that began at `started`: the time to the first event counts from there.
     pub fn new(started: Instant) -> Self {
-        Machine { library: Library::from_environment(), host: None, started }
+        Machine { library: Library::from_environment(), host: None, started, warnings: Vec::new() }
     }
 
     /// The same script once more, now with every library: until the command line was parsed, nobody had allowed that.
@@ -64,12 +70,16 @@ impl Runtime for Machine {
     }
 
     fn take_warnings(&mut self) -> Vec<String> {
-        self.library.take_warnings()
+        [self.library.take_warnings(), std::mem::take(&mut self.warnings)].concat()
     }
 
     fn events(&mut self) -> Result<Vec<EventName>> {
         let event = |name, aliases, sort| EventName { name, aliases, sort };
-        let tracepoints = Tracefs::find()?.events().context("failed to list the tracepoints")?;
+        // Who may not read tracefs can still watch what needs none.
+        let tracepoints = tracepoints().unwrap_or_else(|why| {
+            self.warnings.push(format!("tracepoints are not listed: {why:#}"));
+            Vec::new()
+        });
         let tracepoints = tracepoints
             .iter()
             .map(|(sys, name)| event(format!("{sys}:{name}"), Vec::new(), "tracepoint"));
@@ -79,6 +89,13 @@ impl Runtime for Machine {
             event(name, aliases, if software { "software" } else { "hardware" })
         });
         Ok(counters.chain(tracepoints).collect())
+    }
+
+    fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>> {
+        Ok(match replay {
+            Some(path) => Rc::new(Replay::open(path)?),
+            None => Rc::new(MachineCatalog::default()),
+        })
     }
 
     fn run(&mut self, request: RunRequest) -> Result<u8> {
@@ -97,4 +114,9 @@ impl Runtime for Machine {
             Outcome::NoWorkload => 127,
         })
     }
+}
+
+/// All tracepoints, as system and name.
+fn tracepoints() -> Result<Vec<(String, String)>> {
+    Tracefs::find()?.events().context("failed to list the tracepoints")
 }

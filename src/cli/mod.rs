@@ -15,7 +15,10 @@ use crate::{
     script::monitor::Monitor,
 };
 
+mod begin;
 pub mod command;
+pub mod describe;
+pub mod doctor;
 pub mod help;
 pub mod host;
 pub mod list;
@@ -43,9 +46,14 @@ impl From<io::Error> for Failed {
 }
 
 /// Commands beside the monitors: name, what may follow, what it does.
-pub const COMMANDS: [(&str, &str, &str); 3] = [
-    ("list", "[GLOB]", "the events of this machine whose name matches, or holds the word"),
+pub const COMMANDS: [(&str, &str, &str); 4] = [
+    (
+        "list",
+        "[-v] [--json] [GLOB]",
+        "the events of this machine whose name matches, or holds the word; with -v, what their records hold",
+    ),
     ("monitors", "", "all monitors, what they do and where they come from"),
+    ("doctor", "[--json]", "what this machine lets a run do, and what to do about the rest"),
     ("help", "[NAME]", "what a monitor or command does, and its options"),
 ];
 
@@ -100,10 +108,21 @@ fn dispatch(
         Some(option) if option.starts_with('-') => {
             Err(Failed::Usage(misplaced(option, rest, runtime)))
         }
-        Some(name @ ("list" | "monitors" | "help")) if rest_is_help => {
+        Some(name @ ("list" | "monitors" | "doctor" | "help")) if rest_is_help => {
             done(help::write_command(name, out))
         }
-        Some("list") => list::write(one_word("list", rest)?, runtime, out),
+        Some("list") => {
+            let (flags, rest) = flags("list", &["-v", "--json"], rest)?;
+            let way = list::Way { verbose: flags[0], json: flags[1] };
+            list::write(one_word("list", &rest)?, way, runtime, out)
+        }
+        Some("doctor") => {
+            let (flags, rest) = flags("doctor", &["--json"], rest)?;
+            match &rest[..] {
+                [] => Ok(doctor::write(&doctor::Machine::look(), flags[0], out)?),
+                [word, ..] => Err(too_many("doctor", word)),
+            }
+        }
         Some("monitors") => match rest {
             [] => done(monitors::write(runtime, out)),
             [word, ..] => Err(too_many("monitors", word)),
@@ -138,6 +157,7 @@ fn run_monitor(
     match command::parse(&monitor, name, words)? {
         Parsed::Help => done(help::write(&monitor, name, out)),
         Parsed::Usage => done(help::write_usage(&monitor, name, out)),
+        Parsed::Events(asked) => describe::asked(name, &asked, runtime, out),
         // The one place where a run begins.
         Parsed::Run(request) => Ok(runtime.run(*request)?),
     }
@@ -169,6 +189,24 @@ fn misplaced(option: &str, rest: &[OsString], runtime: &mut dyn Runtime) -> Stri
     let mut words = rest.iter().filter_map(|w| w.to_str());
     let monitor = words.find(|w| known.iter().any(|name| name == w)).unwrap_or("MONITOR");
     format!("'{option}' stands before the monitor; put it behind: perilune {monitor} {option} …")
+}
+
+/// Which of a command's `known` flags are among its words, and the other words.
+fn flags(
+    command: &str,
+    known: &[&str],
+    words: &[OsString],
+) -> Result<(Vec<bool>, Vec<OsString>), Failed> {
+    let of = |word: &OsString| known.iter().position(|flag| word == flag);
+    let given = known.iter().map(|flag| words.iter().any(|word| word == flag)).collect();
+    let rest: Vec<OsString> = words.iter().filter(|word| of(word).is_none()).cloned().collect();
+    match rest.iter().find(|word| word.as_encoded_bytes().starts_with(b"-")) {
+        None => Ok((given, rest)),
+        Some(word) => Err(Failed::Usage(format!(
+            "{command}: no option '{}' (perilune {command} --help shows how it is called)",
+            word.to_string_lossy()
+        ))),
+    }
 }
 
 fn one_word<'a>(command: &str, rest: &'a [OsString]) -> Result<Option<&'a str>, Failed> {

@@ -28,8 +28,11 @@ Write    a file forks.lua, a few lines that are a whole monitor:
            return m
          perilune forks.lua                  runs like any other
 Explore  perilune list 'sched:*'             the events of this machine
+         perilune trace -e sched:sched_switch help
+                                             its fields, and a command to begin with
          perilune trace -e sched:sched_process_exec
          perilune monitors                   where each monitor comes from
+         perilune doctor                     what this machine lets a run do
 ";
 
 /// Writes the overview.

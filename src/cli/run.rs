@@ -1,8 +1,11 @@
 //! What commands stand on: where monitors come from, which events there are, and the run itself.
 
+use std::path::Path;
+use std::rc::Rc;
+
 use anyhow::Result;
 
-use crate::{run::request::RunRequest, script::monitor::Monitor};
+use crate::{event::catalog::Catalog, run::request::RunRequest, script::monitor::Monitor};
 
 /// The part of the program that reads scripts, asks the kernel and runs monitors.
 pub trait Runtime {
@@ -13,8 +16,11 @@ pub trait Runtime {
     /// none; an error if there is one and it does not load. Opens nothing but the script.
     fn load(&mut self, name: &str) -> Result<Option<Monitor>>;
 
-    /// The events of this machine, in the order to be listed.
+    /// The events of this machine, in the order to be listed. What cannot be listed is a warning.
     fn events(&mut self) -> Result<Vec<EventName>>;
+
+    /// What the events of this machine are, or those of a recording.
+    fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>>;
 
     /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
     fn run(&mut self, request: RunRequest) -> Result<u8>;

@@ -1,6 +1,7 @@
 //! What to watch: selectors, filters and names into events with a layout. Text in, plans out; nothing is opened here.
 
 pub mod catalog;
+pub mod constants;
 pub mod counter;
 pub mod expr;
 mod field;

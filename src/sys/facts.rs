@@ -48,12 +48,15 @@ impl Facts {
     }
 }
 
-/// include/uapi/linux/capability.h.
+/// `CAP_IPC_LOCK` (include/uapi/linux/capability.h): memory is locked without a limit.
+pub const CAP_IPC_LOCK: u32 = 14;
+/// `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
+/// `CAP_PERFMON`.
 const CAP_PERFMON: u32 = 38;
 
 /// Whether a capability is effective in this process.
-fn capability(number: u32) -> bool {
+pub fn capability(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())

@@ -3,6 +3,8 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
+    path::Path,
+    rc::Rc,
 };
 
 use anyhow::Result;
@@ -12,8 +14,10 @@ use perilune::{
         main_with,
         run::{EventName, Runtime},
     },
+    event::catalog::{Catalog, TracefsCatalog},
     run::request::RunRequest,
     script::monitor::{self, Monitor, Source},
+    source::replay::Replay,
 };
 
 const SIGNAL: &str = r#"--- Signals sent, and to whom.
@@ -151,10 +155,39 @@ impl Runtime for Bench {
         ])
     }
 
+    fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>> {
+        if let Some(path) = replay {
+            return Ok(Rc::new(Replay::open(path)?));
+        }
+        let tracepoints = self.events()?.into_iter().filter(|e| e.sort == "tracepoint");
+        let names: Vec<(String, String)> = tracepoints
+            .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
+            .collect();
+        Ok(Rc::new(TracefsCatalog::new(&names, Box::new(|_, name| Ok(format(name))))))
+    }
+
     fn run(&mut self, request: RunRequest) -> Result<u8> {
         self.ran.push(request);
         Ok(0)
     }
+}
+
+/// The format of an event: that of a switch, and a number for any other.
+fn format(name: &str) -> String {
+    let fields = match name {
+        "sched_switch" => {
+            "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+             \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+             \tfield:unsigned long prev_state;\toffset:32;\tsize:8;\tsigned:0;\n\n\
+             print fmt: \"%s\", __print_flags(REC->prev_state, \"|\", { 0x1, \"S\" }, { 0x2, \"D\" })\n"
+        }
+        _ => "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"%d\", REC->pid\n",
+    };
+    format!(
+        "name: {name}\nID: 7\nformat:\n\
+         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n{fields}"
+    )
 }
 
 /// The message that was raised, without tracebacks.

@@ -37,7 +37,7 @@ fn every_command_of_the_overview_is_one_that_is_taken() {
         assert_eq!(called.code, 0, "{command}: {}", called.err);
         tried += 1;
     }
-    assert_eq!(tried, 7);
+    assert_eq!(tried, 9);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn list_without_a_match_names_the_nearest_and_fails() {
 #[test]
 fn a_command_has_its_help_too() {
     let text = call(&["help", "list"]).out;
-    assert!(text.ends_with("Usage: perilune list [GLOB]\n"), "{text}");
+    assert!(text.ends_with("Usage: perilune list [-v] [--json] [GLOB]\n"), "{text}");
     assert_eq!(call(&["list", "--help"]).out, text);
 }
 
@@ -180,4 +180,136 @@ fn a_closed_stdout_is_success() {
         let code = main_with(&argv, &mut Bench::new(), &mut ClosedPipe, &mut err);
         assert_eq!((code, err.len()), (0, 0), "{words:?}");
     }
+}
+
+/// What the bench's switch holds, as text.
+const SWITCH: &str = "\
+sched:sched_switch: tracepoint 7
+  TYPE           FIELD       OFFSET  SIZE  SIGN
+  char[16]       prev_comm        8    16
+  pid_t          prev_pid        24     4  signed
+  unsigned long  prev_state      32     8  unsigned
+  prev_state is any of 0x1 S, 0x2 D
+  and, as every tracepoint: common_type, common_pid
+  narrowed in the kernel:   sched:sched_switch/prev_pid == 1/
+";
+
+#[test]
+fn help_behind_events_tells_their_fields_and_a_command_to_begin_with() {
+    let called = call(&["top", "-e", "sched:sched_switch,sched:sched_wakeup", "help"]);
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let expected = format!(
+        "{SWITCH}
+sched:sched_wakeup: tracepoint 7
+  TYPE  FIELD  OFFSET  SIZE  SIGN
+  int   pid         8     4  signed
+  and, as every tracepoint: common_type, common_pid
+  narrowed in the kernel:   sched:sched_wakeup/pid == 1/
+
+Begin with: perilune top -e sched:sched_switch//key=prev_pid/,sched:sched_wakeup//key=pid/
+"
+    );
+    assert_eq!(called.out, expected);
+    let command = called.out.lines().last().unwrap().split("perilune ").nth(1).unwrap();
+    let words: Vec<&str> = command.split(' ').collect();
+    assert!(call(&words).ran.is_some(), "the command to begin with is one that runs: {command}");
+}
+
+#[test]
+fn help_behind_events_does_not_ask_for_what_a_run_needs() {
+    // One group is too few for a run, and the filter's field is not there.
+    let called = call(&["multi-trace", "-e", "sched:sched_switch/nothing==1/", "help"]);
+    assert_eq!(
+        called.out,
+        format!(
+            "{SWITCH}\nBegin with: perilune multi-trace -e sched:sched_switch//key=prev_pid/\n"
+        )
+    );
+    let called = call(&["trace", "-e", "sched:*", "-e", "cs,sched:sched_switch", "help"]);
+    assert_eq!(called.out.matches(SWITCH).count(), 1, "{}", called.out);
+    assert!(called.out.contains("context-switches: a counter (type 1, config 0x3)\n"));
+    let command =
+        "Begin with: perilune trace -e 'sched:*' -e context-switches,sched:sched_switch\n";
+    assert!(called.out.ends_with(command), "{}", called.out);
+}
+
+#[test]
+fn help_behind_events_is_json_when_asked() {
+    for words in [
+        ["trace", "-e", "sched:sched_switch", "help", "--json"],
+        ["trace", "--json", "-e", "sched:sched_switch", "help"],
+    ] {
+        let called = call(&words);
+        let objects: Vec<serde_json::Value> =
+            called.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(objects.len(), 2, "{}", called.out);
+        assert_eq!(objects[0]["type"], "event_format");
+        assert_eq!(objects[0]["event"], "sched:sched_switch");
+        assert_eq!(objects[0]["fields"][1]["common"], true);
+        let field = &objects[0]["fields"][2];
+        assert_eq!((&field["name"], &field["type"]), (&"prev_comm".into(), &"char[16]".into()));
+        assert_eq!((&field["offset"], &field["size"]), (&8.into(), &16.into()));
+        assert_eq!(objects[0]["constants"][0]["values"], serde_json::json!([[1, "S"], [2, "D"]]));
+        assert_eq!(objects[1]["command"], "perilune trace -e sched:sched_switch");
+    }
+}
+
+#[test]
+fn help_of_a_misspelt_event_names_the_nearest() {
+    let called = call(&["trace", "-e", "sched:sched_swich", "help"]);
+    assert_eq!((called.code, called.out.as_str()), (1, ""));
+    assert_eq!(
+        called.err,
+        "perilune: no event 'sched:sched_swich'; did you mean 'sched:sched_switch'?\n"
+    );
+    let called = call(&["trace", "-e", "a:b/'/", "help"]);
+    assert_eq!(called.code, 2);
+    assert!(called.err.contains("this quote is not closed"), "{}", called.err);
+}
+
+#[test]
+fn help_is_a_command_like_any_other_where_no_events_are_named() {
+    assert_eq!(crate::bench::request(&["signal", "help"]).host.workload, ["help"]);
+    assert_eq!(
+        crate::bench::request(&["trace", "-e", "a:b", "--", "help"]).host.workload,
+        ["help"]
+    );
+    let words = ["trace", "-e", "a:b", "help", "me"];
+    assert_eq!(crate::bench::request(&words).host.workload, ["help", "me"]);
+}
+
+#[test]
+fn list_v_tells_what_records_hold() {
+    let expected = format!(
+        "{SWITCH}
+Begin with: perilune trace -e sched:sched_switch
+            perilune top -e sched:sched_switch//key=prev_pid/comm=prev_comm/
+"
+    );
+    for words in [["list", "-v", "sched:sched_switch"], ["list", "sched_switch", "-v"]] {
+        assert_eq!(call(&words).out, expected);
+    }
+    let all = call(&["list", "-v", "sched:*"]).out;
+    assert!(all.starts_with(SWITCH) && all.contains("sched:sched_wakeup: tracepoint 7"), "{all}");
+    assert!(!all.contains("Begin with"), "{all}");
+    let json = call(&["list", "-v", "--json", "cs"]).out;
+    assert!(json.contains("\"type\":\"event_format\"") && json.contains("\"config\":3"), "{json}");
+}
+
+#[test]
+fn list_is_json_when_asked() {
+    let out = call(&["list", "--json", "cs"]).out;
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let expected = serde_json::json!({ "type": "event", "event": "context-switches", "aliases": ["cs"], "sort": "software" });
+    assert_eq!(object, expected);
+}
+
+#[test]
+fn the_doctor_tells_of_this_machine_whoever_asks() {
+    let called = call(&["doctor"]);
+    assert!(called.code <= 1, "{}", called.err);
+    assert!(called.out.starts_with("kernel "), "{}", called.out);
+    let json = call(&["doctor", "--json"]);
+    assert_eq!(json.code, called.code);
+    assert_eq!(json.out.lines().count(), 11, "{}", json.out);
 }

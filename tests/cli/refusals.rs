@@ -129,7 +129,12 @@ fn wrong_words_are_refused_in_one_line() {
             "monitors a",
             "monitors: 'a' is one word too many (perilune monitors --help shows how it is called)",
         ),
-        ("list -v", "list: no option '-v' (perilune list --help shows how it is called)"),
+        ("list -x", "list: no option '-x' (perilune list --help shows how it is called)"),
+        ("list -v", "list: -v needs an event, or a glob: perilune list -v 'sched:*'"),
+        (
+            "doctor all",
+            "doctor: 'all' is one word too many (perilune doctor --help shows how it is called)",
+        ),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(refused(&words), format!("perilune: {line}"));
