@@ -64,6 +64,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 flags: *b"d..2",
                 name: "sched:sched_switch",
                 fields: &mut fields.iter().copied(),
+                text: None,
                 extra: &[],
                 stack: &[],
             });

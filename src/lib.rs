@@ -62,7 +62,7 @@
 //!   cannot be changed once set, so threads born later would be missing without a word.
 //! - The merge reads the ring heads in place and holds no record of its own, so `--order-mem` has nothing to bound: the rings do.
 //! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
-//!   missed. A replay treats a gap in its recording so, but plays the gap's first ten intervals, as a run would have.
+//!   missed. A replay, which has no pauses, plays every turn.
 //! - A batch is 384 slots, 30 KiB: what the drain writes, the driver reads back from the first-level cache.
 //! - `xpcall` stands around the walk of a batch, not around each handler, and ordered events are walked one by one: LuaJIT
 //!   cannot compile a handler that returns into xpcall, nor a loop of one turn, and gives up for good after some
@@ -73,9 +73,13 @@
 //!   and that record are still made; the window in front of a LOST record is not held back yet.
 //! - The hot keys of a table stand in a small direct-mapped cache before its hash table ([`stat::keys`]): three loads
 //!   that wait for each other become one.
-//! - Closing many tracepoints takes long (35 ms each: the kernel waits for its CPUs, one tracepoint after the other, also
-//!   when the process is killed). A run writes everything first, then says so, and ignores Ctrl-C from there on.
 //! - A named row of a table keeps its key and name for one more interval: the next event may not know the name.
+//! - The flags of an event line show one level of disabled preemption less than the record: perf's probe disables it
+//!   once more than ftrace's, whose lines these are.
+//! - tracefs is looked for when the first name comes that is no counter's ([`run::catalog`]): who may not read it can still
+//!   count what needs none.
+//! - A printer ([`script::printer`]) is asked in Lua, before the leaf that prints is called: a leaf calls nothing back.
+//!   Without printers that costs a comparison.
 //! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a
 //!   Lua keyword does in scripts.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.

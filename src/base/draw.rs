@@ -29,6 +29,8 @@ pub struct EventLine<'a> {
     pub name: &'a str,
     /// The event's own fields, in the order of its format.
     pub fields: &'a mut dyn Iterator<Item = (&'a str, Value<'a>)>,
+    /// The event as text, for people: shown instead of the fields, and beside them in JSON. None shows the fields.
+    pub text: Option<&'a [u8]>,
     /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
     pub extra: &'a [(String, Cell)],
     /// Frames of the call chain, outermost last: name if known, else the address in hexadecimal.

@@ -38,6 +38,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("no-order", None, Flag, "", "", "take the events as they come"),
         ("order-mem", None, Size, "SIZE", "", "accepted for the C tool's sake: the merge needs none"),
         ("json", None, Flag, "", "", "one JSON object a line"),
+        ("plugin", None, List, "FILE,…", "", "run these files for their printers; may be given again"),
         ("events", None, Flag, "", "", "the printed events as a recording, for --replay"),
         ("output", Some('o'), Text, "FILE", "", "write results to FILE instead of stdout"),
         ("total", None, Flag, "", "", "at the end, report the whole run once more"),
@@ -103,6 +104,8 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
         json: flag("json"),
         events: flag("events"),
         output: path("output"),
+        plugins: text(values, "plugin")
+            .map_or_else(Vec::new, |t| t.split(',').map(Into::into).collect()),
         verbose: number(values, "verbose").unwrap_or(0).min(u8::MAX.into()) as u8,
         quiet: flag("quiet"),
         stats: flag("stats"),

@@ -104,8 +104,9 @@ impl Runtime for Machine {
             request.monitor = self.load_unsafe(&request)?;
         }
         let host = self.host.take().context("no monitor is loaded")?;
+        let printers = host.load_printers(&self.library, &request.host.plugins)?;
         let warnings = self.library.take_warnings();
-        let request = RunRequest { notes: [request.notes, warnings].concat(), ..request };
+        let request = RunRequest { notes: [request.notes, warnings, printers].concat(), ..request };
         let ended = run::run(host, &request, self.started)
             .map_err(|why| self.of_the_user(&request.called, why))?;
         Ok(match ended {

@@ -4,7 +4,7 @@
 //!
 //! | type | further keys |
 //! |---|---|
-//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `stack` (an array of frames) if there is one |
+//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `text` if the event has a printer, `stack` (an array of frames) if there is one |
 //! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
@@ -41,7 +41,8 @@ pub struct Json {
 }
 
 /// Keys of each type that its own names must not take.
-const EVENT: &[&str] = &["type", "time", "monitor", "event", "cpu", "pid", "tid", "comm", "stack"];
+const EVENT: &[&str] =
+    &["type", "time", "monitor", "event", "cpu", "pid", "tid", "comm", "text", "stack"];
 const ROW: &[&str] = &["type", "time", "monitor", "table"];
 const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
 
@@ -146,6 +147,9 @@ impl Draw for Json {
         }
         for (name, cell) in event.extra {
             push_cell(self.own(name, EVENT), cell);
+        }
+        if let Some(text) = event.text {
+            push_string(self.fixed("text"), text);
         }
         if !event.stack.is_empty() {
             let out = self.fixed("stack");

@@ -54,6 +54,7 @@ pub(super) struct Around<'a> {
     pub(super) cpu: u32,
     pub(super) flags: [u8; 4],
     pub(super) name: &'a str,
+    pub(super) text: Option<&'a [u8]>,
     pub(super) extra: &'a [(String, Cell)],
     pub(super) stack: &'a [String],
 }
@@ -67,6 +68,7 @@ impl Default for Around<'_> {
             cpu: 0,
             flags: *b"....",
             name: "signal:signal_generate",
+            text: None,
             extra: &[],
             stack: &[],
         }
@@ -75,7 +77,7 @@ impl Default for Around<'_> {
 
 /// Draws an event of process 300.
 pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], around: &Around<'_>) {
-    let Around { stamp, comm, tid, cpu, flags, name, extra, stack } = *around;
+    let Around { stamp, comm, tid, cpu, flags, name, text, extra, stack } = *around;
     let mut fields = fields.iter().copied();
     let fields = &mut fields;
     draw.event(&mut EventLine {
@@ -87,6 +89,7 @@ pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], arou
         flags,
         name,
         fields,
+        text,
         extra,
         stack,
     });

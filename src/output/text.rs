@@ -2,7 +2,7 @@
 //!
 //! | what | where it goes | how it looks |
 //! |---|---|---|
-//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: name=value …`, frames below, four spaces in; what the script adds stands above, after `* ` |
+//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: name=value …`, or the text of its printer, frames below, four spaces in; what the script adds stands above, after `* ` |
 //! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
 //! | alert | results | `WALL-CLOCK ALERT text` |
 //! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
@@ -17,6 +17,7 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, Hist, Level, Report, Stamp, Stats, Style, Table};
 use crate::base::text::{digits, escape, field};
 use crate::base::units;
+use crate::base::value::Value;
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 
@@ -113,11 +114,12 @@ impl Draw for Text {
         out.extend_from_slice(b": ");
         escape::push_shown(out, event.name.as_bytes());
         out.push(b':');
-        for (name, value) in &mut *event.fields {
-            out.push(b' ');
-            escape::push_shown(out, name.as_bytes());
-            out.push(b'=');
-            field::push_value(out, &value);
+        match event.text {
+            Some(text) => {
+                out.push(b' ');
+                escape::push_shown(out, text);
+            }
+            None => push_fields(out, event.fields),
         }
         out.push(b'\n');
         for frame in event.stack {
@@ -230,6 +232,16 @@ impl Draw for Text {
 
     fn flush_if_large(&mut self) -> io::Result<()> {
         self.results.flush_if_large()
+    }
+}
+
+/// ` name=value` for each field.
+fn push_fields<'a>(out: &mut Vec<u8>, fields: &mut dyn Iterator<Item = (&'a str, Value<'a>)>) {
+    for (name, value) in fields {
+        out.push(b' ');
+        escape::push_shown(out, name.as_bytes());
+        out.push(b'=');
+        field::push_value(out, &value);
     }
 }
 

@@ -50,6 +50,8 @@ pub struct HostOptions {
     pub events: bool,
     /// `-o`: where results go instead of stdout.
     pub output: Option<PathBuf>,
+    /// `--plugin`: files of printers.
+    pub plugins: Vec<PathBuf>,
     /// `-v`, counted.
     pub verbose: u8,
     /// `-q`: results and errors only.

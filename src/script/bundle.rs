@@ -195,7 +195,12 @@ impl Library {
         bail!("no module '{name}'{}", did_you_mean(&near))
     }
 
-    fn at_path(&self, path: &Path) -> anyhow::Result<Script> {
+    /// The script of a path that somebody named.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Library::find) of a path.
+    pub fn at_path(&self, path: &Path) -> anyhow::Result<Script> {
         let care = if self.inner.root { Care::Named } else { Care::None };
         let text = trust::read(path, care)?;
         let name = path.file_stem().context("the path has no file name")?.to_string_lossy();

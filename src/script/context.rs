@@ -12,6 +12,15 @@ use crate::decode::flags;
 use crate::event::catalog::{Event, What};
 use crate::task::{Tasks, UNKNOWN};
 
+/// What a script has to say about an event that is printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said<'a> {
+    /// Its text, instead of the fields.
+    pub text: Option<&'a [u8]>,
+    /// Further fields.
+    pub extra: &'a [(String, Value)],
+}
+
 /// The state behind the words of a running script.
 pub struct Context {
     /// The event of each role, by role.
@@ -64,8 +73,8 @@ impl Context {
         }
     }
 
-    /// Prints one event now, with fields that the script adds.
-    pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], extra: &[(String, Value)]) {
+    /// Prints one event now, with what a script has to say about it.
+    pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], said: Said<'_>) {
         if self.hide_pid == Some(slot.pid) {
             return;
         }
@@ -85,7 +94,10 @@ impl Context {
                     _ => 0,
                 };
                 of_record = format.values(raw);
-                (flags::letters(byte("common_flags"), byte("common_preempt_count")), &mut of_record)
+                (
+                    flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count"))),
+                    &mut of_record,
+                )
             }
             What::Counter(_) => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
@@ -102,7 +114,8 @@ impl Context {
             flags,
             name: &event.name,
             fields,
-            extra,
+            text: said.text,
+            extra: said.extra,
             stack: &stack,
         });
         // A reader that went away is noticed at the next report.
@@ -133,6 +146,12 @@ impl Context {
         };
         chain.iter().filter(|address| **address < MARKERS).map(frame).collect()
     }
+}
+
+/// How deep preemption was disabled where the event happened: perf's probe disables it once itself before it looks, which
+/// ftrace takes off again, and so is done here. On a kernel that does not count it stays 0. The low half is the depth.
+fn own_depth(count: u8) -> u8 {
+    count - u8::from(count & 0xf != 0)
 }
 
 /// Output of a script that does not run.

@@ -14,6 +14,7 @@ use super::fault::describe_text;
 use super::guard::{Failure, Guard, Phase};
 use super::host::ERRORS_PER_HANDLER;
 use super::leaf::{Shared, raw_of};
+use super::printer::{self, Printers};
 use super::table::Made;
 use super::view;
 use crate::base::draw::{Level, Report};
@@ -88,11 +89,12 @@ impl Dispatch {
         }
     }
 
-    /// Makes a view for every role, and finds its handler: the evsel's own, or `sample`.
+    /// Makes a view for every role, and finds its handler (the evsel's own, or `sample`) and its event's printer.
     pub(super) fn make_views(
         &mut self,
         roles: &[Role],
         sample: Option<&Function>,
+        printers: &Printers,
         per_thread: bool,
     ) -> anyhow::Result<()> {
         self.per_thread = per_thread;
@@ -126,7 +128,11 @@ impl Dispatch {
                 });
             }
         }
-        Ok(())
+        let errors = self.errors.clone();
+        let failed =
+            printer::failing(&self.lua, &self.shared, move || errors.borrow_mut().all += 1)?;
+        let views = self.handlers.iter().map(|handler| (handler.role, &handler.view));
+        Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
     }
 
     /// Puts the handlers on their drivers, over a batch's arrays.
@@ -153,14 +159,28 @@ impl Dispatch {
             Err(why) => why,
         };
         let stood = self.views.get::<Function>("bury").and_then(|bury| bury.call(()));
-        let (role, rest): (Option<usize>, Option<u64>) = stood.unwrap_or_default();
+        let (role, rest, printing): (Option<usize>, Option<u64>, Option<bool>) =
+            stood.unwrap_or_default();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
             // What loops once loops again, a second of CPU each time.
-            self.clear(role);
-            let why = format!("{why}; the handler of {} is switched off", self.name_of(role));
+            let what = if printing == Some(true) {
+                self.unprint(role);
+                "printer"
+            } else {
+                self.clear(role);
+                "handler"
+            };
+            let why = format!("{why}; the {what} of {} is switched off", self.name_of(role));
             return Err(WalkError { why, rest });
         }
         Err(WalkError { why: why.to_string(), rest: None })
+    }
+
+    fn unprint(&self, role: usize) {
+        if let Ok(unprint) = self.exports.get::<Function>("unprint") {
+            // As in `clear`.
+            let _ = unprint.call::<()>(role);
+        }
     }
 
     fn clear(&self, role: usize) {

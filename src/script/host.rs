@@ -199,7 +199,8 @@ impl Host {
         self.ordered = self.rules.order.or(wish).unwrap_or(related);
         self.shared.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;
-        self.dispatch.make_views(&self.roles(), sample.as_ref(), setting.per_thread)
+        let (roles, state) = (self.roles(), self.state.borrow());
+        self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)
     }
 
     /// The roles that the script declared.

@@ -8,9 +8,9 @@ use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, Table};
+use mlua::{Function, Lua, LuaString, Table};
 
-use super::context::{Context, Nowhere};
+use super::context::{Context, Nowhere, Said};
 use crate::base::draw::Stamp;
 use crate::base::slot::Slot;
 use crate::base::text::field;
@@ -79,7 +79,7 @@ pub(super) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) 
     let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
     // SAFETY: likewise.
     let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
-    enter(inner, |context| context.emit(slot, raw, chain, &[]));
+    enter(inner, |context| context.emit(slot, raw, chain, Said::default()));
 }
 
 /// The fields of a slot's event as text, good until the next call; its length is [`text_size`]. FFI leaf.
@@ -147,14 +147,19 @@ unsafe fn slot_at<'a>(address: f64) -> (&'a Slot, &'a [u8], &'a [u64]) {
     unsafe { (slot, raw_of(slot), chain_of(slot)) }
 }
 
-/// `emit_with(address, extra)`: prints the event of a slot with further fields. For the prelude only.
+/// `emit_with(address, extra, text)`: prints the event of a slot with further fields (or nil), and as this text (or nil, which
+/// prints its fields). For the prelude only.
 pub(super) fn emit_with(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let shared = shared.clone();
-    lua.create_function(move |_, (address, extra): (f64, Table)| {
-        let extra = super::table::named(&extra)?;
-        // SAFETY: only `emit.lua` calls this, with the slot under the cursor or one that a pending state keeps.
-        let (slot, raw, chain) = unsafe { slot_at(address) };
-        shared.with(|context| context.emit(slot, raw, chain, &extra));
-        Ok(())
-    })
+    lua.create_function(
+        move |_, (address, extra, text): (f64, Option<Table>, Option<LuaString>)| {
+            let extra = extra.as_ref().map(super::table::named).transpose()?.unwrap_or_default();
+            let text = text.as_ref().map(LuaString::as_bytes);
+            // SAFETY: only `emit.lua` calls this, with the slot under the cursor or one that a pending state keeps.
+            let (slot, raw, chain) = unsafe { slot_at(address) };
+            let said = Said { text: text.as_deref(), extra: &extra };
+            shared.with(|context| context.emit(slot, raw, chain, said));
+            Ok(())
+        },
+    )
 }

@@ -16,6 +16,7 @@ mod memory;
 pub mod monitor;
 pub mod opt;
 pub mod option;
+pub mod printer;
 mod sink;
 pub mod state;
 mod table;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use mlua::Function;
 
 use super::evsel::{Declarer, Evsels};
+use super::printer::Printers;
 use crate::source::counts::Count;
 
 /// State of a run that words change and the host reads between batches.
@@ -26,6 +27,8 @@ pub struct State {
     pub evsels: Rc<RefCell<Evsels>>,
     /// CPUs that are watched.
     pub cpus: Vec<u32>,
+    /// How events print.
+    pub printers: Printers,
 }
 
 /// One `every(period, handler)`.

@@ -143,6 +143,19 @@ impl Vm {
         required.folder = script.folder().map(PathBuf::from);
     }
 
+    /// Does `work` while `require` looks beside another file.
+    pub fn searching<R>(&self, library: &Library, file: &Script, work: impl FnOnce() -> R) -> R {
+        let before = {
+            let required = self.required.borrow();
+            (required.library.clone(), required.folder.clone())
+        };
+        self.search(library, file);
+        let result = work();
+        let mut required = self.required.borrow_mut();
+        (required.library, required.folder) = before;
+        result
+    }
+
     /// Bytes that Lua holds.
     pub fn used_memory(&self) -> usize {
         self.lua.used_memory()

@@ -11,7 +11,7 @@ use super::evsel::Told;
 use super::leaf::{self, Shared};
 use super::state::State;
 use super::vm::Vm;
-use super::{control, expression, monitor, table, view, words as drawing};
+use super::{control, expression, monitor, printer, table, view, words as drawing};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::catalog::What;
 use crate::source::batch::Addresses;
@@ -33,6 +33,7 @@ pub(super) fn register(
     monitor::register(lua, words)?;
     drawing::register(lua, words)?;
     control::register(lua, words, state, shared)?;
+    words.set("printer", printer::word(lua, state)?)?;
 
     let ffi: Table = lua.globals().get::<Function>("require")?.call("ffi")?;
     let leaves = leaves(lua)?;

@@ -26,3 +26,15 @@ function stop(why) end
 ---@param period string|number seconds, when a number; at least 1ms
 ---@param fn fun(time: number)
 function every(period, fn) end
+
+--- How an event prints, for every monitor: in `printers/*.lua` on the search path, in a `--plugin FILE`, or in a monitor (its
+--- file or `init`). The text stands where the fields would; JSON has it beside them, as `text`. Without a text (nil) the
+--- event prints as usual, which is what `e._text` is. It is called for each event that is printed, may read all of `e`,
+--- and cannot `emit`. Of several the plugin's counts before the monitor's and the search path's.
+---
+---     printer("sched:sched_process_fork", function(e)
+---       return ("%s forked %d"):format(e.parent_comm, e.child_pid)
+---     end)
+---@param event string `sys:name`, or the name of a counter
+---@param fn fun(e: perilune.Record): string|number|nil
+function printer(event, fn) end

@@ -7,6 +7,7 @@
 mod load;
 mod script;
 mod tool;
+mod trace;
 
 use load::Load;
 use tool::{Run, Tool};

@@ -34,9 +34,13 @@ pub(crate) struct Run {
 impl Tool {
     /// Starts `perilune ARGS… --json`, and returns when its events are enabled.
     pub(crate) fn attach(args: &[&str]) -> Tool {
+        Tool::attach_plain(&[args, &["--json"]].concat())
+    }
+
+    /// The same without `--json`.
+    pub(crate) fn attach_plain(args: &[&str]) -> Tool {
         let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
-            .arg("--json")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -87,10 +91,36 @@ impl Tool {
 
     /// Interrupts the command as Ctrl-C does, and returns what it printed.
     pub(crate) fn finish(mut self) -> Run {
-        let since = Instant::now();
+        self.interrupt();
+        let (text, code) = self.wait();
+        let object = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"))
+        };
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.stderr.iter());
+        Run { objects: text.lines().map(object).collect(), stderr: said.join("\n"), code }
+    }
+
+    /// The same of a run without `--json`: its stdout, and the exit code.
+    pub(crate) fn finish_text(mut self) -> (String, Option<i32>) {
+        self.interrupt();
+        self.wait()
+    }
+
+    /// Waits for a run that ends by itself.
+    pub(crate) fn finish_by_itself(mut self) -> (String, Option<i32>) {
+        self.wait()
+    }
+
+    fn interrupt(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             crate::load::interrupt(self.child.id());
         }
+    }
+
+    /// Everything on stdout, and the exit code.
+    fn wait(&mut self) -> (String, Option<i32>) {
+        let since = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("our own child can be waited for") {
                 break status;
@@ -100,16 +130,7 @@ impl Tool {
         };
         let text = self.stdout.take().map(JoinHandle::join);
         let text = text.and_then(Result::ok).expect("stdout was read to its end");
-        let object = |line: &str| {
-            serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"))
-        };
-        let mut said = std::mem::take(&mut self.said);
-        said.extend(self.stderr.iter());
-        Run {
-            objects: text.lines().map(object).collect(),
-            stderr: said.join("\n"),
-            code: status.code(),
-        }
+        (text, status.code())
     }
 }
 

@@ -2,7 +2,8 @@
 local ffi, view, emit_leaf, kept_slot, emit_with, emit_row, new_report, count_of, ask_to_stop, exports = ...
 
 local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
-local tonumber, setmetatable = tonumber, setmetatable
+local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, next
+local traceback, getinfo = debug.traceback, debug.getinfo
 local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
 local slot_pointer = ffi.typeof "const perilune_slot *"
 local cursor, role_of, ctx = view.cursor, view.role_of, view.ctx
@@ -21,6 +22,55 @@ end
 
 local function address(slot) return tonumber(cast("intptr_t", slot)) end
 
+-- Printers, by role: { print, view }. Nil as long as no event has one: printing is then the call of a leaf, and compiled.
+local printing, printer_failed
+
+--- Has the events of `role` printed by `print`, which gets their view.
+function exports.print_by(role, print, e, failed)
+  printing, printer_failed = printing or {}, failed
+  printing[role] = { print = print, view = e }
+end
+
+--- Takes the printer of `role` away; the last one gone, printing is as fast as ever.
+local function unprint(role)
+  printing[role] = nil
+  if next(printing) == nil then printing = nil end
+end
+exports.unprint = unprint
+
+local function explain(why)
+  if type(why) ~= "string" then why = tostring(why) end
+  return traceback(why, 1)
+end
+
+-- The text that the event's printer gives; nil where it has none, declines or fails. While the printer runs the cursor
+-- stands on its event, which may be a kept one.
+local function printed(slot)
+  local role = slot.ev
+  local by = printing[role]
+  if not by then return nil end
+  local before = cursor.s
+  cursor.s, view.printing = slot, true
+  local ok, text = xpcall(by.print, explain, by.view)
+  cursor.s, view.printing = before, false
+  if ok then
+    if text == nil or type(text) == "string" then return text end
+    if type(text) == "number" then return tostring(text) end
+    local at = getinfo(by.print, "S")
+    text = ("%s:%d: a printer returns text, not a %s"):format(at.source:gsub("^[@=]", ""), at.linedefined, type(text))
+  end
+  if printer_failed(role, text) then unprint(role) end
+end
+
+local function print_event(slot, extra)
+  local text
+  if printing then
+    if view.printing then error("a printer returns its text; emit is for handlers", 3) end
+    text = printed(slot)
+  end
+  if text or extra then emit_with(address(slot), extra, text) else leaf(ctx, slot) end
+end
+
 local function emit_all(...)
   local n, extra = select("#", ...), nil
   local last = select(n, ...)
@@ -30,7 +80,7 @@ local function emit_all(...)
     local slot = slot_of(it)
     if slot then
       -- The further fields stand with the first of the events: they belong to all of them.
-      if extra then emit_with(address(slot), extra) else leaf(ctx, slot) end
+      print_event(slot, extra)
       extra = nil
     elseif it ~= nil then
       error(("emit takes events and one table of further fields, not a %s"):format(type(it)), 3)
@@ -42,7 +92,10 @@ end
 function exports.emit(a, b, ...)
   if b == nil then
     local slot = slot_of(a)
-    if slot then leaf(ctx, slot) return end
+    if slot then
+      if printing then print_event(slot) else leaf(ctx, slot) end
+      return
+    end
     if type(a) == "table" then emit_row(a, cursor.s.time) return end
     error(("emit takes an event or a table, not a %s"):format(type(a)), 2)
   end

@@ -89,12 +89,14 @@ local function make(role, name, source, event, per_thread)
   return view
 end
 
---- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, and
--- the position behind its event.
-local function bury()
-  local role = cursor.s.ev
-  cursor.s = nowhere
-  if views[role] then return role, cursor.at + 1 end
+local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false }
+
+--- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
+-- position behind the event at hand, and whether it was that role's printer that ran.
+function M.bury()
+  local role, printing = cursor.s.ev, M.printing
+  cursor.s, M.printing = nowhere, false
+  if views[role] then return role, cursor.at + 1, printing end
 end
 
 --- The slot under the cursor, if `e` is the view that it belongs to; for pending{keep}.
@@ -114,4 +116,4 @@ function hooks.kept(pointer, key)
   return get(s)
 end
 
-return { cursor = cursor, nowhere = nowhere, make = make, bury = bury, role_of = role_of, ctx = ctx }
+return M
