@@ -2,7 +2,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use jiff::tz::TimeZone;
-use perilune::base::draw::{Draw, EventLine, Stamp};
+use perilune::base::draw::{Draw, EventLine, EventText, Stamp};
 use perilune::base::value::Value;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
@@ -64,7 +64,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 flags: *b"d..2",
                 name: "sched:sched_switch",
                 fields: &mut fields.iter().copied(),
-                text: None,
+                text: EventText::Fields,
                 extra: &[],
                 stack: &[],
             });

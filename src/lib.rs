@@ -38,6 +38,7 @@
 //! | 2 | [`event`] | what to watch: selectors, filters, catalogs, plans |
 //! | 2 | [`order`], [`task`] | many streams → one in time order; names and parents of tasks |
 //! | 3 | [`source`] | where records come from: live or replayed |
+//! | 3 | [`symbol`] | an address → its name |
 //! | 5 | [`script`] | the Lua side: opens nothing, draws nothing |
 //! | 5 | [`output`] | rows → bytes; knows no records and no Lua |
 //! | 6 | [`run`] | the loop |
@@ -74,12 +75,11 @@
 //! - The hot keys of a table stand in a small direct-mapped cache before its hash table ([`stat::keys`]): three loads
 //!   that wait for each other become one.
 //! - A named row of a table keeps its key and name for one more interval: the next event may not know the name.
-//! - The flags of an event line show one level of disabled preemption less than the record: perf's probe disables it
-//!   once more than ftrace's, whose lines these are.
-//! - tracefs is looked for when the first name comes that is no counter's ([`run::catalog`]): who may not read it can still
-//!   count what needs none.
-//! - A printer ([`script::printer`]) is asked in Lua, before the leaf that prints is called: a leaf calls nothing back.
-//!   Without printers that costs a comparison.
+//! - Text prints an event as its print format has it ([`decode::print`]), JSON its fields: a program would have to take
+//!   the text apart again. `%p` is the address, not the kernel's hash of it: whoever may trace may see it, and it can be
+//!   compared with a field. A format that cannot be evaluated prints `name=value`, as every event of a replay does.
+//! - Names that a print format leaves to the kernel's headers are looked up in its BTF. Nothing else needs BTF, and
+//!   without it those formats print `name=value`.
 //! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a
 //!   Lua keyword does in scripts.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
@@ -94,5 +94,6 @@ pub mod run;
 pub mod script;
 pub mod source;
 pub mod stat;
+pub mod symbol;
 pub mod sys;
 pub mod task;

@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 use std::rc::Rc;
 
-use perilune::base::draw::{Draw as _, EventLine, Stamp};
+use perilune::base::draw::{Draw as _, EventLine, EventText, Stamp};
 use perilune::base::value::Value;
 use perilune::event::catalog::What;
 use perilune::output::events::Events;
@@ -58,7 +58,7 @@ proptest! {
             let stamp = Stamp { wall_ns: WALL_NS, clock_ns: 7 + time };
             let fields = &mut fields.iter().copied();
             let (name, flags, stack) = ("s:x", *b"....", stack.as_slice());
-            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: None, extra: &[], stack });
+            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: EventText::Fields, extra: &[], stack });
         });
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
 
@@ -135,7 +135,7 @@ fn written(replay: &Replay) -> String {
                 flags: *b"....",
                 name: &event.name,
                 fields: &mut fields.into_iter(),
-                text: None,
+                text: EventText::Fields,
                 extra: &[],
                 stack,
             });

@@ -29,12 +29,24 @@ pub struct EventLine<'a> {
     pub name: &'a str,
     /// The event's own fields, in the order of its format.
     pub fields: &'a mut dyn Iterator<Item = (&'a str, Value<'a>)>,
-    /// The event as text, for people: shown instead of the fields, and beside them in JSON. None shows the fields.
-    pub text: Option<&'a [u8]>,
+    /// The event as text, for people.
+    pub text: EventText<'a>,
     /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
     pub extra: &'a [(String, Cell)],
     /// Frames of the call chain, outermost last: name if known, else the address in hexadecimal.
     pub stack: &'a [String],
+}
+
+/// Where an event's text comes from.
+#[derive(Clone, Copy)]
+pub enum EventText<'a> {
+    /// Its fields, as `name=value`.
+    Fields,
+    /// What its print format makes of the record. Appends it; false, and nothing is appended, when the record does not hold
+    /// what the format asks for: then the fields are shown.
+    Format(&'a dyn Fn(&mut Vec<u8>) -> bool),
+    /// What somebody's printer made of it; JSON has it beside the fields.
+    Printer(&'a [u8]),
 }
 
 /// One value of a row.

@@ -23,7 +23,9 @@
 use super::Sink;
 use super::wall::Wall;
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Cell, Column, Draw, EventLine, Hist, Level, Report, Stamp, Stats, Table};
+use crate::base::draw::{
+    Cell, Column, Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Table,
+};
 use crate::base::text::{digits, escape, field};
 use crate::base::value::Value;
 use jiff::tz::TimeZone;
@@ -148,7 +150,7 @@ impl Draw for Json {
         for (name, cell) in event.extra {
             push_cell(self.own(name, EVENT), cell);
         }
-        if let Some(text) = event.text {
+        if let EventText::Printer(text) = event.text {
             push_string(self.fixed("text"), text);
         }
         if !event.stack.is_empty() {

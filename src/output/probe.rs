@@ -1,6 +1,6 @@
 //! What the tests of all formats share: a writer that can be read, and events to draw.
 
-use crate::base::draw::{Cell, Draw, EventLine, Stamp};
+use crate::base::draw::{Cell, Draw, EventLine, EventText, Stamp};
 use crate::base::value::Value;
 use crate::output::Colour;
 use crate::output::text::{Look, Text};
@@ -54,7 +54,7 @@ pub(super) struct Around<'a> {
     pub(super) cpu: u32,
     pub(super) flags: [u8; 4],
     pub(super) name: &'a str,
-    pub(super) text: Option<&'a [u8]>,
+    pub(super) text: EventText<'a>,
     pub(super) extra: &'a [(String, Cell)],
     pub(super) stack: &'a [String],
 }
@@ -68,7 +68,7 @@ impl Default for Around<'_> {
             cpu: 0,
             flags: *b"....",
             name: "signal:signal_generate",
-            text: None,
+            text: EventText::Fields,
             extra: &[],
             stack: &[],
         }

@@ -2,7 +2,7 @@
 //!
 //! | what | where it goes | how it looks |
 //! |---|---|---|
-//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: name=value …`, or the text of its printer, frames below, four spaces in; what the script adds stands above, after `* ` |
+//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, four spaces in; what the script adds stands above, after `* ` |
 //! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
 //! | alert | results | `WALL-CLOCK ALERT text` |
 //! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
@@ -14,7 +14,9 @@ use super::table::{self, BOLD, DIM, RED, painted, push_pair};
 use super::wall::Wall;
 use super::{Colour, Sink};
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, EventLine, Hist, Level, Report, Stamp, Stats, Style, Table};
+use crate::base::draw::{
+    Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Style, Table,
+};
 use crate::base::text::{digits, escape, field};
 use crate::base::units;
 use crate::base::value::Value;
@@ -114,12 +116,26 @@ impl Draw for Text {
         out.extend_from_slice(b": ");
         escape::push_shown(out, event.name.as_bytes());
         out.push(b':');
-        match event.text {
-            Some(text) => {
+        let shown = match event.text {
+            EventText::Fields => false,
+            EventText::Printer(text) => {
                 out.push(b' ');
                 escape::push_shown(out, text);
+                true
             }
-            None => push_fields(out, event.fields),
+            EventText::Format(push) => {
+                out.push(b' ');
+                let start = out.len();
+                let pushed = push(out);
+                match pushed {
+                    true => escape::show_from(out, start),
+                    false => out.truncate(start - 1),
+                }
+                pushed
+            }
+        };
+        if !shown {
+            push_fields(out, event.fields);
         }
         out.push(b'\n');
         for frame in event.stack {

@@ -22,10 +22,12 @@ use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::opt;
 use crate::script::option::value::OptionValue;
+use crate::script::texts::Texts;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
+use crate::symbol::RunningKernel;
 use crate::sys::child::Workload;
-use crate::sys::clock::wall_and_monotonic;
+use crate::sys::clock::{ticks_per_second, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
 use crate::sys::signal;
@@ -87,6 +89,11 @@ pub(super) fn run(
     host.shared().with(|context| {
         context.out = out;
         context.tasks = Tasks::new(processors);
+        // Without it there are no tracepoints to print.
+        if let Some(tracefs) = catalog.tracefs() {
+            let kernel = RunningKernel::new(ticks_per_second(), tracefs.root());
+            context.texts = Texts::new(Box::new(kernel));
+        }
         let sched = roles.iter().any(|r| r.event.name.starts_with("sched:"));
         context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
     });

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
+use super::texts::Texts;
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Cell as Value, Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::draw::{Cell as Value, Draw, EventLine, EventText, Level, Report, Stamp, Stats};
 use crate::base::slot::Slot;
-use crate::base::text::field;
 use crate::base::value::Value as Field;
 use crate::decode::clock::Clock;
 use crate::decode::flags;
@@ -35,6 +35,8 @@ pub struct Context {
     pub hide_pid: Option<u32>,
     /// Time of the event or record that was handled last, nanoseconds of the run.
     pub now: f64,
+    /// How events print.
+    pub texts: Texts,
     /// What is known of a call chain's addresses, by a replay.
     pub frames: Option<Box<dyn Fn(u64) -> Option<String>>>,
     /// What the leaf `comm` gave last.
@@ -48,9 +50,7 @@ impl Context {
     pub fn note_event(&mut self, slot: &Slot, raw: &[u8]) {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let mut line = Vec::new();
-        if let What::Tracepoint { format } = &event.what {
-            field::push_fields(&mut line, format.values(raw));
-        }
+        self.texts.push(&mut line, slot.ev as usize, &event, raw);
         let comm = self.comm_of(slot.tid, slot.cpu);
         let (comm, line) =
             (String::from_utf8_lossy(until_nul(&comm)), String::from_utf8_lossy(&line));
@@ -67,6 +67,7 @@ impl Context {
             out,
             hide_pid: None,
             now: 0.0,
+            texts: Texts::default(),
             frames: None,
             comm: [0; 16],
             text: Vec::new(),
@@ -86,6 +87,7 @@ impl Context {
             ("ip", Field::Pointer(slot.ip)),
             ("addr", Field::Pointer(slot.addr)),
         ];
+        let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
         let (mut of_record, mut of_sample);
         let (flags, fields): (_, &mut dyn Iterator<Item = _>) = match &event.what {
             What::Tracepoint { format } => {
@@ -114,7 +116,11 @@ impl Context {
             flags,
             name: &event.name,
             fields,
-            text: said.text,
+            text: match (said.text, &print) {
+                (Some(text), _) => EventText::Printer(text),
+                (None, Some(print)) => EventText::Format(print),
+                (None, None) => EventText::Fields,
+            },
             extra: said.extra,
             stack: &stack,
         });

@@ -13,9 +13,7 @@ use mlua::{Function, Lua, LuaString, Table};
 use super::context::{Context, Nowhere, Said};
 use crate::base::draw::Stamp;
 use crate::base::slot::Slot;
-use crate::base::text::field;
 use crate::decode::clock::Clock;
-use crate::event::catalog::What;
 use crate::task::Tasks;
 
 /// The one handle to a run's context.
@@ -82,7 +80,7 @@ pub(super) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) 
     enter(inner, |context| context.emit(slot, raw, chain, Said::default()));
 }
 
-/// The fields of a slot's event as text, good until the next call; its length is [`text_size`]. FFI leaf.
+/// A slot's event as text, behind its name, good until the next call; its length is [`text_size`]. FFI leaf.
 ///
 /// # Safety
 /// As [`emit`].
@@ -93,10 +91,8 @@ pub(super) unsafe extern "C" fn text_of(context: *const c_void, slot: *const Slo
     let raw = unsafe { raw_of(slot) };
     enter(inner, |context| {
         context.text.clear();
-        if let Some(What::Tracepoint { format }) =
-            context.roles.get(slot.ev as usize).map(|e| &e.what)
-        {
-            field::push_fields(&mut context.text, format.values(raw));
+        if let Some(event) = context.roles.get(slot.ev as usize) {
+            context.texts.push(&mut context.text, slot.ev as usize, event, raw);
         }
         context.text.as_ptr()
     })

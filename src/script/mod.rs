@@ -20,6 +20,7 @@ pub mod printer;
 mod sink;
 pub mod state;
 mod table;
+pub mod texts;
 pub mod trust;
 mod view;
 pub mod vm;

@@ -20,6 +20,14 @@ pub fn wall_and_monotonic() -> (i64, u64) {
     (wall, monotonic as u64)
 }
 
+/// The kernel's ticks a second: its coarse clock moves once a tick.
+pub fn ticks_per_second() -> u32 {
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure; the clock always exists.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+    u32::try_from(1_000_000_000 / tick.tv_nsec.max(1)).unwrap_or(0)
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills the structure; both clocks always exist.
@@ -30,6 +38,11 @@ fn read(clock: libc::clockid_t) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_ticks_between_100_and_1000_times_a_second() {
+        assert!((100..=1000).contains(&ticks_per_second()), "{}", ticks_per_second());
+    }
 
     #[test]
     fn the_pair_lies_between_looks_at_each_clock() {

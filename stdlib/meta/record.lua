@@ -20,7 +20,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _period number
 ---@field _ip number|string
 ---@field _addr number|string
----@field _text string the fields as `trace` prints them
+---@field _text string the text that `trace` prints behind the event's name
 ---@field [string] any
 
 --- A record that `pending` kept.

@@ -5,5 +5,8 @@
 mod filters;
 mod formats;
 mod kernel;
+mod live_print;
 mod names;
 mod passes;
+mod print;
+mod workload;

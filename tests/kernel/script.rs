@@ -163,3 +163,25 @@ fn a_run_of_many_tracepoints_has_written_everything_before_it_closes_them() {
     let last = text.lines().last().and_then(|line| serde_json::from_str::<Value>(line).ok());
     assert!(last.is_some_and(|last| last["final"] == true), "{text}");
 }
+
+#[test]
+fn a_script_has_an_events_text_as_the_kernel_would_print_it() {
+    if !can_trace("the text of an event") {
+        return;
+    }
+    let script = r#"
+        local m = monitor { summary = "the text of an event" }
+        function m.init()
+          evsel("sched:sched_process_exec", function(e) emit { text = e._text } end)
+        end
+        return m
+    "#;
+    let ran = run(script, &["--duration", "20s", "--", "/bin/true"]);
+    let rows: Vec<&Value> = ran.objects.iter().filter(|o| o["type"] == "row").collect();
+    assert_eq!(rows.len(), 1, "{}", ran.text);
+    let text = rows[0]["text"].as_str().unwrap_or_default();
+    let pids = text.strip_prefix("filename=/bin/true pid=").and_then(|t| t.split_once(" old_pid="));
+    let (pid, old) = pids.unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(pid, old, "one thread: {text}");
+    assert!(pid.parse::<u32>().is_ok(), "{text}");
+}

@@ -32,6 +32,15 @@ pub fn push_shown(out: &mut Vec<u8>, text: &[u8]) -> usize {
     push_escaped(out, text, false)
 }
 
+/// Makes what stands in the buffer from `start` on safe to show, as [`push_shown`] would have written it.
+pub fn show_from(out: &mut Vec<u8>, start: usize) {
+    let written = out.get(start..).unwrap_or_default();
+    if !all(written, |byte| (0x20..0x7f).contains(&byte)) {
+        let written = out.split_off(start);
+        push_escaped(out, &written, false);
+    }
+}
+
 /// [`push_shown`], filled up on the left to `width`.
 pub fn push_shown_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     let start = out.len();

@@ -7,11 +7,12 @@ use crate::script::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All, in the order in which they are told.
-pub(super) const ALL: [fn(&Machine) -> Check; 11] = [
+pub(super) const ALL: [fn(&Machine) -> Check; 12] = [
     kernel,
     perf_events,
     tracefs,
     formats,
+    print_formats,
     locked_memory,
     open_files,
     counters,
@@ -88,6 +89,23 @@ fn formats(machine: &Machine) -> Check {
     let found = format!("{} of {all} tracepoints have a format that is not understood", list.len());
     let check = Check::new("formats", State::Limited, found).advice("they cannot be watched:");
     Check { list, ..check }
+}
+
+/// What the kernel says of its events' text, and which of it cannot be evaluated: that is a matter of looks.
+fn print_formats(machine: &Machine) -> Check {
+    let Ok(tracing) = &machine.tracing else {
+        return Check::new("print formats", State::Missing, "unknown without tracefs");
+    };
+    let (all, list) = (tracing.tracepoints, tracing.unprintable.clone());
+    let printed = format!(
+        "{} of {all} tracepoints print as the kernel would",
+        all.saturating_sub(list.len())
+    );
+    let found = match list.is_empty() {
+        true => printed,
+        false => format!("{printed}, the others name=value:"),
+    };
+    Check { list, ..Check::new("print formats", State::Ok, found) }
 }
 
 /// Data pages of each ring that a run takes by itself.
@@ -183,9 +201,11 @@ fn symbols(machine: &Machine) -> Check {
 /// Nothing needs it: tracepoints describe themselves. Told for whoever wonders which tools would work here.
 fn types(machine: &Machine) -> Check {
     match machine.btf {
-        true => Check::new("BTF", State::Ok, "present; nothing here needs it"),
-        false => {
-            Check::new("BTF", State::Missing, "no /sys/kernel/btf/vmlinux; nothing here needs it")
-        }
+        true => Check::new("BTF", State::Ok, "present; some print formats take names from it"),
+        false => Check::new(
+            "BTF",
+            State::Missing,
+            "no /sys/kernel/btf/vmlinux: some print formats cannot be evaluated",
+        ),
     }
 }

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use perf_event_open_sys::bindings as abi;
 
 use crate::decode::format::Format;
+use crate::decode::print::Program;
 use crate::script::guard::hook_stops_compiled_loops;
+use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
+use crate::sys::clock::ticks_per_second;
 use crate::sys::facts::{CAP_IPC_LOCK, Facts, capability};
 use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
@@ -47,6 +50,8 @@ pub(super) struct Tracing {
     pub(super) tracepoints: usize,
     /// `sys:name: why`, of formats that cannot be read.
     pub(super) unreadable: Vec<String>,
+    /// `sys:name: why`, of print formats that cannot be evaluated.
+    pub(super) unprintable: Vec<String>,
 }
 
 /// What /proc/kallsyms shows.
@@ -89,18 +94,30 @@ impl Machine {
 /// The tracepoints, and the formats among them that cannot be read.
 fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
     let events = tracefs.events().map_err(|why| why.to_string())?;
-    let unreadable = events.iter().filter_map(|(sys, name)| {
-        let text = match tracefs.format(sys, name) {
-            Ok(text) => text,
-            Err(why) => return Some(format!("{sys}:{name}: {why}")),
+    let kernel = RunningKernel::new(ticks_per_second(), tracefs.root());
+    let (mut unreadable, mut unprintable) = (Vec::new(), Vec::new());
+    for (sys, name) in &events {
+        let format = match tracefs.format(sys, name).map(|text| Format::parse(&text)) {
+            Ok(Ok(format)) => format,
+            Ok(Err(why)) => {
+                unreadable.push(format!("{sys}:{name}: {why}"));
+                continue;
+            }
+            Err(why) => {
+                unreadable.push(format!("{sys}:{name}: {why}"));
+                continue;
+            }
         };
-        Format::parse(&text).err().map(|why| format!("{sys}:{name}: {why}"))
-    });
+        if let Err(why) = Program::compile(&format, &kernel) {
+            unprintable.push(format!("{sys}:{name}: {why}"));
+        }
+    }
     Ok(Tracing {
         root: tracefs.root().to_owned(),
         mounted_here: tracefs.mounted_here,
         tracepoints: events.len(),
-        unreadable: unreadable.collect(),
+        unreadable,
+        unprintable,
     })
 }
 

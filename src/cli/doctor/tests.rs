@@ -25,6 +25,7 @@ fn well() -> Machine {
             mounted_here: false,
             tracepoints: 2307,
             unreadable: Vec::new(),
+            unprintable: Vec::new(),
         }),
         system: Ok(()),
         own: Ok(()),
@@ -122,11 +123,18 @@ fn formats_that_are_not_understood_are_listed() {
         mounted_here: true,
         tracepoints: 10,
         unreadable: vec!["odd:one: no fields".to_owned()],
+        unprintable: vec!["odd:two: only the kernel knows `x`".to_owned()],
     };
     let machine = Machine { tracing: Ok(tracing), ..well() };
     let (text, code) = told(&machine);
     assert!(text.contains("1 of 10 tracepoints have a format that is not understood"), "{text}");
     assert!(text.contains("\n                            odd:one: no fields\n"), "{text}");
+    let shown = line(&machine, "print formats");
+    assert!(shown.contains("ok       9 of 10 tracepoints print as the kernel would"), "{shown}");
+    assert!(
+        text.contains("\n                            odd:two: only the kernel knows `x`\n"),
+        "{text}"
+    );
     assert!(line(&machine, "tracefs").contains("mounted just now"));
     assert_eq!(code, 0);
 }

@@ -220,3 +220,20 @@ fn a_reader_that_has_gone_surfaces_at_the_flush() {
     assert_eq!(text.flush_if_large().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert!(text.flush_if_large().is_ok(), "what could not be written is dropped");
 }
+
+#[test]
+fn an_event_prints_as_its_format_has_it_or_by_its_fields() {
+    let format: &dyn Fn(&mut Vec<u8>) -> bool = &|out| {
+        out.extend_from_slice(b"sig=9 comm=\x1b[31mred\n");
+        true
+    };
+    let fields = [("sig", Value::Int(9))];
+    let line = |text| {
+        let all = drawn(|draw| draw_event(draw, &fields, &Around { text, ..Around::default() }));
+        all.split_once("signal_generate:").unwrap().1.to_owned()
+    };
+    assert_eq!(line(EventText::Format(format)), " sig=9 comm=\\x1b[31mred\\n\n");
+    assert_eq!(line(EventText::Format(&|_| false)), " sig=9\n");
+    assert_eq!(line(EventText::Printer(b"nine")), " nine\n");
+    assert_eq!(line(EventText::Fields), " sig=9\n");
+}

@@ -1,0 +1,132 @@
+//! A format's text to a program: its template, and an argument for each conversion.
+
+use super::expression::{Compiler, Operand};
+use super::pointer::Extension;
+use super::template::{self, Amount, Part};
+use super::value::{Place, Value, convert};
+use super::{Base, Conversion, Kernel, Spec, Step};
+use crate::decode::c::{self, Fault, Int, Kind, Node};
+use crate::decode::format::Format;
+
+/// Compiles a `print fmt`.
+pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Vec<Step>, Fault> {
+    let nodes = parse(&format.print_fmt)?;
+    let mut nodes = nodes.into_iter();
+    let Some(Node { kind: Kind::Text(template), .. }) = nodes.next() else {
+        return Err(Fault::new(0, "the print format does not begin with a template"));
+    };
+    let template = template.strip_suffix(b"\n").unwrap_or(&template);
+    let parts = template::parse(template).map_err(|why| Fault::new(0, why))?;
+    let mut compiler = Compiler::new(format, kernel);
+    let mut next = || {
+        let missing = "the template has more conversions than there are arguments";
+        nodes.next().ok_or_else(|| Fault::new(0, missing))
+    };
+    let mut steps = Vec::new();
+    for part in parts {
+        steps.push(match part {
+            Part::Literal(text) => Step::Literal(text.into()),
+            Part::Conversion(conversion) => compiler.conversion(&conversion, &mut next)?,
+        });
+    }
+    Ok(steps)
+}
+
+/// The template and the arguments. The kernel writes most templates without escapes, so that one may hold quotes of
+/// its own: then the first quote behind which everything makes sense ends it.
+fn parse(text: &str) -> Result<Vec<Node>, Fault> {
+    let fault = match c::parse_list(text) {
+        Ok(nodes) => return Ok(nodes),
+        Err(fault) => fault,
+    };
+    const QUOTES_MAX: usize = 64;
+    let Some(inner) = text.trim_start().strip_prefix('"') else { return Err(fault) };
+    for (end, _) in inner.match_indices('"').take(QUOTES_MAX) {
+        let (template, rest) = (&inner[..end], inner[end + 1..].trim_start());
+        let arguments = match rest.strip_prefix(',') {
+            Some(arguments) => c::parse_list(arguments).ok(),
+            None => rest.is_empty().then(Vec::new),
+        };
+        let conversions = template::parse(template.as_bytes()).map_or(0, |parts| {
+            parts.iter().filter(|part| matches!(part, Part::Conversion(_))).count()
+        });
+        if let Some(arguments) = arguments.filter(|all| all.len() >= conversions) {
+            let template = Node { at: 0, kind: Kind::Text(template.as_bytes().to_vec()) };
+            return Ok(std::iter::once(template).chain(arguments).collect());
+        }
+    }
+    Err(fault)
+}
+
+impl Compiler<'_> {
+    fn conversion(
+        &mut self,
+        conversion: &template::Conversion,
+        next: &mut impl FnMut() -> Result<Node, Fault>,
+    ) -> Result<Step, Fault> {
+        let mut amount = |amount: Amount| -> Result<Option<Value>, Fault> {
+            Ok(match amount {
+                Amount::None => None,
+                Amount::Fixed(value) => Some(Value::Const(value as u64)),
+                Amount::Argument => Some(self.converted(&next()?, Int::INT)?),
+            })
+        };
+        let spec = Spec {
+            flags: conversion.flags,
+            width: amount(conversion.width)?,
+            precision: amount(conversion.precision)?,
+        };
+        let node = next()?;
+        let unsigned = Int { bits: conversion.bits, signed: false };
+        let plain = spec == Spec { flags: Default::default(), width: None, precision: None };
+        let conversion = match conversion.letter {
+            b'c' => Conversion::Char(self.converted(&node, Int::INT)?),
+            b's' => match self.operand(&node)? {
+                Operand::Pointer(place, _) => Conversion::Text(place),
+                Operand::Int(..) => {
+                    return Err(Fault::new(node.at, "`%s` is given a number"));
+                }
+            },
+            b'p' => self.pointer(&node, &conversion.extension)?,
+            b'd' | b'i' => {
+                let int = Int { signed: true, ..unsigned };
+                Conversion::Number(self.converted(&node, int)?, Base::Signed)
+            }
+            letter => {
+                let base = match letter {
+                    b'x' => Base::Hex,
+                    b'X' => Base::UpperHex,
+                    b'o' => Base::Octal,
+                    _ => Base::Unsigned,
+                };
+                Conversion::Number(self.converted(&node, unsigned)?, base)
+            }
+        };
+        Ok(match conversion {
+            Conversion::Number(value, base @ (Base::Signed | Base::Unsigned)) if plain => {
+                Step::Decimal(value, base == Base::Signed)
+            }
+            Conversion::Text(place) if plain => Step::Text(place),
+            conversion => Step::Conversion(Box::new((conversion, spec))),
+        })
+    }
+
+    fn pointer(&mut self, node: &Node, extension: &[u8]) -> Result<Conversion, Fault> {
+        let known = Extension::parse(extension).ok_or_else(|| {
+            let name = String::from_utf8_lossy(extension);
+            Fault::new(node.at, format!("`%p{name}` follows a pointer into the kernel's memory"))
+        })?;
+        let place = match self.operand(node)? {
+            Operand::Pointer(place, _) => place,
+            Operand::Int(value, int) => Place::Address(convert(value, int, Int::ULONG)),
+        };
+        if place.is_in_record() == known.is_of_address() {
+            let why = match known.is_of_address() {
+                true => "the address of a part of the record means nothing",
+                false => "what is behind an address of the kernel is not in the record",
+            };
+            return Err(Fault::new(node.at, why));
+        }
+        Ok(Conversion::Pointer(known, place))
+    }
+}
