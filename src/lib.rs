@@ -80,6 +80,8 @@
 //!   compared with a field. A format that cannot be evaluated prints `name=value`, as every event of a replay does.
 //! - Names that a print format leaves to the kernel's headers are looked up in its BTF. Nothing else needs BTF, and
 //!   without it those formats print `name=value`.
+//! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
+//!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a
 //!   Lua keyword does in scripts.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.

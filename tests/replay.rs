@@ -6,6 +6,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 use perilune::base::draw::{Draw as _, EventLine, EventText, Stamp};
+use perilune::base::slot::CPUS_MAX;
 use perilune::base::value::Value;
 use perilune::event::catalog::What;
 use perilune::output::events::Events;
@@ -36,7 +37,7 @@ proptest! {
         values in proptest::collection::vec(any_value(), 0..8),
         comm in any_text(),
         stack in proptest::collection::vec(any_frame(), 0..4),
-        (time, cpu, pid, tid) in (0u64..1 << 62, any::<u32>(), any::<u32>(), any::<u32>()),
+        (time, cpu, pid, tid) in (0u64..1 << 62, 0..CPUS_MAX, any::<u32>(), any::<u32>()),
     ) {
         let arrays: Vec<Vec<u8>> = values.iter().map(|value| match value {
             Owned::Array(elements) => elements.iter().flat_map(|n| n.to_ne_bytes()).collect(),

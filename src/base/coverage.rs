@@ -23,6 +23,8 @@ pub struct Coverage {
     pub truncated: u64,
     /// Events whose order across rings could not be restored.
     pub disordered: u64,
+    /// Expressions without a value in C, such as a division by zero: each counted as 0.
+    pub undefined: u64,
     /// Handler errors.
     pub errors: u64,
     /// Counters that shared their hardware, so that their values are scaled.
@@ -33,7 +35,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Name and count of each thing that went wrong, in the order they are shown; zeros included.
-    pub fn problems(&self) -> [(&'static str, u64); 12] {
+    pub fn problems(&self) -> [(&'static str, u64); 13] {
         [
             ("lost", self.lost),
             ("throttled", self.throttled),
@@ -44,6 +46,7 @@ impl Coverage {
             ("evicted", self.evicted),
             ("truncated", self.truncated),
             ("disordered", self.disordered),
+            ("undefined", self.undefined),
             ("errors", self.errors),
             ("multiplexed", self.multiplexed),
             ("clamped", self.clamped),
@@ -68,6 +71,7 @@ impl Coverage {
             evicted: self.evicted.saturating_sub(before.evicted),
             truncated: self.truncated.saturating_sub(before.truncated),
             disordered: self.disordered.saturating_sub(before.disordered),
+            undefined: self.undefined.saturating_sub(before.undefined),
             errors: self.errors.saturating_sub(before.errors),
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
             clamped: self.clamped.saturating_sub(before.clamped),

@@ -3,6 +3,7 @@
 pub mod coverage;
 pub mod cpulist;
 pub mod draw;
+pub mod exit_reason;
 pub mod glob;
 pub mod names;
 pub mod nearest;

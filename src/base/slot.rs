@@ -54,3 +54,6 @@ impl Slot {
 
 /// Slots of a batch: 30 KiB, which the driver reads back from the first-level cache. Indexes fit a `u16`.
 pub const BATCH: usize = 384;
+
+/// Numbers of CPUs are below this: no kernel can be built for more than 8192.
+pub const CPUS_MAX: u32 = 1 << 16;

@@ -1,76 +1,150 @@
-//! The expression of an attribute (`key=prev_pid`): what it reads, and the Lua that reads it from the record `e`.
+//! The expressions of options and attributes (`key=(__cpu<<32)|vec`): C's, checked against an event, as Lua source.
 //!
-//! An expression is a field, a value of the sample, or a number. The language is meant to become C's
-//! (`key=(__cpu<<32)|vec`); until then anything else is refused, not guessed at.
+//! # The language
+//!
+//! | | |
+//! |-|-|
+//! | fields | the event's, by name: integers have C's type by their size and sign, `char[]` is text |
+//! | `field[i]` | an element of an array, or a character of text |
+//! | `_cpu _pid _tid _time _comm _period _ip _addr` | the sample's; numbers are `long`, the last three `unsigned long` |
+//! | `__cpu __pid` | the CPU and the *thread*: the words of the older tool |
+//! | `key` | instead of all these, in an expression of a key (`printkey`): a `long` |
+//! | `10 0x1f 017 0b11 10UL 'a'` | whole numbers, typed as in C |
+//! | `"text"` | with C's escapes; text ends at its first NUL |
+//! | `* / % + - << >> < <= > >= & ^ \| && \|\| ! ~ ?: (type) sizeof` | C's, with its precedence, promotion and conversions |
+//! | `== !=` | of numbers, and of text |
+//! | `text ~ "glob"` | as in filters: `* ? [a-z] [!a-z]`; as tight as `==` |
+//! | `printf("%d %s", …)` | text; `d i u x X o c s p` with flags, width, precision, length |
+//! | `ksymbol(address)` | the kernel's function or variable there; the address where there is none |
+//! | `comm_get(pid)` | the name of a task |
+//! | `syscall_name(nr)` | of this machine's architecture |
+//! | `exit_reason_str(reason)`, `(isa, reason)` | why a guest left: of this CPU's vendor, or `isa` 1 for VMX and 2 for SVM |
+//! | `ntohl ntohs htonl htons` | network byte order |
+//! | `strncmp(a, b, n)` | -1, 0 or 1 |
+//! | `system("command")` | its exit status; only with `--unsafe` |
+//!
+//! Assignment, the comma and everything that follows an address are no part of it. The event's own fields come
+//! before the sample's values of the same name.
+//!
+//! # Values
+//!
+//! Arithmetic is exact in 64 bits, on a 64-bit machine's types. Signed overflow wraps. What C leaves undefined besides has a
+//! value, and each time is counted as `undefined` in the coverage: a division by zero, or of the least value by
+//! -1; a shift by a negative count, or by the width and more; an element outside its array: each gives 0. A
+//! dynamic field that the record does not hold gives "".
+//!
+//! A result is a Lua number when a double holds it exactly, read as a signed 64-bit integer; else it is its
+//! hexadecimal text, as with fields (`0xffffffff81000001`). So two keys are equal only if all 64 bits are.
+
+mod arithmetic;
+mod call;
+mod check;
+mod printf;
+#[cfg(test)]
+mod tests;
+mod text;
+mod value;
 
 use crate::{
-    decode::format::Format,
-    event::{field, syntax::SyntaxError},
+    decode::{c, format::Format},
+    event::syntax::SyntaxError,
 };
+use check::{Checked, Checker};
+use value::{Held, Value};
 
 /// A checked expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
-    /// A field of the event.
-    Field(String),
-    /// A value of the sample; its name on the record.
-    Sample(&'static str),
-    /// A whole number.
-    Number(i64),
+pub struct Expr {
+    kind: Kind,
+    result: String,
+    condition: Option<String>,
 }
 
-/// The sample's values: as written in an expression, and on the record.
-const SAMPLE: [(&str, &str); 7] = [
-    ("_pid", "_pid"),
-    ("_tid", "_tid"),
-    ("_cpu", "_cpu"),
-    ("_time", "_time"),
-    ("_comm", "_comm"),
-    // The words of the older tool, where pid is the thread.
-    ("__pid", "_tid"),
-    ("__cpu", "_cpu"),
-];
+/// What an expression gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer; a number in Lua, or hexadecimal text where a double cannot hold it.
+    Number,
+    /// Text.
+    Text,
+}
+
+/// What an expression may name.
+#[derive(Clone, Copy, Debug)]
+pub enum Names<'a> {
+    /// The fields of an event, and the values of every sample.
+    Event {
+        /// Its name, for messages.
+        event: &'a str,
+        /// Its fields.
+        format: &'a Format,
+    },
+    /// The variable `key`.
+    Key,
+}
+
+/// What an expression may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// Names.
+    pub names: Names<'a>,
+    /// Whether it may start programs.
+    pub system: bool,
+}
 
 impl Expr {
-    /// Parses an expression over an event's fields. `event` is its name, for messages.
+    /// Parses an expression over an event's fields, without `system`. `event` is its name, for messages.
     ///
-    /// The event's own fields come first, so a field that is named like a sample's value stays reachable.
+    /// # Errors
+    /// What is wrong, and where; for a name, those that exist.
     pub fn parse(text: &str, event: &str, format: &Format) -> Result<Expr, SyntaxError> {
-        let start = text.len() - text.trim_start().len();
-        let word = text.trim();
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if word.is_empty() {
-            return Err(SyntaxError::new(text, start, "an expression is missing"));
+        Expr::parse_in(text, &Scope { names: Names::Event { event, format }, system: false })
+    }
+
+    /// Parses an expression over whatever the scope has.
+    ///
+    /// # Errors
+    /// As [`Expr::parse`].
+    pub fn parse_in(text: &str, scope: &Scope<'_>) -> Result<Expr, SyntaxError> {
+        if text.trim().is_empty() {
+            return Err(SyntaxError::new(text, text.len(), "an expression is missing"));
         }
-        if let Some(number) = integer(word) {
-            return Ok(Expr::Number(number));
-        }
-        let end = word.find(|c| !is_word(c)).unwrap_or(word.len());
-        if end < word.len() || word.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(SyntaxError::new(
-                text,
-                start + end,
-                "expressions may be a field or a number",
-            ));
-        }
-        if format.field(word).is_some() {
-            return Ok(Expr::Field(word.to_owned()));
-        }
-        match SAMPLE.iter().find(|(name, _)| *name == word) {
-            Some((_, value)) => Ok(Expr::Sample(value)),
-            None => Err(SyntaxError::new(text, start, field::unknown(event, word, format))),
+        let checked = c::parse(text).and_then(|tree| Checker { scope, depth: 0 }.check(&tree));
+        match checked {
+            Ok(Checked::Number(value)) => Ok(Expr {
+                kind: Kind::Number,
+                result: result(&value),
+                condition: Some(value.condition()),
+            }),
+            Ok(Checked::Text(text)) => {
+                Ok(Expr { kind: Kind::Text, result: text.code, condition: None })
+            }
+            Err(fault) => Err(SyntaxError::new(text, fault.at, fault.message)),
         }
     }
 
-    /// Lua source of the value, read from the record `e`.
-    pub fn lua(&self) -> String {
-        match self {
-            Expr::Field(name) => format!("e.{}", lua_name(name)),
-            Expr::Sample(name) => format!("e.{name}"),
-            // The parentheses keep `2^-1` and `x--1` from meaning something else where it is put in.
-            Expr::Number(number) if *number < 0 => format!("({number})"),
-            Expr::Number(number) => number.to_string(),
-        }
+    /// What it gives.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Lua source of its value: an expression over the locals that `prelude/expression.lua` sets up: the slot
+    /// `s`, or the `key`, and the functions that generated code calls.
+    pub fn lua(&self) -> &str {
+        &self.result
+    }
+
+    /// Lua source of its truth, as a Lua boolean over the same locals; None if it is text.
+    pub fn condition(&self) -> Option<&str> {
+        self.condition.as_deref()
+    }
+}
+
+/// The code of a value as scripts get it.
+fn result(value: &Value) -> String {
+    match value.held {
+        Held::Box => format!("exact({})", value.in_box(true)),
+        _ => value.number(),
     }
 }
 
@@ -85,75 +159,3 @@ const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
     "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
-
-/// A number that Lua holds exactly, decimal or hexadecimal.
-fn integer(text: &str) -> Option<i64> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
-        None if digits.starts_with(|c: char| c.is_ascii_digit()) => digits.parse().ok()?,
-        None => return None,
-    };
-    let value = i64::try_from(value).ok().filter(|value| *value <= 1 << 53)?;
-    Some(if negative { -value } else { value })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lua(text: &str) -> String {
-        parse(text).unwrap().lua()
-    }
-
-    fn parse(text: &str) -> Result<Expr, SyntaxError> {
-        let format = "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
-                      field:int end; offset:12; size:4; signed:1;\n\
-                      field:int __pid; offset:16; size:4; signed:1;\n\
-                      field:int common_pid; offset:4; size:4; signed:1;\n";
-        Expr::parse(text, "sys:x", &Format::parse(format).unwrap())
-    }
-
-    #[test]
-    fn fields_samples_and_numbers_become_lua() {
-        assert_eq!(lua("pid"), "e.pid");
-        assert_eq!(lua(" common_pid "), "e.common_pid");
-        assert_eq!(lua("end"), "e.end_");
-        assert_eq!(lua("_tid"), "e._tid");
-        assert_eq!(lua("__cpu"), "e._cpu");
-        assert_eq!(lua("1000"), "1000");
-        assert_eq!(lua("0x10"), "16");
-        assert_eq!(lua("-5"), "(-5)");
-    }
-
-    #[test]
-    fn the_events_own_field_comes_before_the_samples() {
-        assert_eq!(lua("__pid"), "e.__pid");
-    }
-
-    #[test]
-    fn keywords_get_an_underscore() {
-        assert_eq!(lua_name("function"), "function_");
-        assert_eq!(lua_name("goto"), "goto_");
-        assert_eq!(lua_name("functions"), "functions");
-    }
-
-    #[test]
-    fn anything_else_is_refused_with_its_place() {
-        let fault = |text: &str| parse(text).map_err(|e| (e.message, e.place)).unwrap_err();
-        let beyond = "expressions may be a field or a number".to_owned();
-        assert_eq!(fault("pid+1"), (beyond.clone(), 3));
-        assert_eq!(fault("(pid)"), (beyond.clone(), 0));
-        assert_eq!(fault("12abc"), (beyond.clone(), 5));
-        assert_eq!(fault("ksymbol(ip)"), (beyond.clone(), 7));
-        assert_eq!(fault("99999999999999999999").0, beyond);
-        assert_eq!(fault("").0, "an expression is missing");
-        assert_eq!(
-            fault("pidd").0,
-            "sys:x has no field 'pidd'; did you mean 'pid'? It has pid, end, __pid"
-        );
-    }
-}

@@ -10,7 +10,12 @@ const LISTED: usize = 24;
 
 /// `sched:sched_switch has no field 'prev_com'; did you mean 'prev_comm'? It has prev_comm, …`
 pub(crate) fn unknown(event: &str, field: &str, format: &Format) -> String {
-    let all = format.fields.iter().map(|f| f.name.as_str());
+    unknown_beside(event, field, format, &[])
+}
+
+/// As [`unknown`], where other names are known, too.
+pub(crate) fn unknown_beside(event: &str, field: &str, format: &Format, others: &[&str]) -> String {
+    let all = format.fields.iter().map(|f| f.name.as_str()).chain(others.iter().copied());
     let own: Vec<&str> = format.fields.iter().filter(|f| !f.common).map(|f| &*f.name).collect();
     let guess = did_you_mean(&nearest(field, all));
     let rest = if own.len() > LISTED { ", ..." } else { "" };

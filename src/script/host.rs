@@ -262,6 +262,7 @@ impl Host {
             exited: open.exited,
             evicted: open.evicted,
             disordered: open.disordered,
+            undefined: self.state.borrow().undefined.get() as u64,
             clamped: open.clamped,
             errors: self.dispatch.errors(),
             ..self.coverage

@@ -1,6 +1,6 @@
 //! What the words of a script have asked of the run so far: to stop, to be called every so often, to alert.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -27,6 +27,8 @@ pub struct State {
     pub evsels: Rc<RefCell<Evsels>>,
     /// CPUs that are watched.
     pub cpus: Vec<u32>,
+    /// Times that an expression had no value in C; compiled Lua adds to it in place.
+    pub undefined: Box<Cell<f64>>,
     /// How events print.
     pub printers: Printers,
 }

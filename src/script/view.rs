@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use crate::base::glob;
 use crate::base::slot::Slot;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::expr::lua_name;
@@ -105,6 +106,27 @@ pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(text, limit as usize) };
     bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()) as u32
+}
+
+/// Whether text matches a glob of the kernel's kind: 1 or 0. FFI leaf.
+///
+/// # Safety
+/// `pattern` and `text` must have so many readable bytes: a constant of Lua's, and what [`text_len`] measured or a string
+/// of Lua's.
+pub(super) unsafe extern "C" fn glob(
+    pattern: *const u8,
+    pattern_len: u32,
+    text: *const u8,
+    text_len: u32,
+) -> u32 {
+    if pattern.is_null() || text.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let pattern = unsafe { std::slice::from_raw_parts(pattern, pattern_len as usize) };
+    // SAFETY: likewise.
+    let text = unsafe { std::slice::from_raw_parts(text, text_len as usize) };
+    glob::matches(pattern, text).into()
 }
 
 /// Where a dynamic field's bytes begin; the record's start when they do not lie inside it. FFI leaf.

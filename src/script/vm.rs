@@ -41,6 +41,7 @@ pub struct Vm {
     required: Rc<RefCell<Required>>,
     limit: Cell<usize>,
     lifted: Cell<bool>,
+    is_unsafe: Cell<bool>,
 }
 
 impl Vm {
@@ -67,6 +68,7 @@ impl Vm {
             required,
             limit: Cell::new(0),
             lifted: Cell::new(false),
+            is_unsafe: Cell::new(false),
         };
         require(&vm)
             .and_then(|require| vm.word("require", require))
@@ -105,8 +107,14 @@ impl Vm {
     pub fn unsafe_mode(&self, on: bool) -> anyhow::Result<()> {
         if on {
             self.lift_sandbox().map_err(ScriptError::from).context("failed to lift the sandbox")?;
+            self.is_unsafe.set(true);
         }
         Ok(())
+    }
+
+    /// Whether [`Vm::unsafe_mode`] is on.
+    pub(super) fn is_unsafe(&self) -> bool {
+        self.is_unsafe.get()
     }
 
     fn lift_sandbox(&self) -> mlua::Result<()> {

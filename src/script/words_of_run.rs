@@ -29,7 +29,7 @@ pub(super) fn register(
     aggregates: &Aggregates,
     words: &Table,
 ) -> mlua::Result<Dispatch> {
-    let (lua, env) = (vm.lua(), vm.env());
+    let lua = vm.lua();
     monitor::register(lua, words)?;
     drawing::register(lua, words)?;
     control::register(lua, words, state, shared)?;
@@ -53,7 +53,9 @@ pub(super) fn register(
     let exports = lua.create_table()?;
     let (declare, narrow) = (declare(lua, state)?, narrow(lua, state)?);
     let (switch, fields) = (switch(lua, state)?, fields(lua, state)?);
-    let compile = expression::compiler(lua, env, state)?;
+    let slot_of: Function = aggregates.trusted().get("slot_of")?;
+    expression::register(vm, state, shared, (&ffi, &views, &leaves, slot_of), &exports)?;
+    let compile = expression::compiler(vm, state, &exports)?;
     vm.trusted::<()>("evsel", EVSEL, (declare, narrow, switch, fields, compile, &exports))?;
     let parts = (
         &ffi,
@@ -97,6 +99,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for (name, address) in [
         ("text_len", view::text_len as *const ()),
+        ("glob", view::glob as *const ()),
         ("loc_at", view::loc_at as *const ()),
         ("loc_len", view::loc_len as *const ()),
         ("comm", leaf::comm as *const ()),

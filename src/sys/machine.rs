@@ -20,6 +20,13 @@ pub fn kernel_release() -> String {
     unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
 }
 
+/// Whether the CPU is AMD's, or Hygon's of the same design: its guests leave it by SVM.
+pub fn is_amd() -> bool {
+    let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let vendor = facts.lines().find(|line| line.starts_with("vendor_id")).unwrap_or_default();
+    vendor.contains("AuthenticAMD") || vendor.contains("HygonGenuine")
+}
+
 /// Whether the effective user is root.
 pub fn is_root() -> bool {
     // SAFETY: it has no preconditions and cannot fail.

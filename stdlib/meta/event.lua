@@ -74,18 +74,33 @@ function ev:on() end
 --- Switches it off; its records stop, its ring stays: `detail:off()`.
 function ev:off() end
 
---- Compiles a field's name or a number, as typed in an option, into a function of the record. A name that the event
---- has not is an error now.
+--- Compiles an expression of C, as typed in an option, into a function of the record: `(__cpu << 32) | vec`,
+--- `runtime / 1000`, `prev_comm ~ "kworker*"`, `ksymbol(location)`. What is wrong with it is an error now, not at
+--- the first event.
 ---
 ---     local key = expr_of(opt.key, ev)
 ---     ev:each(function(e) seen:add(key(e)) end)
+---
+--- It names the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`, and `__cpu __pid` (`__pid` is
+--- the thread). Operators are C's but for assignment, with its precedence and integer types, exact in 64 bits; text
+--- has `==`, `!=` and `~ "glob"`. Functions: `printf ksymbol comm_get syscall_name exit_reason_str ntohl ntohs htonl
+--- htons strncmp`, and with `--unsafe` `system`.
+---
+--- The result is a number where a double holds it exactly as a signed 64-bit integer, else its hexadecimal text: keys
+--- never collide. Such a text adds to a sum as the nearest double. A division by zero, a shift by the width or more, an
+--- element outside its array give 0, and are counted as `undefined` in the coverage.
+---
+--- With `"key"` instead of an evsel it is an expression of a key: a function of what such a function gave, in which the only
+--- name is `key`, a `long`.
+---
+---     local shown = expr_of('printf("%03d %d", key >> 32, (int)key)', "key")
 ---@param source string
----@param ev perilune.Evsel whose fields it names
----@return fun(e: perilune.Record): number|string
-function expr_of(source, ev) end
+---@param of perilune.Evsel|"key" whose fields it names
+---@return fun(e: perilune.Record|number|string): number|string
+function expr_of(source, of) end
 
 --- Compiles several into one function that returns as many values: `exprs_of({ "bytes_req", "1" }, ev)`.
 ---@param sources string[]
----@param ev perilune.Evsel
----@return fun(e: perilune.Record): ...
-function exprs_of(sources, ev) end
+---@param of perilune.Evsel|"key"
+---@return fun(e: perilune.Record|number|string): ...
+function exprs_of(sources, of) end

@@ -75,7 +75,7 @@ function text(spec) end
 ---@return perilune.Option
 function choice(spec) end
 
---- A field of an event, or a number: `expr { "key", short = "k" }`. `opt.key` is its text, for `expr_of`.
+--- An expression over an event's fields: `expr { "key", short = "k" }`. `opt.key` is its text, for `expr_of`.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function expr(spec) end

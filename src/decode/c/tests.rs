@@ -78,6 +78,8 @@ fn casts_are_told_from_parentheses() {
         ("(const char *)p", "(as s8* p)"),
         ("(key)-1", "(Sub key 1)"),
         ("(key)*2", "(Mul key 2)"),
+        ("(pid)-1", "(Sub pid 1)"),
+        ("(pid_t)-1", "(as s32 (Minus 1))"),
         ("(u8)-1", "(as u8 (Minus 1))"),
         ("(xfs_ino_t)REC->ino", "(as xfs_ino_t REC.ino)"),
         ("((a))", "a"),

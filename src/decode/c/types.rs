@@ -79,19 +79,28 @@ impl Int {
 
     /// The integer that a typedef of the kernel or of stdint.h is on a 64-bit machine.
     pub fn of_typedef(name: &str) -> Option<Int> {
-        let fixed = name.trim_start_matches("__").trim_end_matches("_t");
-        let (signed, digits) = match fixed {
-            "bool" | "_Bool" => return Some(Int::BOOL),
-            "size" | "uintptr" | "pgoff" | "sector" | "dma_addr" | "phys_addr" | "blkcnt"
-            | "kernel_ulong" | "kernel_size" | "resource_size" => return Some(Int::ULONG),
-            "ssize" | "loff" | "off" | "ktime" | "intptr" | "time64" | "ptrdiff"
-            | "kernel_long" | "kernel_loff" => return Some(Int::LONG),
-            "gfp" | "dev" | "uid" | "gid" | "fmode" | "blk_opf" | "slab_flags" | "poll"
-            | "uint" => {
+        let stem = name.trim_start_matches("__");
+        // Without its `_t` each of these is a field of some event: `(pid) - 1` subtracts.
+        match stem.strip_suffix("_t") {
+            Some(
+                "size" | "uintptr" | "pgoff" | "dma_addr" | "phys_addr" | "blkcnt" | "sector"
+                | "kernel_ulong" | "kernel_size" | "resource_size",
+            ) => return Some(Int::ULONG),
+            Some(
+                "ssize" | "loff" | "off" | "ktime" | "intptr" | "time64" | "ptrdiff"
+                | "kernel_long" | "kernel_loff",
+            ) => return Some(Int::LONG),
+            Some("gfp" | "dev" | "uid" | "gid" | "fmode" | "blk_opf" | "slab_flags" | "poll") => {
                 return Some(Int::UINT);
             }
-            "pid" | "kernel_rwf" | "key_serial" => return Some(Int::INT),
-            "umode" | "mode" => return Some(Int { bits: 16, signed: false }),
+            Some("pid" | "kernel_rwf" | "key_serial") => return Some(Int::INT),
+            Some("umode" | "mode") => return Some(Int { bits: 16, signed: false }),
+            _ => {}
+        }
+        let fixed = stem.trim_end_matches("_t");
+        let (signed, digits) = match fixed {
+            "bool" | "_Bool" => return Some(Int::BOOL),
+            "uint" => return Some(Int::UINT),
             _ if fixed.starts_with("uint") => (false, &fixed[4..]),
             _ if fixed.starts_with("int") => (true, &fixed[3..]),
             _ if fixed.starts_with("le") || fixed.starts_with("be") => (false, &fixed[2..]),

@@ -145,7 +145,7 @@ fn the_keys_of_each_type_are_stable() {
         sorted("type time monitor event cpu pid tid comm"),
         sorted("type time monitor level text"),
         sorted(
-            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered errors multiplexed clamped",
+            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered undefined errors multiplexed clamped",
         ),
         sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
     ];

@@ -9,7 +9,7 @@ local cast = ffi.cast
 local error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack =
   error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack
 local concat, sort = table.concat, table.sort
-local find, format, gsub, rep = string.find, string.format, string.gsub, string.rep
+local format, gsub, match, rep, sub = string.format, string.gsub, string.match, string.rep, string.sub
 
 -- Strings as numbers: ids[s] is the id that Rust gave, names[id] the way back. Rust sweeps both.
 local ids, names = {}, {}
@@ -90,8 +90,14 @@ local function generate(object, what, plan, leaf, method, flags, result)
   end
   local function surplus() error(usage .. " has an argument too many", 3) end
   local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
-  -- A 64-bit value that no double holds comes as hexadecimal text.
-  local function number(value) return type(value) == "string" and find(value, "^0x%x+$") and tonumber(value) or nil end
+  -- A 64-bit value that no double holds comes as hexadecimal text, and adds the double that is nearest to it as a
+  -- signed integer: off by 2^-53 of it at most.
+  local function number(value)
+    local digits = type(value) == "string" and match(value, "^0x(%x+)$")
+    if not digits or #digits > 16 then return nil end
+    local high, low = tonumber(sub(digits, 1, -9), 16) or 0, tonumber(sub(digits, -8), 16)
+    return (high < 2 ^ 31 and high or high - 2 ^ 32) * 2 ^ 32 + low
+  end
   return load(source, "=perilune:" .. what)(
     object, cast(leaf_type(#values + #keys), leaf), cast("void *", plan.pointer),
     ids, intern, type, tostring, number, wrong, surplus, not_self)

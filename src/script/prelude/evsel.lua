@@ -86,22 +86,31 @@ local function event_of(e, i)
     { __index = function(_, key) return e.ev[key] end, __metatable = false })
 end
 
+--- What an expression is of: an evsel, as its index, or "key".
+local function index_of(of, word, what)
+  if of == "key" then return nil end
+  local part = part_of[of]
+  if not part then error(("%s takes %s, and an evsel or \"key\""):format(word, what), 3) end
+  return part.index
+end
+
 --- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
 --- checked against the fields of `ev` now, not at the first event.
-local function exprs_of(sources, ev)
-  if type(sources) ~= "table" or not part_of[ev] then error("exprs_of takes a list of expressions and an evsel", 2) end
-  local f, why = compile(sources, part_of[ev].index)
+function exports.exprs_of(sources, of)
+  if type(sources) ~= "table" then error("exprs_of takes a list of expressions", 2) end
+  local f, why = compile(sources, index_of(of, "exprs_of", "a list of expressions"))
   if not f then error(why, 2) end
   return f
 end
 
-exports.exprs_of = exprs_of
-exports.expr_of = function(source, ev)
-  if not part_of[ev] then error("expr_of takes an expression and an evsel", 2) end
-  local f, why = compile({ tostring(source) }, part_of[ev].index)
+--- Compiles one expression: `expr_of(source, ev)(e) → value`, or `expr_of(source, "key")(key) → value`.
+function exports.expr_of(source, of)
+  if source == nil then error("expr_of takes an expression", 2) end
+  local f, why = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"))
   if not f then error(why, 2) end
   return f
 end
+
 exports.evsel = evsel
 exports.evsels = evsels
 exports.event_of = event_of

@@ -45,7 +45,8 @@ local scope = {
   text_len = text_len, loc_at = loc_at, loc_len = loc_len,
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
-  I64 = typeof "const int64_t *",
+  -- Not const: string.format takes a 64-bit integer, but not a constant one.
+  I64 = typeof "int64_t *",
 }
 
 --- The underscore names of every sample.
@@ -89,7 +90,8 @@ local function make(role, name, source, event, per_thread)
   return view
 end
 
-local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false }
+local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
+  scope = scope, comm_of = comm_of }                      -- what the code of expressions runs on
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
 -- position behind the event at hand, and whether it was that role's printer that ran.

@@ -1,6 +1,7 @@
 //! One line of a recording, into words and values.
 
 use super::wall;
+use crate::base::slot::CPUS_MAX;
 
 /// A line as it stands, its event not yet laid out.
 #[derive(Debug)]
@@ -112,6 +113,9 @@ impl<'a> Cursor<'a> {
         })?;
         let (at, word) = self.word("the CPU")?;
         let cpu = number(word, at, "CPU")?;
+        if cpu >= CPUS_MAX {
+            return Err(Mistake { at, what: format!("`{word}` is not a CPU") });
+        }
         let (at, word) = self.word("the thread")?;
         let (pid, tid) = word.split_once('/').unwrap_or((word, word));
         let (tid, pid) = (number(tid, at, "thread id")?, number(pid, at, "process id")?);

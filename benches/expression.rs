@@ -1,0 +1,124 @@
+//! What an expression costs per event, compiled in its handler: `cargo bench --bench expression`.
+//!
+//! A batch of equal records is handed over again and again; each figure is for one event, and contains the walk and a sum.
+
+use std::rc::Rc;
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use perilune::base::slot::{BATCH, Slot};
+use perilune::decode::format::Format;
+use perilune::event::catalog::{Catalog, Event, What};
+use perilune::script::bundle::{Library, Origin, Script};
+use perilune::script::host::{Host, Rules, Setting};
+use perilune::source::{Batch, Sink as _};
+
+/// Batches before the first that counts: the traces are compiled then.
+const WARM_UP: usize = 200;
+
+fn main() {
+    divan::main();
+}
+
+/// A catalog of one event.
+struct OneEvent;
+
+impl Catalog for OneEvent {
+    fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
+        let format = Format::parse(
+            "name: x\nID: 1\n\
+             field:unsigned int vec; offset:8; size:4; signed:0;\n\
+             field:int pid; offset:12; size:4; signed:1;\n\
+             field:unsigned long addr; offset:16; size:8; signed:0;\n\
+             field:char comm[16]; offset:24; size:16; signed:0;\n",
+        )?;
+        Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
+    }
+
+    fn names(&self) -> anyhow::Result<Vec<String>> {
+        Ok(vec!["test:one".to_owned()])
+    }
+}
+
+fn record() -> Vec<u8> {
+    let (vec, pid, addr) = (7u32, 1234i32, 0xffff_ffff_8100_0001u64);
+    let head = [[0; 8].as_slice(), &vec.to_ne_bytes(), &pid.to_ne_bytes()].concat();
+    [head.as_slice(), &addr.to_ne_bytes(), b"kworker/0:1\0\0\0\0\0"].concat()
+}
+
+/// A handler that adds up what `value`, Lua source over `e` and `f`, gives.
+fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
+    let text = format!(
+        "local m = monitor {{ summary = \"measured\" }}
+        local sum = 0
+        function m.init()
+          local ev = evsel \"test:one\"
+          local f = expr_of([=[{expression}]=], ev)
+          ev:each(function(e) sum = sum + {value} end)
+        end
+        return m"
+    );
+    let mut host = Host::new(false).unwrap();
+    let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
+    host.load(&script, &Library::default(), &[]).unwrap();
+    let setting = Setting {
+        catalog: Rc::new(OneEvent),
+        cpus: vec![0],
+        perins: false,
+        per_thread: false,
+        memory: 0,
+        totals: false,
+    };
+    let options = host.lua().create_table().unwrap();
+    host.begin(&options, &setting, Rules::default()).unwrap();
+    let mut batch = Batch::new(1);
+    host.attach(batch.addresses()).unwrap();
+    let record = record();
+    let mut dispatch = |host: &mut Host| {
+        batch.clear();
+        for _ in 0..BATCH {
+            let raw_size = record.len() as u32;
+            batch.push(Slot { raw: record.as_ptr(), raw_size, cpu: 3, ..Slot::EMPTY });
+        }
+        host.dispatch(&mut batch);
+    };
+    (0..WARM_UP).for_each(|_| dispatch(&mut host));
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| dispatch(&mut host));
+    assert_eq!(host.coverage(None).errors, 0);
+}
+
+/// What the others contain.
+#[divan::bench]
+fn field_of_the_record(bencher: Bencher<'_, '_>) {
+    run(bencher, "1", "e.pid");
+}
+
+#[divan::bench]
+fn field_by_expression(bencher: Bencher<'_, '_>) {
+    run(bencher, "pid", "f(e)");
+}
+
+#[divan::bench]
+fn int_arithmetic(bencher: Bencher<'_, '_>) {
+    run(bencher, "(pid * 3 + vec) % 1000", "f(e)");
+}
+
+#[divan::bench]
+fn composed_key(bencher: Bencher<'_, '_>) {
+    run(bencher, "(__cpu<<32)|vec", "f(e)");
+}
+
+#[divan::bench]
+fn arithmetic_in_64_bits(bencher: Bencher<'_, '_>) {
+    run(bencher, "(addr * 31 ^ vec) >> 20", "f(e)");
+}
+
+#[divan::bench]
+fn text_equal_to_a_constant(bencher: Bencher<'_, '_>) {
+    run(bencher, "comm == \"kworker/0:1\"", "f(e)");
+}
+
+#[divan::bench]
+fn text_by_glob(bencher: Bencher<'_, '_>) {
+    run(bencher, "comm ~ \"kworker/*\"", "f(e)");
+}

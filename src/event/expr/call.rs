@@ -1,0 +1,123 @@
+//! The functions of expressions: what they take, what they give, and how Lua calls them.
+
+use super::check::{Checked, Checker};
+use super::printf;
+use super::text::Text;
+use super::value::{Value, bounds};
+use super::{Names, result};
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::decode::c::{Fault, Int, Node};
+
+/// Name and use of each.
+const FUNCTIONS: [(&str, &str); 12] = [
+    ("comm_get", "comm_get(pid)"),
+    ("exit_reason_str", "exit_reason_str(reason), or exit_reason_str(isa, reason)"),
+    ("htonl", "htonl(number)"),
+    ("htons", "htons(number)"),
+    ("ksymbol", "ksymbol(address)"),
+    ("ntohl", "ntohl(number)"),
+    ("ntohs", "ntohs(number)"),
+    ("printf", "printf(\"format\", value, ...)"),
+    ("strncmp", "strncmp(text, text, length)"),
+    ("syscall_name", "syscall_name(number)"),
+    ("system", "system(command)"),
+    ("sizeof", "sizeof(type), or sizeof field"),
+];
+
+pub(super) fn is_function(name: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, _)| *known == name)
+}
+
+pub(super) fn usage(name: &str) -> &'static str {
+    FUNCTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, usage)| usage)
+}
+
+/// `name(arguments)`; `at` is the place of the name.
+pub(super) fn call(
+    checker: &mut Checker<'_>,
+    at: usize,
+    name: &str,
+    arguments: &[Node],
+) -> Result<Checked, Fault> {
+    let text = |code: String| Ok(Checked::Text(Text::computed(code)));
+    match (name, arguments) {
+        ("printf", [format, values @ ..]) => {
+            let text = checker.text(format)?;
+            let Some(known) = text.known() else {
+                return Err(Fault::new(format.at, "the format is written in quotes: \"%d\""));
+            };
+            printf::printf(checker, format.at, known, values)
+        }
+        ("comm_get", [pid]) => {
+            let pid = checker.number(pid)?.plain().convert(Int::UINT).plain();
+            let cpu = if matches!(checker.scope.names, Names::Key) { "0" } else { "s.cpu" };
+            text(format!("fstr(comm_of(ctx, {}, {cpu}))", pid.code))
+        }
+        ("ksymbol", [address]) => {
+            let address = checker.number(address)?.convert(Int::ULONG);
+            text(format!("ksymbol({})", result(&address)))
+        }
+        ("syscall_name", [number]) => {
+            let number = checker.number(number)?.convert(Int::LONG);
+            text(format!("syscall_name({})", result(&number)))
+        }
+        ("exit_reason_str", [reason]) => {
+            let reason = checker.number(reason)?.convert(Int::UINT);
+            text(format!("exit_reason({})", result(&reason)))
+        }
+        ("exit_reason_str", [isa, reason]) => {
+            let isa = checker.number(isa)?.convert(Int { bits: 8, signed: false }).plain();
+            let reason = checker.number(reason)?.convert(Int::UINT);
+            // One key of a table for both.
+            text(format!("exit_reason({} + 4294967296 * {})", result(&reason), isa.code))
+        }
+        ("ntohl" | "htonl", [number]) => {
+            let value = checker.number(number)?.plain().convert(Int::UINT).plain();
+            Ok(Checked::Number(swapped(value, "(bswap(@) % 4294967296)")))
+        }
+        ("ntohs" | "htons", [number]) => {
+            let short = Int { bits: 16, signed: false };
+            let value = checker.number(number)?.plain().convert(short).plain();
+            Ok(Checked::Number(swapped(value, "rshift(bswap(@), 16)")))
+        }
+        ("strncmp", [a, b, length]) => {
+            let (a, b) = (checker.text(a)?, checker.text(b)?);
+            let length = checker.number(length)?.convert(Int::ULONG).number();
+            let code = format!("compare_text({}, {}, {length})", a.code, b.code);
+            Ok(Checked::Number(Value::read(code, Int::INT, (-1, 1))))
+        }
+        ("system", [command]) => {
+            let command = checker.text(command)?;
+            if !checker.scope.system {
+                let why = "system() starts programs as the tool's user; --unsafe allows it";
+                return Err(Fault::new(at, why));
+            }
+            let code = format!("system({})", command.code);
+            Ok(Checked::Number(Value::read(code, Int::INT, bounds(Int::INT))))
+        }
+        _ if is_function(name) => {
+            let given = arguments.len();
+            Err(Fault::new(at, format!("{name} does not take {given} arguments: {}", usage(name))))
+        }
+        _ => {
+            let names = FUNCTIONS.map(|(name, _)| name);
+            let guess = did_you_mean(&nearest(name, names.into_iter()));
+            let all = names.join(", ");
+            let list = if guess.is_empty() { format!("; there are {all}") } else { guess };
+            Err(Fault::new(at, format!("there is no function '{name}'{list}")))
+        }
+    }
+}
+
+/// The bytes in network order, or back. `code` does it to `@` where the machine's order is another.
+fn swapped(value: Value, code: &str) -> Value {
+    if cfg!(target_endian = "big") {
+        return value;
+    }
+    if let Some(known) = value.known() {
+        let bits = u32::from(value.ty.bits);
+        let swapped = (known as u64).swap_bytes() >> (64 - bits);
+        return Value::constant(swapped.into(), value.ty);
+    }
+    Value::read(code.replace('@', &value.bits()), value.ty, bounds(value.ty)).summed()
+}

@@ -1,0 +1,69 @@
+//! What expressions become. What they are worth is compared with C in tests/expression.
+
+use super::*;
+
+fn lua(text: &str) -> String {
+    let format = "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
+                  field:unsigned int vec; offset:12; size:4; signed:0;\n\
+                  field:int __pid; offset:16; size:4; signed:1;\n\
+                  field:unsigned long addr; offset:24; size:8; signed:0;\n\
+                  field:char comm[16]; offset:32; size:16; signed:0;\n\
+                  field:int common_pid; offset:4; size:4; signed:1;\n";
+    Expr::parse(text, "sys:x", &Format::parse(format).unwrap()).unwrap().lua().to_owned()
+}
+
+#[test]
+fn what_fits_a_double_is_plain_arithmetic() {
+    for (text, code) in [
+        ("pid", "cast(I32, s.raw + 8)[0]"),
+        (" common_pid ", "cast(I32, s.raw + 4)[0]"),
+        ("1000", "1000"),
+        ("-5 + 0x10", "11"),
+        ("pid + 1l", "(cast(I32, s.raw + 8)[0] + 1)"),
+        ("pid + 1", "tobit((cast(I32, s.raw + 8)[0] + 1))"),
+        ("vec / 1000", "floor(cast(U32, s.raw + 12)[0] / 1000)"),
+        ("(__cpu<<32)|vec", "((s.cpu * 4294967296) + cast(U32, s.raw + 12)[0])"),
+        ("_cpu * 1000 + vec % 1000", "((s.cpu * 1000) + (cast(U32, s.raw + 12)[0] % 1000))"),
+        (
+            "pid == 1 || !vec",
+            "(((cast(I32, s.raw + 8)[0] == 1) or (cast(U32, s.raw + 12)[0] == 0)) and 1 or 0)",
+        ),
+    ] {
+        assert_eq!(lua(text), code, "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_is_computed_in_64_bits() {
+    for (text, code) in [
+        ("addr", "exact(i64(cast(U64, s.raw + 24)[0]))"),
+        ("addr & 0xfff", "tonumber(band(cast(U64, s.raw + 24)[0], 4095ULL))"),
+        ("addr >> 12", "tonumber(rshift(cast(U64, s.raw + 24)[0], 12))"),
+        ("0xffffffffffffffff", "exact(0xffffffffffffffffLL)"),
+    ] {
+        assert_eq!(lua(text), code, "{text}");
+    }
+}
+
+#[test]
+fn a_comparison_with_text_makes_no_string() {
+    let word = i32::from_ne_bytes(*b"tree");
+    let code = format!(
+        "((cast(I32, s.raw + 32)[0] == {word} and cast(U8, s.raw + 36)[0] == 0) and 1 or 0)"
+    );
+    assert_eq!(lua("comm == \"tree\""), code);
+    assert_eq!(lua("comm == \"longer than sixteen\""), "(false and 1 or 0)");
+}
+
+#[test]
+fn the_events_own_field_comes_before_the_samples() {
+    assert_eq!(lua("__pid"), "cast(I32, s.raw + 16)[0]");
+    assert_eq!(lua("__cpu"), "s.cpu");
+}
+
+#[test]
+fn keywords_get_an_underscore() {
+    assert_eq!(lua_name("function"), "function_");
+    assert_eq!(lua_name("goto"), "goto_");
+    assert_eq!(lua_name("functions"), "functions");
+}
