@@ -6,7 +6,7 @@ local m = monitor {
   order = true,
   options = {
     "call-graph",
-    text { "filter", value = "GLOBS", help = "only signals sent to tasks whose name matches one of these, comma-separated" },
+    text { "filter", value = "GLOBS", help = "only signals sent to tasks of these names: nginx,java*; not to those behind a !" },
   },
 }
 

@@ -6,7 +6,7 @@ local m = monitor {
   order = true,
   options = {
     events { "event", short = "e", required = true, help = "what to print: sys:name[/filter/stack/…/], comma-separated, with globs" },
-    text { "filter", value = "FILTER", help = "a kernel filter for each of them" },
+    text { "filter", value = "FILTER", help = "a filter for each of them: prev_prio < 120 && comm_get(prev_pid) ~ \"nginx*\"" },
     "call-graph",
   },
 }

@@ -80,6 +80,12 @@
 //!   compared with a field. A format that cannot be evaluated prints `name=value`, as every event of a replay does.
 //! - Names that a print format leaves to the kernel's headers are looked up in its BTF. Nothing else needs BTF, and
 //!   without it those formats print `name=value`.
+//! - Of a filter `a && b`, the kernel gets the conditions that it takes, and the rest becomes a predicate in front of the
+//!   handler, never one in the source: a source knows no names of tasks and calls no Lua. A condition in the
+//!   kernel's language means there what it means in the kernel (a number is cut to its field, `!` in front of a glob negates it),
+//!   also next to C expressions, so that it does not matter where it ends up ([`event::filter::split`]).
+//! - What predicates keep back is `filtered` in the coverage, and no event of the handlers: `-N`, rates and `events` do
+//!   not know of it, but the cost per event is that of all that were received.
 //! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a

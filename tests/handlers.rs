@@ -184,6 +184,54 @@ fn behind_an_event_that_fails_every_other_is_handled_once_and_in_order() {
     }
 }
 
+/// What the command says when the script's `init` declares `evsel`.
+fn refusal(name: &str, evsel: &str) -> String {
+    let script = format!(
+        "local m = monitor {{ summary = 'declares' }}\nfunction m.init() {evsel} end\n\
+         function m.sample(e) end\nreturn m\n"
+    );
+    let output = replay(name, "signal", &script);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_count_is_filtered_by_the_kernel_alone() {
+    let text = refusal("count", "evsel('signal:signal_generate/sig+1==10/', { count = true })");
+    assert!(
+        text.contains(
+            "the kernel cannot filter by `sig+1==10`, and a count has no records to look at here"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_filter_that_is_wrong_is_shown_with_its_place_at_the_scripts_line() {
+    let text = refusal("caret", "evsel('signal:signal_generate'):filter('sig==9 && pid+1 > sigg')");
+    let shown = "'sigg'; did you mean 'sig'? It has sig, errno, code, comm, pid, group, result\n    \
+                 sig==9 && pid+1 > sigg\n                      ^";
+    assert!(text.contains(shown), "{text}");
+    assert!(text.contains(".lua:2: signal:signal_generate has no field"), "{text}");
+}
+
+#[test]
+fn events_that_a_filter_keeps_back_are_no_events_of_the_handler() {
+    let script = r#"
+        local m = monitor { summary = "filters", order = true }
+        local before
+        function m.init()
+          evsel("signal:signal_generate", { filter = "sig * 2 == 30" }, function(e) emit(e) end)
+          evsel("signal:signal_generate/sig < 16/", function(e) emit(e) end):filter("pid - %d == 0", 100):filter("pid % 3 == 1")
+        end
+        return m
+    "#;
+    let (coverage, text) = last_coverage(&replay("filtered", "signal", script));
+    assert_eq!(text.matches("\"type\":\"event\"").count(), 2, "{text}");
+    assert_eq!(text.matches("\"sig\":15").count(), 1, "{text}");
+    assert_eq!(coverage["events"], 2, "{text}");
+}
+
 #[test]
 fn a_run_ends_with_its_last_handler_unless_something_else_is_watched() {
     let script = |more: &str| {

@@ -5,6 +5,9 @@
 pub struct Coverage {
     /// Events that reached a handler.
     pub events: u64,
+    /// Events that were received and kept back by the part of a filter that the kernel does not take. Nothing is missing for
+    /// it: they are counted for what they cost.
+    pub filtered: u64,
     /// Events that the kernel dropped because a ring was full.
     pub lost: u64,
     /// Times that the kernel throttled an event.
@@ -62,6 +65,7 @@ impl Coverage {
     pub fn since(&self, before: &Coverage) -> Coverage {
         Coverage {
             events: self.events.saturating_sub(before.events),
+            filtered: self.filtered.saturating_sub(before.filtered),
             lost: self.lost.saturating_sub(before.lost),
             throttled: self.throttled.saturating_sub(before.throttled),
             undecodable: self.undecodable.saturating_sub(before.undecodable),

@@ -19,8 +19,11 @@
 
 mod check;
 mod eval;
+mod lua;
+pub mod names;
 mod parse;
 mod print;
+pub mod split;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +47,20 @@ impl Filter {
     /// Parses a filter. Which fields there are and what they can be compared with is for [`Filter::check`].
     pub fn parse(text: &str) -> Result<Filter, SyntaxError> {
         parse::parse(text).map(|root| Filter { root })
+    }
+
+    /// The conditions that all have to be met, one by one.
+    pub fn conjuncts(&self) -> Vec<Filter> {
+        match &self.root {
+            Node::And(nodes) => nodes.iter().map(|node| Filter { root: node.clone() }).collect(),
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// It without the conditions that [`Filter::to_kernel`] writes so; None when that leaves nothing to check.
+    pub fn without(&self, text: &str) -> Option<Filter> {
+        let conjuncts = self.conjuncts().into_iter();
+        conjuncts.filter(|filter| filter.to_kernel() != text).reduce(Filter::and)
     }
 
     /// What passes both.

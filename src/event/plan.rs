@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::event::{
     catalog::{Event, What},
-    filter::{Filter, KernelOnly, LONGEST},
+    filter::{Filter, KernelOnly, LONGEST, split::Rest},
 };
 
 /// Bytes of the kernel's longest filter that are left for conditions added later, such as our own threads'.
@@ -22,8 +22,10 @@ const SPARE: usize = 256;
 pub struct Role<S> {
     /// What is watched.
     pub event: Rc<Event>,
-    /// Which of them; None is all.
+    /// Which of them, by what the kernel can tell; None is all.
     pub filter: Option<Filter>,
+    /// What else they have to meet, in user space; it does not matter for what is opened.
+    pub rest: Vec<Rest>,
     /// How they are sampled, counted and where: whatever has to be equal to share one opening.
     pub sampling: S,
 }
@@ -117,7 +119,7 @@ mod tests {
 
     fn role(name: &str, filter: &str, sampling: u32) -> Role<u32> {
         let filter = (!filter.is_empty()).then(|| Filter::parse(filter).unwrap());
-        Role { event: tracepoint(name), filter, sampling }
+        Role { event: tracepoint(name), filter, rest: Vec::new(), sampling }
     }
 
     /// Event, filter, roles, recheck.
@@ -219,7 +221,8 @@ mod tests {
         assert!(refusal(role("a:a", "pidd == 1", 0)).starts_with("a:a has no field 'pidd'"));
         let counter = Event { name: "cycles".into(), what: What::Counter(Counter::default()) };
         let filter = Some(Filter::parse("pid == 1").unwrap());
-        let refused = refusal(Role { event: Rc::new(counter), filter, sampling: 0 });
+        let refused =
+            refusal(Role { event: Rc::new(counter), filter, rest: Vec::new(), sampling: 0 });
         assert_eq!(refused, "cycles: only a tracepoint has a filter");
     }
 }

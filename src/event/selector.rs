@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
-    event::{counter, filter::Filter, name, syntax::SyntaxError},
+    event::{counter, name, syntax::SyntaxError},
 };
 
 /// One event of a list, as typed.
@@ -52,11 +52,6 @@ impl Selector {
     /// The names to try in turn: `cycles|cpu-clock` is two.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
         self.name.split('|').map(str::trim)
-    }
-
-    /// The filter, parsed.
-    pub fn filter(&self) -> Result<Option<Filter>, SyntaxError> {
-        self.filter.as_deref().map(Filter::parse).transpose()
     }
 
     /// The first attribute of that name: `Some(None)` when it has no value.

@@ -8,7 +8,7 @@
 //! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
-//! | `coverage` | `final`, `events`, and each count of [`Coverage::problems`] |
+//! | `coverage` | `final`, `events`, `filtered`, and each count of [`Coverage::problems`] |
 //! | `stats` | `events own_cpu_ns ns_per_event lost max_rss_kb start_ms` |
 //!
 //! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
@@ -207,6 +207,7 @@ impl Draw for Json {
         self.open("coverage", stamp);
         self.fixed("final").extend_from_slice(if last { b"true" } else { b"false" });
         digits::push_u64(self.fixed("events"), coverage.events);
+        digits::push_u64(self.fixed("filtered"), coverage.filtered);
         for (name, count) in coverage.problems() {
             digits::push_u64(self.fixed(name), count);
         }

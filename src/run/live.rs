@@ -8,6 +8,7 @@ use anyhow::bail;
 
 use super::Outcome;
 use super::catalog::MachineCatalog;
+use super::filters::{self, From};
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::Show;
@@ -82,6 +83,9 @@ pub(super) fn run(
     let roles = host.roles();
     let openings = openings(&roles)?;
     let mut live = Live::open(openings, &wish, roles.len())?;
+    for refused in live.refused() {
+        host.filter_here(refused.role, refused.rest.clone())?;
+    }
     host.attach(live.batch().addresses())?;
     let (wall_ns, clock_ns) = wall_and_monotonic();
     let out = super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?;
@@ -212,6 +216,9 @@ fn finish(
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = coverage(&host, &live, lost_at_end);
     show.last(now, &parts, &totals, &coverage);
+    if settings.stats || settings.verbose > 0 {
+        show.remark(filters::kept_back(&coverage).as_deref());
+    }
     if settings.stats {
         let stats = cost.stats(&coverage);
         show.draw(now, |out, stamp| out.stats(stamp, &stats));
@@ -322,7 +329,8 @@ fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
 
 /// One line that says what is watched: an idle machine shows nothing else for a while.
 fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
-    let mut names: Vec<String> = host.roles().iter().map(|r| r.event.name.clone()).collect();
+    let roles = host.roles();
+    let mut names: Vec<String> = roles.iter().map(|r| r.event.name.clone()).collect();
     names.dedup();
     let shown = match names.len() {
         0..=4 => names.join(", "),
@@ -356,6 +364,9 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
             let pages = counted(live.pages() as u64, "page");
             let text = format!("{order}, {pages} a ring, {}", counted(live.files() as u64, "file"));
             context.note(Level::Info, &text);
+            for line in filters::explain(&roles, From::Kernel) {
+                context.note(Level::Info, &line);
+            }
         }
         for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }
         {

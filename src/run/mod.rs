@@ -19,6 +19,7 @@ use crate::script::host::Host;
 use request::{Color, HostOptions, RunRequest};
 
 pub mod catalog;
+mod filters;
 mod live;
 mod pace;
 mod replayed;

@@ -62,7 +62,7 @@ impl Cost {
         Stats {
             events: coverage.events,
             own_cpu_ns,
-            ns_per_event: used as f64 / coverage.events.max(1) as f64,
+            ns_per_event: used as f64 / (coverage.events + coverage.filtered).max(1) as f64,
             lost: coverage.lost,
             max_rss_kb: machine::max_rss_kb(),
             start_ms: self.start_ms,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use std::collections::HashMap;
 
 use super::Outcome;
+use super::filters::{self, From};
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::Show;
@@ -67,6 +68,11 @@ pub(super) fn run(
         context.clock = Clock::new(start, 0);
         context.frames =
             Some(Box::new(move |at| names.get(at.checked_sub(FRAMES)? as usize).cloned()));
+        if settings.verbose > 0 {
+            for line in filters::explain(&roles, From::File) {
+                context.note(Level::Info, &line);
+            }
+        }
     });
     let mut show = Show::new(host.shared().clone());
     let mut player = Player {
@@ -104,6 +110,9 @@ pub(super) fn run(
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
+    if settings.stats || settings.verbose > 0 {
+        show.remark(filters::kept_back(&coverage).as_deref());
+    }
     if settings.stats {
         let stats = cost.stats(&coverage);
         show.draw(now, |out, stamp| out.stats(stamp, &stats));

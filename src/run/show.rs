@@ -49,6 +49,13 @@ impl Show {
         });
     }
 
+    /// One more thing to say about the run.
+    pub(super) fn remark(&mut self, text: Option<&str>) {
+        self.shared.with(|context| {
+            text.into_iter().for_each(|text| context.note(Level::Info, text));
+        });
+    }
+
     pub(super) fn draw(&mut self, time: f64, work: impl FnOnce(&mut dyn Draw, Stamp)) {
         self.shared.with(|context| {
             let stamp = context.clock.stamp(context.clock.clock_ns(time));

@@ -10,6 +10,7 @@ use crate::base::value::Value as Field;
 use crate::decode::clock::Clock;
 use crate::decode::flags;
 use crate::event::catalog::{Event, What};
+use crate::event::filter::{self, Bound};
 use crate::task::{Tasks, UNKNOWN};
 
 /// What a script has to say about an event that is printed.
@@ -39,6 +40,8 @@ pub struct Context {
     pub texts: Texts,
     /// What is known of a call chain's addresses, by a replay.
     pub frames: Option<Box<dyn Fn(u64) -> Option<String>>>,
+    /// Filters in the kernel's language that are met here, for the leaf `met`.
+    pub(super) filters: Vec<Bound>,
     /// What the leaf `comm` gave last.
     pub(super) comm: [u8; 16],
     /// What the leaf `text_of` gave last.
@@ -69,6 +72,7 @@ impl Context {
             now: 0.0,
             texts: Texts::default(),
             frames: None,
+            filters: Vec::new(),
             comm: [0; 16],
             text: Vec::new(),
         }
@@ -135,6 +139,16 @@ impl Context {
         let n = name.len().min(15);
         comm[..n].copy_from_slice(&name[..n]);
         comm
+    }
+
+    /// Whether an event meets one of `filters`.
+    pub(super) fn meets(&self, filter: usize, slot: &Slot, raw: &[u8]) -> bool {
+        let Some(filter) = self.filters.get(filter) else { return false };
+        let comm = match filter.asks_comm() {
+            true => self.comm_of(slot.tid, slot.cpu),
+            false => [0; 16],
+        };
+        filter.passes(&filter::Context { raw, cpu: slot.cpu, comm: until_nul(&comm) })
     }
 
     /// A message, stamped with the run's present.

@@ -14,6 +14,7 @@ use super::fault::describe_text;
 use super::guard::{Failure, Guard, Phase};
 use super::host::ERRORS_PER_HANDLER;
 use super::leaf::{Shared, raw_of};
+use super::predicate::predicate;
 use super::printer::{self, Printers};
 use super::table::Made;
 use super::view;
@@ -25,6 +26,16 @@ use crate::source::counts::Count;
 
 /// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
 pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
+
+/// What the trusted preludes made.
+pub(super) struct Trusted {
+    /// What they give each other.
+    pub(super) exports: Table,
+    /// view.lua's.
+    pub(super) views: Table,
+    /// Makes drivers.
+    pub(super) load_driver: LoadDriver,
+}
 
 /// The Lua side of a run: the words' tables, the views, the drivers, and the count of errors.
 pub(super) struct Dispatch {
@@ -38,6 +49,8 @@ pub(super) struct Dispatch {
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
     per_thread: bool,
+    /// Whether predicates stand before handlers, and the drivers count for `-N` what gets through.
+    chooses: bool,
 }
 
 /// What handles the events of a role.
@@ -67,14 +80,9 @@ struct Errors {
 
 impl Dispatch {
     /// A dispatch over loaded preludes, without views yet.
-    pub(super) fn new(
-        lua: Lua,
-        exports: Table,
-        views: Table,
-        load_driver: LoadDriver,
-        shared: Shared,
-    ) -> Self {
+    pub(super) fn new(lua: Lua, trusted: Trusted, shared: Shared) -> Self {
         let errors = Rc::default();
+        let Trusted { exports, views, load_driver } = trusted;
         Dispatch {
             lua,
             exports,
@@ -86,6 +94,7 @@ impl Dispatch {
             walk: None,
             errors,
             per_thread: false,
+            chooses: false,
         }
     }
 
@@ -135,12 +144,18 @@ impl Dispatch {
         Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
     }
 
-    /// Puts the handlers on their drivers, over a batch's arrays.
-    pub(super) fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
+    /// Puts the handlers on their drivers, over a batch's arrays, behind the predicates of their roles.
+    pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
         let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
         let set: Function = driver.get("set")?;
+        self.chooses = roles.iter().any(|role| !role.rest.is_empty());
         for handler in &self.handlers {
-            set.call::<()>((handler.role, &handler.function, &handler.view))?;
+            let met = match roles.get(handler.role) {
+                Some(role) => predicate(&self.exports, &self.shared, role)?,
+                None => None,
+            };
+            let Handler { role, function, view, .. } = handler;
+            set.call::<()>((*role, function, view, met, self.chooses))?;
         }
         self.walk = Some(driver.get("walk")?);
         self.driver = Some(driver);
@@ -204,6 +219,32 @@ impl Dispatch {
             // It only stores; a failure would be a failure to allocate, and nothing is allocated.
             let _ = clear.call::<()>(());
         }
+    }
+
+    /// Whether some events are kept back by predicates: how many get through is known only behind the walk.
+    pub(super) fn chooses(&self) -> bool {
+        self.chooses
+    }
+
+    /// How many events predicates have kept back so far.
+    pub(super) fn filtered(&self) -> u64 {
+        let Some(driver) = self.driver.as_ref().filter(|_| self.chooses) else { return 0 };
+        let count =
+            driver.get::<Function>("filtered").and_then(|filtered| filtered.call::<f64>(()));
+        count.unwrap_or_default() as u64
+    }
+
+    /// Ends the walk behind the `left`th event that gets through. Those of the process `hidden` are not counted.
+    pub(super) fn limit(&self, left: u64, hidden: Option<u32>) -> mlua::Result<()> {
+        let Some(driver) = &self.driver else { return Ok(()) };
+        let hidden = hidden.map_or(-2, |pid| pid as i32);
+        driver.get::<Function>("limit")?.call((left as f64, hidden))
+    }
+
+    /// How many events the limit still leaves.
+    pub(super) fn left(&self) -> mlua::Result<u64> {
+        let Some(driver) = &self.driver else { return Ok(0) };
+        Ok(driver.get::<Function>("left")?.call::<f64>(())? as u64)
     }
 
     /// Whether there were handlers and every one was switched off for its errors.

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
 
+use super::narrow::{Narrowing, fill, names};
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::catalog::{Catalog, Event, What, expand};
-use crate::event::filter::{Filter, quote};
+use crate::event::catalog::{Catalog, What, expand};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 use crate::event::selector::Selector;
@@ -79,13 +79,17 @@ impl Declarer {
             Err(_) if wish.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
-        let filter = match [chosen.filter.as_deref(), wish.filter.as_deref()] {
-            [None, None] => None,
-            [Some(text), None] | [None, Some(text)] => Some(parse(text)?),
-            [Some(one), Some(other)] => Some(parse(one)?.and(parse(other)?)),
-        };
+        let filters = [chosen.filter.as_deref(), wish.filter.as_deref()];
+        let mut roles = Vec::with_capacity(events.len());
         for event in &events {
-            check(event, filter.as_ref())?;
+            let mut role = Role {
+                event: event.clone(),
+                filter: None,
+                rest: Vec::new(),
+                sampling: wish.sampling.clone(),
+            };
+            filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
+            roles.push(role);
         }
         let mut all = self.evsels.borrow_mut();
         let first = all.roles.len();
@@ -98,38 +102,37 @@ impl Declarer {
             attrs: chosen.attrs.clone(),
         };
         all.declared.push(Declared { first, count: events.len() });
-        all.roles.extend(events.into_iter().map(|event| Role {
-            event,
-            filter: filter.clone(),
-            sampling: wish.sampling.clone(),
-        }));
+        all.roles.extend(roles);
         if all.roles.len() > usize::from(u16::MAX) {
             return Err(format!("'{}' selects too many events", chosen.text));
         }
         Ok(Some((all.declared.len() - 1, told)))
     }
 
-    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`.
+    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without, a `%` is the operator.
     pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
-        let filter = parse(&fill(format, args)?)?;
+        let text = if args.is_empty() { format.to_owned() } else { fill(format, args)? };
+        self.each_role(index, |role| role.narrow(&text))
+    }
+
+    /// ANDs to an evsel that `field` is one of a list of names and globs.
+    pub fn matching(&self, index: usize, field: &str, list: &str) -> Result<(), Refused> {
+        self.each_role(index, |role| role.narrow(&names(field, list, role)?))
+    }
+
+    fn each_role(
+        &self,
+        index: usize,
+        narrow: impl Fn(&mut Role) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
         let mut all = self.evsels.borrow_mut();
         if all.sealed {
-            return Err(
-                "the kernel takes a filter once, as the run begins; call it in init or filter"
-                    .to_owned(),
-            );
+            return Err("filters are set once, as the run begins; call it in init or filter".into());
         }
         let Some(&Declared { first, count }) = all.declared.get(index) else {
             return Err("this evsel is not of this run".to_owned());
         };
-        for role in &mut all.roles[first..first + count] {
-            check(&role.event, Some(&filter))?;
-            role.filter = Some(match role.filter.take() {
-                Some(before) => before.and(filter.clone()),
-                None => filter.clone(),
-            });
-        }
-        Ok(())
+        all.roles[first..first + count].iter_mut().try_for_each(narrow)
     }
 
     /// Asks for an evsel's events to be turned on or off between batches.
@@ -168,24 +171,6 @@ pub struct Told {
     pub count_only: bool,
     /// Attributes as typed, in order.
     pub attrs: Vec<(String, Option<String>)>,
-}
-
-fn parse(text: &str) -> Result<Filter, Refused> {
-    Filter::parse(text).map_err(|why| why.to_string())
-}
-
-fn check(event: &Event, filter: Option<&Filter>) -> Result<(), Refused> {
-    let Some(filter) = filter else { return Ok(()) };
-    match &event.what {
-        What::Tracepoint { format } => filter.check(&event.name, format).map_err(|why| {
-            let why = why.to_string();
-            if why.starts_with(&event.name) { why } else { format!("{}: {why}", event.name) }
-        }),
-        What::Counter(_) => Err(format!(
-            "{}: only tracepoints have filters; test the field in the handler",
-            event.name
-        )),
-    }
 }
 
 /// The selector, and the script's table when it is one of `opt.event[group][i]`.
@@ -322,66 +307,4 @@ fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
 
 fn truthy(table: &Table, key: &str) -> bool {
     !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
-}
-
-/// Fills `%s` with a quoted constant and `%d` with a whole number; `%%` is a percent sign.
-fn fill(format: &str, args: &[Value]) -> Result<String, Refused> {
-    let mut out = String::new();
-    let mut args = args.iter();
-    let mut rest = format.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        let kind = rest.next();
-        if kind == Some('%') {
-            out.push('%');
-            continue;
-        }
-        let arg =
-            args.next().ok_or_else(|| format!("the filter '{format}' needs more arguments"))?;
-        match (kind, arg) {
-            (Some('s'), Value::String(text)) => {
-                let text = text.to_str().map_err(|_| "a filter is UTF-8 text".to_owned())?;
-                out.push_str(&quote(&text).map_err(|why| why.to_string())?);
-            }
-            (Some('d'), Value::Integer(n)) => out.push_str(&n.to_string()),
-            (Some('d'), Value::Number(n)) if n.fract() == 0.0 && n.abs() < 9.2e18 => {
-                out.push_str(&(*n as i64).to_string());
-            }
-            (Some('s' | 'd'), other) => {
-                return Err(format!("the filter '{format}' cannot take a {}", other.type_name()));
-            }
-            _ => return Err(format!("the filter '{format}': after % comes s, d or %")),
-        }
-    }
-    if args.next().is_some() {
-        return Err(format!("the filter '{format}' has fewer places than arguments"));
-    }
-    Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_is_filled_with_quoted_text_and_whole_numbers() {
-        let lua = Lua::new();
-        let text = Value::String(lua.create_string("nginx*").unwrap());
-        let filled = fill("comm ~ %s && sig == %d", &[text, Value::Number(9.0)]);
-        assert_eq!(filled.as_deref(), Ok("comm ~ \"nginx*\" && sig == 9"));
-    }
-
-    #[test]
-    fn a_filter_refuses_the_wrong_number_or_kind_of_arguments() {
-        for (format, args) in [
-            ("a == %d", vec![]),
-            ("a == 1", vec![Value::Integer(1)]),
-            ("a == %d", vec![Value::Number(1.5)]),
-        ] {
-            assert!(fill(format, &args).is_err(), "{format}");
-        }
-    }
 }

@@ -19,6 +19,7 @@ use super::fault::file_name;
 use super::guard::{Guard, Phase};
 use super::leaf::Shared;
 use super::monitor::{Monitor, Source};
+use super::narrow::Narrowing as _;
 use super::option::OptionSpec;
 use super::state::State;
 use super::vm::Vm;
@@ -26,6 +27,7 @@ use super::words_of_run;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Level, Report};
 use crate::event::catalog::Catalog;
+use crate::event::filter::split::Rest;
 use crate::source::batch::Addresses;
 use crate::source::counts::Count;
 use crate::sys::cpus::online_cpus;
@@ -213,9 +215,20 @@ impl Host {
         self.callbacks.on_mmap.is_some()
     }
 
+    /// Takes over what the kernel refused to filter: a condition, or all of a role's filter. It is part of the role's
+    /// predicate from here on. To be called before `attach`.
+    ///
+    /// # Errors
+    /// A condition that only the kernel could tell.
+    pub fn filter_here(&mut self, role: u32, refused: Option<Rest>) -> anyhow::Result<()> {
+        let state = self.state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        evsels.roles.get_mut(role as usize).map_or(Ok(()), |role| role.take_over(refused))
+    }
+
     /// Puts every handler on its driver, over the arrays of the batch.
     pub fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
-        self.dispatch.attach(addresses)
+        self.dispatch.attach(addresses, &self.roles())
     }
 
     /// Roles to turn on or off, asked for since the last call.
@@ -255,7 +268,10 @@ impl Host {
     /// losses at the end, which no record tells.
     pub fn coverage(&self, lost: Option<u64>) -> Coverage {
         let open = self.aggregates.counts();
+        let filtered = self.dispatch.filtered();
         Coverage {
+            events: self.coverage.events.saturating_sub(filtered),
+            filtered,
             lost: lost.unwrap_or(self.coverage.lost),
             unmatched: open.unmatched,
             unsafe_: open.unsafe_,

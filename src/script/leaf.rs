@@ -98,6 +98,22 @@ pub(super) unsafe extern "C" fn text_of(context: *const c_void, slot: *const Slo
     })
 }
 
+/// Whether the event of a slot meets a filter of the context. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn met(
+    context: *const c_void,
+    filter: u32,
+    slot: *const Slot,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // SAFETY: likewise.
+    let raw = unsafe { raw_of(slot) };
+    enter(inner, |context| context.meets(filter as usize, slot, raw))
+}
+
 /// Bytes of the last [`text_of`]. FFI leaf.
 ///
 /// # Safety

@@ -38,6 +38,15 @@ impl Host {
         }
     }
 
+    /// Has the drivers count, since only they know what gets through the predicates, and stop at `max` events in all.
+    fn limit_to(&mut self, max: u64) {
+        let hidden = self.shared.with(|context| context.hide_pid);
+        let left = max.saturating_sub(self.counted);
+        if let Err(why) = self.dispatch.limit(left, hidden) {
+            self.failed(&why.to_string());
+        }
+    }
+
     /// Cuts a batch so that no more than `max` events are handled in all. Events of this very process, which are
     /// handled but never printed, do not count: whoever asks for five wants to see five.
     fn cut_to(&mut self, batch: &mut Batch, max: u64) {
@@ -64,8 +73,10 @@ impl Sink for Host {
         if self.satisfied() {
             return;
         }
-        if let Some(max) = self.rules.max_events {
-            self.cut_to(batch, max);
+        match self.rules.max_events {
+            Some(max) if self.dispatch.chooses() => self.limit_to(max),
+            Some(max) => self.cut_to(batch, max),
+            None => {}
         }
         let Some(last) = batch.slots().last().map(|s| s.time) else { return };
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
@@ -86,6 +97,9 @@ impl Sink for Host {
                     from = rest;
                 }
             }
+        }
+        if let (Some(max), true) = (self.rules.max_events, self.dispatch.chooses()) {
+            self.counted = max.saturating_sub(self.dispatch.left().unwrap_or_default());
         }
         if self.vm.out_of_memory() {
             self.out_of_memory(batch);

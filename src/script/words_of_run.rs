@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Function, IntoLuaMulti, LightUserData, Lua, MultiValue, Table, Value, Variadic};
 
 use super::aggregate::Aggregates;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Trusted};
 use super::evsel::Told;
 use super::leaf::{self, Shared};
 use super::state::State;
@@ -51,12 +51,14 @@ pub(super) fn register(
     )?;
 
     let exports = lua.create_table()?;
-    let (declare, narrow) = (declare(lua, state)?, narrow(lua, state)?);
+    let declare = declare(lua, state)?;
+    let (narrow, matching) = (narrow(lua, state)?, matching(lua, state)?);
     let (switch, fields) = (switch(lua, state)?, fields(lua, state)?);
     let slot_of: Function = aggregates.trusted().get("slot_of")?;
     expression::register(vm, state, shared, (&ffi, &views, &leaves, slot_of), &exports)?;
     let compile = expression::compiler(vm, state, &exports)?;
-    vm.trusted::<()>("evsel", EVSEL, (declare, narrow, switch, fields, compile, &exports))?;
+    let narrowers = (declare, narrow, matching, switch, fields, compile, &exports);
+    vm.trusted::<()>("evsel", EVSEL, narrowers)?;
     let parts = (
         &ffi,
         &views,
@@ -91,7 +93,8 @@ pub(super) fn register(
             failed,
         ))
     };
-    Ok(Dispatch::new(lua.clone(), exports, views, Box::new(load_driver), shared.clone()))
+    let trusted = Trusted { exports, views, load_driver: Box::new(load_driver) };
+    Ok(Dispatch::new(lua.clone(), trusted, shared.clone()))
 }
 
 /// Addresses of the leaves that views and `emit` call.
@@ -105,6 +108,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
         ("comm", leaf::comm as *const ()),
         ("text", leaf::text_of as *const ()),
         ("text_size", leaf::text_size as *const ()),
+        ("met", leaf::met as *const ()),
         ("emit", leaf::emit as *const ()),
     ] {
         table.set(name, LightUserData(address.cast_mut().cast()))?;
@@ -206,6 +210,20 @@ fn narrow(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
             return refuse(lua, "there is no run to narrow");
         };
         match declarer.narrow(index, &format, &args) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn matching(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (index, field, list): (usize, String, String)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run to narrow");
+        };
+        match declarer.matching(index, &field, &list) {
             Ok(()) => true.into_lua_multi(lua),
             Err(why) => refuse(lua, &why),
         }

@@ -10,7 +10,7 @@
 
 use super::fill::{push, push_plain};
 use super::ids::Ids;
-use super::open::{Decoder, Opened, Opening, Wish, open};
+use super::open::{Decoder, Opened, Opening, Refused, Wish, open};
 use super::{Batch, Happening, Side, Sink};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
@@ -81,6 +81,11 @@ impl Live {
     /// What a user should hear about how it was opened.
     pub fn remarks(&self) -> &[String] {
         &self.opened.remarks
+    }
+
+    /// What the kernel refused to filter: the handler of each role has to, before its first record.
+    pub fn refused(&self) -> &[Refused] {
+        &self.opened.refused
     }
 
     /// The batch, whose addresses the driver keeps.

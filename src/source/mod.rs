@@ -8,6 +8,7 @@ pub mod counts;
 mod fill;
 mod ids;
 pub mod live;
+mod narrow;
 pub mod open;
 pub mod replay;
 mod side;

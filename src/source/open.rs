@@ -13,10 +13,11 @@ use anyhow::bail;
 use super::attr::{self, Common};
 use super::counts::Reading;
 use super::ids::Ids;
+use super::narrow::{remark, set_what_it_takes};
 use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
-use crate::event::filter::{Bound, Filter};
+use crate::event::filter::{Bound, Filter, split::Rest};
 use crate::event::sampling::Sampling;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
@@ -60,6 +61,15 @@ pub struct Opening {
     pub sampling: Sampling,
     /// The roles that it serves, with the filter that each checks itself.
     pub roles: Vec<(u32, Option<Bound>)>,
+}
+
+/// A condition that the kernel refused: whoever handles the role's records has to check it.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The role.
+    pub role: u32,
+    /// The condition; None is all of the role's filter.
+    pub rest: Option<Rest>,
 }
 
 /// Reads one opening's records.
@@ -121,6 +131,8 @@ pub(super) struct Opened {
     pub(super) tasks_checked: bool,
     /// What a user should hear about how it was opened.
     pub(super) remarks: Vec<String>,
+    /// What the kernel did not filter.
+    pub(super) refused: Vec<Refused>,
 }
 
 /// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
@@ -139,6 +151,7 @@ pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> 
         ids: Ids::default(),
         tasks_checked: wish.tasks.is_some() && tasks.is_none(),
         remarks,
+        refused: Vec::new(),
     };
     for (index, opening) in openings.iter().enumerate() {
         open_event(&mut opened, index, opening, wish, tasks.as_deref())?;
@@ -279,8 +292,12 @@ fn open_event(
     }
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
     let switches = opening.event.name.starts_with("sched:");
+    // Not for `sched:*`: without the switches out of us, a CPU's time line would have holes.
     let exclude_self = tracepoint && !switches && !wish.watch_self && tasks.is_none();
-    let filter = kernel_filter(opening, wish.own_tid.filter(|_| exclude_self));
+    let own = wish.own_tid.filter(|_| exclude_self);
+    // Known once the first event has it.
+    let mut filter: Option<Option<String>> = None;
+    let mut handed_over = Vec::new();
     for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
         if opening.sampling.cpus.as_ref().is_some_and(|only| !only.contains(&cpu)) {
@@ -301,7 +318,13 @@ fn open_event(
                 }
             }
             if let Some(text) = &filter {
-                got.event.set_filter(text)?;
+                text.iter().try_for_each(|text| got.event.set_filter(text))?;
+            } else {
+                let again = || Event::open(&attr, target, &opening.event.name).map(|got| got.event);
+                let narrowed = set_what_it_takes(&got.event, opening, own, &again)?;
+                opened.remarks.extend(narrowed.refused.iter().map(|rest| remark(opening, rest)));
+                handed_over = opening.hand_over(&narrowed.refused);
+                filter = Some(narrowed.text);
             }
             if !opening.sampling.count {
                 got.event.set_output(&opened.rings[position].owner)?;
@@ -317,18 +340,23 @@ fn open_event(
         }
     }
     let layout = Layout::new(attr::shape(&attr));
+    let mut roles = opening.roles.clone();
+    if handed_over.iter().any(|refused| refused.rest.is_none()) {
+        roles.iter_mut().for_each(|(_, own)| *own = None);
+    }
+    opened.refused.extend(handed_over);
     opened.decoders.push(Decoder {
         time_at: match layout.time_offset() {
             Some(at) => at,
             None if opening.sampling.count => 0,
             None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
         },
-        plain: match &opening.roles[..] {
+        plain: match &roles[..] {
             [(role, None)] if layout.is_plain() && !opened.tasks_checked => Some(*role),
             _ => None,
         },
         layout,
-        roles: opening.roles.clone(),
+        roles,
         off,
         raw_min: match &opening.event.what {
             What::Tracepoint { format } => format.fixed_size,
@@ -337,15 +365,4 @@ fn open_event(
         hide_self: !tracepoint && !wish.watch_self,
     });
     Ok(())
-}
-
-/// `(the filter) && common_pid != own`: a run does not watch itself. Not for `sched:*`: without the switches
-/// out of us, a CPU's time line would have holes.
-fn kernel_filter(opening: &Opening, own: Option<i32>) -> Option<String> {
-    let user = opening.filter.as_ref().map(Filter::to_kernel);
-    match (user, own) {
-        (Some(user), Some(own)) => Some(format!("({user}) && common_pid != {own}")),
-        (None, Some(own)) => Some(format!("common_pid != {own}")),
-        (user, None) => user,
-    }
 }

@@ -8,7 +8,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field count? boolean count only, for `counters`; no handler
 ---@field freq? number samples a second
 ---@field period? number one sample each so many events, or nanoseconds of a clock
----@field filter? string a kernel filter, ANDed to the selector's
+---@field filter? string a filter, ANDed to the selector's; see `ev:filter`
 ---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean } what is left out
 ---@field max_stack? integer frames of a call chain at most
 ---@field cpus? string on these CPUs only: `"0-3,8"`
@@ -18,7 +18,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A selector as the user typed it: `sys:name/filter/ATTR/…/`.
 ---@class perilune.Selector
 ---@field name string `"sched:sched_switch"`
----@field filter? string the kernel filter between the first slashes
+---@field filter? string the filter between the first slashes
 ---@field stack boolean whether it has the attribute `stack`
 ---@field attr perilune.SelectorAttrs
 
@@ -52,21 +52,24 @@ local ev = {}
 ---@return perilune.Evsel self
 function ev:each(handler) end
 
---- Narrows it in the kernel; calls are ANDed. With further arguments `%s` is one of them, quoted for the kernel, and
---- `%d` a whole number; without, the text is taken as it is.
+--- Narrows it; calls are ANDed. Of conditions joined by `&&`, those in the kernel's filter language are checked by the kernel,
+--- which is cheapest by far; any other is a C expression, checked here before the handler (`-v` says which went where). With
+--- further arguments `%s` is one of them, quoted, and `%d` a whole number; without, the text is taken as it is.
 ---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
+---     generate:filter("sig == 9 && comm_get(pid) != comm")
 ---     generate:filter(opt.filter)
 ---@param format string
 ---@param ... string|number
 ---@return perilune.Evsel self
 function ev:filter(format, ...) end
 
---- Narrows it in the kernel to those whose field matches one of the globs: `generate:matching("comm", "nginx*,java")`.
+--- Narrows it, in the kernel, to those whose field is one of a list of names and globs, and none of those behind a `!`:
+--- `generate:matching("comm", "nginx,java*,!java-debug")`.
 ---@param field string
----@param globs string separated by commas
+---@param list string separated by commas; `\\,` is a comma in a name
 ---@return perilune.Evsel self
-function ev:matching(field, globs) end
+function ev:matching(field, list) end
 
 --- Switches it on, from a handler or a timer: `detail:on()`.
 function ev:on() end

@@ -28,7 +28,7 @@ local m = {}
 ---@param opt perilune.Options
 function m.init(opt) end
 
---- Narrows the events in the kernel, with `ev:filter`. Runs after `init`, before anything is attached, and again
+--- Narrows the events, with `ev:filter`. Runs after `init`, before anything is attached, and again
 --- when the events are narrowed anew while running.
 ---
 ---     function m.filter(opt) generate:filter("comm ~ %s", opt.filter) end

@@ -2,8 +2,10 @@
 // A test that cannot run says so.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
+mod compare;
 mod filters;
 mod formats;
+mod here;
 mod kernel;
 mod live_print;
 mod names;

@@ -2,51 +2,16 @@
 
 use perilune::{
     base::value::Value,
-    event::filter::{Context, Filter, KernelOnly},
+    event::filter::{Filter, KernelOnly},
 };
 
-use crate::kernel::{self, Of, Sample, Tracepoint};
+use crate::{
+    compare::compare,
+    kernel::{self, Of, Sample},
+};
 
 const SWITCH: &str = "sched:sched_switch";
 const SIGNAL: &str = "signal:signal_generate";
-
-/// Opens the event unfiltered and once per filter, runs the load, and compares what passed with our own
-/// evaluation; how many events there were.
-fn compare(
-    event: &str,
-    of: Of,
-    filters: &[&str],
-    comm: impl Fn(&Sample) -> Vec<u8>,
-    load: impl FnOnce(),
-) -> usize {
-    let format = kernel::format(event).unwrap();
-    let all = Tracepoint::open(format.id, of, 256).unwrap();
-    let filtered: Vec<_> = filters
-        .iter()
-        .map(|filter| {
-            let parsed = Filter::parse(filter).unwrap();
-            let tracepoint = all.join(format.id, of, 256).unwrap();
-            tracepoint.set_filter(&parsed.to_kernel()).unwrap();
-            (parsed.bind(event, &format).unwrap(), tracepoint)
-        })
-        .collect();
-    all.enable(true);
-    load();
-    all.enable(false);
-
-    let everything = all.samples();
-    for (filter, (bound, tracepoint)) in filters.iter().zip(&filtered) {
-        let theirs: Vec<Vec<u8>> = tracepoint.samples().into_iter().map(|s| s.raw).collect();
-        let ours: Vec<Vec<u8>> = everything
-            .iter()
-            .filter(|s| bound.passes(&Context { raw: &s.raw, cpu: s.cpu, comm: &comm(s) }))
-            .map(|s| s.raw.clone())
-            .collect();
-        println!("{event} {filter}: {} of {}", theirs.len(), everything.len());
-        assert!(ours == theirs, "{filter}: {} by us, {} by the kernel", ours.len(), theirs.len());
-    }
-    everything.len()
-}
 
 fn pin_to_cpu0() {
     // SAFETY: a CPU set is plain memory, for which zero is valid.
@@ -116,10 +81,36 @@ fn signals_that_pass_the_kernels_filter_pass_ours() {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // An ignored signal is still generated, with result TRACE_SIGNAL_IGNORED.
+    let splits = [
+        ("sig < 12 && 9 < sig", "sig < 12 && sig > 9"),
+        ("sig + 0 == 10", "sig == 10"),
+        ("sig % 2 == 0 && comm ~ \"flt*\"", "sig != 23 && comm ~ \"flt*\""),
+        ("sig == 10 || 12 == sig", "sig == 10 || sig == 12"),
+        ("(sig == 10 || sig * 2 == 24) && code < 0", "(sig == 10 || sig == 12) && code < 0"),
+        ("(unsigned)code > 100 && sig == 23", "code < 0 && sig == 23"),
+        ("-code == 6 && comm ~ \"*lph*\"", "code == -6 && comm ~ \"*lph*\""),
+        ("(sig << 20 >> 20) == 10", "sig == 10"),
+        ("sig == 4294967306 || sig == 6 * 2", "sig == 10 || sig == 12"),
+        ("!(sig == 10 && comm[0] == 'f')", "!(sig == 10 && comm ~ \"f*\")"),
+        ("strncmp(comm, \"flt-a\", 5) == 0", "comm ~ \"flt-a*\""),
+        ("comm ~ \"!flt-a*\" || sig == 5 + 5", "comm ~ \"!flt-a*\" || sig == 10"),
+        ("comm_get(common_pid + 0) == \"9lives\" && sig < 20", "COMM == \"9lives\" && sig < 20"),
+        ("comm == comm_get(_tid) || sig == 10", "comm ~ \"*\""),
+        (
+            "_comm ~ \"flt-?*\" && sig == 10 && (_comm ~ \"*a\") == 1",
+            "COMM == \"flt-alpha\" && sig == 10",
+        ),
+        (
+            "(sig == 10 ? comm ~ \"flt\" : comm != \"flt\")",
+            "(sig == 10 && comm == \"flt\") || (sig != 10 && comm != \"flt\")",
+        ),
+        ("sig == 10 && 0", "sig == 10 && sig == 12"),
+    ];
     let signals = compare(
         SIGNAL,
         Of::Me,
         &filters,
+        &splits,
         |_| {
             let index = seen.get();
             seen.set((index + 1) % order.len());
@@ -170,12 +161,22 @@ fn switches_that_pass_the_kernels_filter_pass_ours() {
         "COMM ~ \"swapper*\"",
         "!(prev_comm == \"flt-ping\" && next_comm != \"swapper/0\") || prev_pid < 5",
     ];
+    let splits = [
+        ("prev_pid != 0 && prev_prio - 100 >= 20", "prev_pid != 0 && prev_prio >= 120"),
+        ("prev_state && next_pid == 0", "prev_state != 0 && next_pid == 0"),
+        ("prev_state & 1 || 0 == prev_pid", "prev_state & 1 || prev_pid == 0"),
+        ("prev_comm ~ \"swapper*\" && 0 == _cpu", "prev_comm ~ \"swapper*\" && CPU == 0"),
+        ("prev_comm == _comm && next_comm == \"flt-ping\"", "next_comm == \"flt-ping\""),
+        ("!prev_pid || next_comm ~ \"*/*\"", "prev_pid == 0 || next_comm ~ \"*/*\""),
+        ("prev_pid & CPUS{0} || prev_state / 2", "prev_pid & CPUS{0} || prev_state > 1"),
+    ];
     let format = kernel::format(SWITCH).unwrap();
     let comm = format.field("prev_comm").unwrap().clone();
     let events = compare(
         SWITCH,
         Of::Cpu0,
         &filters,
+        &splits,
         // The task that switches is the one that goes.
         |sample| match comm.read(&sample.raw) {
             Ok(Value::Text(text)) => text.to_vec(),
@@ -211,10 +212,16 @@ fn dynamic_text_passes_as_in_the_kernel() {
         "filename ~ \"/*/t?ue\"",
         "filename ~ \"!*true\"",
     ];
+    let splits = [
+        ("filename ~ \"*true\" && filename[0] == '/'", "filename ~ \"*true\""),
+        ("filename == \"/bin/true\" || old_pid - old_pid", "filename == \"/bin/true\""),
+        ("strncmp(filename, \"/bin/tru\", 8) == 0", "filename ~ \"/bin/tru*\""),
+    ];
     let events = compare(
         "sched:sched_process_exec",
         Of::Cpu0,
         &filters,
+        &splits,
         |_| Vec::new(),
         || {
             let pinned = std::thread::spawn(|| {
@@ -228,6 +235,66 @@ fn dynamic_text_passes_as_in_the_kernel() {
     );
     assert!(events >= 2, "{events}");
 }
+
+#[test]
+fn numbers_of_64_bits_pass_as_in_the_kernel() {
+    if kernel::tracefs().is_none() || kernel::format("syscalls:sys_enter_close").is_none() {
+        return;
+    }
+    // SAFETY: descriptors that are not open, of which the kernel takes 32 bits; a page that nobody else knows of.
+    let calls = || unsafe {
+        for fd in [-1, 1 << 20, 5_000_000_000, i64::MIN | 1 << 20, i64::MAX] {
+            libc::syscall(libc::SYS_close, fd);
+        }
+        for _ in 0..3 {
+            libc::syscall(libc::SYS_getppid);
+            let page = libc::mmap(std::ptr::null_mut(), 4096, 0, PRIVATE, -1, 0);
+            libc::munmap(page, 4096);
+        }
+    };
+    let none = |_: &Sample| Vec::new();
+    let signed = [
+        "ret < 0",
+        "ret == -9",
+        "ret <= -9 || ret >= 4096",
+        "ret > 0x7fffffff",
+        "ret != 0 && id == 110",
+        "ret & 0x1000",
+        "ret & -4096",
+        "id == 110 || id == 3",
+        "ret == 9223372036854775807",
+        "ret > -9223372036854775808",
+        "!(ret < 0 && id == 3)",
+    ];
+    let splits = [
+        ("id == 3 && -ret == 9", "id == 3 && ret == -9"),
+        ("(unsigned long)ret > 0xfffffffffffff000", "ret < 0 && ret > -4096"),
+        ("ret > 100 && ret >> 12 << 12 == ret", "ret > 100 && ret & 0xfffffffff000 && id == 9"),
+        ("ret & 0x1000 || ret - 1 == -10", "ret & 0x1000 || ret == -9"),
+    ];
+    let results = compare("raw_syscalls:sys_exit", Of::Me, &signed, &splits, none, calls);
+    assert!(results >= 14, "{results}");
+    let unsigned = [
+        "fd == 18446744073709551615",
+        "fd > 0x7fffffffffffffff",
+        "fd >= 0x8000000000000000",
+        "fd & 0x8000000000000000",
+        "fd < 4294967296",
+        "fd == 5000000000",
+        "fd != 1048576 && fd <= 9223372036854775807",
+    ];
+    let splits = [
+        ("fd + 1 == 0", "fd == 18446744073709551615"),
+        ("fd > 1000 && fd / 1000 == 5000000", "fd == 5000000000"),
+        ("(long)fd < 0", "fd & 0x8000000000000000"),
+        ("fd == 5000000000 || fd == 1 << 20", "fd == 5000000000 || fd == 1048576"),
+    ];
+    let event = "syscalls:sys_enter_close";
+    assert_eq!(compare(event, Of::Me, &unsigned, &splits, none, calls), 5);
+}
+
+/// A mapping of nothing, for the sake of its address.
+const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
 #[test]
 fn what_a_record_does_not_hold_is_left_to_the_kernel() {

@@ -140,6 +140,86 @@ fn a_ping_pong_of_two_tasks_switches_twice_a_round() {
 }
 
 #[test]
+fn what_the_kernel_does_not_take_of_a_filter_is_checked_here() {
+    if !can_trace("a filter in two halves") {
+        return;
+    }
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    // Every call passes the kernel's half; the other half is no field against a number, so it is ours.
+    let event =
+        format!("raw_syscalls:sys_enter/common_pid=={pid} && id - {} == 0/", libc::SYS_getppid);
+    let run = watch(&["top", "-e", &event, "-k", "id", "-v"], load);
+    assert_eq!(run.coverage()["events"], 5000, "{}", run.stderr);
+    assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
+    assert_eq!(run.of("row").filter(|row| row["id"] != libc::SYS_getppid).count(), 0);
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    let halves = format!("in the kernel: common_pid == {pid} (");
+    assert!(notes.iter().any(|note| note.contains(&halves)), "{notes:?}");
+    let ours = format!("in user space: id - {} == 0 (", libc::SYS_getppid);
+    assert!(notes.iter().any(|note| note.contains(&ours)), "{notes:?}");
+    // The load makes other calls, too: they were received, and are told.
+    assert!(notes.iter().any(|note| note.contains("were kept back by filters in user space")));
+    run.is_complete();
+}
+
+#[test]
+fn what_this_kernel_refuses_of_a_filter_is_checked_here() {
+    if !can_trace("a filter that the kernel refuses") {
+        return;
+    }
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    // We cannot know how many CPUs the kernel has room for: it refuses such a list.
+    let event = format!(
+        "raw_syscalls:sys_enter/common_pid=={pid} && CPU & CPUS{{0-100000}} && id=={}/",
+        libc::SYS_getppid
+    );
+    let run = watch(&["top", "-e", &event, "-k", "id"], load);
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    let told = "raw_syscalls:sys_enter: this kernel refuses the filter 'CPU & CPUS{0-100000}'";
+    assert!(notes.iter().any(|note| note.starts_with(told)), "{notes:?}");
+    assert_eq!(run.coverage()["events"], 5000, "{notes:?}");
+    assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
+    run.is_complete();
+}
+
+#[test]
+fn roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_both() {
+    if !can_trace("shared filters that the kernel refuses") {
+        return;
+    }
+    let load = load::getppid(3000);
+    let (pid, id) = (load.pid(), libc::SYS_getppid);
+    let of = pid.to_string();
+    let events = format!(
+        "raw_syscalls:sys_enter/CPU & CPUS{{0-100000}}/alias=any/,\
+         raw_syscalls:sys_enter/id=={id}/alias=own/,raw_syscalls:sys_enter/id!={id}/alias=other/"
+    );
+    let run = watch(&["top", "-e", &events, "-k", "id", "-p", &of, "-v"], load);
+    for (column, calls) in [("any", 3000), ("own", 3000), ("other", 0)] {
+        assert_eq!(run.sum(column, "id", id), calls, "{column}: {}", run.stderr);
+    }
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    assert!(!notes.iter().any(|note| note.contains("filtered in the kernel")), "{notes:?}");
+    run.is_complete();
+}
+
+#[test]
+fn as_many_events_as_asked_for_are_those_that_pass() {
+    if !can_trace("-N behind a filter") {
+        return;
+    }
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    let event =
+        format!("raw_syscalls:sys_enter/common_pid=={pid} && id % 2 == {}/", libc::SYS_getppid % 2);
+    let run = watch(&["trace", "-e", &event, "-N", "777"], load);
+    assert_eq!(run.events_of(pid).len(), 777, "{}", run.stderr);
+    assert_eq!(run.coverage()["events"], 777);
+}
+
+#[test]
 fn what_a_full_ring_loses_is_counted() {
     if !can_trace("losses") {
         return;

@@ -37,7 +37,7 @@ pub enum KernelOnly {
 /// A filter with its fields found in one event's format.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    root: Test,
+    pub(super) root: Test,
 }
 
 impl Filter {
@@ -61,7 +61,7 @@ impl Bound {
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+pub(super) enum Test {
     Not(Box<Test>),
     All(Vec<Test>),
     Any(Vec<Test>),
@@ -89,13 +89,13 @@ enum Test {
 }
 
 #[derive(Clone, Debug)]
-enum Number {
+pub(super) enum Number {
     Cpu,
     Field { offset: usize, size: usize, signed: bool },
 }
 
 #[derive(Clone, Debug)]
-enum Text {
+pub(super) enum Text {
     Comm,
     Fixed { offset: usize, size: usize },
     Dynamic(Field),
@@ -257,7 +257,7 @@ impl Text {
 }
 
 #[derive(Clone, Debug)]
-enum Matcher {
+pub(super) enum Matcher {
     Whole(Vec<u8>),
     Glob(Vec<u8>),
 }

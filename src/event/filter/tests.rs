@@ -128,6 +128,17 @@ fn filters_join() {
 }
 
 #[test]
+fn a_filter_comes_apart_into_its_conditions() {
+    let filter = Filter::parse("(a == 1 || b == 2) && c == 3 && d ~ \"*x\"").unwrap();
+    let texts: Vec<String> = filter.conjuncts().iter().map(Filter::to_kernel).collect();
+    assert_eq!(texts, ["a == 1 || b == 2", "c == 3", "d ~ \"**x\""]);
+    let left = filter.without("c == 3").unwrap();
+    assert_eq!(left.to_kernel(), "(a == 1 || b == 2) && d ~ \"**x\"");
+    assert_eq!(left.without("d ~ \"**x\"").unwrap().to_kernel(), "a == 1 || b == 2");
+    assert!(Filter::parse("a == 1").unwrap().without("a == 1").is_none());
+}
+
+#[test]
 fn a_text_is_quoted_with_the_quote_that_it_lacks() {
     assert_eq!(quote("nginx*").unwrap(), "\"nginx*\"");
     assert_eq!(quote("say \"hi\"").unwrap(), "'say \"hi\"'");

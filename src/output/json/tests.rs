@@ -145,13 +145,13 @@ fn the_keys_of_each_type_are_stable() {
         sorted("type time monitor event cpu pid tid comm"),
         sorted("type time monitor level text"),
         sorted(
-            "type time monitor final events lost throttled undecodable unmatched unsafe exited evicted truncated disordered undefined errors multiplexed clamped",
+            "type time monitor final events filtered lost throttled undecodable unmatched unsafe exited evicted truncated disordered undefined errors multiplexed clamped",
         ),
         sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
     ];
     assert_eq!(keys.map(|keys| sorted(&keys)).collect::<Vec<_>>(), expected);
     assert!(out.contains(r#""level":"alert","text":"x\u001b"}"#), "{out}");
-    assert!(out.contains(r#""final":true,"events":0,"lost":3"#), "{out}");
+    assert!(out.contains(r#""final":true,"events":0,"filtered":0,"lost":3"#), "{out}");
 }
 
 #[test]

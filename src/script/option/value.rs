@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 
 use super::{Attrs, Groups, Kind, OptionSpec};
 use crate::base::{nearest, units};
-use crate::event::filter::Filter;
+use crate::event::filter::split::Split;
 use crate::event::selector::Selector;
 
 /// The values of all options of a monitor, by long name, in the order of declaration.
@@ -79,14 +79,14 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
 /// The selectors of a comma list; whether their events exist is asked later.
 ///
 /// # Errors
-/// A selector or its filter that does not parse, or an attribute that the option does not know.
+/// A selector that does not parse, a filter with a joint that is not one, or an attribute that the option does not know.
 pub fn selectors(attrs: &Attrs, text: &str) -> Result<Vec<Selector>> {
     let known: Vec<&str> = attrs.keys().map(String::as_str).collect();
     let all = Selector::parse_list(text).map_err(|why| anyhow!("{why}"))?;
     for one in &all {
         one.check_attrs(&known)?;
         if let Some(filter) = &one.filter {
-            Filter::parse(filter).map_err(|why| anyhow!("{}: {why}", one.name))?;
+            Split::check_joints(filter).map_err(|why| anyhow!("{}: {why}", one.name))?;
         }
     }
     Ok(all)

@@ -21,25 +21,41 @@ local cursor, nowhere = view.cursor, view.nowhere
 --   the walk goes on behind the event.
 -- - A function with `...` is never counted: it becomes part of the traces around it.
 -- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
+-- A predicate, which has `...` as well, belongs to the walk: the handler stays as it is.
 local source = [[
-local cursor, slots, order, handler, e = ...
+local cursor, slots, order, handler, e, met = ...
 local function one(...)
   local at = ...
   cursor.at = at
   cursor.s = slots + order[at]
-  handler(e)
+  HANDLE
 end
 local function many(...)
   local first, last = ...
   for at = first, last do
     cursor.at = at
     cursor.s = slots + order[at]
-    handler(e)
+    HANDLE
     if cursor.stop ~= 0 then return end
   end
 end
 return one, many
 ]]
+
+-- What stands for HANDLE: with a predicate; and where predicates leave fewer events than a batch has, with -N.
+local chosen = "if met(e) then HANDLE else cursor.filtered = cursor.filtered + 1 end"
+local counted = [[
+if cursor.s.pid ~= cursor.hidden then
+  cursor.left = cursor.left - 1
+  if cursor.left == 0 then cursor.stop = 1 end
+end
+handler(e)]]
+
+local function source_of(met, counting)
+  local handle = counting and counted or "handler(e)"
+  if met then handle = chosen:gsub("HANDLE", handle) end
+  return (source:gsub("HANDLE", handle))
+end
 
 local ones, manies = {}, {}
 -- Events of a handler that is off count as seen.
@@ -54,10 +70,21 @@ end
 
 local M = {}
 
---- Puts `handler` on `role`; `e` is the view of view.make.
-function M.set(role, handler, e)
-  ones[role], manies[role] = loadstring(source, "=perilune:driver")(cursor, slots, order, handler, e)
+--- Puts `handler` on `role`; `e` is the view of view.make. It gets the events that meet the predicate `met`, if there is
+-- one. `counting` is for M.limit.
+function M.set(role, handler, e, met, counting)
+  local text = source_of(met, counting)
+  ones[role], manies[role] = loadstring(text, "=perilune:driver")(cursor, slots, order, handler, e, met)
 end
+
+--- How many events predicates have kept back so far.
+function M.filtered() return cursor.filtered end
+
+--- Stops the walk behind the event that is the `left`th to be handled, not counting those of the process `hidden`.
+function M.limit(left, hidden) cursor.left, cursor.hidden = left, hidden end
+
+--- How many events the limit leaves.
+function M.left() return cursor.left end
 
 --- Takes the handler of `role` away; its events still count as seen.
 function M.clear(role) ones[role], manies[role] = idle_one, idle end

@@ -1,8 +1,8 @@
 --- The word `evsel` and what it gives.
 --
--- The Rust side (`declare`, `narrow`, `switch`, `fields`) answers `nil, why` for what a script may get wrong, and
+-- The Rust side (`declare`, `narrow`, `matching`, `switch`, `fields`) answers `nil, why` for what a script may get wrong, and
 -- the error is raised here at the script's own line.
-local declare, narrow, switch, fields, compile, exports = ...
+local declare, narrow, matching, switch, fields, compile, exports = ...
 
 local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
 
@@ -24,7 +24,7 @@ function methods.each(ev, handler)
   return ev
 end
 
---- Narrows the event in the kernel; calls are ANDed. With further arguments, `%s` is one of them quoted for
+--- Narrows the event, in the kernel as far as it can; calls are ANDed. With further arguments, `%s` is one of them quoted for
 --- the kernel, `%d` a whole number; without, the text is taken as it is.
 function methods.filter(ev, format, ...)
   local e = entry(ev, "filter")
@@ -34,14 +34,9 @@ function methods.filter(ev, format, ...)
   return ev
 end
 
---- Narrows the event to those whose `field` matches one of `globs`, separated by commas.
-function methods.matching(ev, field, globs)
-  local terms, values = {}, {}
-  for glob in tostring(globs):gmatch "[^,]+" do
-    terms[#terms + 1] = field .. " ~ %s"
-    values[#values + 1] = glob:match "^%s*(.-)%s*$"
-  end
-  local ok, why = narrow(entry(ev, "matching").index, table.concat(terms, " || "), unpack(values))
+--- Narrows the event to those whose `field` is one of a comma list of names and globs, and none of those behind a `!`.
+function methods.matching(ev, field, list)
+  local ok, why = matching(entry(ev, "matching").index, tostring(field), tostring(list))
   if not ok then error(why, 2) end
   return ev
 end

@@ -15,7 +15,12 @@ ffi.cdef [[
     int32_t pid, tid;                                     // -1 of a task that is being taken apart
     uint32_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
-  typedef struct { const perilune_slot *s; uint32_t at, stop; } perilune_cursor;
+  typedef struct {
+    const perilune_slot *s;
+    uint32_t at, stop;
+    double filtered, left;                                // events kept back by predicates; events until -N is reached
+    int32_t hidden;                                       // whose events -N does not count
+  } perilune_cursor;
 ]]
 
 local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
@@ -23,12 +28,13 @@ local setmetatable = setmetatable
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffffffff })
-local cursor = ffi.new("perilune_cursor", { s = nowhere })
+local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge, hidden = -2 })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
 local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
 local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
 local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
+local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", leaves.met)
 local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
 local ctx = cast("void *", context)
 
@@ -91,7 +97,7 @@ local function make(role, name, source, event, per_thread)
 end
 
 local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
-  scope = scope, comm_of = comm_of }                      -- what the code of expressions runs on
+  scope = scope, comm_of = comm_of, met = met }
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
 -- position behind the event at hand, and whether it was that role's printer that ran.

@@ -1,0 +1,102 @@
+//! What `-v` says of filters: which conditions the kernel checks, which are left for user space, and what each costs.
+
+use crate::base::coverage::Coverage;
+use crate::event::filter::Filter;
+use crate::script::evsel::Role;
+
+/// Where a run's events come from, which decides who can filter them.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum From {
+    Kernel,
+    File,
+}
+
+/// A line for each event that has a filter.
+pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for role in roles {
+        let here: Vec<&str> = role.rest.iter().map(|rest| rest.text.as_str()).collect();
+        let conditions = role.filter.as_ref().map(Filter::conjuncts).unwrap_or_default();
+        let kernel: Vec<String> = conditions.iter().map(Filter::to_kernel).collect();
+        let (kernel, here) = (joined(&kernel), joined(&here));
+        let line = match (kernel.is_empty(), here.is_empty(), from) {
+            (true, true, _) => continue,
+            (_, _, From::File) => {
+                let both = [kernel, here].into_iter().filter(|text| !text.is_empty());
+                format!("filtered here: {}", both.collect::<Vec<_>>().join(" && "))
+            }
+            (false, true, _) => format!("filtered in the kernel: {kernel} ({REJECTED})"),
+            (true, false, _) => format!("filtered in user space: {here} ({RECEIVED})"),
+            (false, false, _) => format!(
+                "filtered in the kernel: {kernel} ({REJECTED}); then in user space: {here} ({RECEIVED})"
+            ),
+        };
+        let line = format!("{}: {line}", role.event.name);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// What the kernel's tracing costs whoever causes the event; measured on kernel 6.18 in a virtual machine.
+const REJECTED: &str = "160-180 ns for each event that it rejects";
+const RECEIVED: &str = "500-900 ns for the record of each event that gets there, and our own";
+
+fn joined<T: AsRef<str>>(conditions: &[T]) -> String {
+    let one = |text: &T| match text.as_ref() {
+        text if conditions.len() > 1 && text.contains("||") => format!("({text})"),
+        text => text.to_owned(),
+    };
+    conditions.iter().map(one).collect::<Vec<_>>().join(" && ")
+}
+
+/// What predicates kept back over the whole run; None when that was nothing.
+pub(super) fn kept_back(coverage: &Coverage) -> Option<String> {
+    let received = coverage.events + coverage.filtered;
+    (coverage.filtered > 0).then(|| {
+        let filtered = coverage.filtered;
+        format!("{filtered} of {received} received events were kept back by filters in user space")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::decode::format::Format;
+    use crate::event::catalog::{Event, What};
+    use crate::event::filter::split::Split;
+    use crate::event::sampling::Sampling;
+
+    fn role(filter: &str) -> Role {
+        let format =
+            Format::parse("name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n").unwrap();
+        let event = Event { name: "a:x".into(), what: What::Tracepoint { format } };
+        let split = Split::parse(filter, &event).unwrap();
+        let sampling = Sampling::default();
+        Role { event: Rc::new(event), filter: split.kernel, rest: split.rest, sampling }
+    }
+
+    #[test]
+    fn each_place_is_named_with_its_price() {
+        let lines = |filter| explain(&[role(filter)], From::Kernel).join("\n");
+        assert_eq!(
+            lines("pid > 1 && CPU == 0"),
+            format!("a:x: filtered in the kernel: pid > 1 && CPU == 0 ({REJECTED})")
+        );
+        assert_eq!(lines("pid"), format!("a:x: filtered in user space: pid ({RECEIVED})"));
+        assert_eq!(
+            lines("(pid == 1 || pid == 2) && _tid && CPU == 0"),
+            format!(
+                "a:x: filtered in the kernel: (pid == 1 || pid == 2) && CPU == 0 ({REJECTED}); \
+                 then in user space: _tid ({RECEIVED})"
+            )
+        );
+        assert_eq!(
+            explain(&[role("pid == 1 && _tid")], From::File),
+            ["a:x: filtered here: pid == 1 && _tid"]
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Setting an event's filter, also where the kernel takes less than we thought.
+//!
+//! Our own check of filters follows a recent kernel; an older one lacks kinds of fields and operators, and any has fewer
+//! CPUs than a list may name. So a refusal is no end: each condition is tried on an event of its own, and what
+//! the kernel does not take is left to whoever handles the records. A count has no records: there it is the end.
+
+use super::open::{Opening, Refused};
+use crate::event::catalog::What;
+use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::Rest};
+use crate::sys::perf::Event;
+use crate::sys::refusal::Refusal;
+
+/// The text for the kernel, `(the filter) && common_pid != own`: a run does not watch itself.
+pub(super) fn kernel_text(filter: Option<&Filter>, own: Option<i32>) -> Option<String> {
+    let user = filter.map(Filter::to_kernel);
+    match (user, own) {
+        (Some(user), Some(own)) => Some(format!("({user}) && common_pid != {own}")),
+        (None, Some(own)) => Some(format!("common_pid != {own}")),
+        (user, None) => user,
+    }
+}
+
+/// What became of a filter.
+pub(super) struct Narrowed {
+    /// The text that the event has now, and all others of the opening are to have.
+    pub(super) text: Option<String>,
+    /// What the kernel did not take, as conditions for user space.
+    pub(super) refused: Vec<Rest>,
+}
+
+/// Sets on an open event what the kernel takes of its opening's filter. `again` opens another such event, to try on.
+///
+/// # Errors
+/// The kernel refuses what only it can tell, or the filter of a count, or refuses for another reason than the text.
+pub(super) fn set_what_it_takes(
+    event: &Event,
+    opening: &Opening,
+    own: Option<i32>,
+    again: &dyn Fn() -> Result<Event, Refusal>,
+) -> anyhow::Result<Narrowed> {
+    let whole = kernel_text(opening.filter.as_ref(), own);
+    let Some(text) = &whole else { return Ok(Narrowed { text: whole, refused: Vec::new() }) };
+    let why = match event.set_filter(text) {
+        Ok(()) => return Ok(Narrowed { text: whole, refused: Vec::new() }),
+        Err(why) if is_about_the_text(&why) => why,
+        Err(why) => return Err(why.into()),
+    };
+    let Some(filter) = &opening.filter else { return Err(why.into()) };
+    if opening.sampling.count {
+        anyhow::bail!(
+            "{}: the kernel refuses the filter '{}', and a count has no records to look at here; \
+             leave out what it does not know",
+            opening.event.name,
+            brief(&filter.to_kernel())
+        );
+    }
+    let (mut taken, mut refused): (Option<Filter>, Vec<Filter>) = (None, Vec::new());
+    // Where roles have filters of their own, they have to check these, if not the kernel checks that one is met.
+    let parts = if opening.rechecked() { vec![filter.clone()] } else { filter.conjuncts() };
+    for part in parts {
+        let joined = match &taken {
+            Some(before) => before.clone().and(part.clone()),
+            None => part.clone(),
+        };
+        let text = kernel_text(Some(&joined), own).unwrap_or_default();
+        if text.len() <= LONGEST && again()?.set_filter(&text).is_ok() {
+            taken = Some(joined);
+        } else {
+            refused.push(part);
+        }
+    }
+    let text = kernel_text(taken.as_ref(), own);
+    if let Some(text) = &text {
+        event.set_filter(text)?;
+    }
+    let refused = refused.iter().map(|part| here(opening, part)).collect::<Result<_, _>>()?;
+    Ok(Narrowed { text, refused })
+}
+
+/// Whether another text might do.
+fn is_about_the_text(why: &Refusal) -> bool {
+    !matches!(why.errno, libc::EEXIST | libc::ENOMEM | libc::EBADF | libc::ENOTTY)
+}
+
+/// A refused condition, for user space.
+fn here(opening: &Opening, part: &Filter) -> anyhow::Result<Rest> {
+    let name = &opening.event.name;
+    let What::Tracepoint { format } = &opening.event.what else {
+        anyhow::bail!("{name}: only a tracepoint has a filter");
+    };
+    match part.bind(name, format) {
+        Ok(bound) => Ok(Rest::of_kernel(part, bound)),
+        Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
+        Err(KernelOnly::Condition(only)) => anyhow::bail!(
+            "{name}: the kernel refuses the filter '{only}', and only it could tell: is the name in /proc/kallsyms? \
+             Else leave it out"
+        ),
+    }
+}
+
+impl Opening {
+    /// Whether its roles check filters of their own.
+    fn rechecked(&self) -> bool {
+        self.roles.iter().any(|(_, own)| own.is_some())
+    }
+
+    /// What each of its roles has to check: where they have filters of their own, all of that, else what was refused.
+    pub(super) fn hand_over(&self, refused: &[Rest]) -> Vec<Refused> {
+        let own = |(role, own): &(u32, Option<Bound>)| {
+            own.is_some().then_some(Refused { role: *role, rest: None })
+        };
+        if refused.is_empty() {
+            return Vec::new();
+        }
+        if self.rechecked() {
+            return self.roles.iter().filter_map(own).collect();
+        }
+        let each = |rest: &Rest, role: u32| Refused { role, rest: Some(rest.clone()) };
+        let roles = self.roles.iter().map(|(role, _)| *role);
+        roles.flat_map(|role| refused.iter().map(move |rest| each(rest, role))).collect()
+    }
+}
+
+/// What to tell of a condition that the kernel refused.
+pub(super) fn remark(opening: &Opening, rest: &Rest) -> String {
+    format!(
+        "{}: this kernel refuses the filter '{}': checked here, at the price of a record for each event",
+        opening.event.name,
+        brief(&rest.text)
+    )
+}
+
+fn brief(text: &str) -> String {
+    const SHOWN: usize = 120;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,136 @@
+//! The half of filters that is evaluated in user space, as a run evaluates it: predicates in front of handlers, over
+//! batches of the very records that the kernel filtered, against the kernel's verdict.
+
+use std::{
+    cell::RefCell,
+    io,
+    path::PathBuf,
+    rc::Rc,
+    sync::{Mutex, PoisonError},
+};
+
+use perilune::{
+    base::{
+        coverage::Coverage,
+        draw::{Draw, EventLine, Level, Report, Stamp, Stats},
+        slot::Slot,
+        value::Value,
+    },
+    event::{
+        catalog::{Catalog, TracefsCatalog},
+        filter::split::Rest,
+    },
+    script::{
+        bundle::{Library, Origin, Script},
+        host::{Host, Rules, Setting},
+    },
+    source::{Batch, Sink as _},
+    sys::tracefs::Tracefs,
+    task::Tasks,
+};
+
+use crate::kernel::{self, Sample};
+
+/// Runs a script with one handler for each element of `predicates`, behind those conditions, over the samples of tasks with those `names`. Gives for
+/// each handler the samples that reached it, by index, and how many were counted as filtered in all.
+pub(crate) fn passing(
+    event: &str,
+    predicates: &[Vec<Rest>],
+    samples: &[Sample],
+    names: &[Vec<u8>],
+) -> (Vec<Vec<usize>>, u64) {
+    // One machine of a process is guarded at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let heard = Rc::new(RefCell::new(vec![Vec::new(); predicates.len()]));
+    let mut host = host(event, predicates.len());
+    for (role, rests) in predicates.iter().enumerate() {
+        for rest in rests {
+            host.filter_here(role as u32, Some(rest.clone())).unwrap();
+        }
+    }
+    let mut batch = Batch::new(predicates.len());
+    host.attach(batch.addresses()).unwrap();
+    host.shared().with(|context| {
+        context.out = Box::new(Heard(heard.clone()));
+        context.tasks = Tasks::new(64);
+    });
+    let format = kernel::format(event).unwrap();
+    let tid = format.field("common_pid").unwrap();
+    for (index, sample) in samples.iter().enumerate() {
+        let tid = match tid.read(&sample.raw) {
+            Ok(Value::Int(tid)) => tid as u32,
+            other => panic!("{other:?}"),
+        };
+        // Its name when it happened.
+        host.shared().with(|context| context.tasks.on_comm(tid, tid, &names[index]));
+        for role in 0..predicates.len() as u32 {
+            batch.push(Slot {
+                time: index as f64,
+                raw: sample.raw.as_ptr(),
+                raw_size: sample.raw.len() as u32,
+                pid: tid,
+                tid,
+                cpu: sample.cpu,
+                ev: role,
+                ..Slot::EMPTY
+            });
+        }
+        host.dispatch(&mut batch);
+        batch.clear();
+    }
+    let coverage = host.coverage(None);
+    assert_eq!(coverage.errors, 0, "a predicate failed");
+    let received = (samples.len() * predicates.len()) as u64;
+    assert_eq!(coverage.events + coverage.filtered, received, "each is handled or kept back");
+    (heard.take(), coverage.filtered)
+}
+
+fn host(event: &str, roles: usize) -> Host {
+    let text = format!(
+        "local m = monitor {{ summary = 'notes what it gets', order = false }}\n\
+         function m.init()\n\
+           for i = 0, {roles} - 1 do evsel('{event}', function(e) note('%d %d', i, e._time) end) end\n\
+         end\n\
+         return m\n"
+    );
+    let script = Script { name: "heard".into(), origin: Origin::Bundled, text };
+    let mut host = Host::new(false).unwrap();
+    host.load(&script, &Library::new(Vec::<PathBuf>::new(), false), &[]).unwrap();
+    let tracefs = Tracefs::find().unwrap();
+    let events = tracefs.events().unwrap();
+    let formats = Box::new(move |sys: &str, name: &str| tracefs.format(sys, name));
+    let catalog: Rc<dyn Catalog> = Rc::new(TracefsCatalog::new(&events, formats));
+    let setting = Setting {
+        catalog,
+        cpus: vec![0],
+        perins: false,
+        per_thread: false,
+        memory: 0,
+        totals: false,
+    };
+    let options = host.lua().create_table().unwrap();
+    host.begin(&options, &setting, Rules::default()).unwrap();
+    host
+}
+
+/// An output that keeps the handlers' notes.
+struct Heard(Rc<RefCell<Vec<Vec<usize>>>>);
+
+impl Draw for Heard {
+    fn event(&mut self, _: &mut EventLine<'_>) {}
+    fn report(&mut self, _: Stamp, _: &[Report]) {}
+    fn coverage(&mut self, _: Stamp, _: &Coverage, _: bool) {}
+    fn stats(&mut self, _: Stamp, _: &Stats) {}
+    fn note(&mut self, _: Stamp, level: Level, text: &str) {
+        assert!(matches!(level, Level::Info), "{text}");
+        let (role, index) = text.split_once(' ').unwrap();
+        self.0.borrow_mut()[role.parse::<usize>().unwrap()].push(index.parse().unwrap());
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    fn flush_if_large(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
