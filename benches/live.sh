@@ -64,6 +64,8 @@ echo "|------------------------------------|----------:|---------:|-------:|----
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
 getppid=("$scratch/getppid" $((seconds + 4)))
 measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top -e sched:sched_switch -k prev_pid
+measure "top, sched_switch, named"           "${switch[@]}"  -- top -e sched:sched_switch//key=prev_pid/comm=prev_comm/
+measure "top, sched_switch, two sums"        "${switch[@]}"  -- top -e sched:sched_switch//key=prev_pid/comm=prev_comm/top-by=prev_prio/top-add=next_prio/
 measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter
 measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.lua"
 measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls

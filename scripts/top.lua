@@ -1,11 +1,13 @@
 --- Counts and sums events per key, sorted: a GROUP BY over any events.
+-- A selector's key= tells rows apart, top-by= and top-add= are summed (else the event is counted), comm= names the row;
+-- alias= is the title of the first sum, printkey= how the key is shown. Rows sort by top-by=, then by the other sums.
 --   perilune top -e sched:sched_switch -k prev_pid
 --   perilune top -e 'sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/'
 local m = monitor {
   summary = "count and sum events per key, sorted",
-  order = false, every = "1s",
+  order = false, every = "1s", screen = true,
   options = {
-    events { "event", short = "e", required = true, groups = 1, help = "what to count: sys:name[/filter/key=…/top-by=…/comm=…/], comma-separated",
+    events { "event", short = "e", required = true, groups = 1, help = "what to count: sys:name[/filter/key=…/top-by=…/top-add=…/comm=…/alias=…/printkey=…/], comma-separated",
       attrs = { key = expr, printkey = expr, ["top-by"] = expr, ["top-add"] = expr, comm = expr, alias = text } },
     expr { "key", short = "k", help = "key of every event; without it, the thread" },
     flag { "only-comm", help = "one row a name, without the key" },
@@ -30,39 +32,36 @@ local function columns_of(s)
 end
 
 function m.init(opt)
-  local selectors, columns, plan = opt.event[1], {}, {}
-  local keyed, key_title, name_title
+  local selectors, columns, plan, keyed = opt.event[1], {}, {}, 0
+  local key_title, printkey, name_title
   for i, s in ipairs(selectors) do
     local key, own, values = s.attr.key or opt.key, columns_of(s)
     plan[i] = { key = key, first = #columns + 1, values = values, name = s.attr.comm }
     for _, c in ipairs(own) do columns[#columns + 1] = c end
-    key_title, name_title = key_title or key, name_title or s.attr.comm
-    keyed = (keyed or 0) + (key and 1 or 0)
+    key_title, printkey, name_title = key_title or key, printkey or s.attr.printkey, name_title or s.attr.comm
+    keyed = keyed + (key and 1 or 0)
   end
   for i, s in ipairs(selectors) do
     if keyed > 0 and not plan[i].key and not opt.only_comm then
       error(s.name .. ": some events have a key and this has none; add key= to it, as in " .. s.name .. "//key=pid/", 0)
     end
   end
-  local named = name_title or keyed == 0
+  local named = name_title or keyed < #selectors
   if opt.only_comm and not named then error("--only-comm needs a name: add comm= to an event", 0) end
 
-  local rows = kv { { (key_title or "pid"):upper() }, sums = columns, style = "top", hide_key = opt.only_comm,
-    name = named and { (name_title or "comm"):upper() } }
+  local rows = kv { { (key_title or "pid"):upper(), printkey and expr_of(printkey, "key") }, sums = columns, style = "top",
+    hide_key = opt.only_comm, name = named and { (name_title or "comm"):upper() } }
 
   for i, s in ipairs(selectors) do
     local p, ev = plan[i], evsel(s)
     local name = p.name or (keyed == 0 or opt.only_comm) and "_comm"
-    local key = expr_of(opt.only_comm and name or p.key or "_tid", ev)
-    local values, add, label = exprs_of(p.values, ev), rows:adding(p.first, #p.values), name and expr_of(name, ev)
-    if label then
-      ev:each(function(e)
-        local k = key(e)
-        if add(k, values(e)) then rows:name(k, label(e)) end
-      end)
-    else
-      ev:each(function(e) add(key(e), values(e)) end)
-    end
+    local label, key = name and expr_of(name, ev, "text"), expr_of(p.key or "_tid", ev, "number")
+    local values, add = exprs_of(p.values, ev, "number"), rows:adding(p.first, #p.values)
+    if opt.only_comm then key = label end
+    ev:each(function(e)
+      local k = key(e)
+      if add(k, values(e)) and label then rows:name(k, label(e)) end
+    end)
   end
 end
 return m

@@ -40,6 +40,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("json", None, Flag, "", "", "one JSON object a line"),
         ("plugin", None, List, "FILE,…", "", "run these files for their printers; may be given again"),
         ("events", None, Flag, "", "", "the printed events as a recording, for --replay"),
+        ("batch", Some('b'), Flag, "", "", "text that scrolls, also where there could be a full screen"),
         ("output", Some('o'), Text, "FILE", "", "write results to FILE instead of stdout"),
         ("total", None, Flag, "", "", "at the end, report the whole run once more"),
         ("stats", None, Flag, "", "", "at the end, report what the run itself cost"),
@@ -103,6 +104,7 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
         order_mem: number(values, "order-mem"),
         json: flag("json"),
         events: flag("events"),
+        batch: flag("batch"),
         output: path("output"),
         plugins: text(values, "plugin")
             .map_or_else(Vec::new, |t| t.split(',').map(Into::into).collect()),

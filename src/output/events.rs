@@ -91,7 +91,7 @@ impl Draw for Events {
             return;
         }
         let mut text = if last { b"coverage in all: ".to_vec() } else { b"coverage: ".to_vec() };
-        push_problems(&mut text, coverage);
+        push_problems(&mut text, &coverage.problems());
         self.comment(&text);
     }
 

@@ -8,6 +8,7 @@ pub mod events;
 pub mod json;
 #[cfg(test)]
 mod probe;
+pub mod screen;
 mod table;
 pub mod text;
 mod wall;

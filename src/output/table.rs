@@ -42,11 +42,33 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         });
         out.push(b'\n');
     }
-    let columns: Vec<(usize, &Column)> =
-        table.columns.iter().enumerate().filter(|(_, column)| !column.json_only).collect();
+    let Laid { columns, titles, rows } = lay_out(table);
     if columns.is_empty() {
         return;
     }
+    painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
+    out.push(b'\n');
+    if table.style == Style::Ruled {
+        push_rule(out, &columns);
+        out.push(b'\n');
+    }
+    for row in &rows {
+        push_row(out, row, &columns);
+        out.push(b'\n');
+    }
+}
+
+/// A table's columns that text shows, their titles, and the text of every row.
+pub(super) struct Laid {
+    pub(super) columns: Vec<Placed>,
+    pub(super) titles: Vec<Shown>,
+    pub(super) rows: Vec<Vec<Shown>>,
+}
+
+/// Cells as text, and how wide that makes the columns.
+pub(super) fn lay_out(table: &Table) -> Laid {
+    let columns: Vec<(usize, &Column)> =
+        table.columns.iter().enumerate().filter(|(_, column)| !column.json_only).collect();
     let titles: Vec<Shown> = columns
         .iter()
         .map(|(_, column)| Shown::of(|out| escape::push_shown(out, column.title.as_bytes())))
@@ -62,7 +84,7 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         .iter()
         .map(|row| cells.clone().map(|((i, _), n)| Shown::cell(row.get(*i), *n)).collect())
         .collect();
-    let columns: Vec<Placed> = columns
+    let columns = columns
         .iter()
         .enumerate()
         .map(|(i, (_, column))| {
@@ -71,17 +93,7 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
             Placed { width, align: column.align, arrow: column.arrow }
         })
         .collect();
-
-    painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
-    out.push(b'\n');
-    if table.style == Style::Ruled {
-        push_rule(out, &columns);
-        out.push(b'\n');
-    }
-    for row in &rows {
-        push_row(out, row, &columns);
-        out.push(b'\n');
-    }
+    Laid { columns, titles, rows }
 }
 
 /// Digits after the point in a column's cells: as many as are wanted, fewer where it shrinks. The points stand in a line.
@@ -165,9 +177,9 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
 }
 
 /// Text and how many characters it shows.
-struct Shown {
-    text: Vec<u8>,
-    width: usize,
+pub(super) struct Shown {
+    pub(super) text: Vec<u8>,
+    pub(super) width: usize,
 }
 
 impl Shown {
@@ -190,10 +202,10 @@ impl Shown {
 }
 
 /// A column with its final width.
-struct Placed {
-    width: usize,
-    align: Align,
-    arrow: bool,
+pub(super) struct Placed {
+    pub(super) width: usize,
+    pub(super) align: Align,
+    pub(super) arrow: bool,
 }
 
 fn push_row(out: &mut Vec<u8>, cells: &[Shown], columns: &[Placed]) {

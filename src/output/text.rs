@@ -226,7 +226,7 @@ impl Draw for Text {
         } else {
             b"coverage: "
         });
-        push_problems(out, coverage);
+        push_problems(out, &coverage.problems());
         if coverage.lost > 0 && self.look.pages > 0 {
             out.extend_from_slice(b"; a larger ring loses less: -m ");
             digits::push_u64(out, self.look.pages as u64 * 2);
@@ -270,8 +270,8 @@ fn push_task(out: &mut Vec<u8>, tid: u32) {
 }
 
 /// `312 lost, 1 unmatched`: what went wrong.
-pub(super) fn push_problems(out: &mut Vec<u8>, coverage: &Coverage) {
-    for (i, (name, count)) in coverage.problems().into_iter().filter(|(_, n)| *n > 0).enumerate() {
+pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
+    for (i, &(name, count)) in problems.iter().filter(|(_, n)| *n > 0).enumerate() {
         if i > 0 {
             out.extend_from_slice(b", ");
         }
@@ -299,7 +299,7 @@ pub(super) fn stats_text(stats: &Stats) -> String {
 }
 
 /// The parts worth drawing: those with rows, else the first table (or histogram), so that an idle run shows life.
-fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
+pub(super) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
     let full = |part: &Report| match part {
         Report::Table(Table { rows, .. }) => !rows.is_empty(),
         Report::Hist(Hist { buckets, .. }) => !buckets.is_empty(),

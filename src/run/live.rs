@@ -88,7 +88,14 @@ pub(super) fn run(
     }
     host.attach(live.batch().addresses())?;
     let (wall_ns, clock_ns) = wall_and_monotonic();
-    let out = super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?;
+    let screen = super::screen(request, live.pages());
+    let out = match &screen {
+        Some(screen) => Box::new(screen.clone()),
+        None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
+    };
+    if let Some(screen) = &screen {
+        live.listen(screen.terminal());
+    }
     let processors = wish.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
     host.shared().with(|context| {
         context.out = out;
@@ -124,7 +131,8 @@ pub(super) fn run(
         return no_workload(&host, &why);
     }
     greet(&host, &live, request, &wish);
-    let mut show = Show::new(host.shared().clone());
+    let mut show = Show::new(host.shared().clone(), screen);
+    show.raise();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);
     watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), wish.tasks.as_deref())?;
@@ -150,13 +158,14 @@ fn watch(
         // The first drain comes soon: somebody is waiting for a sign of life.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
         first = false;
-        live.wait(wait.ceil() as i32)?;
+        let typed = live.wait(wait.ceil() as i32)?;
         let over = match &mut workload {
             Some(workload) => workload.try_wait()?.is_some(),
             None => tasks.is_some_and(|tids| !any_alive(tids)),
         };
+        let quit = show.attend(typed);
         carry(host, live, show, pace);
-        if host.ended() || over || show.closed() || live.now() >= pace.end {
+        if host.ended() || quit || over || show.closed() || live.now() >= pace.end {
             return Ok(());
         }
     }
@@ -201,6 +210,7 @@ fn finish(
     cost: &Cost,
 ) -> anyhow::Result<Outcome> {
     live.disable();
+    show.lower();
     host.finishing();
     // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
     let now = live.now().min(pace.end);
@@ -380,6 +390,6 @@ fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
 }
 
 fn no_workload(host: &Host, why: &std::io::Error) -> anyhow::Result<Outcome> {
-    Show::new(host.shared().clone()).fail(&why.to_string())?;
+    Show::new(host.shared().clone(), None).fail(&why.to_string())?;
     Ok(Outcome::NoWorkload)
 }

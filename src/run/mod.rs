@@ -13,9 +13,11 @@ use anyhow::anyhow;
 use crate::base::draw::{Draw, Stamp};
 use crate::output::events::Events;
 use crate::output::json::Json;
+use crate::output::screen::Screen;
 use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
+use crate::sys::terminal::Terminal;
 use request::{Color, HostOptions, RunRequest};
 
 pub mod catalog;
@@ -48,6 +50,19 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
     }
 }
 
+/// The screen, if the monitor wants one and reports while it runs, the results are text for people, and there is a
+/// terminal that nobody else writes to: a workload shares it.
+fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
+    let options = &request.host;
+    let elsewhere = options.json || options.events || options.batch || options.output.is_some();
+    let reports = options.interval_ns.or(request.monitor.every_ns).is_some();
+    if !request.monitor.screen || !reports || elsewhere || !options.workload.is_empty() {
+        return None;
+    }
+    let terminal = Terminal::open()?;
+    Some(Screen::new(terminal, &request.monitor.name, look(options, pages)))
+}
+
 /// The output that was asked for. `start` is where a recording's time begins; `pages` is named when events are lost.
 fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Box<dyn Draw>> {
     let options = &request.host;
@@ -61,13 +76,16 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
     if options.events {
         return Ok(Box::new(Events::new(results, start)));
     }
-    let look = Look {
+    Ok(Box::new(Text::new(results, Box::new(std::io::stderr()), look(options, pages))))
+}
+
+fn look(options: &HostOptions, pages: usize) -> Look {
+    Look {
         zone: jiff::tz::TimeZone::system(),
         colour: colours(options),
         quiet: options.quiet,
         pages,
-    };
-    Ok(Box::new(Text::new(results, Box::new(std::io::stderr()), look)))
+    }
 }
 
 /// The file of `-o`, empty.

@@ -74,7 +74,7 @@ pub(super) fn run(
             }
         }
     });
-    let mut show = Show::new(host.shared().clone());
+    let mut show = Show::new(host.shared().clone(), None);
     let mut player = Player {
         replay: &replay,
         roles: &roles,

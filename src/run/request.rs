@@ -48,6 +48,8 @@ pub struct HostOptions {
     pub json: bool,
     /// `--events`: results as a recording that `--replay` reads.
     pub events: bool,
+    /// `-b`: text that scrolls, also where a full screen could be.
+    pub batch: bool,
     /// `-o`: where results go instead of stdout.
     pub output: Option<PathBuf>,
     /// `--plugin`: files of printers.

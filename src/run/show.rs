@@ -6,19 +6,45 @@ use anyhow::Context as _;
 
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
+use crate::output::screen::{Asked, Screen};
 use crate::script::leaf::Shared;
+use crate::sys::signal;
 
 /// Draws a run's reports.
 pub(super) struct Show {
     shared: Shared,
+    screen: Option<Screen>,
     before: Coverage,
     closed: bool,
     failure: Option<io::Error>,
 }
 
 impl Show {
-    pub(super) fn new(shared: Shared) -> Self {
-        Show { shared, before: Coverage::default(), closed: false, failure: None }
+    /// Draws on what `shared` holds as output; that is `screen`, if there is one.
+    pub(super) fn new(shared: Shared, screen: Option<Screen>) -> Self {
+        Show { shared, screen, before: Coverage::default(), closed: false, failure: None }
+    }
+
+    /// Raises the screen, if there is one.
+    pub(super) fn raise(&mut self) {
+        let raised = self.screen.as_ref().map_or(Ok(()), Screen::fit);
+        self.check(raised);
+    }
+
+    /// Sees to the screen: its size, and with `typed` its keys. True when the user wants the run to end.
+    pub(super) fn attend(&mut self, typed: bool) -> bool {
+        let Some(screen) = self.screen.clone() else { return false };
+        let fitted = if signal::take_resized() { screen.fit() } else { Ok(()) };
+        self.check(fitted);
+        let asked = if typed { screen.keys() } else { Ok(Asked::Nothing) };
+        let quit = matches!(asked, Ok(Asked::Quit));
+        self.check(asked.map(drop));
+        quit
+    }
+
+    /// Takes the screen down: what comes now is to stay on the terminal.
+    pub(super) fn lower(&self) {
+        self.screen.iter().for_each(Screen::close);
     }
 
     /// One interval's report: its parts, and what it missed.
@@ -64,7 +90,12 @@ impl Show {
     }
 
     pub(super) fn flush(&mut self) {
-        let Err(why) = self.shared.with(|context| context.out.flush()) else { return };
+        let flushed = self.shared.with(|context| context.out.flush());
+        self.check(flushed);
+    }
+
+    fn check(&mut self, written: io::Result<()>) {
+        let Err(why) = written else { return };
         self.closed = true;
         // A reader that went away has seen enough: the run ends, successfully.
         if why.kind() != io::ErrorKind::BrokenPipe {
@@ -78,7 +109,7 @@ impl Show {
     /// Results that could not be written, other than for want of a reader.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
-        self.failure.map_or(Ok(()), |why| Err(why).context("failed to write the results"))
+        self.failure.take().map_or(Ok(()), |why| Err(why).context("failed to write the results"))
     }
 
     /// Shows why there is nothing to show.
@@ -95,5 +126,12 @@ impl Show {
     /// Whether results go nowhere any more.
     pub(super) fn closed(&self) -> bool {
         self.closed
+    }
+}
+
+/// The terminal is put right however the run ends.
+impl Drop for Show {
+    fn drop(&mut self) {
+        self.lower();
     }
 }

@@ -16,7 +16,7 @@ use crate::base::exit_reason::{self, Isa};
 use crate::base::names;
 use crate::base::number::Number;
 use crate::decode::format::Format;
-use crate::event::expr::{Expr, Names, Scope};
+use crate::event::expr::{Expr, Kind, Names, Scope};
 use crate::symbol::KernelSymbols;
 use crate::sys::machine;
 
@@ -37,17 +37,23 @@ pub(super) fn register(
     vm.trusted("expression", EXPRESSION, (ffi, views, leaves, undefined, native, slot_of, exports))
 }
 
-/// The Rust half of the words: `compile(sources, index) → function | nil, why`; without an index, of a key.
+/// The Rust half of the words: `compile(sources, index, kind) → function | nil, why`; without an index, of a key. With a
+/// kind, `number` or `text`, the values have to be of it.
 pub(super) fn compiler(
     vm: &Vm,
     state: &Rc<RefCell<State>>,
     exports: &Table,
 ) -> mlua::Result<Function> {
     let (state, exports, system) = (state.clone(), exports.clone(), vm.is_unsafe());
-    vm.lua().create_function(move |_, (sources, index): (Vec<String>, Option<usize>)| {
+    type Asked = (Vec<String>, Option<usize>, Option<String>);
+    vm.lua().create_function(move |_, (sources, index, kind): Asked| {
+        let wanted = kind.as_deref().map(|kind| match kind {
+            "text" => Kind::Text,
+            _ => Kind::Number,
+        });
         let made = match index {
-            Some(index) => of_event(&exports, &state.borrow(), &sources, index, system),
-            None => of_key(&exports, &sources, system),
+            Some(index) => of_event(&exports, &state.borrow(), &sources, index, system, wanted),
+            None => of_key(&exports, &sources, system, wanted),
         };
         match made {
             Ok(function) => Ok((Value::Function(function), None)),
@@ -62,6 +68,7 @@ fn of_event(
     sources: &[String],
     index: usize,
     system: bool,
+    wanted: Option<Kind>,
 ) -> Result<Function, String> {
     let evsels = state.evsels.borrow();
     let empty = Format::default();
@@ -69,7 +76,7 @@ fn of_event(
     for role in evsels.roles_of(index) {
         let format = role.event.format().unwrap_or(&empty);
         let names = Names::Event { event: &role.event.name, format };
-        codes.push(joined(sources, &Scope { names, system })?);
+        codes.push(joined(sources, &Scope { names, system }, wanted)?);
     }
     if codes.is_empty() {
         return Err("an expression needs the evsel whose fields it names".to_owned());
@@ -77,15 +84,32 @@ fn of_event(
     made(exports, "expression_of", (evsels.indexes_of(index).start, codes))
 }
 
-fn of_key(exports: &Table, sources: &[String], system: bool) -> Result<Function, String> {
-    made(exports, "expression_of_key", joined(sources, &Scope { names: Names::Key, system })?)
+fn of_key(
+    exports: &Table,
+    sources: &[String],
+    system: bool,
+    wanted: Option<Kind>,
+) -> Result<Function, String> {
+    let scope = Scope { names: Names::Key, system };
+    made(exports, "expression_of_key", joined(sources, &scope, wanted)?)
 }
 
 /// The code of all sources: a list of as many values.
-fn joined(sources: &[String], scope: &Scope<'_>) -> Result<String, String> {
-    let parse = |source: &String| Expr::parse_in(source, scope).map(|expr| expr.lua().to_owned());
-    let codes: Result<Vec<_>, _> = sources.iter().map(parse).collect();
-    codes.map(|codes| codes.join(", ")).map_err(|why| why.to_string())
+fn joined(sources: &[String], scope: &Scope<'_>, wanted: Option<Kind>) -> Result<String, String> {
+    let code = |source: &String| {
+        let expr = Expr::parse_in(source, scope).map_err(|why| why.to_string())?;
+        match (wanted, expr.kind()) {
+            (Some(Kind::Number), Kind::Text) => {
+                Err(format!("{source} is text, and has to be a number"))
+            }
+            (Some(Kind::Text), Kind::Number) => {
+                Err(format!("{source} is a number, and has to be text"))
+            }
+            _ => Ok(expr.lua().to_owned()),
+        }
+    };
+    let codes: Result<Vec<_>, _> = sources.iter().map(code).collect();
+    codes.map(|codes| codes.join(", "))
 }
 
 fn made(exports: &Table, make: &str, from: impl mlua::IntoLuaMulti) -> Result<Function, String> {

@@ -23,7 +23,7 @@ pub const CALLBACKS: [&str; 11] = [
 ];
 
 /// The keys of `monitor {}`.
-const KEYS: [&str; 6] = ["summary", "options", "order", "every", "interval", "pages"];
+const KEYS: [&str; 7] = ["summary", "options", "order", "every", "interval", "pages", "screen"];
 
 /// Data pages of one ring that a script may ask for: 4 GiB of 4 KiB pages.
 const MOST_PAGES: i64 = 1 << 20;
@@ -47,6 +47,8 @@ pub struct Monitor {
     pub every_ns: Option<u64>,
     /// Data pages per ring when `-m` is not given; a power of two.
     pub pages: Option<u32>,
+    /// Whether its tables fill the screen where results go to a terminal.
+    pub screen: bool,
     /// `m` itself, with the callbacks.
     pub table: Table,
 }
@@ -89,6 +91,7 @@ struct Declaration {
     order: Option<bool>,
     every_ns: Option<u64>,
     pages: Option<u32>,
+    screen: bool,
 }
 
 impl UserData for Declaration {}
@@ -125,6 +128,7 @@ impl Monitor {
             order: declared.order,
             every_ns: declared.every_ns,
             pages: declared.pages,
+            screen: declared.screen,
             table,
         })
     }
@@ -207,6 +211,8 @@ fn declaration(table: &Value) -> Result<Declaration> {
             ("options", _) => return Err(wrong("a table")),
             ("order", Value::Boolean(on)) => declared.order = Some(*on),
             ("order", _) => return Err(wrong("true or false")),
+            ("screen", Value::Boolean(on)) => declared.screen = *on,
+            ("screen", _) => return Err(wrong("true or false")),
             ("pages", _) => declared.pages = Some(pages(&value)?),
             ("every" | "interval", _) => {
                 ensure!(

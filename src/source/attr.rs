@@ -36,7 +36,6 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
             attr
         }
     };
-    let tracepoint = matches!(what, What::Tracepoint { .. });
     every(&mut attr, common)?;
     exclude(&mut attr, what, sampling)?;
     let mut read = abi::PERF_FORMAT_ID as u64;
@@ -45,8 +44,11 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     } else {
         read |= abi::PERF_FORMAT_LOST as u64;
         let mut kinds = BASE;
-        if tracepoint {
+        if let What::Tracepoint { format } = what {
             kinds |= abi::PERF_SAMPLE_RAW as u64;
+            if counts_time(&format.name) {
+                kinds |= abi::PERF_SAMPLE_PERIOD as u64;
+            }
         } else {
             kinds |= (abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD) as u64;
         }
@@ -70,6 +72,14 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
     Ok(attr)
+}
+
+/// Whether a tracepoint counts nanoseconds and not its occurrences: `__perf_count` in the kernel's trace/events/sched.h.
+///
+/// With a period of 1 such an event writes a sample for each nanosecond, up to the throttle, unless its samples carry
+/// their period: then there is one, whose period are the nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
+fn counts_time(name: &str) -> bool {
+    name.starts_with("sched_stat_")
 }
 
 /// The attr of the dummy event that owns a CPU's ring and carries the records of tasks.

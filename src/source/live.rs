@@ -21,11 +21,14 @@ use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::machine::page_size;
 use crate::sys::poll::Poller;
 use crate::sys::ring::Piece;
+use std::os::fd::AsFd;
 
 /// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
 pub const SLACK_NS: u64 = 2_000_000;
 /// A fill of this part of a ring asks for a reading of its losses.
 const NEARLY_FULL: (u64, u64) = (7, 8);
+/// Stands in the poller for what is no ring.
+const OTHER: usize = usize::MAX;
 const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 
 /// The rings of a run.
@@ -166,14 +169,22 @@ impl Live {
         }
     }
 
-    /// Waits until a ring is filled to its watermark, a signal comes, or the time is over.
-    pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<()> {
-        let gone = self.poller.wait(timeout_ms)?.hung_up.clone();
+    /// Lets something to read there end a wait, too. It must stay open as long as this.
+    pub fn listen(&mut self, other: &impl AsFd) {
+        self.poller.add(other, OTHER);
+    }
+
+    /// Waits until a ring is filled to its watermark, a signal comes, or the time is over. True when there is something
+    /// to read where [`Live::listen`] was told to listen.
+    pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<bool> {
+        let ready = self.poller.wait(timeout_ms)?;
+        let other = ready.readable.contains(&OTHER);
+        let gone = ready.hung_up.clone();
         // The ring of a CPU that went offline is still read, but it wakes nobody any more.
         for index in gone {
             self.poller.remove(index);
         }
-        Ok(())
+        Ok(other)
     }
 
     /// Nanoseconds since the run began, now.

@@ -69,6 +69,8 @@ pub struct Row<'a> {
 
 /// Flag of [`Leaf::take`]: the first double is the id of the key's name, nothing is added.
 pub const NAME: u32 = 1 << 31;
+/// Flag of [`Leaf::take`]: the values belong to what was added last to that key; nothing is counted.
+pub const MORE: u32 = 1 << 30;
 /// Where [`Leaf::take`] finds the index of the first sum that is given.
 pub const FIRST_SHIFT: u32 = 8;
 
@@ -110,11 +112,16 @@ impl Kv {
         if let Some(count) = self.counts.get_mut(row) {
             *count += 1;
         }
+        self.sum_up(row, first, values);
+        self.shape.named && self.names.get(row).is_some_and(Option::is_none)
+    }
+
+    #[inline(always)]
+    fn sum_up(&mut self, row: usize, first: usize, values: &[f64]) {
         let start = row * self.shape.sums + first;
         if let Some(sums) = self.sums.get_mut(start..start + values.len()) {
             sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(*value));
         }
-        self.shape.named && self.names.get(row).is_some_and(Option::is_none)
     }
 
     /// Names a row by the id of a string; a key that is not there any more is not brought back.
@@ -142,6 +149,11 @@ impl Kv {
             if let Some(&id) = values.first() {
                 self.name(key, id as u32);
             }
+            return 0;
+        }
+        if flags & MORE != 0 {
+            let row = self.row(key);
+            self.sum_up(row, first_of(flags), values);
             return 0;
         }
         u32::from(self.add(key, first_of(flags), values))
@@ -281,14 +293,14 @@ impl Aggregate for Kv {
 
 impl Leaf for Kv {
     /// Doubles: the values, then the key. Flags: bit i for a string as word i of the key; the index of the first
-    /// value from bit 8; [`NAME`]. Returns 1 when the row lacks a name.
+    /// value from bit 8; [`NAME`], [`MORE`]. Returns 1 when the row lacks a name.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         // The usual table has one key and at most one sum: without loops and buffers it takes half the time.
         if let [values @ .., key] = doubles
             && values.len() <= 1
             && self.shape.keys == 1
-            && flags & NAME == 0
+            && flags & (NAME | MORE) == 0
         {
             let row = self.row(&[Word::passed(*key, flags & 1 != 0)]);
             return u32::from(self.add_at(row, first_of(flags), values));

@@ -16,6 +16,7 @@ pub mod refusal;
 pub mod ring;
 pub mod signal;
 pub mod tasks;
+pub mod terminal;
 pub mod tracefs;
 pub mod user;
 

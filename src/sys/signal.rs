@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use libc::{c_int, sigaction, siginfo_t};
 
+use super::terminal;
+
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static RESIZED: AtomicBool = AtomicBool::new(false);
 /// The thread that interrupts belong to; 0 before [`install`].
@@ -147,6 +149,7 @@ extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void
         }
         let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
         if count >= 3 {
+            terminal::restore();
             // SAFETY: write and _exit are async-signal-safe; the buffer is static.
             unsafe {
                 libc::write(libc::STDERR_FILENO, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());

@@ -63,7 +63,7 @@ function l:each() end
 ---@field sums? (string|{ [1]: string, first?: boolean })[] what is summed; `first` sorts the rows; without sums a count
 ---@field count? string title of the count; Dflt: count
 ---@field top? integer rows; Dflt: all
----@field style? "top" the look of `top`: sums before names
+---@field style? "top" the look of `top`: sums before names, 64-bit keys as integers, and a line with the time and the events
 ---@field hide_key? boolean
 ---@field name? { [1]: string, [2]?: fun(key: any): string } a column of names, which `name` sets
 ---@field keep? boolean

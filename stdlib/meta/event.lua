@@ -90,7 +90,7 @@ function ev:off() end
 --- htons strncmp`, and with `--unsafe` `system`.
 ---
 --- The result is a number where a double holds it exactly as a signed 64-bit integer, else its hexadecimal text: keys
---- never collide. Such a text adds to a sum as the nearest double. A division by zero, a shift by the width or more, an
+--- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an
 --- element outside its array give 0, and are counted as `undefined` in the coverage.
 ---
 --- With `"key"` instead of an evsel it is an expression of a key: a function of what such a function gave, in which the only
@@ -99,11 +99,13 @@ function ev:off() end
 ---     local shown = expr_of('printf("%03d %d", key >> 32, (int)key)', "key")
 ---@param source string
 ---@param of perilune.Evsel|"key" whose fields it names
+---@param kind? "number"|"text" what it has to give; another is an error now
 ---@return fun(e: perilune.Record|number|string): number|string
-function expr_of(source, of) end
+function expr_of(source, of, kind) end
 
 --- Compiles several into one function that returns as many values: `exprs_of({ "bytes_req", "1" }, ev)`.
 ---@param sources string[]
 ---@param of perilune.Evsel|"key"
+---@param kind? "number"|"text" what each has to give
 ---@return fun(e: perilune.Record|number|string): ...
-function exprs_of(sources, of) end
+function exprs_of(sources, of, kind) end

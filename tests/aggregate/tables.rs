@@ -42,6 +42,23 @@ fn latency_has_exact_columns_sorted_by_total() {
 }
 
 #[test]
+fn values_that_no_double_holds_are_summed_exactly() {
+    let host = Host::new();
+    host.run::<()>(
+        r#"
+        local t = kv { "id", sums = { "BYTES" }, style = "top" }
+        t:add("0x20000000000001", "0x20000000000001") t:add("0x20000000000001", 1)
+        local add = t:adding(1, 1)
+        add("0x8000000000000001", "0xffffffffffffffff") add(3, "0x10")"#,
+    )
+    .unwrap();
+    let expected = ["9007199254740993|9007199254740994", "3|16", "9223372036854775809|-1"];
+    assert_eq!(rows(&host.table()), expected);
+    let refused = host.error(r#"kv { "id", sums = { "BYTES" } }:add(1, "0x10000000000000000")"#);
+    assert_eq!(refused, "site.lua:1: add(id, BYTES): 'BYTES' is a string; it must be a number");
+}
+
+#[test]
 fn perins_adds_the_instance_and_its_argument() {
     let source = r#"
         local l = latency { perins(), { "state" }, "comm" }
@@ -160,13 +177,13 @@ fn a_sum_is_exact_beyond_two_to_the_53() {
         r#"
         local k = kv { "x", sums = { "bytes" } }
         k:add(1, 2^53) for i = 1, 1001 do k:add(1, 1) end
-        -- What a double cannot hold is read as a signed integer and rounded.
+        -- What a double cannot hold is read as a signed integer.
         k:add(2, "0x7fffffffffffffff") k:add(3, "0xffdfffffffffffff")"#,
     )
     .unwrap();
     assert_eq!(
         rows(&host.table()),
-        ["2|9223372036854775808", "1|9007199254741993", "3|-9007199254740992"]
+        ["2|9223372036854775807", "1|9007199254741993", "3|-9007199254740993"]
     );
 }
 

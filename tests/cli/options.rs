@@ -61,7 +61,7 @@ fn defaults_are_the_documented_ones() {
 #[test]
 fn the_hosts_options_are_parsed() {
     let words = "units -C 0-2,5 -C 7 -p 10,11 -p 10 -t 12 -N 5 --duration 2 -m 64 --watermark 0 \
-                 --order --order-mem 64MB --json -o out.json -vv -q --stats --self --total \
+                 --order --order-mem 64MB --json -o out.json -vv -q --stats --self --total -b \
                  --lua-mem 1GB --unsafe --no-color";
     let host = request(&words.split_whitespace().collect::<Vec<_>>()).host;
     assert_eq!(host.cpus, Some(vec![0, 1, 2, 5, 7]));
@@ -71,7 +71,7 @@ fn the_hosts_options_are_parsed() {
     assert_eq!((host.order, host.order_mem), (Some(true), Some(64 << 20)));
     assert_eq!((host.verbose, host.quiet, host.json), (2, true, true));
     assert_eq!(host.output.as_deref(), Some("out.json".as_ref()));
-    assert!(host.stats && host.watch_self && host.total && host.allow_unsafe);
+    assert!(host.stats && host.watch_self && host.total && host.allow_unsafe && host.batch);
     assert_eq!((host.lua_mem, host.color), (1 << 30, Color::Never));
     assert_eq!(request(&["units", "--no-order"]).host.order, Some(false));
     assert_eq!(request(&["units", "--color", "always"]).host.color, Color::Always);

@@ -61,6 +61,21 @@ fn events_are_counted_by_a_field() {
 }
 
 #[test]
+fn run_time_is_told_once() {
+    if !can_trace("run time") {
+        return;
+    }
+    let load = load::getppid(200_000);
+    let (pid, since) = (load.pid(), std::time::Instant::now());
+    let event = format!("sched:sched_stat_runtime/pid=={pid}/key=pid/top-by=runtime/");
+    let run = watch(&["top", "-e", &event], load);
+    // The event counts nanoseconds, and would come once for each.
+    let (ran, passed) = (run.sum("runtime", "pid", pid), since.elapsed().as_nanos() as u64);
+    assert!(ran > 1_000_000 && ran < passed, "{ran} ns in {passed} ns; {}", run.stderr);
+    run.is_complete();
+}
+
+#[test]
 fn each_system_call_is_timed() {
     if !can_trace("system calls") {
         return;

@@ -121,7 +121,7 @@ fn latency(spec: &Value) -> Checked<Made> {
 fn kv(spec: &Value) -> Checked<Made> {
     let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep"];
     let spec = Spec::new("kv", spec, &known)?;
-    let columns = key_columns("kv", &spec, 0)?;
+    let mut columns = key_columns("kv", &spec, 0)?;
     let sums = spec.sums()?;
     if sums.len() > 0xff {
         return Err("kv has more than 255 sums".to_owned());
@@ -141,6 +141,7 @@ fn kv(spec: &Value) -> Checked<Made> {
         name: spec.named("name")?,
         sums,
     };
+    columns.iter_mut().flatten().for_each(|column| column.integer = look.style == Style::Top);
     let first = |sum: &(usize, &super::spec::SumColumn)| sum.1.first;
     let shared = share(Kv::new(Shape {
         keys: present(&columns),

@@ -304,7 +304,10 @@ impl Frame<'_> {
         column: &Column,
         word: Word,
     ) -> mlua::Result<Cell> {
-        let Some(draw) = &column.draw else { return Ok(self.plain(word)) };
+        let Some(draw) = &column.draw else {
+            let integer = if column.integer { self.integer(word) } else { None };
+            return Ok(integer.unwrap_or_else(|| self.plain(word)));
+        };
         if let Some(cell) = texts.get(&word) {
             return Ok(cell.clone());
         }
@@ -317,6 +320,14 @@ impl Frame<'_> {
         };
         texts.insert(word, cell.clone());
         Ok(cell)
+    }
+
+    /// A 64-bit integer that came as text because no double holds it.
+    fn integer(&self, word: Word) -> Option<Cell> {
+        let Part::String(id) = word.part() else { return None };
+        let strings = self.strings.borrow();
+        let digits = std::str::from_utf8(strings.get(id).strip_prefix(b"0x")?).ok()?;
+        Some(Cell::Int(u64::from_str_radix(digits, 16).ok()?.into()))
     }
 
     fn plain(&self, word: Word) -> Cell {

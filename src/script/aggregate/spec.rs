@@ -18,6 +18,8 @@ pub(super) struct Column {
     pub(super) arrow: bool,
     /// Width of the longest of `names`, which the column may come to show.
     pub(super) names_width: usize,
+    /// A 64-bit value that no double holds, which comes as hexadecimal text, is drawn as the integer that it is.
+    pub(super) integer: bool,
 }
 
 /// A column that is summed.
@@ -158,6 +160,7 @@ impl<'a> Spec<'a> {
                 .map(|side| if side == "left" { Align::Left } else { Align::Right }),
             arrow: options.flag("arrow", false),
             names_width: names.map(|name| name.chars().count()).max().unwrap_or(0),
+            integer: false,
         })
     }
 
@@ -232,7 +235,15 @@ impl<'a> Spec<'a> {
 
 impl Column {
     fn plain(title: String) -> Column {
-        Column { title, draw: None, width: None, align: None, arrow: false, names_width: 0 }
+        Column {
+            title,
+            draw: None,
+            width: None,
+            align: None,
+            arrow: false,
+            names_width: 0,
+            integer: false,
+        }
     }
 }
 

@@ -33,6 +33,15 @@ fn callbacks_are_found_on_the_module() {
 }
 
 #[test]
+fn a_screen_is_declared_and_is_no_default() {
+    let screen = |declared: &str| {
+        let end = "function m.init() end\nreturn m";
+        load(&format!("local m = monitor {{ {declared} }}\n{end}")).screen
+    };
+    assert!(screen("screen = true") && !screen("screen = false") && !screen(""));
+}
+
+#[test]
 fn a_callback_may_be_replaced() {
     let monitor = load(
         "local m = monitor {}\nfunction m.init() return 1 end\nfunction m.init() return 2 end\nreturn m",

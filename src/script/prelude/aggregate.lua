@@ -41,10 +41,22 @@ local function list_of(parameters)
   return concat(list, ", ")
 end
 
+-- A flag of the leaf under kv: the values belong to what was added last; nothing is counted.
+local MORE = 2 ^ 30
+
+--- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer: two doubles that add
+-- up to it, for a sum that stays exact.
+local function halves(text)
+  local digits = type(text) == "string" and match(text, "^0x(%x+)$")
+  if not digits or #digits > 16 then return end
+  local high, low = tonumber(sub(digits, 1, -9), 16) or 0, tonumber(sub(digits, -8), 16)
+  return (high < 2 ^ 31 and high or high - 2 ^ 32) * 2 ^ 32, low
+end
+
 --- Generates `add` for a plan. Arguments are checked at the script's line; those of absent columns are dropped.
 --- `method`: called with a colon; `flags`: what the leaf gets beside the kinds of the keys; `result`: what is returned.
 local function generate(object, what, plan, leaf, method, flags, result)
-  local parameters, checks, values, keys = {}, {}, {}, {}
+  local parameters, checks, values, rests, keys = {}, {}, {}, {}, {}
   for i, parameter in ipairs(plan.parameters) do
     local a = "a" .. i
     parameters[i] = a
@@ -60,27 +72,37 @@ local function generate(object, what, plan, leaf, method, flags, result)
         A = ids[A] or intern(A)]], "%u+", { A = a, INDEX = i })
       values[#values + 1] = a
     elseif parameter.is == "value" then
-      checks[#checks + 1] = gsub([[if type(A) ~= "number" then A = number(A) or wrong(INDEX, A) end]], "%u+", { A = a, INDEX = i })
-      values[#values + 1] = a
+      local check = plan.exact and [[local REST = 0 if type(A) ~= "number" then local all = A
+        A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]]
+        or [[if type(A) ~= "number" then A = number(A) or wrong(INDEX, A) end]]
+      checks[#checks + 1] = gsub(check, "%u+", { A = a, REST = "r" .. i, INDEX = i })
+      values[#values + 1], rests[#rests + 1] = a, "r" .. i
     end
   end
   local passed = { "pointer" }
   for _, a in ipairs(values) do passed[#passed + 1] = a end
-  for _, a in ipairs(keys) do passed[#passed + 1] = a end
+  for _, a in ipairs(keys) do
+    passed[#passed + 1] = a
+    rests[#rests + 1] = a
+  end
   passed[#passed + 1] = "kinds"
   parameters[#parameters + 1] = "extra"
   local source = format([[
-    local object, leaf, pointer, ids, intern, type, tostring, number, wrong, surplus, not_self = ...
+    local object, leaf, pointer, ids, intern, type, tostring, number, halves, wrong, surplus, not_self = ...
     return function(%s)
       %s
-      local kinds = %d
+      local kinds, more = %d, false
       %s
       if extra ~= nil then surplus() end
-      %s leaf(%s) %s
+      local taken = leaf(%s)
+      %s
+      %s
     end]],
     (method and "self, " or "") .. concat(parameters, ", "),
     method and "if self ~= object then not_self() end" or "",
-    flags or 0, concat(checks, "\n"), result and "return" or "local _ =", concat(passed, ", "), result or "")
+    flags or 0, concat(checks, "\n"), concat(passed, ", "),
+    plan.exact and format("if more then leaf(pointer, %s, kinds + %d) end", concat(rests, ", "), MORE) or "",
+    result and "return taken " .. result or "")
 
   local usage = what .. "(" .. list_of(plan.parameters) .. ")"
   local function wrong(i, value)
@@ -90,17 +112,14 @@ local function generate(object, what, plan, leaf, method, flags, result)
   end
   local function surplus() error(usage .. " has an argument too many", 3) end
   local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
-  -- A 64-bit value that no double holds comes as hexadecimal text, and adds the double that is nearest to it as a
-  -- signed integer: off by 2^-53 of it at most.
+  --- The double that is nearest to such a value: off by 2^-53 of it at most.
   local function number(value)
-    local digits = type(value) == "string" and match(value, "^0x(%x+)$")
-    if not digits or #digits > 16 then return nil end
-    local high, low = tonumber(sub(digits, 1, -9), 16) or 0, tonumber(sub(digits, -8), 16)
-    return (high < 2 ^ 31 and high or high - 2 ^ 32) * 2 ^ 32 + low
+    local high, low = halves(value)
+    return high and high + low
   end
   return load(source, "=perilune:" .. what)(
     object, cast(leaf_type(#values + #keys), leaf), cast("void *", plan.pointer),
-    ids, intern, type, tostring, number, wrong, surplus, not_self)
+    ids, intern, type, tostring, number, halves, wrong, surplus, not_self)
 end
 
 --- Makes the object that stands for an aggregate: its words, and nothing else to read or to write.
@@ -159,10 +178,11 @@ function env.kv(spec)
   local plan, why = native.declare("kv", spec)
   if not plan then error(why, 2) end
   local object, parameters = {}, plan.parameters
+  plan.exact = plan.sums > 0
 
   --- Those of the key, then of sums `first` to `last`.
   local function part(first, last)
-    local of = { pointer = plan.pointer, parameters = {} }
+    local of = { pointer = plan.pointer, parameters = {}, exact = last >= first }
     for i = 1, plan.keys do of.parameters[i] = parameters[i] end
     for i = first, last do of.parameters[#of.parameters + 1] = parameters[plan.keys + i] end
     return of

@@ -90,18 +90,18 @@ local function index_of(of, word, what)
 end
 
 --- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
---- checked against the fields of `ev` now, not at the first event.
-function exports.exprs_of(sources, of)
+--- checked against the fields of `ev` now, not at the first event, and so is the `kind` of value, "number" or "text".
+function exports.exprs_of(sources, of, kind)
   if type(sources) ~= "table" then error("exprs_of takes a list of expressions", 2) end
-  local f, why = compile(sources, index_of(of, "exprs_of", "a list of expressions"))
+  local f, why = compile(sources, index_of(of, "exprs_of", "a list of expressions"), kind)
   if not f then error(why, 2) end
   return f
 end
 
 --- Compiles one expression: `expr_of(source, ev)(e) → value`, or `expr_of(source, "key")(key) → value`.
-function exports.expr_of(source, of)
+function exports.expr_of(source, of, kind)
   if source == nil then error("expr_of takes an expression", 2) end
-  local f, why = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"))
+  local f, why = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind)
   if not f then error(why, 2) end
   return f
 end

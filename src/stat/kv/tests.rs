@@ -28,6 +28,18 @@ fn a_name_outlives_one_interval_and_no_second() {
 }
 
 #[test]
+fn the_rest_of_a_wide_value_is_summed_and_not_counted() {
+    let mut kv = kv(2, vec![], 1 << 20);
+    let high = (1u64 << 63) as f64;
+    let first = 1 << FIRST_SHIFT;
+    kv.take(&[high, 7.0], first);
+    kv.take(&[1.0, 7.0], first | MORE);
+    let row = kv.rows().next().unwrap();
+    assert_eq!((row.count, row.sums[1].cell()), (1, Cell::Int((1 << 63) + 1)));
+    assert_eq!((kv.samples(), row.sums[0].cell()), (1, Cell::Int(0)));
+}
+
+#[test]
 fn counts_and_sums_by_key() {
     let mut kv = kv(2, vec![], 1 << 20);
     assert!(kv.add(&number(1), 0, &[10.0, 1.0]));
