@@ -102,7 +102,8 @@ pub(super) fn run(
         context.tasks = Tasks::new(processors);
         // Without it there are no tracepoints to print.
         if let Some(tracefs) = catalog.tracefs() {
-            let kernel = RunningKernel::new(ticks_per_second(), tracefs.root());
+            let kernel =
+                RunningKernel::new(ticks_per_second(), tracefs.root(), context.symbols.clone());
             context.texts = Texts::new(Box::new(kernel));
         }
         let sched = roles.iter().any(|r| r.event.name.starts_with("sched:"));

@@ -11,6 +11,7 @@ use crate::decode::clock::Clock;
 use crate::decode::flags;
 use crate::event::catalog::{Event, What};
 use crate::event::filter::{self, Bound};
+use crate::symbol::KernelSymbols;
 use crate::task::{Tasks, UNKNOWN};
 
 /// What a script has to say about an event that is printed.
@@ -38,6 +39,8 @@ pub struct Context {
     pub now: f64,
     /// How events print.
     pub texts: Texts,
+    /// Names of the kernel's addresses, for the texts of events and for `ksymbol`.
+    pub symbols: Rc<KernelSymbols>,
     /// What is known of a call chain's addresses, by a replay.
     pub frames: Option<Box<dyn Fn(u64) -> Option<String>>>,
     /// Filters in the kernel's language that are met here, for the leaf `met`.
@@ -71,6 +74,7 @@ impl Context {
             hide_pid: None,
             now: 0.0,
             texts: Texts::default(),
+            symbols: Rc::default(),
             frames: None,
             filters: Vec::new(),
             comm: [0; 16],

@@ -17,7 +17,6 @@ use crate::base::names;
 use crate::base::number::Number;
 use crate::decode::format::Format;
 use crate::event::expr::{Expr, Kind, Names, Scope};
-use crate::symbol::KernelSymbols;
 use crate::sys::machine;
 
 const EXPRESSION: &str = include_str!("prelude/expression.lua");
@@ -124,7 +123,7 @@ fn made(exports: &Table, make: &str, from: impl mlua::IntoLuaMulti) -> Result<Fu
 /// What the functions of expressions ask: names of addresses, system calls and exits.
 fn native(lua: &Lua, shared: &Shared) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let symbols = KernelSymbols::default();
+    let symbols = shared.with(|context| context.symbols.clone());
     let shared = shared.clone();
     let ksymbol = lua.create_function(move |_, key: Value| {
         let Some(address) = bits(&key) else { return Ok(String::new()) };

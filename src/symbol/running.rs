@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::KernelSymbols;
 use crate::decode::btf::Enumerators;
@@ -13,18 +14,18 @@ use crate::decode::print::{Kernel, Symbol};
 pub struct RunningKernel {
     hz: u32,
     tracefs: PathBuf,
-    symbols: KernelSymbols,
+    symbols: Rc<KernelSymbols>,
     texts: OnceCell<HashMap<u64, Box<[u8]>>>,
     enumerators: OnceCell<Enumerators>,
 }
 
 impl RunningKernel {
-    /// The kernel with so many ticks a second (0 when unknown), whose tracefs is there.
-    pub fn new(hz: u32, tracefs: &Path) -> RunningKernel {
+    /// The kernel with so many ticks a second (0 when unknown), whose tracefs is there and whose symbols are these.
+    pub fn new(hz: u32, tracefs: &Path, symbols: Rc<KernelSymbols>) -> RunningKernel {
         RunningKernel {
             hz,
             tracefs: tracefs.to_owned(),
-            symbols: KernelSymbols::default(),
+            symbols,
             texts: OnceCell::new(),
             enumerators: OnceCell::new(),
         }

@@ -2,7 +2,7 @@
 //!
 //! Ctrl-C stays a signal, so that it reaches a run that is busy; Ctrl-Z and Ctrl-\ become keys, because the
 //! kernel would stop or end the process with the screen still up. What has to be undone stands in statics: the signal
-//! that ends the process on the spot and a panic undo it, too ([`restore`] makes async-signal-safe calls only).
+//! that ends the process on the spot and a panic undo it, too (with async-signal-safe calls only).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _};

@@ -95,7 +95,8 @@ fn our_text_of_an_event_is_the_kernels() {
     instance.write("tracing_on", "0");
     instance.write("events/enable", "0");
 
-    let running = RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root);
+    let running =
+        RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root, std::rc::Rc::default());
     let events = Events::read(&root, &running);
     let mut compared: BTreeMap<&str, Compared> = BTreeMap::new();
     for cpu in 0.. {

@@ -11,8 +11,11 @@ use crate::kernel;
 #[test]
 fn nearly_every_print_format_of_this_kernel_is_evaluated() {
     let Some(root) = kernel::tracefs() else { return };
-    let (built, mut formats, mut refused) =
-        (RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root), 0, Vec::new());
+    let (built, mut formats, mut refused) = (
+        RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root, std::rc::Rc::default()),
+        0,
+        Vec::new(),
+    );
     for (sys, name) in kernel::events(&root) {
         let path = root.join("events").join(&sys).join(&name).join("format");
         // An event made in tracefs (a probe) may go while we look.
@@ -39,8 +42,10 @@ fn any_record_gives_a_bounded_text_or_none() {
         state ^= state << 17;
         state
     };
-    let (built, mut text) =
-        (RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root), Vec::new());
+    let (built, mut text) = (
+        RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root, std::rc::Rc::default()),
+        Vec::new(),
+    );
     for (sys, name) in kernel::events(&root) {
         let path = root.join("events").join(&sys).join(&name).join("format");
         let Ok(file) = fs::read_to_string(&path) else { continue };

@@ -1,6 +1,7 @@
 //! What the doctor sees of a machine: facts that are read, and attempts at what a run would do.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use perf_event_open_sys::bindings as abi;
 
@@ -94,7 +95,7 @@ impl Machine {
 /// The tracepoints, and the formats among them that cannot be read.
 fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
     let events = tracefs.events().map_err(|why| why.to_string())?;
-    let kernel = RunningKernel::new(ticks_per_second(), tracefs.root());
+    let kernel = RunningKernel::new(ticks_per_second(), tracefs.root(), Rc::default());
     let (mut unreadable, mut unprintable) = (Vec::new(), Vec::new());
     for (sys, name) in &events {
         let format = match tracefs.format(sys, name).map(|text| Format::parse(&text)) {
