@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Failed, begin, command::Asked, run::Runtime};
+use crate::base::text::escape;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::catalog::{Event, What, expand};
 use crate::event::constants::{self, Constant, Constants};
@@ -80,15 +81,22 @@ pub fn write(
         }
         return Ok(());
     }
+    let mut text = Vec::new();
     for event in events {
-        write_event(event, out)?;
-        writeln!(out)?;
+        write_event(event, &mut text)?;
+        writeln!(text)?;
     }
     for (i, command) in commands.iter().enumerate() {
         let lead = if i == 0 { "Begin with:" } else { "           " };
-        writeln!(out, "{lead} {command}")?;
+        writeln!(text, "{lead} {command}")?;
     }
-    Ok(())
+    // Names come from a recording, too, which may be anybody's.
+    let mut shown = Vec::new();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        escape::push_shown(&mut shown, line.strip_suffix(b"\n").unwrap_or(line));
+        shown.push(b'\n');
+    }
+    out.write_all(&shown)
 }
 
 fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {

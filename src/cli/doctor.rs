@@ -88,7 +88,10 @@ pub fn write(machine: &Machine, json: bool, out: &mut dyn Write) -> io::Result<u
         line.push(b'\n');
         out.write_all(&line)?;
         for item in list {
-            writeln!(out, "{:width$}           {item}", "")?;
+            let mut line = vec![b' '; width + 11];
+            escape::push_shown(&mut line, item.as_bytes());
+            line.push(b'\n');
+            out.write_all(&line)?;
         }
     }
     Ok(u8::from(failed))

@@ -21,7 +21,7 @@
 //! | `exit_reason_str(reason)`, `(isa, reason)` | why a guest left: of this CPU's vendor, or `isa` 1 for VMX and 2 for SVM |
 //! | `ntohl ntohs htonl htons` | network byte order |
 //! | `strncmp(a, b, n)` | -1, 0 or 1 |
-//! | `system("command")` | its exit status; only with `--unsafe` |
+//! | `system("command")` | its exit status, by the shell; only with `--unsafe`. Names of tasks are anybody's words: never put one into a command |
 //!
 //! Assignment, the comma and everything that follows an address are no part of it. The event's own fields come
 //! before the sample's values of the same name.

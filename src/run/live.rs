@@ -32,6 +32,7 @@ use crate::sys::clock::{ticks_per_second, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
 use crate::sys::signal;
+use crate::sys::slice;
 use crate::sys::tasks::{any_alive, task_names, threads_of};
 use crate::task::{Running, Tasks};
 
@@ -149,6 +150,7 @@ fn watch(
     mut workload: Option<&mut Workload>,
     tasks: Option<&[i32]>,
 ) -> anyhow::Result<()> {
+    slice::ask_for_short_turns();
     let mut first = true;
     loop {
         for (role, on) in host.take_switches() {

@@ -132,7 +132,11 @@ impl Declarer {
         let Some(&Declared { first, count }) = all.declared.get(index) else {
             return Err("this evsel is not of this run".to_owned());
         };
-        all.roles[first..first + count].iter_mut().try_for_each(narrow)
+        // All of them or none: a script may go on after a refusal.
+        let mut roles = all.roles[first..first + count].to_vec();
+        roles.iter_mut().try_for_each(narrow)?;
+        all.roles[first..first + count].clone_from_slice(&roles);
+        Ok(())
     }
 
     /// Asks for an evsel's events to be turned on or off between batches.

@@ -15,6 +15,7 @@ pub mod poll;
 pub mod refusal;
 pub mod ring;
 pub mod signal;
+pub mod slice;
 pub mod tasks;
 pub mod terminal;
 pub mod tracefs;

@@ -87,7 +87,8 @@ function ev:off() end
 --- It names the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`, and `__cpu __pid` (`__pid` is
 --- the thread). Operators are C's but for assignment, with its precedence and integer types, exact in 64 bits; text
 --- has `==`, `!=` and `~ "glob"`. Functions: `printf ksymbol comm_get syscall_name exit_reason_str ntohl ntohs htonl
---- htons strncmp`, and with `--unsafe` `system`.
+--- htons strncmp`, and with `--unsafe` `system`, into whose command no text of an event
+--- belongs: a task may call itself anything.
 ---
 --- The result is a number where a double holds it exactly as a signed 64-bit integer, else its hexadecimal text: keys
 --- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an

@@ -52,7 +52,7 @@ fn values_that_no_double_holds_are_summed_exactly() {
         add("0x8000000000000001", "0xffffffffffffffff") add(3, "0x10")"#,
     )
     .unwrap();
-    let expected = ["9007199254740993|9007199254740994", "3|16", "9223372036854775809|-1"];
+    let expected = ["9007199254740993|9007199254740994", "3|16", "-9223372036854775807|-1"];
     assert_eq!(rows(&host.table()), expected);
     let refused = host.error(r#"kv { "id", sums = { "BYTES" } }:add(1, "0x10000000000000000")"#);
     assert_eq!(refused, "site.lua:1: add(id, BYTES): 'BYTES' is a string; it must be a number");

@@ -322,12 +322,15 @@ impl Frame<'_> {
         Ok(cell)
     }
 
-    /// A 64-bit integer that came as text because no double holds it.
+    /// A signed 64-bit integer that came as text because no double holds it. One that a double holds came as a number, so
+    /// such text, a task's name perhaps, is somebody's words.
     fn integer(&self, word: Word) -> Option<Cell> {
         let Part::String(id) = word.part() else { return None };
         let strings = self.strings.borrow();
-        let digits = std::str::from_utf8(strings.get(id).strip_prefix(b"0x")?).ok()?;
-        Some(Cell::Int(u64::from_str_radix(digits, 16).ok()?.into()))
+        let digits = strings.get(id).strip_prefix(b"0x")?;
+        let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
+        let value = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?.cast_signed();
+        (i128::from(value) != (value as f64) as i128).then(|| Cell::Int(value.into()))
     }
 
     fn plain(&self, word: Word) -> Cell {
