@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,64 @@ fn the_third_interrupt_leaves_the_terminal_as_it_was() {
     let (status, after) = stuck.finish();
     assert_eq!(status.code(), Some(130), "{after}");
     assert!(after.contains("stopped by the third signal"), "{after}");
+}
+
+#[test]
+fn a_quit_signal_leaves_the_terminal_as_it_was() {
+    if !can_trace("a quit signal") {
+        return;
+    }
+    let mut top = top(100, 20, &["-i", "200"]);
+    top.wait_for(UP);
+    top.wait_for("SCHED_SWITCH");
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(top.child.id() as i32, libc::SIGQUIT) };
+    let (status, after) = top.finish();
+    assert_eq!(status.signal(), Some(libc::SIGQUIT), "{after}");
+}
+
+#[test]
+fn a_stop_from_elsewhere_finds_the_screen_down() {
+    if !can_trace("a stop from elsewhere") {
+        return;
+    }
+    let mut top = top(100, 20, &["-i", "200"]);
+    top.wait_for(UP);
+    top.wait_for("SCHED_SWITCH");
+    // SAFETY: our own child, which has not been waited for. Without a shell that could continue it, it goes on at once.
+    unsafe { libc::kill(top.child.id() as i32, libc::SIGTSTP) };
+    top.wait_for(DOWN);
+    top.wait_for(UP);
+    top.press("q");
+    let (status, after) = top.finish();
+    assert_eq!(status.code(), Some(0), "{after}");
+}
+
+#[test]
+fn a_run_that_was_stopped_keeps_off_the_terminal_until_it_is_in_front_again() {
+    if !can_trace("stopping") {
+        return;
+    }
+    let job = "set -m; \"$@\"; echo stopped $?; bg; read -r line; echo got $line; fg; exit $?";
+    let command = env!("CARGO_BIN_EXE_perilune");
+    // If the test fails, the shell may leave it behind.
+    let bounded = ["--duration", "60s", "-i", "200"];
+    let top = [command, "top", "-e", "sched:sched_switch"].into_iter().chain(bounded);
+    let words: Vec<&str> = ["-c", job, "sh"].into_iter().chain(top).collect();
+    let mut shell = OnTerminal::run("sh", 100, 20, &words);
+    shell.wait_for(UP);
+    shell.wait_for("SCHED_SWITCH");
+    shell.press("\x1a");
+    shell.wait_for(DOWN);
+    shell.wait_for("stopped ");
+    // In the background it prints as text.
+    shell.wait_for("  sample ");
+    shell.press("a line\r");
+    shell.wait_for("got a line");
+    shell.wait_for(UP);
+    shell.press("q");
+    let (status, after) = shell.finish();
+    assert_eq!(status.code(), Some(0), "{after}");
 }
 
 #[test]
@@ -163,6 +221,10 @@ fn script(handler: &str) -> OnTerminal {
 
 impl OnTerminal {
     fn start(columns: u16, rows: u16, words: &[&str]) -> OnTerminal {
+        OnTerminal::run(env!("CARGO_BIN_EXE_perilune"), columns, rows, words)
+    }
+
+    fn run(program: &str, columns: u16, rows: u16, words: &[&str]) -> OnTerminal {
         let size = libc::winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
         let (mut master, mut slave) = (-1, -1);
         let null = std::ptr::null_mut();
@@ -176,12 +238,14 @@ impl OnTerminal {
         // SAFETY: sets a flag of an open descriptor.
         unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let end = || Stdio::from(slave.try_clone().expect("a descriptor can be doubled"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+        let mut command = Command::new(program);
         command.args(words).env("TERM", "xterm-256color").env_remove("PERILUNE_PATH");
         command.stdin(end()).stdout(end()).stderr(end());
-        // SAFETY: both calls are async-signal-safe; 0 is the slave by then.
+        // SAFETY: all calls are async-signal-safe; 0 is the slave by then.
         unsafe {
             command.pre_exec(|| {
+                let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
                 libc::setsid();
                 match libc::ioctl(0, libc::TIOCSCTTY, 0) {
                     0 => Ok(()),

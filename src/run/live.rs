@@ -161,6 +161,7 @@ fn watch(
         // The first drain comes soon: somebody is waiting for a sign of life.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
         first = false;
+        live.mute(!show.listens());
         let typed = live.wait(wait.ceil() as i32)?;
         let over = match &mut workload {
             Some(workload) => workload.try_wait()?.is_some(),

@@ -51,12 +51,13 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
 }
 
 /// The screen, if the monitor wants one and reports while it runs, the results are text for people, and there is a
-/// terminal that nobody else writes to: a workload shares it.
+/// terminal that nobody else writes to: a workload shares it, and so do commands that an unsafe script starts.
 fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
     let options = &request.host;
     let elsewhere = options.json || options.events || options.batch || options.output.is_some();
     let reports = options.interval_ns.or(request.monitor.every_ns).is_some();
-    if !request.monitor.screen || !reports || elsewhere || !options.workload.is_empty() {
+    let shared = !options.workload.is_empty() || options.allow_unsafe;
+    if !request.monitor.screen || !reports || elsewhere || shared {
         return None;
     }
     let terminal = Terminal::open()?;

@@ -8,12 +8,14 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
 use crate::output::screen::{Asked, Screen};
 use crate::script::leaf::Shared;
-use crate::sys::signal;
+use crate::sys::{signal, terminal};
 
 /// Draws a run's reports.
 pub(super) struct Show {
     shared: Shared,
     screen: Option<Screen>,
+    /// Whether the terminal was ours at the last turn.
+    foreground: bool,
     before: Coverage,
     closed: bool,
     failure: Option<io::Error>,
@@ -22,7 +24,9 @@ pub(super) struct Show {
 impl Show {
     /// Draws on what `shared` holds as output; that is `screen`, if there is one.
     pub(super) fn new(shared: Shared, screen: Option<Screen>) -> Self {
-        Show { shared, screen, before: Coverage::default(), closed: false, failure: None }
+        let foreground = screen.is_some();
+        let before = Coverage::default();
+        Show { shared, screen, foreground, before, closed: false, failure: None }
     }
 
     /// Raises the screen, if there is one.
@@ -31,10 +35,23 @@ impl Show {
         self.check(raised);
     }
 
-    /// Sees to the screen: its size, and with `typed` its keys. True when the user wants the run to end.
+    /// Whether there are keys to wait for. In the background they are somebody else's, and nobody would read them.
+    pub(super) fn listens(&self) -> bool {
+        self.screen.is_some() && self.foreground
+    }
+
+    /// Sees to the screen: its size, whether it is ours, whether it has to make way for a stop, and with `typed` its keys.
+    /// True when the user wants the run to end.
     pub(super) fn attend(&mut self, typed: bool) -> bool {
         let Some(screen) = self.screen.clone() else { return false };
-        let fitted = if signal::take_resized() { screen.fit() } else { Ok(()) };
+        if terminal::take_stop() {
+            let stopped = screen.suspend();
+            self.check(stopped);
+        }
+        // The shell tells nobody: `bg` and `fg` only show in the terminal itself.
+        let foreground = screen.terminal().is_ours();
+        let moved = std::mem::replace(&mut self.foreground, foreground) != foreground;
+        let fitted = if signal::take_resized() || moved { screen.fit() } else { Ok(()) };
         self.check(fitted);
         let asked = if typed { screen.keys() } else { Ok(Asked::Nothing) };
         let quit = matches!(asked, Ok(Asked::Quit));

@@ -174,6 +174,11 @@ impl Live {
         self.poller.add(other, OTHER);
     }
 
+    /// Whether what there is to read there is to be left alone for now.
+    pub fn mute(&mut self, muted: bool) {
+        self.poller.mute(OTHER, muted);
+    }
+
     /// Waits until a ring is filled to its watermark, a signal comes, or the time is over. True when there is something
     /// to read where [`Live::listen`] was told to listen.
     pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<bool> {

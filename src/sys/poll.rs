@@ -46,6 +46,16 @@ impl Poller {
         self.tokens.retain(|t| *t != token);
     }
 
+    /// Leaves the descriptors of a number alone, or waits for them again.
+    pub fn mute(&mut self, token: usize, muted: bool) {
+        for (fd, _) in self.fds.iter_mut().zip(&self.tokens).filter(|(_, own)| **own == token) {
+            // poll(2) passes over negative descriptors; the complement is one, and keeps the number.
+            if (fd.fd < 0) != muted {
+                fd.fd = !fd.fd;
+            }
+        }
+    }
+
     /// How many descriptors are waited for.
     pub fn len(&self) -> usize {
         self.fds.len()
@@ -119,6 +129,11 @@ mod tests {
         assert_eq!(poller.len(), 2);
         let ready = poller.wait(0).unwrap();
         assert_eq!((&ready.readable[..], &ready.hung_up[..]), (&[30][..], &[][..]));
+        for muted in [true, true, false, false] {
+            poller.mute(30, muted);
+            let readable: &[usize] = if muted { &[] } else { &[30] };
+            assert_eq!(poller.wait(0).unwrap().readable, readable);
+        }
         poller.remove(30);
         assert_eq!(poller.wait(0).unwrap(), &Ready::default());
         poller.remove(10);

@@ -25,6 +25,10 @@ pub(super) enum Key {
     Suspend,
 }
 
+/// Parameter bytes that a sequence may have while its end has not come: no key has more, and somebody could send
+/// nothing else.
+const PARAMETERS: usize = 32;
+
 /// Takes the keys out of `typed`; a sequence or a character that is not complete stays for the next time.
 pub(super) fn take(typed: &mut Vec<u8>) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -62,7 +66,11 @@ fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     }
     // Parameters and intermediates, then a final byte.
     let parameters = body.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
-    let last = *body.get(parameters)?;
+    let last = match body.get(parameters) {
+        Some(last) => *last,
+        None if parameters > PARAMETERS => return Some((None, 2 + parameters)),
+        None => return None,
+    };
     let key = match (last, body.get(..parameters).unwrap_or_default()) {
         (b'A', _) => Some(Key::Up),
         (b'B', _) => Some(Key::Down),
@@ -109,6 +117,18 @@ mod tests {
         assert_eq!(keys(b"a\x1b"), (vec![Key::Char('a'), Key::Escape], vec![]));
         assert_eq!(keys(b"\x1bq"), (vec![Key::Escape, Key::Char('q')], vec![]));
         assert_eq!(keys(b"\x1b[1;"), (vec![], b"\x1b[1;".to_vec()));
+    }
+
+    #[test]
+    fn a_sequence_without_end_is_given_up() {
+        let mut typed = b"\x1b[".to_vec();
+        for _ in 0..1000 {
+            typed.push(b';');
+            take(&mut typed);
+            assert!(typed.len() <= 2 + PARAMETERS, "{} bytes wait", typed.len());
+        }
+        let long = [b"\x1b[".as_slice(), &[b';'; 1000], b"mq"].concat();
+        assert_eq!(keys(&long), (vec![Key::Char('q')], vec![]));
     }
 
     #[test]

@@ -134,15 +134,21 @@ impl Screen {
                 Wish::Draw => {}
                 Wish::Redraw => self.fit()?,
                 Wish::Quit => return Ok(Asked::Quit),
-                Wish::Suspend => {
-                    self.close();
-                    self.terminal.suspend();
-                    self.fit()?;
-                }
+                Wish::Suspend => self.suspend()?,
             }
         }
         self.inner.borrow_mut().refresh()?;
         Ok(Asked::Nothing)
+    }
+
+    /// Stops the process as Ctrl-Z does, and goes on as the terminal has it then.
+    ///
+    /// # Errors
+    /// The terminal cannot be written to.
+    pub fn suspend(&self) -> io::Result<()> {
+        self.close();
+        self.terminal.suspend();
+        self.fit()
     }
 
     /// Takes the screen down and prints what was kept; from here on everything is text.

@@ -3,7 +3,7 @@
 //! Columns are as wide as in text output; what does not fit at the right is cut. With little room the printed lines go
 //! first, then rows; title, status and keys stay.
 
-use super::view::View;
+use super::view::{View, visible};
 use crate::base::draw::{Align, Report, Table};
 use crate::base::text::escape;
 use crate::output::Colour;
@@ -80,9 +80,8 @@ fn status(view: &View, around: &Around) -> (String, Style) {
     if view.paused {
         text += "  [paused]";
     }
-    let columns = |table: &Table| table.columns.iter().filter(|c| !c.json_only).cloned().collect();
-    let columns: Vec<crate::base::draw::Column> = view.table().map(columns).unwrap_or_default();
-    if let Some(column) = view.sort.and_then(|sort| columns.get(sort)) {
+    let sorted = view.table().zip(view.sort).and_then(|(table, sort)| visible(table).nth(sort));
+    if let Some((_, column)) = sorted {
         text += &format!("  [by {}]", column.title);
     }
     if view.reverse {

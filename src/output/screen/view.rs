@@ -187,7 +187,7 @@ impl View {
 }
 
 /// Columns that are shown, with their places in a row.
-fn visible(table: &Table) -> impl Iterator<Item = (usize, &crate::base::draw::Column)> {
+pub(super) fn visible(table: &Table) -> impl Iterator<Item = (usize, &crate::base::draw::Column)> {
     table.columns.iter().enumerate().filter(|(_, column)| !column.json_only)
 }
 
