@@ -140,6 +140,11 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// A number of 64 bits with or without a sign.
+fn integer(number: i128) -> Value {
+    u64::try_from(number).map_or_else(|_| json!(number as i64), |number| json!(number))
+}
+
 /// Whether integers have a sign; None where the question does not arise.
 fn sign(field: &Field) -> Option<&'static str> {
     let integers = matches!(
@@ -152,7 +157,7 @@ fn sign(field: &Field) -> Option<&'static str> {
 /// `prev_state is any of 0x1 S, 0x2 D`.
 fn shown(constants: &Constants) -> String {
     let value = |c: &Constant| match c.number {
-        Some(number) if constants.flags => format!("{number:#x} {}", c.name),
+        Some(number) if constants.flags => format!("{:#x} {}", number as u64, c.name),
         Some(number) => format!("{number} {}", c.name),
         // Longer than its name is worth.
         None if c.text.len() > 20 => c.name.clone(),
@@ -184,8 +189,7 @@ fn tracepoint(name: &str, format: &Format) -> Value {
             "signed": field.signed, "common": field.common,
         })
     });
-    let value =
-        |c: &Constant| json!([c.number.map_or_else(|| json!(c.text), |n| json!(n)), c.name]);
+    let value = |c: &Constant| json!([c.number.map_or_else(|| json!(c.text), integer), c.name]);
     let constants = constants::of(&format.print_fmt).into_iter().map(|c| {
         let values: Vec<Value> = c.values.iter().map(value).collect();
         json!({ "field": c.field, "flags": c.flags, "values": values })

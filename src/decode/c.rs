@@ -2,8 +2,9 @@
 //!
 //! All operators but assignment, with C's precedence; casts, `sizeof`, calls, `a[i]`, `a->b`, `a.b`, `{ a, b }` as an
 //! argument, and the statement expression `({ int x = a; …; x; })` that the kernel's `min()` leaves in a format.
-//! A tree says nothing of what names mean: whoever evaluates it knows the event's fields and the functions. Nesting
-//! is bounded, so no text can exhaust the stack.
+//! A tree says nothing of what names mean: whoever evaluates it knows the event's fields and the functions. Both
+//! the nesting of a text and the height of its tree are bounded, so no text can exhaust the stack, neither here nor
+//! where a tree is walked or dropped.
 
 mod lex;
 mod parse;
@@ -19,6 +20,37 @@ pub struct Node {
     pub at: usize,
     /// What it is.
     pub kind: Kind,
+}
+
+impl Node {
+    /// Visits this and everything in it, in the text's order but an operation before its operands.
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
+        visit(self);
+        match &self.kind {
+            Kind::Number(..)
+            | Kind::Text(_)
+            | Kind::Name(_)
+            | Kind::SizeOfType(_)
+            | Kind::Statements(_) => {}
+            Kind::Unary(_, a) | Kind::Cast(_, a) | Kind::SizeOf(a) | Kind::Member(a, _) => {
+                a.walk(visit);
+            }
+            Kind::Binary(_, a, b) | Kind::Index(a, b) => {
+                a.walk(visit);
+                b.walk(visit);
+            }
+            Kind::Choice(condition, then, other) => {
+                condition.walk(visit);
+                then.iter().for_each(|then| then.walk(visit));
+                other.walk(visit);
+            }
+            Kind::Call(_, all) | Kind::Braces(all) => all.iter().for_each(|node| node.walk(visit)),
+            Kind::Block(locals, value) => {
+                locals.iter().for_each(|local| local.value.walk(visit));
+                value.walk(visit);
+            }
+        }
+    }
 }
 
 /// What an expression is made of.

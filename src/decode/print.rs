@@ -28,6 +28,7 @@ mod value;
 use std::cell::Cell;
 
 use super::format::{Format, TooShort};
+pub use compile::parse;
 use number::{Base, Layout};
 use pointer::Extension;
 use template::Flags;

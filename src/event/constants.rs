@@ -1,8 +1,11 @@
 //! The names that a print format gives to values: what `__print_symbolic` and `__print_flags` list.
 //!
 //! For showing to people, so a list that is written in an unforeseen way is left out rather than refused. Values
-//! come out of the kernel's preprocessor as anything between `3` and four lines of shifts; those that are a
-//! number, or one shifted, get it, the rest keep their text.
+//! come out of the kernel's preprocessor as anything between `3` and four lines of shifts; those that are made of
+//! literals get their number, the rest keep their text.
+
+use crate::decode::c::{Binary, Kind, Node, Type, Unary};
+use crate::decode::print::parse;
 
 /// The named values of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +21,8 @@ pub struct Constants {
 /// A value and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The number, where the format spells it plainly.
-    pub number: Option<u64>,
+    /// The number, where the format has nothing but literals in it: some `i64` or `u64`.
+    pub number: Option<i128>,
     /// As the format spells it.
     pub text: String,
     /// The name.
@@ -38,86 +41,78 @@ const LISTS: [(&str, bool); 5] = [
 /// What a `print fmt` names; of several lists for one field the first.
 pub fn of(print_fmt: &str) -> Vec<Constants> {
     let mut found: Vec<Constants> = Vec::new();
-    for (at, _) in print_fmt.match_indices("__print_") {
-        let rest = &print_fmt[at..];
-        let Some((word, arguments)) = rest.split_once('(') else { continue };
-        let Some(&(_, flags)) = LISTS.iter().find(|(name, _)| *name == word.trim_end()) else {
-            continue;
-        };
-        let Some(constants) = listed(arguments, flags) else { continue };
-        if found.iter().all(|known| known.field != constants.field) {
-            found.push(constants);
-        }
+    let arguments = parse(print_fmt).unwrap_or_default();
+    for argument in &arguments {
+        argument.walk(&mut |node| {
+            if let Some(constants) = listed(print_fmt, node)
+                && found.iter().all(|known| known.field != constants.field)
+            {
+                found.push(constants);
+            }
+        });
     }
     found
 }
 
-/// The list behind the opening parenthesis of a call: the value, a separator of flags, then the pairs.
-fn listed(arguments: &str, flags: bool) -> Option<Constants> {
-    let mut parts = split(arguments)?.into_iter();
-    let field = field_of(parts.next()?)?;
-    let values: Vec<Constant> =
-        parts.skip(usize::from(flags)).filter_map(pair).filter(|c| !c.name.is_empty()).collect();
+/// The list of a call: the value, a separator of flags, then the pairs.
+fn listed(print_fmt: &str, node: &Node) -> Option<Constants> {
+    let Kind::Call(name, arguments) = &node.kind else { return None };
+    let &(_, flags) = LISTS.iter().find(|(list, _)| list == name)?;
+    let (value, pairs) = arguments.split_first()?;
+    let field = field_of(value)?;
+    let pairs = pairs.iter().skip(usize::from(flags));
+    let values: Vec<Constant> = pairs.filter_map(|node| pair(print_fmt, node)).collect();
     (!values.is_empty()).then(|| Constants { field: field.to_owned(), flags, values })
 }
 
 /// The one field that an expression reads: `REC->gfp_flags & 3`.
-fn field_of(expression: &str) -> Option<&str> {
-    let (_, rest) = expression.split_once("REC->")?;
-    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-    (end > 0 && !rest.contains("REC->")).then(|| &rest[..end])
+fn field_of(expression: &Node) -> Option<&str> {
+    let mut fields = Vec::new();
+    expression.walk(&mut |node| {
+        if let Kind::Member(record, field) = &node.kind
+            && matches!(&record.kind, Kind::Name(name) if name == "REC")
+        {
+            fields.push(field.as_str());
+        }
+    });
+    fields.dedup();
+    match fields[..] {
+        [field] => Some(field),
+        _ => None,
+    }
 }
 
 /// `{ VALUE, "NAME" }`.
-fn pair(text: &str) -> Option<Constant> {
-    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let comma = inside.rfind(',')?;
-    let name = inside[comma + 1..].trim().strip_prefix('"')?.strip_suffix('"')?;
-    let value = inside[..comma].trim();
-    Some(Constant { number: number(value), text: value.to_owned(), name: name.to_owned() })
+fn pair(print_fmt: &str, node: &Node) -> Option<Constant> {
+    let Kind::Braces(pair) = &node.kind else { return None };
+    let [value, Node { at: end, kind: Kind::Text(name) }] = &pair[..] else { return None };
+    let name = String::from_utf8_lossy(name).into_owned();
+    let text = print_fmt.get(node.at + 1..*end)?.trim().trim_end_matches(',').trim_end();
+    (!name.is_empty()).then(|| Constant { number: number(value), text: text.to_owned(), name })
 }
 
-/// The arguments up to the closing parenthesis; None when there is none.
-fn split(text: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
-    let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => while !matches!(chars.next()?.1, '"') {},
-            '(' | '{' => depth += 1,
-            ')' if depth == 0 => {
-                parts.push(text[start..at].trim());
-                return Some(parts);
-            }
-            ')' | '}' => depth = depth.checked_sub(1)?,
-            ',' if depth == 0 => {
-                parts.push(text[start..at].trim());
-                start = at + 1;
-            }
-            _ => {}
+/// `3`, `-1`, `0x10UL`, `(1 << 4) | 3`. Nothing wraps: `1 << 31` is what whoever wrote it meant.
+fn number(node: &Node) -> Option<i128> {
+    let value = match &node.kind {
+        Kind::Number(value, int) if int.signed => value.cast_signed().into(),
+        Kind::Number(value, _) => (*value).into(),
+        Kind::Unary(Unary::Minus, a) => -number(a)?,
+        Kind::Unary(Unary::Plus, a) => number(a)?,
+        Kind::Binary(Binary::Or, a, b) => number(a)? | number(b)?,
+        Kind::Binary(Binary::Shl, a, b) => {
+            let by = u32::try_from(number(b)?).ok().filter(|by| *by < 64)?;
+            number(a)? << by
         }
-    }
-    None
-}
-
-/// `3`, `0x10`, `1UL`, `(1 << 4)`.
-fn number(text: &str) -> Option<u64> {
-    let mut text = text.trim();
-    while let Some(inside) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) {
-        // `(1) << (2)` is not enclosed.
-        if inside.find(')') < inside.find('(') {
-            break;
+        Kind::Binary(Binary::Shr, a, b) => {
+            number(a)? >> u32::try_from(number(b)?).ok().filter(|by| *by < 64)?
         }
-        text = inside.trim();
-    }
-    if let Some((one, by)) = text.split_once("<<") {
-        return number(one)?.checked_shl(u32::try_from(number(by)?).ok()?);
-    }
-    let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
-    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => digits.parse().ok(),
-    }
+        Kind::Cast(Type::Int(int), a) => {
+            let value = int.wrap(number(a)? as u64);
+            if int.signed { value.cast_signed().into() } else { value.into() }
+        }
+        _ => return None,
+    };
+    (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value).then_some(value)
 }
 
 #[cfg(test)]
@@ -149,8 +144,41 @@ mod tests {
     #[test]
     fn a_value_that_is_no_plain_number_keeps_its_text() {
         let fmt = r#""%s", __print_symbolic(REC->x, { ((A) | (1 << 2)), "odd, (name)" }, { SOME_ENUM, "e" })"#;
-        // A name with a comma cannot be told from a value with one and is left out.
-        assert_eq!(named(fmt), [("x".to_owned(), false, vec!["SOME_ENUM e".to_owned()])]);
+        let values = vec!["((A) | (1 << 2)) odd, (name)".to_owned(), "SOME_ENUM e".to_owned()];
+        assert_eq!(named(fmt), [("x".to_owned(), false, values)]);
+    }
+
+    #[test]
+    fn literals_are_read_and_folded_as_in_c() {
+        for (value, number) in [
+            ("017", "15"),
+            ("0b101", "5"),
+            ("0X1fUL", "31"),
+            ("'a'", "97"),
+            ("-1", "-1"),
+            ("-(1 << 4)", "-16"),
+            ("1 << 31", "2147483648"),
+            ("1ULL << 63", "9223372036854775808"),
+            ("0xffffffffffffffff", "18446744073709551615"),
+            ("((1 << 2) | (1UL << 4) | 1)", "21"),
+            ("(gfp_t)((((1UL))) << (3))", "8"),
+            ("(u8)-1", "255"),
+            ("256 >> 4", "16"),
+            ("1 << 64", "1 << 64"),
+            ("0xffffffffffffffff << 1", "0xffffffffffffffff << 1"),
+            ("A | 1", "A | 1"),
+        ] {
+            let fmt = format!(r#""%s", __print_flags(REC->x, "|", {{ {value}, "a, b" }})"#);
+            let expected = vec![format!("{number} a, b")];
+            assert_eq!(named(&fmt), [("x".to_owned(), true, expected)], "{value}");
+        }
+    }
+
+    #[test]
+    fn a_template_with_quotes_of_its_own_hides_no_list() {
+        let fmt = r#""n="%s", x=%s", REC->n, __print_symbolic(REC->x, { ONE, "1" }, { 2, "2" })"#;
+        let values = vec!["ONE 1".to_owned(), "2 2".to_owned()];
+        assert_eq!(named(fmt), [("x".to_owned(), false, values)]);
     }
 
     #[test]

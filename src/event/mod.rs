@@ -6,6 +6,7 @@ pub mod counter;
 pub mod expr;
 mod field;
 pub mod filter;
+mod load;
 pub mod name;
 pub mod plan;
 pub mod sampling;

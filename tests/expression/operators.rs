@@ -254,6 +254,8 @@ const MORE: &[&str] = &[
     "text[0]=='k'",
     "sizeof(int)+si",
     "sizeof si",
+    "sizeof(si)",
+    "sizeof(ints)+sizeof(text)",
     "sizeof(unsigned long)*ui",
     "sizeof ints",
     "sizeof text",

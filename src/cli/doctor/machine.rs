@@ -69,12 +69,13 @@ impl Machine {
     pub fn look() -> Machine {
         let tracefs = Tracefs::find().map_err(|refusal| refusal.why);
         let tracing = tracefs.as_ref().map_err(Clone::clone).and_then(tracing);
-        let cpu = Facts::read().online.first().map_or(0, |cpu| *cpu as i32);
+        let facts = Facts::read();
+        let cpu = facts.online.first().map_or(0, |cpu| *cpu as i32);
         let everyone = Target { pid: -1, cpu };
         let own = Target { pid: 0, cpu: -1 };
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
         Machine {
-            facts: Facts::read(),
+            facts,
             root: machine::is_root(),
             ipc_lock: capability(CAP_IPC_LOCK),
             files: limits::nofile(),

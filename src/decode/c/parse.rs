@@ -8,6 +8,10 @@ use super::{Binary, Fault, Kind, Local, Node, Unary};
 /// Nesting beyond this is refused.
 const DEPTH_MAX: usize = 200;
 
+/// A taller tree is refused: whoever walks or drops one recurses. Chains of operators and members make a tree taller
+/// than the parser ever was deep.
+const HEIGHT_MAX: usize = 400;
+
 /// Parses one expression; all of `text` must belong to it.
 ///
 /// # Errors
@@ -38,6 +42,8 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
+    /// Height of the tree that was returned last, with the trees of locals where these are used.
+    height: usize,
 }
 
 /// Marks and operators, loosest last; the number is how tight.
@@ -65,7 +71,7 @@ const BINARY: [(&str, Binary, u8); 19] = [
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Self, Fault> {
-        Ok(Parser { text, tokens: tokens(text)?, next: 0, depth: 0 })
+        Ok(Parser { text, tokens: tokens(text)?, next: 0, depth: 0, height: 0 })
     }
 
     fn here(&self) -> usize {
@@ -127,9 +133,19 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// A node over trees of which the tallest has a height of `below`.
+    fn node(&mut self, at: usize, below: usize, kind: Kind) -> Result<Node, Fault> {
+        self.height = below + 1;
+        if self.height > HEIGHT_MAX {
+            return Err(Fault::new(at, format!("operators over {HEIGHT_MAX} deep")));
+        }
+        Ok(Node { at, kind })
+    }
+
     fn expression(&mut self) -> Result<Node, Fault> {
         self.deeper(|parser| {
             let condition = parser.binary(1)?;
+            let mut below = parser.height;
             let at = parser.here();
             if !parser.take("?") {
                 return Ok(condition);
@@ -138,15 +154,16 @@ impl<'a> Parser<'a> {
                 Some(":") => None,
                 _ => Some(Box::new(parser.expression()?)),
             };
+            below = below.max(parser.height);
             parser.expect(":")?;
             let other = parser.expression()?;
-            Ok(Node { at, kind: Kind::Choice(Box::new(condition), then, Box::new(other)) })
+            below = below.max(parser.height);
+            parser.node(at, below, Kind::Choice(Box::new(condition), then, Box::new(other)))
         })
     }
 
     fn binary(&mut self, least: u8) -> Result<Node, Fault> {
         let mut left = self.unary()?;
-        // A chain as long as the text is no nesting, but dropping or walking its tree would be.
         let mut links = 0;
         while let Some((_, op, tight)) = self
             .mark()
@@ -158,8 +175,10 @@ impl<'a> Parser<'a> {
                 return Err(Fault::new(at, format!("over {DEPTH_MAX} operators in a row")));
             }
             self.next += 1;
+            let below = self.height;
             let right = self.deeper(|parser| parser.binary(tight + 1))?;
-            left = Node { at, kind: Kind::Binary(*op, Box::new(left), Box::new(right)) };
+            let below = below.max(self.height);
+            left = self.node(at, below, Kind::Binary(*op, Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
@@ -178,7 +197,7 @@ impl<'a> Parser<'a> {
         };
         self.next += 1;
         let operand = self.deeper(Self::unary)?;
-        Ok(Node { at, kind: Kind::Unary(op, Box::new(operand)) })
+        self.node(at, self.height, Kind::Unary(op, Box::new(operand)))
     }
 
     /// `(type)a`, `({ … })`, or `(a)` and what is behind it.
@@ -190,7 +209,7 @@ impl<'a> Parser<'a> {
         }
         if let Some(ty) = self.cast_type() {
             let operand = self.deeper(Self::unary)?;
-            return Ok(Node { at, kind: Kind::Cast(ty, Box::new(operand)) });
+            return self.node(at, self.height, Kind::Cast(ty, Box::new(operand)));
         }
         let node = self.primary_parenthesis()?;
         self.behind(node)
@@ -207,6 +226,8 @@ impl<'a> Parser<'a> {
         let at = self.here();
         let token = self.tokens.get(self.next).cloned();
         self.next += 1;
+        // What follows here, and only that, is below.
+        self.height = 0;
         let kind = match token.map(|token| token.kind) {
             Some(TokenKind::Number(value, int)) => Kind::Number(value, int),
             Some(TokenKind::Text(text)) => Kind::Text(text),
@@ -227,23 +248,26 @@ impl<'a> Parser<'a> {
                 return Err(Fault::new(at, "a value is missing here"));
             }
         };
-        self.behind(Node { at, kind })
+        let node = self.node(at, self.height, kind)?;
+        self.behind(node)
     }
 
-    /// `[i]`, `->name` and `.name` behind a value.
+    /// `[i]`, `->name` and `.name` behind the value that was parsed last.
     fn behind(&mut self, mut node: Node) -> Result<Node, Fault> {
         for _ in 0..DEPTH_MAX {
             let at = self.here();
+            let below = self.height;
             if self.take("[") {
                 let index = self.expression()?;
                 self.expect("]")?;
-                node = Node { at, kind: Kind::Index(Box::new(node), Box::new(index)) };
+                let below = below.max(self.height);
+                node = self.node(at, below, Kind::Index(Box::new(node), Box::new(index)))?;
             } else if self.take("->") || self.take(".") {
                 let Some(TokenKind::Name(name)) = self.peek().cloned() else {
                     return Err(Fault::new(self.here(), "the name of a member is missing here"));
                 };
                 self.next += 1;
-                node = Node { at, kind: Kind::Member(Box::new(node), name) };
+                node = self.node(at, below, Kind::Member(Box::new(node), name))?;
             } else {
                 return Ok(node);
             }
@@ -253,17 +277,17 @@ impl<'a> Parser<'a> {
 
     /// Values up to `close`, which may follow a last comma.
     fn arguments(&mut self, close: &str) -> Result<Vec<Node>, Fault> {
-        let mut list = Vec::new();
-        loop {
-            if self.take(close) {
-                return Ok(list);
-            }
+        let (mut list, mut tallest) = (Vec::new(), 0);
+        while !self.take(close) {
             list.push(self.expression()?);
+            tallest = self.height.max(tallest);
             if !self.take(",") {
                 self.expect(close)?;
-                return Ok(list);
+                break;
             }
         }
+        self.height = tallest;
+        Ok(list)
     }
 
     fn size_of(&mut self) -> Result<Kind, Fault> {
@@ -278,7 +302,7 @@ impl<'a> Parser<'a> {
         let at = self.here();
         let start = self.next;
         match self.declarations() {
-            Ok(kind) => Ok(Node { at, kind }),
+            Ok(kind) => self.node(at, self.height, kind),
             Err(_) => {
                 self.next = start;
                 self.skip_statements(at)
@@ -289,11 +313,14 @@ impl<'a> Parser<'a> {
     fn declarations(&mut self) -> Result<Kind, Fault> {
         self.expect("(")?;
         self.expect("{")?;
-        let mut locals = Vec::new();
+        let (mut locals, mut height) = (Vec::new(), 0);
         while let Some(local) = self.declaration()? {
+            height += self.height;
             locals.push(local);
         }
         let value = self.expression()?;
+        // A local may use those before it and takes the place of its name: so tall the tree can become.
+        self.height += height;
         self.take(";");
         self.expect("}")?;
         self.expect(")")?;
@@ -340,7 +367,7 @@ impl<'a> Parser<'a> {
             }
             if open == 0 {
                 let text = self.text.get(at..token.end).unwrap_or_default();
-                return Ok(Node { at, kind: Kind::Statements(text.to_owned()) });
+                return self.node(at, 0, Kind::Statements(text.to_owned()));
             }
         }
         Err(Fault::new(at, "this parenthesis is never closed"))

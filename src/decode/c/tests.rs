@@ -158,6 +158,37 @@ fn a_fault_stands_at_its_place() {
     assert!(tree(&vec!["a"; 100_000].join("+")).contains("in a row"));
 }
 
+/// A text whose tree is `levels` chains of `links` on one another.
+fn chains(levels: usize, links: usize, link: &str) -> String {
+    let close = link.repeat(links) + ")";
+    "(".repeat(levels) + "a" + &close.repeat(levels)
+}
+
+#[test]
+fn chains_on_one_another_exhaust_no_stack() {
+    let parsed = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
+        for (levels, links, link) in [(190, 190, "+a"), (190, 190, ".b"), (190, 190, "[a]")] {
+            let fault = parse(&chains(levels, links, link)).unwrap_err();
+            assert!(fault.message.contains("operators over 400 deep"), "{link}: {fault:?}");
+        }
+        for link in ["+a", ".b", "[a]"] {
+            let node = parse(&chains(3, 133, link)).unwrap();
+            let mut nodes = 0;
+            node.walk(&mut |_| nodes += 1);
+            assert_eq!(nodes, 400 + if link == ".b" { 0 } else { 399 }, "{link}");
+            assert_eq!(node.clone(), node);
+            assert!(parse(&chains(4, 100, link)).is_err(), "{link}");
+        }
+        // Each local stands for all before it.
+        let chain = |from: &str| from.to_owned() + &"+1".repeat(190);
+        let locals =
+            |last: &str| format!("({{ int x = {}; int y = {}; {last}; }})", chain("a"), chain("x"));
+        assert!(matches!(parse(&locals("y")).unwrap().kind, Kind::Block(..)));
+        assert!(parse(&locals(&chain("y"))).is_err());
+    });
+    parsed.unwrap().join().unwrap();
+}
+
 #[test]
 fn integers_convert_as_in_c() {
     let short = Int { bits: 16, signed: true };

@@ -32,9 +32,12 @@ pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Vec<Step>, F
     Ok(steps)
 }
 
-/// The template and the arguments. The kernel writes most templates without escapes, so that one may hold quotes of
-/// its own: then the first quote behind which everything makes sense ends it.
-fn parse(text: &str) -> Result<Vec<Node>, Fault> {
+/// Parses a `print fmt`: the template, then the arguments. The kernel writes most templates without escapes, so that
+/// one may hold quotes of its own: then the first quote behind which everything makes sense ends it.
+///
+/// # Errors
+/// What is wrong and where.
+pub fn parse(text: &str) -> Result<Vec<Node>, Fault> {
     let fault = match c::parse_list(text) {
         Ok(nodes) => return Ok(nodes),
         Err(fault) => fault,
@@ -44,7 +47,11 @@ fn parse(text: &str) -> Result<Vec<Node>, Fault> {
     for (end, _) in inner.match_indices('"').take(QUOTES_MAX) {
         let (template, rest) = (&inner[..end], inner[end + 1..].trim_start());
         let arguments = match rest.strip_prefix(',') {
-            Some(arguments) => c::parse_list(arguments).ok(),
+            Some(arguments) => {
+                // Blanks for what was cut, so that places are those in the whole text.
+                let cut = text.len() - arguments.len();
+                c::parse_list(&format!("{:cut$}{arguments}", "")).ok()
+            }
             None => rest.is_empty().then(Vec::new),
         };
         let conversions = template::parse(template.as_bytes()).map_or(0, |parts| {

@@ -86,6 +86,11 @@ impl Compiler<'_> {
             Kind::Choice(condition, Some(then), other) => self.choice(condition, then, other),
             Kind::Choice(condition, None, other) => self.choice(condition, condition, other),
             Kind::Cast(ty, a) => self.cast(node, ty, a),
+            // `(name)` is a type to the parser, which knows no locals.
+            Kind::SizeOfType(Type::Other(name)) if self.locals.iter().any(|l| l.0 == *name) => {
+                let local = Node { at: node.at, kind: Kind::Name(name.clone()) };
+                self.size_of_value(node, &local)
+            }
             Kind::SizeOfType(ty) => size_of(node, ty),
             Kind::SizeOf(a) => self.size_of_value(node, a),
             Kind::Call(name, arguments) => self.call(node, name, arguments),

@@ -108,8 +108,9 @@ impl Extension {
                 push_separated(out, machine.first(place, len), separator);
             }
             Extension::Bitmap { list } => {
-                let bits = layout.width;
-                let bytes = machine.first(place, bits.div_ceil(8));
+                // The width may be the record's: no more bits are written than it has.
+                let bytes = machine.first(place, layout.width.div_ceil(8));
+                let bits = layout.width.min(8 * bytes.len());
                 if list {
                     push_bitmap_list(out, bytes, bits);
                 } else {

@@ -6,7 +6,7 @@ use super::{Names, Scope, arithmetic, call};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::decode::c::{Binary, Fault, Int, Kind as C, Node, Pointee, Type, Unary};
 use crate::decode::format::{Element, Field, Kind};
-use crate::event::field;
+use crate::event::{field, load};
 
 /// Nesting beyond this would be more than Lua's own parser takes. `a && b && c` is one level.
 const DEPTH_MAX: usize = 60;
@@ -86,6 +86,10 @@ impl Checker<'_> {
                 return self.choice(node.at, condition, a, b);
             }
             C::Cast(ty, a) => self.cast(node.at, ty, a)?,
+            // `(name)` is a type to the parser, which knows no fields.
+            C::SizeOfType(Type::Other(name)) if self.is_value(name) => {
+                self.size_of(&Node { at: node.at, kind: C::Name(name.clone()) })?
+            }
             C::SizeOfType(ty) => size(type_size(node.at, ty)?),
             C::SizeOf(a) => self.size_of(a)?,
             C::Call(name, arguments) => {
@@ -214,6 +218,13 @@ impl Checker<'_> {
         }
     }
 
+    fn is_value(&self, name: &str) -> bool {
+        match self.scope.names {
+            Names::Event { format, .. } => format.field(name).is_some() || sample(name).is_some(),
+            Names::Key => name == "key",
+        }
+    }
+
     fn name(&mut self, at: usize, name: &str) -> Result<Checked, Fault> {
         let Names::Event { event, format } = self.scope.names else {
             if name == "key" {
@@ -261,7 +272,7 @@ impl Checker<'_> {
                 return Err(Fault::new(at, format!("`{name}` is one number; it has no elements")));
             }
         };
-        let Some((load, ty)) = load(usize::from(width), field.signed) else {
+        let Some((lua, ty)) = load::pointer(usize::from(width), field.signed) else {
             return Err(Fault::new(at, format!("elements of {width} bytes are no integers of C")));
         };
         let (pointer, count) = match field.kind {
@@ -272,7 +283,7 @@ impl Checker<'_> {
             }
             _ => (format!("s.raw + {}", field.offset), Ok(field.size / usize::from(width))),
         };
-        let pointer = format!("cast({load}, {pointer})");
+        let pointer = format!("cast({lua}, {pointer})");
         if let (Some(index), Ok(count)) = (index_value.known(), &count)
             && (0..*count as i128).contains(&index)
         {
@@ -316,22 +327,6 @@ fn no_integer(name: &str) -> String {
     format!("`{name}` is no integer type that is known here{guess}")
 }
 
-/// The Lua type that loads an integer of so many bytes, and its type in C.
-fn load(size: usize, signed: bool) -> Option<(&'static str, Int)> {
-    let name = match (size, signed) {
-        (1, true) => "I8",
-        (1, false) => "U8",
-        (2, true) => "I16",
-        (2, false) => "U16",
-        (4, true) => "I32",
-        (4, false) => "U32",
-        (8, true) => "I64",
-        (8, false) => "U64",
-        _ => return None,
-    };
-    Some((name, Int { bits: size as u8 * 8, signed }))
-}
-
 /// The arguments of the leaves that find a dynamic field.
 fn dynamic_place(field: &Field) -> String {
     let relative = matches!(field.kind, Kind::RelLoc(_));
@@ -345,11 +340,11 @@ fn whole(at: usize, field: &Field) -> Result<Checked, Fault> {
     match field.kind {
         Kind::Int | Kind::Pointer => {
             let signed = field.signed && field.kind == Kind::Int;
-            let Some((load, ty)) = load(field.size, signed) else {
+            let Some((lua, ty)) = load::pointer(field.size, signed) else {
                 let size = field.size;
                 return Err(Fault::new(at, format!("`{name}` has {size} bytes: no integer of C")));
             };
-            let code = format!("cast({load}, s.raw + {})[0]", field.offset);
+            let code = format!("cast({lua}, s.raw + {})[0]", field.offset);
             Ok(Checked::Number(Value::read(code, ty, bounds(ty))))
         }
         Kind::Chars => Ok(Checked::Text(Text::field(field.offset, field.size))),

@@ -7,6 +7,7 @@ use super::{
     Op,
     eval::{Bound, Number, Test},
 };
+use crate::event::load;
 
 impl Bound {
     /// Lua source that is true or false, over the slot `s` and the locals of `prelude/expression.lua`. `ask` gives the
@@ -40,17 +41,7 @@ fn compared(from: &Number, op: Op, value: i128) -> Option<String> {
     let (read, is_box) = match *from {
         Number::Cpu => ("s.cpu".to_owned(), false),
         Number::Field { offset, size, signed } => {
-            let pointer = match (size, signed) {
-                (1, true) => "I8",
-                (1, false) => "U8",
-                (2, true) => "I16",
-                (2, false) => "U16",
-                (4, true) => "I32",
-                (4, false) => "U32",
-                (8, true) => "I64",
-                (8, false) => "U64",
-                _ => return None,
-            };
+            let (pointer, _) = load::pointer(size, signed)?;
             (format!("cast({pointer}, s.raw + {offset})[0]"), size == 8)
         }
     };

@@ -141,6 +141,29 @@ fn text_is_bounded() {
 }
 
 #[test]
+fn a_bit_set_wider_than_the_record_writes_nothing() {
+    let short = "failed: the record is too short for the field";
+    for conversion in ["%*pb", "%*pbl", "%2147483647pb"] {
+        let width = if conversion.contains('*') { "0x7fffffff, " } else { "" };
+        let print_fmt = format!("\"{conversion}\", {width}REC->ip4");
+        let program = Program::compile(&format(&print_fmt), &Few).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(program.push(&mut out, &record(), &Few), Err(TooShort));
+        assert!(out.capacity() < TEXT_MAX, "{print_fmt} took {} bytes", out.capacity());
+        assert_eq!(printed(&print_fmt), short);
+    }
+    assert_eq!(printed(r#""%*pb", 33, REC->ip4"#), short);
+    assert_eq!(printed(r#""%*pb", 32, REC->ip4"#), "0100a8c0");
+}
+
+#[test]
+fn the_size_of_a_local_is_that_of_its_type() {
+    assert_eq!(printed(r#""%zu", ({ short half = 3; sizeof(half); })"#), "2");
+    assert_eq!(printed(r#""%zu", ({ u64 big = 3; sizeof(big) + sizeof big; })"#), "16");
+    assert!(printed(r#""%zu", sizeof(half)"#).starts_with("refused: "));
+}
+
+#[test]
 fn a_format_that_doubles_itself_is_refused() {
     let mut locals = String::from("int x0 = REC->byte; ");
     for i in 1..60 {
