@@ -92,7 +92,8 @@
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - The full screen takes its keys from the run's own poll and its signals from [`sys::signal`]. crossterm would read keys
 //!   with a second poll and a signal handler of its own, and could not put the terminal right from inside a handler;
-//!   it only knows how to write cells. With a workload there is no screen: both would write to the terminal.
+//!   it only knows how to write cells. With a workload there is no screen: both would write to the terminal,
+//!   and nor is there one with `--unsafe`, as a script may then start commands.
 //! - In JSON, an event's own field whose name is taken (`comm`, `pid`) gets a `_` at its end, as a field that is a
 //!   Lua keyword does in scripts.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.

@@ -99,6 +99,11 @@ fn number(node: &Node) -> Option<i128> {
         Kind::Unary(Unary::Minus, a) => -number(a)?,
         Kind::Unary(Unary::Plus, a) => number(a)?,
         Kind::Binary(Binary::Or, a, b) => number(a)? | number(b)?,
+        // Some sets of flags are others without a few: `A & ~(1 << 4)`.
+        Kind::Binary(Binary::And, a, b) => match &b.kind {
+            Kind::Unary(Unary::Complement, b) => number(a)? & !number(b)?,
+            _ => number(a)? & number(b)?,
+        },
         Kind::Binary(Binary::Shl, a, b) => {
             let by = u32::try_from(number(b)?).ok().filter(|by| *by < 64)?;
             number(a)? << by
@@ -163,6 +168,8 @@ mod tests {
             ("((1 << 2) | (1UL << 4) | 1)", "21"),
             ("(gfp_t)((((1UL))) << (3))", "8"),
             ("(u8)-1", "255"),
+            ("0x1f & ~((1 << 4) | 1)", "14"),
+            ("0x1f & 3", "3"),
             ("256 >> 4", "16"),
             ("1 << 64", "1 << 64"),
             ("0xffffffffffffffff << 1", "0xffffffffffffffff << 1"),
