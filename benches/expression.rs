@@ -61,14 +61,7 @@ fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
     let mut host = Host::new(false).unwrap();
     let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
     host.load(&script, &Library::default(), &[]).unwrap();
-    let setting = Setting {
-        catalog: Rc::new(OneEvent),
-        cpus: vec![0],
-        perins: false,
-        per_thread: false,
-        memory: 0,
-        totals: false,
-    };
+    let setting = Setting::of(Rc::new(OneEvent));
     let options = host.lua().create_table().unwrap();
     host.begin(&options, &setting, Rules::default()).unwrap();
     let mut batch = Batch::new(1);

@@ -111,17 +111,6 @@ fn ring() -> (Vec<u8>, usize) {
     (ring, size)
 }
 
-/// Decodes a pass into batches and hands each over; times go on where the last pass ended.
-fn pass(
-    ring: &[u8],
-    size: usize,
-    number: u64,
-    batch: &mut Batch,
-    work: &mut dyn FnMut(&mut Batch),
-) {
-    pass_of(ring, size, number, &Shape::default(), batch, work);
-}
-
 /// What the batches of a bench look like.
 struct Shape {
     /// Handlers that take turns, one event each, in order.
@@ -136,8 +125,8 @@ impl Default for Shape {
     }
 }
 
-/// The same for batches of another shape.
-fn pass_of(
+/// Decodes a pass into batches and hands each over; times go on where the last pass ended.
+fn pass(
     ring: &[u8],
     size: usize,
     number: u64,
@@ -172,7 +161,7 @@ fn no_script(bencher: Bencher<'_, '_>) {
     let (ring, size) = ring();
     let mut batch = Batch::new(1);
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
-        pass(&ring, size, 0, &mut batch, &mut |batch| {
+        pass(&ring, size, 0, &Shape::default(), &mut batch, &mut |batch| {
             black_box(batch.slots());
         });
     });
@@ -198,14 +187,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
     let mut host = Host::new(false).unwrap();
     let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
     host.load(&script, &Library::default(), &[]).unwrap();
-    let setting = Setting {
-        catalog: Rc::new(OneEvent),
-        cpus: vec![0],
-        perins: false,
-        per_thread: false,
-        memory: 0,
-        totals: false,
-    };
+    let setting = Setting::of(Rc::new(OneEvent));
     let options = host.lua().create_table().unwrap();
     host.begin(&options, &setting, Rules::default()).unwrap();
     let mut batch = Batch::new(shape.handlers as usize);
@@ -221,7 +203,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
     }
     let mut number = 0;
     let mut one = |host: &mut Host| {
-        pass_of(&ring, size, number, shape, &mut batch, &mut |batch| host.dispatch(batch));
+        pass(&ring, size, number, shape, &mut batch, &mut |batch| host.dispatch(batch));
         number += 1;
     };
     (0..WARM_UP).for_each(|_| one(&mut host));

@@ -21,12 +21,12 @@ use super::leaf::Shared;
 use super::monitor::{Monitor, Source};
 use super::narrow::Narrowing as _;
 use super::option::OptionSpec;
+pub use super::setting::Setting;
 use super::state::State;
 use super::vm::Vm;
 use super::words_of_run;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Level, Report};
-use crate::event::catalog::Catalog;
 use crate::event::filter::split::Rest;
 use crate::source::batch::Addresses;
 use crate::source::counts::Count;
@@ -76,22 +76,6 @@ pub(super) struct Callbacks {
     pub(super) on_exit: Option<Function>,
     pub(super) on_mmap: Option<Function>,
     pub(super) on_lost: Option<Function>,
-}
-
-/// What a script runs with.
-pub struct Setting {
-    /// The events there are.
-    pub catalog: Rc<dyn Catalog>,
-    /// CPUs watched.
-    pub cpus: Vec<u32>,
-    /// `--perins`.
-    pub perins: bool,
-    /// Whether the instances are threads (`-p`, `-t`).
-    pub per_thread: bool,
-    /// Bytes that the script may hold; 0 leaves it as it is.
-    pub memory: usize,
-    /// Keep sums over the whole run, for `--total`.
-    pub totals: bool,
 }
 
 impl Host {

@@ -19,6 +19,7 @@ pub mod opt;
 pub mod option;
 mod predicate;
 pub mod printer;
+mod setting;
 mod sink;
 pub mod state;
 mod table;

@@ -101,14 +101,7 @@ fn host(event: &str, roles: usize) -> Host {
     let events = tracefs.events().unwrap();
     let formats = Box::new(move |sys: &str, name: &str| tracefs.format(sys, name));
     let catalog: Rc<dyn Catalog> = Rc::new(TracefsCatalog::new(&events, formats));
-    let setting = Setting {
-        catalog,
-        cpus: vec![0],
-        perins: false,
-        per_thread: false,
-        memory: 0,
-        totals: false,
-    };
+    let setting = Setting::of(catalog);
     let options = host.lua().create_table().unwrap();
     host.begin(&options, &setting, Rules::default()).unwrap();
     host

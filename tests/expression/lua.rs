@@ -90,14 +90,7 @@ impl<'a> Run<'a> {
         let mut host = Host::new(true).unwrap();
         let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
         host.load(&script, &Library::default(), &[]).unwrap();
-        let setting = Setting {
-            catalog: Rc::new(TwoEvents),
-            cpus: vec![0],
-            perins: false,
-            per_thread: false,
-            memory: 0,
-            totals: false,
-        };
+        let setting = Setting::of(Rc::new(TwoEvents));
         let options = host.lua().create_table().unwrap();
         host.begin(&options, &setting, Rules::default()).unwrap();
         host.shared().with(|context| context.out = Box::new(NoErrors));
