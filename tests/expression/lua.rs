@@ -102,19 +102,17 @@ impl<'a> Run<'a> {
     /// Hands `count` events over, the records by turns.
     pub(crate) fn dispatch(&mut self, count: usize) {
         self.batch.clear();
-        let roles = self.host.roles().len() as u32;
+        let roles = self.host.roles().len() as u16;
         for (n, record) in self.records.iter().enumerate().cycle().take(count) {
             for ev in 0..roles {
                 self.batch.push(Slot {
                     time: 1e9 + n as f64,
-                    raw: record.as_ptr(),
-                    raw_size: record.len() as u32,
                     pid: tid(n) - 1,
                     tid: tid(n),
-                    cpu: cpu(n),
+                    cpu: cpu(n) as u16,
                     ip: 0xffff_ffff_8100_0000 + n as u64,
                     ev,
-                    ..Slot::EMPTY
+                    ..Slot::of(record)
                 });
             }
         }
