@@ -22,7 +22,7 @@ fn run(bencher: Bencher<'_, '_>, declare: &str, body: &str) {
     let _aggregates =
         Aggregates::register(&lua, &lua.globals(), Shared { cpus: 2, ..Shared::default() })
             .unwrap();
-    let slot = Box::new(Slot { raw: [0u8; 72].as_ptr(), raw_size: 72, ..Slot::EMPTY });
+    let slot = Box::new(Slot::of(&[0; 72]));
     lua.globals().set("SLOT", LightUserData(std::ptr::from_ref(&*slot).cast_mut().cast())).unwrap();
     lua.globals().set("trusted", _aggregates.trusted()).unwrap();
     let source = format!(

@@ -71,17 +71,15 @@ fn samples(bencher: Bencher<'_, '_>, sample_type: u32, fixed: usize, chain: Opti
             let Ok(sample) = layout.sample(&record[8..]) else { continue };
             *slot = Slot {
                 time: sample.time as f64,
-                raw: sample.raw.as_ptr(),
                 chain: sample.callchain.as_ptr(),
                 ip: sample.ip,
                 addr: sample.addr,
                 period: sample.period,
                 pid: sample.pid,
                 tid: sample.tid,
-                cpu: sample.cpu,
-                ev: 0,
-                raw_size: sample.raw.len() as u32,
-                chain_len: sample.callchain.len() as u32,
+                cpu: sample.cpu as u16,
+                chain_len: sample.callchain.len() as u16,
+                ..Slot::of(sample.raw)
             };
         }
         black_box(&mut slots);

@@ -70,8 +70,7 @@ fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
     let mut dispatch = |host: &mut Host| {
         batch.clear();
         for _ in 0..BATCH {
-            let raw_size = record.len() as u32;
-            batch.push(Slot { raw: record.as_ptr(), raw_size, cpu: 3, ..Slot::EMPTY });
+            batch.push(Slot { cpu: 3, ..Slot::of(&record) });
         }
         host.dispatch(&mut batch);
     };

@@ -114,7 +114,7 @@ fn ring() -> (Vec<u8>, usize) {
 /// What the batches of a bench look like.
 struct Shape {
     /// Handlers that take turns, one event each, in order.
-    handlers: u32,
+    handlers: u16,
     /// Events that come alone, a batch each, before the first pass: a machine that was idle for long.
     alone: u64,
 }
@@ -140,13 +140,11 @@ fn pass(
         let Some(sample) = Plain::read(record) else { continue };
         batch.push(Slot {
             time: (start + sample.time) as f64,
-            raw: sample.raw.as_ptr(),
-            raw_size: sample.raw.len() as u32,
             pid: sample.pid,
             tid: sample.tid,
-            cpu: sample.cpu,
+            cpu: sample.cpu as u16,
             ev,
-            ..Slot::EMPTY
+            ..Slot::of(sample.raw)
         });
         if batch.is_full(1) {
             work(batch);
@@ -196,8 +194,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
     let (ring, size) = ring();
     for n in 0..shape.alone {
         let Some(sample) = Plain::read(&ring[..size]) else { continue };
-        let (raw, ev) = (sample.raw.as_ptr(), n as u32 % shape.handlers);
-        batch.push(Slot { raw, raw_size: sample.raw.len() as u32, ev, ..Slot::EMPTY });
+        batch.push(Slot { ev: n as u16 % shape.handlers, ..Slot::of(sample.raw) });
         host.dispatch(&mut batch);
         batch.clear();
     }
@@ -224,14 +221,14 @@ fn count_by_pid(bencher: Bencher<'_, '_>) {
 
 /// Runs of one event each: what LuaJIT must not take for a loop of one turn.
 #[divan::bench(args = [2, 8])]
-fn count_by_pid_in_turns(bencher: Bencher<'_, '_>, handlers: u32) {
+fn count_by_pid_in_turns(bencher: Bencher<'_, '_>, handlers: u16) {
     let shape = Shape { handlers, ..Shape::default() };
     run_shaped(bencher, &shape, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
 }
 
 /// The same code after hours with an event now and then: it must have been compiled as well as in a busy run.
 #[divan::bench(args = [1, 2])]
-fn count_by_pid_after_an_idle_day(bencher: Bencher<'_, '_>, handlers: u32) {
+fn count_by_pid_after_an_idle_day(bencher: Bencher<'_, '_>, handlers: u16) {
     let shape = Shape { handlers, alone: 300_000 };
     run_shaped(bencher, &shape, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
 }

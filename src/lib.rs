@@ -64,7 +64,8 @@
 //! - The merge reads the ring heads in place and holds no record of its own, so `--order-mem` has nothing to bound: the rings do.
 //! - After a pause (a stopped process) there is one report over the whole time and one turn of each timer, not all that were
 //!   missed. A replay, which has no pauses, plays every turn.
-//! - A batch is 384 slots, 30 KiB: what the drain writes, the driver reads back from the first-level cache.
+//! - A batch is 1024 slots, 64 KiB, more than the first-level cache: a batch costs a microsecond whatever it holds, and the
+//!   records that its slots lead to would push smaller ones out of that cache as well.
 //! - `xpcall` stands around the walk of a batch, not around each handler, and ordered events are walked one by one: LuaJIT
 //!   cannot compile a handler that returns into xpcall, nor a loop of one turn, and gives up for good after some
 //!   attempts. With both, a run was fast or slow (70 or 270 ns an event) by which of its functions became hot first.

@@ -225,15 +225,13 @@ impl Player<'_> {
                         if wish.sampling.stack { &self.frames.chains[index][..] } else { &[] };
                     batch.push(Slot {
                         time,
-                        raw: raw.as_ptr(),
-                        raw_size: raw.len() as u32,
                         chain: chain.as_ptr(),
-                        chain_len: chain.len() as u32,
+                        chain_len: chain.len() as u16,
                         pid,
                         tid,
-                        cpu: entry.cpu,
-                        ev: role,
-                        ..Slot::EMPTY
+                        cpu: entry.cpu as u16,
+                        ev: role as u16,
+                        ..Slot::of(raw)
                     });
                 }
                 // One entry a batch: a name, a timer or a limit between two events is exact then.

@@ -57,7 +57,7 @@ impl Context {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let mut line = Vec::new();
         self.texts.push(&mut line, slot.ev as usize, &event, raw);
-        let comm = self.comm_of(slot.tid, slot.cpu);
+        let comm = self.comm_of(slot.tid, slot.cpu.into());
         let (comm, line) =
             (String::from_utf8_lossy(until_nul(&comm)), String::from_utf8_lossy(&line));
         let text = format!("in {} {} [{:03}] {}: {line}", comm, slot.tid, slot.cpu, event.name);
@@ -89,7 +89,7 @@ impl Context {
         }
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let stack = self.frames_of(chain);
-        let comm = self.comm_of(slot.tid, slot.cpu);
+        let comm = self.comm_of(slot.tid, slot.cpu.into());
         let sample = [
             ("period", Field::Uint(slot.period)),
             ("ip", Field::Pointer(slot.ip)),
@@ -120,7 +120,7 @@ impl Context {
             comm: until_nul(&comm),
             pid: slot.pid,
             tid: slot.tid,
-            cpu: slot.cpu,
+            cpu: slot.cpu.into(),
             flags,
             name: &event.name,
             fields,
@@ -149,10 +149,10 @@ impl Context {
     pub(super) fn meets(&self, filter: usize, slot: &Slot, raw: &[u8]) -> bool {
         let Some(filter) = self.filters.get(filter) else { return false };
         let comm = match filter.asks_comm() {
-            true => self.comm_of(slot.tid, slot.cpu),
+            true => self.comm_of(slot.tid, slot.cpu.into()),
             false => [0; 16],
         };
-        filter.passes(&filter::Context { raw, cpu: slot.cpu, comm: until_nul(&comm) })
+        filter.passes(&filter::Context { raw, cpu: slot.cpu.into(), comm: until_nul(&comm) })
     }
 
     /// A message, stamped with the run's present.

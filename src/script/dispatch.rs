@@ -21,6 +21,7 @@ use super::view;
 use crate::base::draw::{Level, Report};
 use crate::base::slot::Slot;
 use crate::event::catalog::What;
+use crate::source::Batch;
 use crate::source::batch::Addresses;
 use crate::source::counts::Count;
 
@@ -162,14 +163,21 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Walks the batch's runs from position `from` on; gives the position behind the last event handed over: the batch's
+    /// Walks the batch's `runs` runs from position `from` on; gives the position behind the last event handed over: the batch's
     /// end, or less after a `stop`.
     ///
     /// # Errors
     /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed. No view is alive any more.
-    pub(super) fn walk(&self, guard: &Guard, runs: usize, from: u64) -> Result<u64, WalkError> {
+    pub(super) fn walk(
+        &self,
+        guard: &Guard,
+        batch: &Batch,
+        runs: usize,
+        from: u64,
+    ) -> Result<u64, WalkError> {
         let Some(walk) = &self.walk else { return Ok(from) };
-        let why = match guard.run(Phase::Handler, || walk.call::<u64>((runs, from))) {
+        let (role, last) = (batch.first_role(), batch.len() - 1);
+        let why = match guard.run(Phase::Handler, || walk.call::<u64>((runs, from, role, last))) {
             Ok(seen) => return Ok(seen),
             Err(why) => why,
         };

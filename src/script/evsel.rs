@@ -11,6 +11,7 @@ use mlua::{Lua, Table, Value};
 use super::narrow::{Narrowing, fill, names};
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::slot::ROLES_MAX;
 use crate::event::catalog::{Catalog, What, expand};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
@@ -93,6 +94,9 @@ impl Declarer {
         }
         let mut all = self.evsels.borrow_mut();
         let first = all.roles.len();
+        if first + roles.len() > usize::from(ROLES_MAX) {
+            return Err(format!("a run has at most {ROLES_MAX} events; select fewer"));
+        }
         let told = Told {
             name: if events.len() == 1 { events[0].name.clone() } else { chosen.name.clone() },
             title: wish.title.clone().or_else(|| chosen.alias().map(str::to_owned)),

@@ -83,7 +83,7 @@ impl Sink for Host {
         self.set_now(last);
         let mut from = 0;
         loop {
-            match self.dispatch.walk(&self.guard, runs, from) {
+            match self.dispatch.walk(&self.guard, batch, runs, from) {
                 Ok(seen) => {
                     self.coverage.events += seen;
                     break;
@@ -95,6 +95,10 @@ impl Sink for Host {
                         break;
                     };
                     from = rest;
+                    if self.satisfied() {
+                        self.coverage.events += from;
+                        break;
+                    }
                 }
             }
         }

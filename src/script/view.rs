@@ -160,14 +160,15 @@ pub(super) unsafe extern "C" fn loc_len(slot: *const Slot, at: u32, size: u32, b
 /// # Safety
 /// `slot.raw` has `slot.raw_size` bytes.
 unsafe fn location(slot: &Slot, at: u32, size: u32, base: u32) -> (u32, u32) {
-    if size != 4 || at.saturating_add(4) > slot.raw_size {
+    let raw_size = u32::from(slot.raw_size);
+    if size != 4 || at.saturating_add(4) > raw_size {
         return (0, 0);
     }
     // SAFETY: `at + 4` lies inside the record, which was just checked.
     let word = unsafe { slot.raw.add(at as usize).cast::<u32>().read_unaligned() };
     let offset = base.saturating_add(word & 0xffff);
-    if offset > slot.raw_size {
+    if offset > raw_size {
         return (0, 0);
     }
-    (offset, (word >> 16).min(slot.raw_size - offset))
+    (offset, (word >> 16).min(raw_size - offset))
 }

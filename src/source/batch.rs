@@ -102,7 +102,7 @@ impl Batch {
         for (i, slot) in self.slots[..self.len].iter().enumerate() {
             self.order[i] = i as u16;
             self.starts[i] = i as u16;
-            self.kinds[i] = slot.ev as u16;
+            self.kinds[i] = slot.ev;
         }
         self.starts[self.len] = self.len as u16;
         self.len
@@ -117,6 +117,11 @@ impl Batch {
         self.starts[0] = 0;
         self.starts[1] = self.len as u16;
         usize::from(self.len > 0)
+    }
+
+    /// The role of the first run.
+    pub fn first_role(&self) -> u16 {
+        self.kinds[0]
     }
 
     /// Makes one run per role, each in the order of arrival: for events that are handled one by one. Gives their number.
@@ -162,7 +167,7 @@ fn boxed<T: Copy, const N: usize>(value: T) -> Box<[T; N]> {
 mod tests {
     use super::*;
 
-    fn batch_of(roles: &[u32]) -> Batch {
+    fn batch_of(roles: &[u16]) -> Batch {
         let mut batch = Batch::new(4);
         for &ev in roles {
             assert!(batch.push(Slot { ev, ..Slot::EMPTY }));

@@ -8,16 +8,14 @@ use crate::event::filter;
 
 /// The usual slot.
 #[inline(always)]
-pub(super) fn push_plain(batch: &mut Batch, role: u32, sample: &Plain<'_>, time: f64) {
+pub(super) fn push_plain(batch: &mut Batch, role: u16, sample: &Plain<'_>, time: f64) {
     batch.push(Slot {
         time,
-        raw: sample.raw.as_ptr(),
-        raw_size: sample.raw.len() as u32,
         pid: sample.pid,
         tid: sample.tid,
-        cpu: sample.cpu,
+        cpu: sample.cpu as u16,
         ev: role,
-        ..Slot::EMPTY
+        ..Slot::of(sample.raw)
     });
 }
 
@@ -26,22 +24,20 @@ pub(super) fn push_plain(batch: &mut Batch, role: u32, sample: &Plain<'_>, time:
 pub(super) fn push(batch: &mut Batch, decoder: &Decoder, sample: &Sample<'_>, time: f64) {
     let mut slot = Slot {
         time,
-        raw: sample.raw.as_ptr(),
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu as u16,
         // An empty slice points to no place in particular.
         chain: if sample.callchain.is_empty() {
             std::ptr::null()
         } else {
             sample.callchain.as_ptr()
         },
-        ip: sample.ip,
-        addr: sample.addr,
-        period: sample.period,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu,
-        ev: 0,
-        raw_size: sample.raw.len() as u32,
-        chain_len: sample.callchain.len() as u32,
+        chain_len: sample.callchain.len() as u16,
+        ..Slot::of(sample.raw)
     };
     for (role, filter) in &decoder.roles {
         let seen = || filter::Context { raw: sample.raw, cpu: sample.cpu, comm: b"" };
@@ -50,7 +46,7 @@ pub(super) fn push(batch: &mut Batch, decoder: &Decoder, sample: &Sample<'_>, ti
         {
             continue;
         }
-        slot.ev = *role;
+        slot.ev = *role as u16;
         batch.push(slot);
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct Decoder {
     /// Bytes that a raw record must have.
     pub(super) raw_min: usize,
     /// Every sample is for one role, of the plain layout, and needs no further look.
-    pub(super) plain: Option<u32>,
+    pub(super) plain: Option<u16>,
     /// Offset of the time in a whole record.
     pub(super) time_at: usize,
     /// Samples of this very process are dropped here, since no kernel filter can.
@@ -352,7 +352,7 @@ fn open_event(
             None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
         },
         plain: match &roles[..] {
-            [(role, None)] if layout.is_plain() && !opened.tasks_checked => Some(*role),
+            [(role, None)] if layout.is_plain() && !opened.tasks_checked => Some(*role as u16),
             _ => None,
         },
         layout,

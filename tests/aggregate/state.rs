@@ -69,8 +69,7 @@ fn replaced_lost_and_exited_states_are_counted() {
 fn a_kept_event_is_copied_and_found_by_trusted_code() {
     let host = Host::new();
     let mut raw = *b"the first record";
-    let slot =
-        Box::new(Slot { raw: raw.as_ptr(), raw_size: raw.len() as u32, tid: 42, ..Slot::EMPTY });
+    let slot = Box::new(Slot { tid: 42, ..Slot::of(&raw) });
     let address = std::ptr::from_ref(&*slot).cast_mut().cast();
     host.lua.globals().set("SLOT", LightUserData(address)).unwrap();
     host.lua.globals().set("trusted", host.aggregates.trusted()).unwrap();

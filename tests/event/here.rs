@@ -64,16 +64,14 @@ pub(crate) fn passing(
         };
         // Its name when it happened.
         host.shared().with(|context| context.tasks.on_comm(tid, tid, &names[index]));
-        for role in 0..predicates.len() as u32 {
+        for role in 0..predicates.len() as u16 {
             batch.push(Slot {
                 time: index as f64,
-                raw: sample.raw.as_ptr(),
-                raw_size: sample.raw.len() as u32,
                 pid: tid,
                 tid,
-                cpu: sample.cpu,
+                cpu: sample.cpu as u16,
                 ev: role,
-                ..Slot::EMPTY
+                ..Slot::of(&sample.raw)
             });
         }
         host.dispatch(&mut batch);

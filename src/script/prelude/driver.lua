@@ -36,7 +36,7 @@ local function many(...)
     cursor.at = at
     cursor.s = slots + order[at]
     HANDLE
-    if cursor.stop ~= 0 then return end
+    if cursor.stop ~= 0 then return at end
   end
 end
 return one, many
@@ -118,19 +118,40 @@ local function run_of(r, at, n)
   return r
 end
 
---- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]; of them the events from position `from`.
+-- Tells of the event at hand, which failed in run `r` or a later one; gives where to go on, and in which run.
+local function fail(r, n, why)
+  local at = cursor.at + 1
+  r = run_of(r, at - 1, n)
+  if failed(kinds[r], order[at - 1], why) then M.clear(kinds[r]) end
+  return at, run_of(r, at, n)
+end
+
+--- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]; of them the events from position `at`.
+-- Where there is one run, it is of `role` and ends with position `last`: this function is interpreted, and reading that
+-- from the arrays would cost as much as handling ten events.
 -- Returns the position behind the last event handed over: `stop` leaves the rest. Afterwards the cursor stands
 -- nowhere: the ring's tail moves, so nothing that a script kept of `e` may lead there.
 function M.walk(...)
-  local n, at = ...
-  local r = at > 0 and run_of(0, at, n) or 0
+  local n, at, role, last = ...
+  local r, ok, why = 0
+  if n == 1 then
+    if at == last then
+      ok, why = xpcall(ones[role], explain, at)
+    else
+      ok, why = xpcall(manies[role], explain, at, last)
+    end
+    if ok then
+      cursor.s = nowhere
+      return (why or last) + 1
+    end
+    at, r = fail(0, n, why)
+  elseif at > 0 then
+    r = run_of(0, at, n)
+  end
   while r < n and cursor.stop == 0 do
-    local ok, why = xpcall(walk, explain, r, at, n)
-    at = cursor.at + 1
-    if ok then break end
-    r = run_of(r, at - 1, n)
-    if failed(kinds[r], order[at - 1], why) then M.clear(kinds[r]) end
-    r = run_of(r, at, n)
+    ok, why = xpcall(walk, explain, r, at, n)
+    if ok then at = cursor.at + 1 break end
+    at, r = fail(r, n, why)
   end
   cursor.s = nowhere
   return at

@@ -13,7 +13,7 @@ ffi.cdef [[
     const uint64_t *chain;
     uint64_t ip, addr, period;
     int32_t pid, tid;                                     // -1 of a task that is being taken apart
-    uint32_t cpu, ev, raw_size, chain_len;
+    uint16_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
   typedef struct {
     const perilune_slot *s;
@@ -27,7 +27,7 @@ local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.stri
 local setmetatable = setmetatable
 local int64 = typeof "int64_t"
 
-local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffffffff })
+local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
 local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge, hidden = -2 })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
 local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)

@@ -123,14 +123,8 @@ fn every_open_slot_is_visited_once() {
 }
 
 fn open_event(pending: &mut Pending, key: f64, raw: &[u8], chain: &[u64]) {
-    let slot = Slot {
-        raw: raw.as_ptr(),
-        raw_size: raw.len() as u32,
-        chain: chain.as_ptr(),
-        chain_len: chain.len() as u32,
-        tid: 99,
-        ..Slot::EMPTY
-    };
+    let slot =
+        Slot { chain: chain.as_ptr(), chain_len: chain.len() as u16, tid: 99, ..Slot::of(raw) };
     pending.open(Some(Event { slot: &slot, raw, chain }), &[key, 1.0, 0.0], 0);
 }
 
