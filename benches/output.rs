@@ -3,6 +3,7 @@
 use divan::{Bencher, counter::ItemsCount};
 use jiff::tz::TimeZone;
 use perilune::base::draw::{Draw, EventLine, EventText, Stamp};
+use perilune::base::stack_style::StackStyle;
 use perilune::base::value::Value;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
@@ -23,13 +24,19 @@ fn main() {
 fn text(bencher: Bencher) {
     let colour = colour(Default::default(), false, None);
     assert_eq!(colour, Colour::Never);
-    let look = Look { zone: TimeZone::system(), colour, quiet: false, pages: 512 };
+    let look = Look {
+        zone: TimeZone::system(),
+        colour,
+        quiet: false,
+        stacks: StackStyle::default(),
+        pages: 512,
+    };
     events(bencher, Text::new(Box::new(sink()), Box::new(sink()), look));
 }
 
 #[divan::bench]
 fn json(bencher: Bencher) {
-    events(bencher, Json::new(Box::new(sink()), "trace"));
+    events(bencher, Json::new(Box::new(sink()), "trace", StackStyle::default()));
 }
 
 #[divan::bench]

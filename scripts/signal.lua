@@ -5,7 +5,7 @@ local m = monitor {
   summary = "signals generated: sender, target, result",
   order = true,
   options = {
-    "call-graph",
+    "call-graph", "flame-graph",
     text { "filter", value = "GLOBS", help = "only signals sent to tasks of these names: nginx,java*; not to those behind a !" },
   },
 }

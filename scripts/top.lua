@@ -1,7 +1,9 @@
 --- Counts and sums events per key, sorted: a GROUP BY over any events.
 -- A selector's key= tells rows apart, top-by= and top-add= are summed (else the event is counted), comm= names the row;
 -- alias= is the title of the first sum, printkey= how the key is shown. Rows sort by top-by=, then by the other sums.
+-- The key _stack tells rows apart by the stack of the event.
 --   perilune top -e sched:sched_switch -k prev_pid
+--   perilune top -e skb:kfree_skb -k _stack
 --   perilune top -e 'sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/'
 local m = monitor {
   summary = "count and sum events per key, sorted",
@@ -10,7 +12,7 @@ local m = monitor {
     events { "event", short = "e", required = true, groups = 1, help = "what to count: sys:name[/filter/key=…/top-by=…/top-add=…/comm=…/alias=…/printkey=…/], comma-separated",
       attrs = { key = expr, printkey = expr, ["top-by"] = expr, ["top-add"] = expr, comm = expr, alias = text } },
     expr { "key", short = "k", help = "key of every event; without it, the thread" },
-    flag { "only-comm", help = "one row a name, without the key" },
+    flag { "only-comm", help = "one row a name, without the key" }, "flame-graph",
   },
 }
 
@@ -41,7 +43,9 @@ function m.init(opt)
     key_title, printkey, name_title = key_title or key, printkey or s.attr.printkey, name_title or s.attr.comm
     keyed = keyed + (key and 1 or 0)
   end
+  local by_stack = key_title == "_stack"
   for i, s in ipairs(selectors) do
+    if by_stack ~= (plan[i].key == "_stack") then error(s.name .. ": a stack is the key of all events or of none", 0) end
     if keyed > 0 and not plan[i].key and not opt.only_comm then
       error(s.name .. ": some events have a key and this has none; add key= to it, as in " .. s.name .. "//key=pid/", 0)
     end
@@ -49,11 +53,12 @@ function m.init(opt)
   local named = name_title or keyed < #selectors
   if opt.only_comm and not named then error("--only-comm needs a name: add comm= to an event", 0) end
 
-  local rows = kv { { (key_title or "pid"):upper(), printkey and expr_of(printkey, "key") }, sums = columns, style = "top",
+  local key_column = by_stack and { "STACK", stack_text } or { (key_title or "pid"):upper(), printkey and expr_of(printkey, "key") }
+  local rows = kv { key_column, sums = columns, style = "top",
     hide_key = opt.only_comm, name = named and { (name_title or "comm"):upper() } }
 
   for i, s in ipairs(selectors) do
-    local p, ev = plan[i], evsel(s)
+    local p, ev = plan[i], evsel(s, { stack = by_stack })
     local name = p.name or (keyed == 0 or opt.only_comm) and "_comm"
     local label, key = name and expr_of(name, ev, "text"), expr_of(p.key or "_tid", ev, "number")
     local values, add = exprs_of(p.values, ev, "number"), rows:adding(p.first, #p.values)

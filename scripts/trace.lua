@@ -1,13 +1,14 @@
 --- Prints events as they happen, in order of time.
 --   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
 --   perilune trace -e 'signal:signal_generate/sig==9/' --json
+--   perilune trace -e skb:kfree_skb --flame-graph drops
 local m = monitor {
   summary = "print events and their fields as they happen",
   order = true,
   options = {
     events { "event", short = "e", required = true, help = "what to print: sys:name[/filter/stack/…/], comma-separated, with globs" },
     text { "filter", value = "FILTER", help = "a filter for each of them: prev_prio < 120 && comm_get(prev_pid) ~ \"nginx*\"" },
-    "call-graph",
+    "call-graph", "flame-graph",
   },
 }
 

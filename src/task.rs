@@ -15,6 +15,9 @@ use std::{
 
 use hashbrown::HashMap;
 
+pub mod maps;
+pub mod objects;
+pub mod programs;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::rc::Rc;
 
 use perilune::base::draw::{Draw as _, EventLine, EventText, Stamp};
+use perilune::base::frame::Frame;
 use perilune::base::slot::CPUS_MAX;
+use perilune::base::stack_style::parse_frame;
 use perilune::base::value::Value;
 use perilune::event::catalog::What;
 use perilune::output::events::Events;
@@ -58,6 +60,8 @@ proptest! {
         let text = recorded(start, |events| {
             let stamp = Stamp { wall_ns: WALL_NS, clock_ns: 7 + time };
             let fields = &mut fields.iter().copied();
+            let of_name = |name: &String| Frame { symbol: Some(name.as_str().into()), ..Frame::default() };
+            let stack: Vec<Frame> = stack.iter().map(of_name).collect();
             let (name, flags, stack) = ("s:x", *b"....", stack.as_slice());
             events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: EventText::Fields, extra: &[], stack });
         });
@@ -138,7 +142,7 @@ fn written(replay: &Replay) -> String {
                 fields: &mut fields.into_iter(),
                 text: EventText::Fields,
                 extra: &[],
-                stack,
+                stack: &stack.iter().map(|line| parse_frame(line)).collect::<Vec<_>>(),
             });
         }
     })

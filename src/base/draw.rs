@@ -1,6 +1,8 @@
 //! What a run has to say, as data: events, tables, histograms, notes. A script returns these, `output` draws them.
 
-use crate::base::{coverage::Coverage, value::Value};
+use std::rc::Rc;
+
+use crate::base::{coverage::Coverage, frame::Frame, value::Value};
 
 /// When something happened, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +35,8 @@ pub struct EventLine<'a> {
     pub text: EventText<'a>,
     /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
     pub extra: &'a [(String, Cell)],
-    /// Frames of the call chain, outermost last: name if known, else the address in hexadecimal.
-    pub stack: &'a [String],
+    /// Frames of the call chain, outermost last.
+    pub stack: &'a [Frame],
 }
 
 /// Where an event's text comes from.
@@ -60,6 +62,13 @@ pub enum Cell {
     Num(f64),
     /// Text.
     Text(String),
+    /// A stack: an array in JSON.
+    Stack {
+        /// Its frames as they are shown, in the order in which they are.
+        frames: Vec<Rc<str>>,
+        /// What parts them in text.
+        between: Rc<str>,
+    },
 }
 
 /// Where a column's text stands.

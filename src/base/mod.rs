@@ -1,14 +1,19 @@
 //! Words that every layer shares: the slot of an event, the rows of a report, units. No kernel, no Lua.
 
+pub mod chain;
 pub mod coverage;
 pub mod cpulist;
 pub mod draw;
 pub mod exit_reason;
+pub mod flame;
+pub mod frame;
 pub mod glob;
+pub mod heat;
 pub mod names;
 pub mod nearest;
 pub mod number;
 pub mod slot;
+pub mod stack_style;
 pub mod text;
 pub mod units;
 pub mod value;

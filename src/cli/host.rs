@@ -1,9 +1,10 @@
 //! The host's own options, which every monitor has: one table, and what the values mean.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
-    base::{cpulist, units::Unit},
+    base::{cpulist, stack_style::StackStyle, units::Unit},
+    event::sampling::Part,
     run::request::{Color, HostOptions},
     script::option::{
         Kind, OptionSpec,
@@ -37,6 +38,8 @@ pub fn options() -> Vec<OptionSpec> {
         ("order", None, Flag, "", "", "put the events of all CPUs into the order of time"),
         ("no-order", None, Flag, "", "", "take the events as they come"),
         ("order-mem", None, Size, "SIZE", "", "accepted for the C tool's sake: the merge needs none"),
+        ("user-callchain", None, Flag, "", "", "of each stack, take the frames of user space only"),
+        ("kernel-callchain", None, Flag, "", "", "of each stack, take the frames of the kernel only"),
         ("json", None, Flag, "", "", "one JSON object a line"),
         ("plugin", None, List, "FILE,…", "", "run these files for their printers; may be given again"),
         ("events", None, Flag, "", "", "the printed events as a recording, for --replay"),
@@ -46,6 +49,8 @@ pub fn options() -> Vec<OptionSpec> {
         ("stats", None, Flag, "", "", "at the end, report what the run itself cost"),
         ("verbose", Some('v'), Repeated, "", "", "say more; -vv: every event as it is opened"),
         ("quiet", Some('q'), Flag, "", "", "results and errors only"),
+        ("lines", None, Flag, "", "", "of stacks, show source lines and inlined functions; slow with large programs"),
+        ("stack-style", None, Text, "LIST", "", "of stacks, print kernel,user,addr,symbol,offset,dso,reverse,frames=TEXT,stacks=TEXT"),
         ("color", None, color(), "WHEN", "auto", "colour text: auto, always or never"),
         ("no-color", None, Flag, "", "", "the same as --color never"),
         ("self", None, Flag, "", "", "watch perilune itself, too"),
@@ -102,6 +107,14 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
             _ => None,
         },
         order_mem: number(values, "order-mem"),
+        callchain: match (flag("user-callchain"), flag("kernel-callchain")) {
+            (true, true) => bail!(
+                "--user-callchain and --kernel-callchain leave nothing of a stack; leave both away to have both parts"
+            ),
+            (true, _) => Part::User,
+            (_, true) => Part::Kernel,
+            _ => Part::Both,
+        },
         json: flag("json"),
         events: flag("events"),
         batch: flag("batch"),
@@ -116,6 +129,11 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
         lua_mem: number(values, "lua-mem").unwrap_or_default(),
         allow_unsafe: flag("unsafe"),
         replay: path("replay"),
+        lines: flag("lines"),
+        stack_style: match text(values, "stack-style") {
+            Some(list) => StackStyle::parse(list).map_err(|why| anyhow!("--stack-style: {why}"))?,
+            None => StackStyle::default(),
+        },
         color: match text(values, "color") {
             _ if flag("no-color") => Color::Never,
             Some("always") => Color::Always,

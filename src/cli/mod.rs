@@ -27,6 +27,7 @@ pub mod monitors;
 pub mod overview;
 mod refusal;
 pub mod run;
+pub mod symbols;
 
 /// Why a command did not succeed. Each is one error line.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,12 @@ fn dispatch(
         Some("-h" | "-?" | "--help") => done(overview::write(runtime, out)),
         Some("--usage") => done(writeln!(out, "Usage: {}", overview::USAGE)),
         Some("-V" | "--version") => done(writeln!(out, "perilune {}", env!("CARGO_PKG_VERSION"))),
+        Some("--symbols") => match rest {
+            [program] => done(symbols::answer(program.as_ref(), io::stdin().lock(), out)),
+            _ => Err(Failed::Usage(
+                "--symbols takes the program whose addresses stand in stdin: perilune --symbols FILE".to_owned(),
+            )),
+        },
         Some(option) if option.starts_with('-') => {
             Err(Failed::Usage(misplaced(option, rest, runtime)))
         }

@@ -13,7 +13,7 @@ const PURPOSES: [(&str, &[&str]); 6] = [
     ("What tasks do", &["syscalls", "signal", "task-state"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
     ("Delays and lockups", &["irq-off", "watchdog"]),
-    ("Memory", &["kmemleak"]),
+    ("Memory", &["kmemleak", "page-faults"]),
     ("Virtual machines", &["kvm-exit"]),
 ];
 

@@ -3,6 +3,7 @@
 pub mod btf;
 pub mod c;
 pub mod clock;
+pub mod elf;
 pub mod flags;
 pub mod format;
 pub mod print;
@@ -14,4 +15,4 @@ pub mod side_band;
 pub mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

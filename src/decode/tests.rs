@@ -1,6 +1,6 @@
 //! Records as the kernel writes them against the decoders.
 
-mod encode;
+pub(crate) mod encode;
 mod kernel;
 mod records;
 mod samples;

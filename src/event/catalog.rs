@@ -61,24 +61,33 @@ pub trait Catalog {
 /// A glob (`sched:sched_wak*`; without a colon it is for the part behind it) means every tracepoint
 /// that matches, of alternatives (`a|b`) the first that exists is meant.
 pub fn expand(catalog: &dyn Catalog, selector: &Selector) -> Result<Vec<Rc<Event>>> {
-    expand_where(catalog, selector, &|_| true)
+    expand_where(catalog, selector, &mut |event| Some(event.clone()))
 }
 
-/// Like [`expand`], for alternatives whose existence only opening them can tell (`cycles|cpu-clock`):
-/// events that do not satisfy `opens` count as absent when there is another alternative left.
+/// Like [`expand`], for alternatives whose existence only opening them can tell (`cycles|cpu-clock`).
+///
+/// `tried` gives an event as it can be opened, or nothing: then it counts as absent when there is another
+/// alternative left. The last one is given as it is, so that its refusal is shown when it is opened.
 pub fn expand_where(
     catalog: &dyn Catalog,
     selector: &Selector,
-    opens: &dyn Fn(&Event) -> bool,
+    tried: &mut dyn FnMut(&Rc<Event>) -> Option<Rc<Event>>,
 ) -> Result<Vec<Rc<Event>>> {
     let mut alternatives = selector.alternatives().peekable();
     let mut fault = None;
     while let Some(name) = alternatives.next() {
         let is_last = alternatives.peek().is_none();
-        match expand_name(catalog, name) {
-            Ok(events) if is_last || events.iter().all(|event| opens(event)) => return Ok(events),
-            Ok(_) => {}
-            Err(e) => fault = fault.or(Some(e)),
+        let events = match expand_name(catalog, name) {
+            Ok(events) => events,
+            Err(e) => {
+                fault = fault.or(Some(e));
+                continue;
+            }
+        };
+        match events.iter().map(&mut *tried).collect::<Option<Vec<_>>>() {
+            Some(opened) => return Ok(opened),
+            None if is_last => return Ok(events),
+            None => {}
         }
     }
     Err(fault.unwrap_or_else(|| anyhow!("an event without a name")))
@@ -323,11 +332,16 @@ mod tests {
         );
         assert_eq!(names_of("cycles|cpu-clock").unwrap(), ["cycles"]);
         let selector = Selector::parse_list("cycles|cpu-clock").unwrap().remove(0);
-        let software = |event: &Event| matches!(&event.what, What::Counter(c) if c.type_ == 1);
-        assert_eq!(expand_where(&catalog(), &selector, &software).unwrap()[0].name, "cpu-clock");
-        let none = |_: &Event| false;
+        let mut software = |event: &Rc<Event>| {
+            matches!(&event.what, What::Counter(c) if c.type_ == 1).then(|| event.clone())
+        };
         assert_eq!(
-            expand_where(&catalog(), &selector, &none).unwrap()[0].name,
+            expand_where(&catalog(), &selector, &mut software).unwrap()[0].name,
+            "cpu-clock"
+        );
+        let mut none = |_: &Rc<Event>| None;
+        assert_eq!(
+            expand_where(&catalog(), &selector, &mut none).unwrap()[0].name,
             "cpu-clock",
             "its refusal is shown"
         );

@@ -7,6 +7,7 @@
 //! | fields | the event's, by name: integers have C's type by their size and sign, `char[]` is text |
 //! | `field[i]` | an element of an array, or a character of text |
 //! | `_cpu _pid _tid _time _comm _period _ip _addr` | the sample's; numbers are `long`, the last three `unsigned long` |
+//! | `_stack` | the number of the sample's stack: a key for what is to be told apart by it |
 //! | `__cpu __pid` | the CPU and the *thread*: the words of the older tool |
 //! | `key` | instead of all these, in an expression of a key (`printkey`): a `long` |
 //! | `10 0x1f 017 0b11 10UL 'a'` | whole numbers, typed as in C |

@@ -26,6 +26,8 @@ pub struct Role<S> {
     pub filter: Option<Filter>,
     /// What else they have to meet, in user space; it does not matter for what is opened.
     pub rest: Vec<Rest>,
+    /// The field that holds the thread an event is about, where that is another than the one it comes from.
+    pub task: Option<String>,
     /// How they are sampled, counted and where: whatever has to be equal to share one opening.
     pub sampling: S,
 }
@@ -119,7 +121,7 @@ mod tests {
 
     fn role(name: &str, filter: &str, sampling: u32) -> Role<u32> {
         let filter = (!filter.is_empty()).then(|| Filter::parse(filter).unwrap());
-        Role { event: tracepoint(name), filter, rest: Vec::new(), sampling }
+        Role { event: tracepoint(name), filter, rest: Vec::new(), task: None, sampling }
     }
 
     /// Event, filter, roles, recheck.
@@ -221,8 +223,8 @@ mod tests {
         assert!(refusal(role("a:a", "pidd == 1", 0)).starts_with("a:a has no field 'pidd'"));
         let counter = Event { name: "cycles".into(), what: What::Counter(Counter::default()) };
         let filter = Some(Filter::parse("pid == 1").unwrap());
-        let refused =
-            refusal(Role { event: Rc::new(counter), filter, rest: Vec::new(), sampling: 0 });
+        let role = Role { filter, ..role("a:a", "", 0) };
+        let refused = refusal(Role { event: Rc::new(counter), ..role });
         assert_eq!(refused, "cycles: only a tracepoint has a filter");
     }
 }

@@ -9,6 +9,7 @@ use super::Sink;
 use super::text::{push_problems, stats_text};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use crate::base::value::Value;
 use jiff::Timestamp;
@@ -67,9 +68,10 @@ impl Draw for Events {
             out.push(b'=');
             push_value(out, &value);
         }
+        let style = StackStyle::default();
         for (i, frame) in event.stack.iter().enumerate() {
             out.extend_from_slice(if i == 0 { b" | " } else { b";" });
-            push_frame(out, frame);
+            push_frame(out, &style.text(frame));
         }
         out.push(b'\n');
     }

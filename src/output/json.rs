@@ -4,7 +4,7 @@
 //!
 //! | type | further keys |
 //! |---|---|
-//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `text` if the event has a printer, `stack` (an array of frames) if there is one |
+//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `text` if the event has a printer, `stack` (an array of frames, innermost first, each as text prints it) if there is one |
 //! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
@@ -26,6 +26,7 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{
     Cell, Column, Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Table,
 };
+use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use crate::base::value::Value;
 use jiff::tz::TimeZone;
@@ -38,6 +39,7 @@ pub struct Json {
     wall: Wall,
     /// The monitor's name as a JSON string.
     monitor: Vec<u8>,
+    stacks: StackStyle,
     /// Where in the buffer the keys of the current object stand that came from elsewhere.
     keys: Vec<Range<usize>>,
 }
@@ -50,13 +52,14 @@ const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
 
 impl Json {
     /// JSON to a writer, in the name of a monitor.
-    pub fn new(results: Box<dyn Write>, monitor: &str) -> Json {
+    pub fn new(results: Box<dyn Write>, monitor: &str, stacks: StackStyle) -> Json {
         let mut name = Vec::new();
         push_string(&mut name, monitor.as_bytes());
         Json {
             sink: Sink::new(results),
             wall: Wall::new(TimeZone::UTC, 'T'),
             monitor: name,
+            stacks,
             keys: Vec::new(),
         }
     }
@@ -154,15 +157,13 @@ impl Draw for Json {
             push_string(self.fixed("text"), text);
         }
         if !event.stack.is_empty() {
-            let out = self.fixed("stack");
-            out.push(b'[');
-            for (i, frame) in event.stack.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                push_string(out, frame.as_bytes());
-            }
-            out.push(b']');
+            let frames: Vec<String> = self
+                .stacks
+                .chosen(event.stack)
+                .iter()
+                .map(|frame| self.stacks.text(frame))
+                .collect();
+            push_strings(self.fixed("stack"), frames.iter().map(String::as_bytes));
         }
         self.close();
     }
@@ -259,7 +260,22 @@ fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Int(value) => digits::push_i128(out, *value),
         Cell::Num(value) => push_float(out, *value),
         Cell::Text(text) => push_string(out, text.as_bytes()),
+        Cell::Stack { frames, .. } => {
+            push_strings(out, frames.iter().map(|frame| frame.as_bytes()));
+        }
     }
+}
+
+/// An array of strings.
+fn push_strings<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a [u8]>) {
+    out.push(b'[');
+    for (i, text) in texts.enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        push_string(out, text);
+    }
+    out.push(b']');
 }
 
 /// The shortest form that reads back as the same double; null when it is not finite.

@@ -5,10 +5,14 @@
 //! neither allocates nor formats through `std::fmt`, since `trace` does it for every record.
 
 pub mod events;
+pub mod file;
+pub mod folded;
+pub mod heatmap;
 pub mod json;
 #[cfg(test)]
 mod probe;
 pub mod screen;
+pub mod svg;
 mod table;
 pub mod text;
 mod wall;

@@ -1,6 +1,8 @@
 //! What the tests of all formats share: a writer that can be read, and events to draw.
 
 use crate::base::draw::{Cell, Draw, EventLine, EventText, Stamp};
+use crate::base::frame::Frame;
+use crate::base::stack_style::StackStyle;
 use crate::base::value::Value;
 use crate::output::Colour;
 use crate::output::text::{Look, Text};
@@ -46,6 +48,11 @@ pub(super) fn stamp(clock_ns: u64) -> Stamp {
     Stamp { wall_ns: 1_795_251_600_000_000_000 + clock_ns as i64, clock_ns }
 }
 
+/// A frame of which the function's name is known, and nothing else.
+pub(super) fn named(symbol: &str) -> Frame {
+    Frame { symbol: Some(symbol.into()), kernel: true, ..Frame::default() }
+}
+
 /// What an event is beside its fields: by default one of `bash` 300 on CPU 0 at 0.1 s.
 pub(super) struct Around<'a> {
     pub(super) stamp: Stamp,
@@ -56,7 +63,7 @@ pub(super) struct Around<'a> {
     pub(super) name: &'a str,
     pub(super) text: EventText<'a>,
     pub(super) extra: &'a [(String, Cell)],
-    pub(super) stack: &'a [String],
+    pub(super) stack: &'a [Frame],
 }
 
 impl Default for Around<'_> {
@@ -101,7 +108,13 @@ pub(super) fn drawn_with(
     draw: impl FnOnce(&mut Text),
 ) -> (String, String) {
     let (results, stderr) = (Written::default(), Written::default());
-    let mut look = Look { zone: TimeZone::UTC, colour: Colour::Never, quiet: false, pages: 512 };
+    let mut look = Look {
+        zone: TimeZone::UTC,
+        colour: Colour::Never,
+        quiet: false,
+        stacks: StackStyle::default(),
+        pages: 512,
+    };
     change(&mut look);
     let mut text = Text::new(Box::new(results.clone()), Box::new(stderr.clone()), look);
     draw(&mut text);

@@ -42,8 +42,11 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         });
         out.push(b'\n');
     }
-    let Laid { columns, titles, rows } = lay_out(table);
-    if columns.is_empty() {
+    // Stacks too long for a column stand below their rows, a line a frame.
+    let below = long_stacks(table);
+    let narrow = below.map(|column| without(table, column));
+    let Laid { columns, titles, rows } = lay_out(narrow.as_ref().unwrap_or(table));
+    if columns.is_empty() && below.is_none() {
         return;
     }
     painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
@@ -52,9 +55,47 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         push_rule(out, &columns);
         out.push(b'\n');
     }
-    for row in &rows {
+    for (i, row) in rows.iter().enumerate() {
         push_row(out, row, &columns);
         out.push(b'\n');
+        let cell = below.and_then(|column| table.rows.get(i)?.get(column));
+        if let Some(Cell::Stack { frames, .. }) = cell {
+            for frame in frames {
+                out.extend_from_slice(b"        ");
+                escape::push_shown(out, frame.as_bytes());
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+/// The widest stack that stands in a column.
+const STACK_WIDTH: usize = 48;
+
+/// The first column that has a stack wider than that.
+fn long_stacks(table: &Table) -> Option<usize> {
+    let long = |cell: Option<&Cell>| match cell {
+        Some(Cell::Stack { .. }) => Shown::cell(cell, None).width > STACK_WIDTH,
+        _ => false,
+    };
+    let columns = 0..table.columns.len();
+    columns.into_iter().find(|column| table.rows.iter().any(|row| long(row.get(*column))))
+}
+
+/// The table without a column; its rows without their cells of it, which have frames by the dozen.
+fn without(table: &Table, column: usize) -> Table {
+    let others = |i: &usize| *i != column;
+    let columns = (0..table.columns.len()).filter(others);
+    let row = |row: &Vec<Cell>| {
+        let cells = row.iter().enumerate().filter(|(i, _)| *i != column);
+        cells.map(|(_, cell)| cell.clone()).collect()
+    };
+    Table {
+        name: table.name.clone(),
+        title: table.title.clone(),
+        columns: columns.filter_map(|i| table.columns.get(i).cloned()).collect(),
+        rows: table.rows.iter().map(row).collect(),
+        ..*table
     }
 }
 
@@ -82,7 +123,9 @@ pub(super) fn lay_out(table: &Table) -> Laid {
     let rows: Vec<Vec<Shown>> = table
         .rows
         .iter()
-        .map(|row| cells.clone().map(|((i, _), n)| Shown::cell(row.get(*i), *n)).collect())
+        .map(|row| {
+            cells.clone().map(|((i, _), n)| Shown::cell(row.get(*i), *n).cut(row.get(*i))).collect()
+        })
         .collect();
     let columns = columns
         .iter()
@@ -187,6 +230,16 @@ impl Shown {
         let mut text = Vec::new();
         let width = push(&mut text);
         Shown { text, width }
+    }
+
+    /// Of a stack that is too long for a column, the beginning.
+    fn cut(mut self, cell: Option<&Cell>) -> Shown {
+        if matches!(cell, Some(Cell::Stack { .. })) && self.width > STACK_WIDTH {
+            let text = String::from_utf8_lossy(&self.text);
+            let short: String = text.chars().take(STACK_WIDTH - 1).chain(['…']).collect();
+            (self.text, self.width) = (short.into_bytes(), STACK_WIDTH);
+        }
+        self
     }
 
     fn cell(cell: Option<&Cell>, decimals: Option<usize>) -> Shown {

@@ -2,7 +2,7 @@
 //!
 //! | what | where it goes | how it looks |
 //! |---|---|---|
-//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, four spaces in; what the script adds stands above, after `* ` |
+//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* ` |
 //! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
 //! | alert | results | `WALL-CLOCK ALERT text` |
 //! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
@@ -17,6 +17,8 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{
     Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Style, Table,
 };
+use crate::base::frame::Frame;
+use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use crate::base::units;
 use crate::base::value::Value;
@@ -32,6 +34,8 @@ pub struct Look {
     pub colour: Colour,
     /// Hides information and warnings (`-q`), never alerts, errors or coverage.
     pub quiet: bool,
+    /// What is shown of stacks.
+    pub stacks: StackStyle,
     /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
     pub pages: usize,
 }
@@ -138,10 +142,8 @@ impl Draw for Text {
             push_fields(out, event.fields);
         }
         out.push(b'\n');
-        for frame in event.stack {
-            out.extend_from_slice(b"    ");
-            escape::push_shown(out, frame.as_bytes());
-            out.push(b'\n');
+        if !event.stack.is_empty() {
+            push_stack(out, event.stack, &self.look.stacks);
         }
     }
 
@@ -249,6 +251,27 @@ impl Draw for Text {
     fn flush_if_large(&mut self) -> io::Result<()> {
         self.results.flush_if_large()
     }
+}
+
+/// A line a frame, the addresses below each other; on one line where the style has a separator of its own.
+fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle) {
+    /// Digits of an address.
+    const ADDRESS: usize = 16;
+    let (mut line, chosen) = (Vec::new(), style.chosen(frames));
+    let Some(last) = chosen.len().checked_sub(1) else { return };
+    for (i, frame) in chosen.into_iter().enumerate() {
+        if i == 0 || style.between.is_none() {
+            out.extend_from_slice(b"        ");
+        }
+        line.clear();
+        style.push(&mut line, frame, if style.between.is_none() { ADDRESS } else { 0 });
+        escape::push_shown(out, &line);
+        match &style.between {
+            Some(between) if i < last => out.extend_from_slice(between.as_bytes()),
+            _ => out.push(b'\n'),
+        }
+    }
+    out.extend_from_slice(style.behind.as_bytes());
 }
 
 /// ` name=value` for each field.

@@ -76,7 +76,7 @@ mod tests {
         let event = Event { name: "a:x".into(), what: What::Tracepoint { format } };
         let split = Split::parse(filter, &event).unwrap();
         let sampling = Sampling::default();
-        Role { event: Rc::new(event), filter: split.kernel, rest: split.rest, sampling }
+        Role { event: Rc::new(event), filter: split.kernel, rest: split.rest, task: None, sampling }
     }
 
     #[test]

@@ -8,10 +8,12 @@ use anyhow::bail;
 
 use super::Outcome;
 use super::catalog::MachineCatalog;
-use super::filters::{self, From};
+use super::filters;
+use super::flames;
+use super::greet::greet;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
-use super::show::Show;
+use super::show::{Files, Show};
 use crate::base::coverage::Coverage;
 use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
@@ -26,15 +28,18 @@ use crate::script::option::value::OptionValue;
 use crate::script::texts::Texts;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
-use crate::symbol::RunningKernel;
+use crate::source::trial::try_out;
+use crate::stack::naming::Naming;
+use crate::symbol::{RunningKernel, Symbols};
 use crate::sys::child::Workload;
 use crate::sys::clock::{ticks_per_second, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
+use crate::sys::perf::Target;
 use crate::sys::signal;
 use crate::sys::slice;
-use crate::sys::tasks::{any_alive, task_names, threads_of};
-use crate::task::{Running, Tasks};
+use crate::sys::tasks::{any_alive, process_of, task_names, threads_of};
+use crate::task::{Running, Tasks, programs};
 
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
 const DRAIN_MS: f64 = 100.0;
@@ -53,14 +58,22 @@ pub(super) fn run(
     let cpus = cpus(settings)?;
     let tasks = tasks(settings, workload.as_ref())?;
     let per_thread = tasks.is_some();
+    let target = Target {
+        pid: tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
+        cpu: cpus.first().map_or(0, |cpu| *cpu as i32),
+    };
     let setting = Setting {
         catalog: catalog.clone(),
+        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
         cpus: cpus.clone(),
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         per_thread,
+        stack: request.stack()?,
         memory: settings.lua_mem as usize,
         totals: settings.total,
+        flame: flames::wish(&request.values),
     };
+    let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
@@ -97,10 +110,17 @@ pub(super) fn run(
     if let Some(screen) = &screen {
         live.listen(screen.terminal());
     }
+    let stacks = host.takes_stacks();
     let processors = wish.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
     host.shared().with(|context| {
         context.out = out;
         context.tasks = Tasks::new(processors);
+        if stacks {
+            let programs = programs::Shared::default();
+            let symbols = Symbols::new(context.symbols.clone(), programs.clone(), settings.lines);
+            context.programs = Some(programs);
+            *context.naming.borrow_mut() = Naming::new(Box::new(symbols));
+        }
         // Without it there are no tracepoints to print.
         if let Some(tracefs) = catalog.tracefs() {
             let kernel =
@@ -116,6 +136,14 @@ pub(super) fn run(
     let names = task_names();
     host.shared().with(|context| {
         context.tasks.snapshot(names.iter().map(running));
+        if let Some(programs) = &context.programs {
+            // Of those that are watched it is known by now that they will be asked for, and they may end before they are.
+            let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
+            let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
+            for pid in watched {
+                programs.borrow_mut().space_of(pid);
+            }
+        }
     });
     live.enable(wish.workload)?;
     let clock = *live.clock();
@@ -133,7 +161,8 @@ pub(super) fn run(
         return no_workload(&host, &why);
     }
     greet(&host, &live, request, &wish);
-    let mut show = Show::new(host.shared().clone(), screen);
+    let mut show = Show::new(host.shared().clone(), screen, files);
+    show.write_flames(&host, &request.monitor.name);
     show.raise();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);
@@ -192,7 +221,9 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
             let seconds = pace.turn(boundary);
             let parts = host.interval(seconds, &live.counts());
             let lost = live.lost(false);
-            show.interval(boundary, &parts, coverage(host, live, lost));
+            let coverage = coverage(host, live, lost);
+            show.interval(boundary, &parts, coverage);
+            show.files(host.take_flames(), boundary, &coverage, false);
         }
     }
     show.flush_events();
@@ -202,6 +233,7 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
 fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
     let mut coverage = host.coverage(lost);
     coverage.disordered += live.disordered();
+    coverage.truncated += live.truncated();
     coverage
 }
 
@@ -230,6 +262,7 @@ fn finish(
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = coverage(&host, &live, lost_at_end);
     show.last(now, &parts, &totals, &coverage);
+    show.files(host.take_flames(), now, &coverage, true);
     if settings.stats || settings.verbose > 0 {
         show.remark(filters::kept_back(&coverage).as_deref());
     }
@@ -315,8 +348,10 @@ fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
 
 /// A planned opening, with the filter that each of its roles checks itself.
 fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<Opening> {
-    let mut checked = Vec::new();
+    let (mut checked, mut about) = (Vec::new(), Vec::new());
     for index in planned.roles {
+        let task = roles[index].task.as_ref().zip(planned.event.format());
+        about.push(task.and_then(|(task, format)| Some(format.field(task)?.offset)));
         let own = match (planned.recheck, &roles[index].filter, planned.event.format()) {
             (true, Some(filter), Some(format)) => Some(filter.bind(&planned.event.name, format)?),
             _ => None,
@@ -328,6 +363,7 @@ fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<O
         filter: planned.filter,
         sampling: planned.sampling,
         roles: checked,
+        about,
     })
 }
 
@@ -341,59 +377,7 @@ fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
     }
 }
 
-/// One line that says what is watched: an idle machine shows nothing else for a while.
-fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
-    let roles = host.roles();
-    let mut names: Vec<String> = roles.iter().map(|r| r.event.name.clone()).collect();
-    names.dedup();
-    let shown = match names.len() {
-        0..=4 => names.join(", "),
-        n => format!("{} and {} more events", names[..3].join(", "), n - 3),
-    };
-    let whom = match &wish.tasks {
-        Some(tids) if wish.workload => format!("the command (pid {})", tids[0]),
-        Some(tids) if !request.host.pids.is_empty() => {
-            let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
-            let noun = if pids.len() == 1 { "process" } else { "processes" };
-            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
-        }
-        Some(tids) => {
-            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
-            format!("thread {}", tids.join(","))
-        }
-        None => format!("CPU {}", cpulist::format(&wish.cpus)),
-    };
-    let order = if wish.ordered { "in order" } else { "unordered" };
-    host.shared().with(|context| {
-        for remark in request.notes.iter().chain(live.remarks()) {
-            context.note(Level::Warning, remark);
-        }
-        let watching = format!("watching {shown} on {whom}; Ctrl-C ends and reports");
-        context.note(Level::Info, &watching);
-        if request.host.json || request.host.events {
-            // Those formats keep stderr free of notes, but somebody may wait there for the moment to begin.
-            let _ = writeln!(std::io::stderr(), "perilune: note: {watching}");
-        }
-        if request.host.verbose > 0 {
-            let pages = counted(live.pages() as u64, "page");
-            let text = format!("{order}, {pages} a ring, {}", counted(live.files() as u64, "file"));
-            context.note(Level::Info, &text);
-            for line in filters::explain(&roles, From::Kernel) {
-                context.note(Level::Info, &line);
-            }
-        }
-        for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }
-        {
-            let fields: Vec<String> =
-                fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
-            context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
-        }
-        // Told at once, not with the first report.
-        let _ = context.out.flush();
-    });
-}
-
 fn no_workload(host: &Host, why: &std::io::Error) -> anyhow::Result<Outcome> {
-    Show::new(host.shared().clone(), None).fail(&why.to_string())?;
+    Show::new(host.shared().clone(), None, Files::NONE).fail(&why.to_string())?;
     Ok(Outcome::NoWorkload)
 }

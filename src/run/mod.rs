@@ -22,6 +22,9 @@ use request::{Color, HostOptions, RunRequest};
 
 pub mod catalog;
 mod filters;
+mod flames;
+mod greet;
+mod heatmap;
 mod live;
 mod pace;
 mod replayed;
@@ -72,7 +75,11 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         None => Box::new(std::io::stdout()),
     };
     if options.json {
-        return Ok(Box::new(Json::new(results, &request.monitor.name)));
+        return Ok(Box::new(Json::new(
+            results,
+            &request.monitor.name,
+            options.stack_style.clone(),
+        )));
     }
     if options.events {
         return Ok(Box::new(Events::new(results, start)));
@@ -85,6 +92,7 @@ fn look(options: &HostOptions, pages: usize) -> Look {
         zone: jiff::tz::TimeZone::system(),
         colour: colours(options),
         quiet: options.quiet,
+        stacks: options.stack_style.clone(),
         pages,
     }
 }

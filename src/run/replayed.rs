@@ -8,11 +8,14 @@ use std::collections::HashMap;
 
 use super::Outcome;
 use super::filters::{self, From};
+use super::flames;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
-use super::show::Show;
+use super::show::{Files, Show};
 use crate::base::draw::{Level, Stamp};
+use crate::base::frame::{Frame, Space};
 use crate::base::slot::Slot;
+use crate::base::stack_style::parse_frame;
 use crate::base::units::human_ns;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
@@ -23,6 +26,8 @@ use crate::script::option::value::OptionValue;
 use crate::source::counts::Count;
 use crate::source::replay::{Entry, Happened, Replay};
 use crate::source::{Batch, Happening, Side, Sink};
+use crate::stack::naming::Naming;
+use crate::symbol::Names;
 use crate::task::Tasks;
 
 /// So many empty reports in a row are played, and so many turns of timers; then a gap is skipped.
@@ -46,12 +51,16 @@ pub(super) fn run(
     cpus.dedup();
     let setting = Setting {
         catalog: replay.clone(),
+        trial: None,
         cpus,
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
+        stack: request.stack()?,
         memory: settings.lua_mem as usize,
         totals: settings.total,
+        flame: flames::wish(&request.values),
     };
+    let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
@@ -61,20 +70,20 @@ pub(super) fn run(
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 0 };
     let out = super::output(request, start, 0)?;
     let frames = Frames::of(&replay);
-    let names = frames.names.clone();
+    let naming = Naming::new(Box::new(Recorded(frames.names.clone())));
     host.shared().with(|context| {
         context.out = out;
         context.tasks = Tasks::new(processors);
         context.clock = Clock::new(start, 0);
-        context.frames =
-            Some(Box::new(move |at| names.get(at.checked_sub(FRAMES)? as usize).cloned()));
+        *context.naming.borrow_mut() = naming;
         if settings.verbose > 0 {
             for line in filters::explain(&roles, From::File) {
                 context.note(Level::Info, &line);
             }
         }
     });
-    let mut show = Show::new(host.shared().clone(), None);
+    let mut show = Show::new(host.shared().clone(), None, files);
+    show.write_flames(&host, &request.monitor.name);
     let mut player = Player {
         replay: &replay,
         roles: &roles,
@@ -110,6 +119,7 @@ pub(super) fn run(
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
+    show.files(host.take_flames(), now, &coverage, true);
     if settings.stats || settings.verbose > 0 {
         show.remark(filters::kept_back(&coverage).as_deref());
     }
@@ -121,10 +131,27 @@ pub(super) fn run(
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 
-/// Frame names of the file as addresses, and each entry's chain of them.
+/// Frames of the file as addresses, and each entry's chain of them.
 struct Frames {
-    names: Rc<Vec<String>>,
+    names: Rc<Vec<Frame>>,
     chains: Vec<Vec<u64>>,
+}
+
+/// The frames of a recording, by the addresses that stand for them.
+struct Recorded(Rc<Vec<Frame>>);
+
+impl Names for Recorded {
+    fn frames(
+        &mut self,
+        _space: Space,
+        address: u64,
+        kernel: bool,
+        _caller: bool,
+        out: &mut Vec<Frame>,
+    ) {
+        let known = address.checked_sub(FRAMES).and_then(|at| self.0.get(at as usize));
+        out.push(known.cloned().unwrap_or(Frame { address, kernel, ..Frame::default() }));
+    }
 }
 
 impl Frames {
@@ -132,7 +159,7 @@ impl Frames {
         let (mut names, mut known) = (Vec::new(), HashMap::new());
         let mut address = |name: &String| {
             *known.entry(name.clone()).or_insert_with(|| {
-                names.push(name.clone());
+                names.push(parse_frame(name));
                 FRAMES + names.len() as u64 - 1
             })
         };
@@ -194,7 +221,9 @@ impl Player<'_> {
                 reports += 1;
                 let seconds = pace.turn(boundary);
                 let parts = host.interval(seconds, &self.take_counts());
-                show.interval(boundary, &parts, host.coverage(None));
+                let coverage = host.coverage(None);
+                show.interval(boundary, &parts, coverage);
+                show.files(host.take_flames(), boundary, &coverage, false);
             }
         }
     }
@@ -221,8 +250,11 @@ impl Player<'_> {
                         self.counts.push(Count { role, instance: entry.cpu, value, scaled: false });
                         continue;
                     }
-                    let chain =
-                        if wish.sampling.stack { &self.frames.chains[index][..] } else { &[] };
+                    let chain = if wish.sampling.stack.is_some() {
+                        &self.frames.chains[index][..]
+                    } else {
+                        &[]
+                    };
                     batch.push(Slot {
                         time,
                         chain: chain.as_ptr(),
@@ -238,7 +270,11 @@ impl Player<'_> {
                 self.flush(batch, host);
             }
             Happened::Lost { count } => {
-                self.side(entry, Happening::Lost { count: *count, from: time }, host);
+                self.side(
+                    entry,
+                    Happening::Lost { count: *count, from: time, of_tasks: false },
+                    host,
+                );
             }
             Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, host),
             Happened::Fork { parent_pid, parent_tid } => {

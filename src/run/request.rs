@@ -2,7 +2,14 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use crate::script::{monitor::Monitor, option::value::Values};
+use anyhow::{Context as _, Result};
+
+use crate::base::stack_style::StackStyle;
+use crate::event::sampling::{Part, Stack, Walk};
+use crate::script::{
+    monitor::Monitor,
+    option::value::{OptionValue, Values},
+};
 
 /// Everything that a run needs to know.
 #[derive(Clone, Debug)]
@@ -17,6 +24,17 @@ pub struct RunRequest {
     pub host: HostOptions,
     /// What the command line was taken to mean beyond what it says; to be said once, when the run begins.
     pub notes: Vec<String>,
+}
+
+impl RunRequest {
+    /// How stacks are taken where an event does not say it: `stack = true`, the attribute `stack`.
+    pub fn stack(&self) -> Result<Stack> {
+        let walk = match self.values.get("call-graph") {
+            Some(OptionValue::Choice(text)) => Walk::parse(text).context("--call-graph")?,
+            _ => Walk::default(),
+        };
+        Ok(Stack { walk, part: self.host.callchain, depth: None })
+    }
 }
 
 /// The host's options, parsed and checked. Whether CPUs and tasks exist is seen when they are opened.
@@ -44,6 +62,8 @@ pub struct HostOptions {
     pub order: Option<bool>,
     /// `--order-mem`: bytes that ordering may use; none leaves it to the host.
     pub order_mem: Option<u64>,
+    /// `--user-callchain` and `--kernel-callchain`: what is wanted of stacks.
+    pub callchain: Part,
     /// `--json`.
     pub json: bool,
     /// `--events`: results as a recording that `--replay` reads.
@@ -70,6 +90,10 @@ pub struct HostOptions {
     pub allow_unsafe: bool,
     /// `--replay`: a file of recorded events instead of the kernel.
     pub replay: Option<PathBuf>,
+    /// `--lines`: lines of the source and inlined functions in stacks.
+    pub lines: bool,
+    /// `--stack-style`: how stacks of events are printed.
+    pub stack_style: StackStyle,
     /// `--color`.
     pub color: Color,
     /// What to start and watch: a program and its arguments; empty without one. With `cpus`, `all_cpus`,

@@ -4,9 +4,15 @@ use std::io;
 
 use anyhow::Context as _;
 
+use super::flames::Flames;
+use super::heatmap::Heatmap;
+use super::request::RunRequest;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
+use crate::base::heat::Heat;
 use crate::output::screen::{Asked, Screen};
+use crate::script::aggregate::flame::Drawn;
+use crate::script::host::Host;
 use crate::script::leaf::Shared;
 use crate::sys::{signal, terminal};
 
@@ -19,14 +25,96 @@ pub(super) struct Show {
     before: Coverage,
     closed: bool,
     failure: Option<io::Error>,
+    flames: Option<Flames>,
+    heatmap: Option<Heatmap>,
+    files_failed: Option<anyhow::Error>,
+}
+
+/// The files that a run writes beside its results.
+pub(super) struct Files {
+    flames: Option<Flames>,
+    heatmap: Option<Heatmap>,
+}
+
+impl Files {
+    /// None.
+    pub(super) const NONE: Files = Files { flames: None, heatmap: None };
+
+    /// Begins those that are asked for.
+    ///
+    /// # Errors
+    /// One that cannot be written.
+    pub(super) fn begin(request: &RunRequest) -> anyhow::Result<Files> {
+        Ok(Files { flames: Flames::begin(request)?, heatmap: Heatmap::begin(request)? })
+    }
 }
 
 impl Show {
     /// Draws on what `shared` holds as output; that is `screen`, if there is one.
-    pub(super) fn new(shared: Shared, screen: Option<Screen>) -> Self {
+    pub(super) fn new(shared: Shared, screen: Option<Screen>, files: Files) -> Self {
+        let Files { flames, heatmap } = files;
         let foreground = screen.is_some();
-        let before = Coverage::default();
-        Show { shared, screen, foreground, before, closed: false, failure: None }
+        let mut show = Show {
+            shared,
+            screen,
+            foreground,
+            before: Coverage::default(),
+            closed: false,
+            failure: None,
+            flames,
+            heatmap,
+            files_failed: None,
+        };
+        let now = show.stamp(0.0);
+        show.shared.with(|context| context.heat = show.heatmap.is_some().then(Heat::default));
+        show.flames.iter_mut().for_each(|flames| flames.start(now));
+        show
+    }
+
+    fn stamp(&self, time: f64) -> Stamp {
+        self.shared.with(|context| context.clock.stamp(context.clock.clock_ns(time)))
+    }
+
+    /// Lets the script write flame graphs of its own.
+    pub(super) fn write_flames(&self, host: &Host, monitor: &str) {
+        let monitor = monitor.to_owned();
+        host.write_flames(Box::new(move |name, flame| {
+            Flames::write(&monitor, name, flame).map_err(|why| format!("{why:#}"))
+        }));
+    }
+
+    /// Writes the files of an interval, or of the run's end. A failure ends the run: it is what was asked for.
+    pub(super) fn files(&mut self, drawn: Vec<Drawn>, time: f64, coverage: &Coverage, last: bool) {
+        if self.files_failed.is_some() {
+            return;
+        }
+        match self.write_files(drawn, time, coverage, last) {
+            Ok(summary) => summary.iter().for_each(|text| self.remark(Some(text))),
+            Err(why) => {
+                self.files_failed = Some(why);
+                self.closed = true;
+            }
+        }
+    }
+
+    fn write_files(
+        &mut self,
+        drawn: Vec<Drawn>,
+        time: f64,
+        coverage: &Coverage,
+        last: bool,
+    ) -> anyhow::Result<Vec<String>> {
+        let (begin, now) = (self.stamp(0.0), self.stamp(time));
+        let mut summary = Vec::new();
+        if let Some(flames) = &mut self.flames {
+            flames.take(drawn, now, coverage, last).context("--flame-graph")?;
+            summary = if last { flames.summary() } else { Vec::new() };
+        }
+        if last && let Some(heatmap) = self.heatmap.take() {
+            let heat = self.shared.with(|context| context.heat.take()).unwrap_or_default();
+            summary.push(heatmap.write(&heat, (begin, now), coverage)?);
+        }
+        Ok(summary)
     }
 
     /// Raises the screen, if there is one.
@@ -126,7 +214,10 @@ impl Show {
     /// Results that could not be written, other than for want of a reader.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
-        self.failure.take().map_or(Ok(()), |why| Err(why).context("failed to write the results"))
+        if let Some(why) = self.failure.take() {
+            return Err(why).context("failed to write the results");
+        }
+        self.files_failed.take().map_or(Ok(()), Err)
     }
 
     /// Shows why there is nothing to show.

@@ -10,18 +10,24 @@
 mod column;
 mod declare;
 mod draw;
+pub mod flame;
 mod native;
 mod spec;
+mod stack;
+mod sweep;
+mod upkeep;
 
 use crate::{
-    base::{coverage::Coverage, draw::Report},
+    base::{draw::Report, flame::Flame, stack_style::StackStyle},
+    stack::{Stacks, naming::Naming},
     stat::{
         Aggregate, hist::Hist, kv::Kv, latency::Latency, leaf::Shared as Leaf, pending::Pending,
-        rate::Rate, strings::Strings,
+        rate::Rate, states::States, strings::Strings,
     },
 };
 use draw::{Frame, KvLook, LatencyLook};
-use mlua::{Lua, Table, Value};
+use mlua::{Function, Lua, Table, Value};
+pub(super) use stack::frames_of;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -30,8 +36,11 @@ use std::{
 /// Bytes of all strings in keys.
 const STRING_BYTES: usize = 2 << 20;
 
+/// Writes a flame graph to files: their name without its ending, and the graph.
+pub type WriteFlame = Box<dyn FnMut(&str, &Flame) -> Result<(), String>>;
+
 /// What the host decides and scripts see through these words.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Shared {
     /// `--perins`: a table per instance.
     pub perins: Rc<Cell<bool>>,
@@ -39,6 +48,16 @@ pub struct Shared {
     pub by_thread: Rc<Cell<bool>>,
     /// `--total`: what an interval drew is added up for the end.
     pub totals: Rc<Cell<bool>>,
+    /// The stacks that scripts hold as numbers.
+    pub stacks: Rc<RefCell<Stacks>>,
+    /// Names of their frames.
+    pub naming: Rc<RefCell<Naming>>,
+    /// `--flame-graph`: tables of stacks are not shown but drawn here.
+    pub flame: Rc<RefCell<Option<flame::Wish>>>,
+    /// What was drawn so and not taken yet.
+    pub flames: Rc<RefCell<Vec<flame::Drawn>>>,
+    /// Writes what a script has itself drawn to files of that name; an error is a sentence for the script's author.
+    pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// CPU numbers are below this.
     pub cpus: u32,
 }
@@ -47,10 +66,24 @@ pub struct Shared {
 #[derive(Clone)]
 pub struct Aggregates(Rc<Inner>);
 
+/// [`Aggregates`] that do not keep themselves alive.
+pub(super) struct Weak(std::rc::Weak<Inner>);
+
+impl Weak {
+    /// The aggregates, as long as there are any.
+    pub(super) fn upgrade(&self) -> Option<Aggregates> {
+        self.0.upgrade().map(Aggregates)
+    }
+}
+
 struct Inner {
     shared: Shared,
     strings: Leaf<Strings>,
     declared: RefCell<Vec<Rc<Declared>>>,
+    /// The stacks of emitted events, with `--flame-graph`.
+    emitted: RefCell<Option<Leaf<Kv>>>,
+    /// The words that draw stacks.
+    stack_words: RefCell<Vec<(Function, Rc<StackStyle>)>>,
     /// The number of an object that stands for an aggregate; keys are weak.
     handles: Table,
     /// What the prelude shares with other trusted Lua.
@@ -73,6 +106,7 @@ enum Body {
     Kv(Interval<Kv>, KvLook),
     Hist(Interval<Hist>, String),
     Pending(Leaf<Pending>),
+    States(Leaf<States>, Interval<Latency>, LatencyLook),
     Rate(Leaf<Rate>),
 }
 
@@ -141,6 +175,8 @@ impl Aggregates {
             shared,
             strings,
             declared: RefCell::default(),
+            emitted: RefCell::default(),
+            stack_words: RefCell::default(),
             handles,
             trusted: trusted.clone(),
         }));
@@ -148,6 +184,7 @@ impl Aggregates {
         for (name, source) in [
             ("=perilune:aggregate", include_str!("prelude/aggregate.lua")),
             ("=perilune:pending", include_str!("prelude/pending.lua")),
+            ("=perilune:states", include_str!("prelude/states.lua")),
         ] {
             lua.load(source).set_name(name).call::<()>((&native, env, &trusted))?;
         }
@@ -168,6 +205,16 @@ impl Aggregates {
     /// Whether `value` is an object that one of the constructors made.
     pub fn is_aggregate(&self, value: &Value) -> bool {
         self.number(value).is_some()
+    }
+
+    /// What the host decides.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    /// The same for functions that the Lua state owns: they must not own it.
+    pub(super) fn downgrade(&self) -> Weak {
+        Weak(Rc::downgrade(&self.0))
     }
 
     fn number(&self, value: &Value) -> Option<usize> {
@@ -249,7 +296,9 @@ impl Aggregates {
     fn restart(&self, ids: Vec<usize>, totals: bool) {
         for declared in ids.into_iter().filter_map(|id| self.one(id)).filter(|one| !one.keep) {
             match &declared.body {
-                Body::Latency(interval, _) => interval.restart(totals),
+                Body::Latency(interval, _) | Body::States(_, interval, _) => {
+                    interval.restart(totals);
+                }
                 Body::Kv(interval, _) => interval.restart(totals),
                 Body::Hist(interval, _) => interval.restart(totals),
                 Body::Pending(_) | Body::Rate(_) => {}
@@ -259,11 +308,22 @@ impl Aggregates {
 
     fn draw_one(&self, lua: &Lua, id: usize, total: bool) -> mlua::Result<Vec<Report>> {
         let Some(declared) = self.one(id) else { return Ok(Vec::new()) };
+        if self.0.shared.flame.borrow().is_some() && flame::of_stacks(&declared.columns) {
+            // A total is what the intervals before it add up to.
+            let flame = if total { None } else { self.flame_of(lua, id)? };
+            let named = flame.map(|flame| (declared.name.clone(), flame));
+            self.0.shared.flames.borrow_mut().extend(named);
+            return Ok(Vec::new());
+        }
         let frame = self.frame(lua, &declared);
         let one = |report: mlua::Result<Report>| report.map(|report| vec![report]);
         match &declared.body {
-            Body::Latency(of, look) if total => one(of.with_total(|of| frame.latency(of, look))),
-            Body::Latency(of, look) => one(frame.latency(&of.live, look)),
+            Body::Latency(of, look) | Body::States(_, of, look) if total => {
+                one(of.with_total(|of| frame.latency(of, look)))
+            }
+            Body::Latency(of, look) | Body::States(_, of, look) => {
+                one(frame.latency(&of.live, look))
+            }
             Body::Kv(of, look) if total => one(of.with_total(|of| frame.kv(of, look))),
             Body::Kv(of, look) => one(frame.kv(&of.live, look)),
             Body::Hist(of, unit) if total => of.with_total(|of| frame.hist(of, unit)),
@@ -276,92 +336,10 @@ impl Aggregates {
         Frame {
             lua,
             strings: &self.0.strings,
+            shared: &self.0.shared,
             name: &declared.name,
             title: declared.title.as_deref(),
             columns: &declared.columns,
         }
-    }
-
-    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run.
-    pub fn drop_before(&self, time: f64) {
-        self.for_pending(|pending| pending.drop_before(time));
-    }
-
-    /// Drops the open states of a thread that ended.
-    pub fn drop_task(&self, tid: u32) {
-        self.for_pending(|pending| pending.drop_task(tid));
-    }
-
-    fn for_pending(&self, drop: impl Fn(&mut Pending)) {
-        for declared in self.0.declared.borrow().iter() {
-            if let Body::Pending(pending) = &declared.body {
-                drop(&mut pending.borrow_mut());
-            }
-        }
-    }
-
-    /// Whether a script keeps state between events.
-    pub fn has_state(&self) -> bool {
-        self.0.declared.borrow().iter().any(|one| matches!(one.body, Body::Pending(_)))
-    }
-
-    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted`, `disordered` and `clamped`.
-    pub fn counts(&self) -> Coverage {
-        let mut counts =
-            Coverage { evicted: self.0.strings.borrow().overflowed(), ..Coverage::default() };
-        for declared in self.0.declared.borrow().iter() {
-            match &declared.body {
-                Body::Latency(of, _) => of.each(|latency| {
-                    counts.evicted += latency.losses().evicted;
-                    counts.disordered += latency.losses().disordered;
-                    counts.clamped += latency.losses().clamped;
-                }),
-                Body::Kv(of, _) => of.each(|kv| counts.evicted += kv.evicted()),
-                Body::Hist(of, _) => of.each(|hist| {
-                    counts.evicted += hist.losses().evicted;
-                    counts.disordered += hist.losses().disordered;
-                }),
-                Body::Pending(of) => {
-                    let losses = of.borrow().losses();
-                    counts.unmatched += losses.unmatched;
-                    counts.unsafe_ += losses.unsafe_;
-                    counts.exited += losses.exited;
-                    counts.evicted += losses.evicted;
-                }
-                Body::Rate(of) => counts.evicted += of.borrow().evicted(),
-            }
-        }
-        counts
-    }
-
-    /// Forgets strings that no key uses any more, once they fill half their room. To be called between batches.
-    ///
-    /// # Errors
-    /// Lua is out of memory.
-    pub fn sweep(&self) -> mlua::Result<()> {
-        if !self.0.strings.borrow().is_half_full() {
-            return Ok(());
-        }
-        let mut marks = self.0.strings.borrow().marks();
-        for declared in self.0.declared.borrow().iter() {
-            match &declared.body {
-                Body::Latency(of, _) => of.each(|latency| latency.mark(&mut marks)),
-                Body::Kv(of, _) => of.each(|kv| kv.mark(&mut marks)),
-                Body::Hist(of, _) => of.each(|hist| hist.mark(&mut marks)),
-                Body::Pending(of) => of.borrow().mark(&mut marks),
-                Body::Rate(of) => of.borrow().mark(&mut marks),
-            }
-        }
-        let freed = self.0.strings.borrow_mut().sweep(&marks);
-        let (ids, names): (Table, Table) =
-            (self.0.trusted.get("ids")?, self.0.trusted.get("names")?);
-        for id in freed {
-            let text: Value = names.raw_get(id)?;
-            if !text.is_nil() {
-                ids.raw_set(text, Value::Nil)?;
-            }
-            names.raw_set(id, Value::Nil)?;
-        }
-        Ok(())
     }
 }

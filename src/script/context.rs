@@ -1,18 +1,27 @@
 //! What a running script's leaves and words reach: the roles, the tasks, the clock, and where output goes.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::aggregate::flame::Taken;
 use super::texts::Texts;
+use crate::base::chain::Room;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Cell as Value, Draw, EventLine, EventText, Level, Report, Stamp, Stats};
+use crate::base::frame::{Frame, Space};
+use crate::base::heat::Heat;
 use crate::base::slot::Slot;
 use crate::base::value::Value as Field;
 use crate::decode::clock::Clock;
 use crate::decode::flags;
 use crate::event::catalog::{Event, What};
 use crate::event::filter::{self, Bound};
+use crate::source::UserStack;
+use crate::stack::Stacks;
+use crate::stack::naming::Naming;
 use crate::symbol::KernelSymbols;
-use crate::task::{Tasks, UNKNOWN};
+use crate::task::{Tasks, UNKNOWN, programs};
+use crate::unwind::Unwinder;
 
 /// What a script has to say about an event that is printed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +38,10 @@ pub struct Context {
     pub roles: Vec<Rc<Event>>,
     /// Names of tasks.
     pub tasks: Tasks,
+    /// What processes execute; none in a run that takes no stacks.
+    pub programs: Option<programs::Shared>,
+    /// What walks the stacks of which samples bring a copy.
+    pub unwinder: Unwinder,
     /// Perf time, wall time, run time.
     pub clock: Clock,
     /// Where results go.
@@ -41,8 +54,18 @@ pub struct Context {
     pub texts: Texts,
     /// Names of the kernel's addresses, for the texts of events and for `ksymbol`.
     pub symbols: Rc<KernelSymbols>,
-    /// What is known of a call chain's addresses, by a replay.
-    pub frames: Option<Box<dyn Fn(u64) -> Option<String>>>,
+    /// The stacks that scripts hold as numbers; aggregates draw them.
+    pub stacks: Rc<RefCell<Stacks>>,
+    /// Names of the frames of stacks.
+    pub naming: Rc<RefCell<Naming>>,
+    /// Where stacks of emitted events go instead of being printed.
+    pub taken: Option<Taken>,
+    /// Whether emitted events are printed without their stacks, which a table has.
+    pub no_stacks: bool,
+    /// When events came, with `--heatmap`.
+    pub heat: Option<Heat>,
+    /// The frames of the event that is printed.
+    pub(super) frames: Vec<Frame>,
     /// Filters in the kernel's language that are met here, for the leaf `met`.
     pub(super) filters: Vec<Bound>,
     /// What the leaf `comm` gave last.
@@ -69,13 +92,20 @@ impl Context {
         Context {
             roles: Vec::new(),
             tasks,
+            programs: None,
+            unwinder: Unwinder::default(),
             clock,
             out,
             hide_pid: None,
             now: 0.0,
             texts: Texts::default(),
             symbols: Rc::default(),
-            frames: None,
+            stacks: Rc::default(),
+            naming: Rc::default(),
+            taken: None,
+            no_stacks: false,
+            heat: None,
+            frames: Vec::new(),
             filters: Vec::new(),
             comm: [0; 16],
             text: Vec::new(),
@@ -87,8 +117,22 @@ impl Context {
         if self.hide_pid == Some(slot.pid) {
             return;
         }
+        if let Some(taken) = &self.taken {
+            if !chain.is_empty() {
+                let comm = self.comm_of(slot.tid, slot.cpu.into());
+                taken.add(until_nul(&comm), self.stack_of(slot.pid, chain), said.extra);
+            }
+            return;
+        }
+        let chain = if self.no_stacks { &[] } else { chain };
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
-        let stack = self.frames_of(chain);
+        let mut stack = std::mem::take(&mut self.frames);
+        stack.clear();
+        if !chain.is_empty() {
+            let space = self.space_of(slot.pid);
+            self.naming.borrow_mut().of_chain(space, chain, &mut stack);
+            self.note_trouble();
+        }
         let comm = self.comm_of(slot.tid, slot.cpu.into());
         let sample = [
             ("period", Field::Uint(slot.period)),
@@ -132,6 +176,7 @@ impl Context {
             extra: said.extra,
             stack: &stack,
         });
+        self.frames = stack;
         // A reader that went away is noticed at the next report.
         let _ = self.out.flush_if_large();
     }
@@ -155,20 +200,34 @@ impl Context {
         filter.passes(&filter::Context { raw, cpu: slot.cpu.into(), comm: until_nul(&comm) })
     }
 
+    /// Walks a stack of which a sample brought a copy.
+    pub(super) fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>) {
+        let Some(programs) = &self.programs else { return frames.cut() };
+        self.unwinder.walk(&mut programs.borrow_mut(), stack, frames);
+    }
+
     /// A message, stamped with the run's present.
     pub fn note(&mut self, level: Level, text: &str) {
         let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
         self.out.note(stamp, level, text);
     }
 
-    fn frames_of(&self, chain: &[u64]) -> Vec<String> {
-        // Values from here up are the kernel's markers between kernel and user frames (PERF_CONTEXT_MAX).
-        const MARKERS: u64 = (-4095_i64) as u64;
-        let frame = |address: &u64| match self.frames.as_ref().and_then(|name| name(*address)) {
-            Some(name) => name,
-            None => format!("{address:16x}"),
-        };
-        chain.iter().filter(|address| **address < MARKERS).map(frame).collect()
+    /// The id of a call chain of a process.
+    pub(super) fn stack_of(&self, pid: u32, chain: &[u64]) -> u64 {
+        self.stacks.borrow_mut().intern(chain, || self.space_of(pid))
+    }
+
+    /// What user addresses of a process belong to, now.
+    fn space_of(&self, pid: u32) -> Space {
+        let programs = self.programs.as_ref();
+        programs.map_or(Space::UNKNOWN, |programs| programs.borrow_mut().space_of(pid))
+    }
+
+    /// Says once why the kernel's addresses have no names, if some were asked for in vain.
+    pub(super) fn note_trouble(&mut self) {
+        if let Some(why) = self.symbols.take_trouble() {
+            self.note(Level::Warning, &why);
+        }
     }
 }
 

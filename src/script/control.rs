@@ -1,4 +1,5 @@
-//! Words that steer the run and ask it: `stop every note alert comm cpus sysctl machine event_name ancestry`.
+//! Words that steer the run and ask it: `stop every note alert comm cpus per_thread now sysctl machine event_name
+//! ancestry`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,6 +30,8 @@ pub(super) fn register(
     env.set("ancestry", ancestry(lua, shared)?)?;
     env.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
     env.set("cpus", cpus(lua, state)?)?;
+    env.set("per_thread", per_thread(lua, state)?)?;
+    env.set("now", now(lua, shared)?)?;
     env.set("machine", machine(lua)?)
 }
 
@@ -160,12 +163,34 @@ fn cpus(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     })
 }
 
+fn per_thread(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, ()| Ok(state.borrow().per_thread))
+}
+
+fn now(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, ()| Ok(shared.with(|context| context.now)))
+}
+
 fn machine(lua: &Lua) -> mlua::Result<Table> {
     use crate::sys::machine;
     let table = lua.create_table()?;
     table.set("kernel", machine::kernel_release())?;
     table.set("cpus", crate::sys::cpus::online_cpus().len())?;
     table.set("page_size", machine::page_size())?;
+    // Measured, which takes its time: when somebody asks.
+    let lazy = lua.create_table()?;
+    let measured = |_: &Lua, (_, name): (Value, String)| {
+        Ok(if name == "tsc_khz" {
+            crate::sys::clock::tsc_khz().map(|khz| khz as f64)
+        } else {
+            None
+        })
+    };
+    lazy.set("__index", lua.create_function(measured)?)?;
+    lazy.set("__metatable", false)?;
+    table.set_metatable(Some(lazy))?;
     Ok(table)
 }
 

@@ -8,13 +8,16 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
 
+pub use super::picked::Trial;
+
 use super::narrow::{Narrowing, fill, names};
+use super::picked;
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::slot::ROLES_MAX;
-use crate::event::catalog::{Catalog, What, expand};
+use crate::event::catalog::{Catalog, What};
 use crate::event::plan;
-use crate::event::sampling::Sampling;
+use crate::event::sampling::{Sampling, Stack, Walk};
 use crate::event::selector::Selector;
 use crate::sys::attr::Attr;
 
@@ -27,6 +30,8 @@ pub struct Evsels {
     pub switches: BTreeMap<u32, bool>,
     /// Whether the run has begun: its events are open, and no wish reaches them any more.
     pub sealed: bool,
+    /// What a user should hear of events that are others than those asked for first.
+    pub remarks: Vec<String>,
     declared: Vec<Declared>,
 }
 
@@ -54,12 +59,16 @@ struct Declared {
 pub struct Declarer {
     /// Which events there are.
     pub catalog: Rc<dyn Catalog>,
+    /// Tries them out.
+    pub trial: Trial,
     /// What was declared.
     pub evsels: Rc<RefCell<Evsels>>,
+    /// How stacks are taken where an evsel does not say it.
+    pub stack: Stack,
 }
 
 /// What a script may get wrong: text for its own line.
-type Refused = String;
+pub(super) type Refused = String;
 
 impl Declarer {
     /// Takes one `evsel(selector, wishes)` in. `Ok(None)` is an optional event that this machine has not.
@@ -74,12 +83,15 @@ impl Declarer {
             );
         }
         let (chosen, from_table) = chosen(selector)?;
-        let wish = Wishes::read(wishes, &chosen, from_table.as_ref())?;
-        let events = match expand(&*self.catalog, &chosen) {
+        let wish = Wishes::read(wishes, &chosen, from_table.as_ref(), self.stack)?;
+        let events = match self.events_of(&chosen, &wish.sampling) {
             Ok(events) => events,
             Err(_) if wish.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
+        for event in &events {
+            wish.task.as_deref().map_or(Ok(()), |field| picked::names_thread(event, field))?;
+        }
         let filters = [chosen.filter.as_deref(), wish.filter.as_deref()];
         let mut roles = Vec::with_capacity(events.len());
         for event in &events {
@@ -87,6 +99,7 @@ impl Declarer {
                 event: event.clone(),
                 filter: None,
                 rest: Vec::new(),
+                task: wish.task.clone(),
                 sampling: wish.sampling.clone(),
             };
             filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
@@ -216,12 +229,13 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
 /// The wishes of an `evsel` call.
 struct Wishes {
     sampling: Sampling,
+    task: Option<String>,
     filter: Option<String>,
     optional: bool,
     title: Option<String>,
 }
 
-const WISHES: [&str; 10] = [
+const WISHES: [&str; 12] = [
     "stack",
     "count",
     "freq",
@@ -232,13 +246,20 @@ const WISHES: [&str; 10] = [
     "title",
     "max_stack",
     "cpus",
+    "task",
+    "functions",
 ];
 
 impl Wishes {
-    fn read(table: &Table, chosen: &Selector, from: Option<&Table>) -> Result<Self, Refused> {
+    fn read(
+        table: &Table,
+        chosen: &Selector,
+        from: Option<&Table>,
+        usual: Stack,
+    ) -> Result<Self, Refused> {
+        let stack = chosen.stack() || from.is_some_and(|t| truthy(t, "stack"));
         let mut sampling = Sampling {
-            stack: chosen.stack() || from.is_some_and(|t| truthy(t, "stack")),
-            max_stack: chosen.max_stack(),
+            stack: stack.then(|| Stack { depth: chosen.max_stack(), ..usual }),
             cpus: match chosen.cpus() {
                 Some(list) => {
                     Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
@@ -248,6 +269,7 @@ impl Wishes {
             ..Sampling::default()
         };
         let (mut filter, mut optional, mut title) = (None, false, None);
+        let (mut task, mut depth) = (None, None);
         for pair in table.pairs::<String, Value>() {
             let (key, value) = pair.map_err(|_| "the wishes of an evsel are named".to_owned())?;
             let number = || match &value {
@@ -266,16 +288,21 @@ impl Wishes {
                 continue;
             }
             match key.as_str() {
-                "stack" => sampling.stack = true,
+                "stack" => {
+                    let walk = walk(&value)?.unwrap_or(usual.walk);
+                    sampling.stack = Some(Stack { walk, ..sampling.stack.unwrap_or(usual) });
+                }
                 "count" => sampling.count = true,
                 "freq" => sampling.freq = Some(number()?),
                 "period" => sampling.period = Some(number()?.max(1)),
-                "max_stack" => sampling.max_stack = Some(number()?.min(u64::from(u16::MAX)) as u16),
+                "max_stack" => depth = Some(number()?.clamp(1, u64::from(u16::MAX)) as u16),
                 "cpus" => {
                     sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
                 }
                 "filter" => filter = Some(text()?),
                 "title" => title = Some(text()?),
+                "functions" => sampling.functions = true,
+                "task" => task = Some(text()?),
                 "optional" => optional = true,
                 "exclude" => exclude(&mut sampling, &value)?,
                 field if Attr::names().any(|name| name == field) => {
@@ -288,11 +315,26 @@ impl Wishes {
                 }
             }
         }
-        Ok(Wishes { sampling, filter, optional, title })
+        // Of a selector, `max-stack=` asks for stacks by itself; here it limits those that are taken.
+        if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
+            stack.depth.get_or_insert(depth);
+        }
+        sampling.whole_cpus = task.is_some();
+        Ok(Wishes { sampling, task, filter, optional, title })
     }
 }
 
-const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true }";
+/// The walk that `stack = "dwarf,16384"` names; None leaves it to the run, as `stack = true` does.
+fn walk(value: &Value) -> Result<Option<Walk>, Refused> {
+    match value {
+        Value::String(text) => Walk::parse(&text.to_string_lossy())
+            .map(Some)
+            .map_err(|why| format!("'stack' of an evsel: {why}")),
+        _ => Ok(None),
+    }
+}
+
+const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true, idle = true }";
 
 fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
     let Value::Table(modes) = value else {
@@ -307,6 +349,7 @@ fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
             "kernel" => sampling.exclude.kernel |= on,
             "host" => sampling.exclude.host |= on,
             "guest" => sampling.exclude.guest |= on,
+            "idle" => sampling.exclude.idle |= on,
             _ => return Err(format!("'exclude' of an evsel has no '{mode}': {EXCLUDES}")),
         }
     }

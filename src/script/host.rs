@@ -13,6 +13,7 @@ use mlua::{Function, Table, Value};
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Origin, Script};
 use super::call::{call, explained};
+use super::context::Context;
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
 use super::fault::file_name;
@@ -43,7 +44,7 @@ pub struct Host {
     pub(super) vm: Vm,
     pub(super) guard: Guard,
     pub(super) aggregates: Aggregates,
-    sums: aggregate::Shared,
+    pub(super) sums: aggregate::Shared,
     pub(super) state: Rc<RefCell<State>>,
     pub(super) shared: Shared,
     pub(super) dispatch: Dispatch,
@@ -88,6 +89,10 @@ impl Host {
         let highest = online_cpus().last().copied().unwrap_or(0);
         let sums = aggregate::Shared { cpus: highest + 1, ..aggregate::Shared::default() };
         let words = vm.lua().create_table()?;
+        shared.with(|context| {
+            context.stacks = sums.stacks.clone();
+            context.naming = sums.naming.clone();
+        });
         let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
         let dispatch = words_of_run::register(&vm, &state, &shared, &aggregates, &words)?;
         let guard = Guard::new(&vm)?;
@@ -158,8 +163,10 @@ impl Host {
         {
             let mut state = self.state.borrow_mut();
             state.cpus.clone_from(&setting.cpus);
+            state.per_thread = setting.per_thread;
             let evsels = state.evsels.clone();
-            state.declarer = Some(Declarer { catalog: setting.catalog.clone(), evsels });
+            let (catalog, trial) = (setting.catalog.clone(), setting.trial.clone());
+            state.declarer = Some(Declarer { catalog, trial, evsels, stack: setting.stack });
         }
         table.raw_set("opt", options)?;
         for name in ["init", "filter"] {
@@ -180,9 +187,11 @@ impl Host {
         self.state.borrow().evsels.borrow_mut().sealed = true;
         ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
+        self.want_flames(setting)?;
         let related = events.len() > 1 || self.aggregates.has_state();
-        let wish = self.monitor.as_ref().and_then(|m| m.order);
-        self.ordered = self.rules.order.or(wish).unwrap_or(related);
+        let wish = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
+        // What an address means depends on the mappings and execs before it, which other rings may hold.
+        self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks());
         self.shared.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
@@ -194,9 +203,16 @@ impl Host {
         self.state.borrow().evsels.borrow().roles.clone()
     }
 
-    /// Whether the script asked for records of mapped files.
+    /// Whether records of mapped files are wanted: by the script, or to make sense of stacks.
     pub fn wants_mmap(&self) -> bool {
-        self.callbacks.on_mmap.is_some()
+        self.callbacks.on_mmap.is_some() || self.takes_stacks()
+    }
+
+    /// Whether any event has its call chain taken, or its functions named.
+    pub fn takes_stacks(&self) -> bool {
+        let state = self.state.borrow();
+        let named = |role: &Role| role.sampling.stack.is_some() || role.sampling.functions;
+        state.evsels.borrow().roles.iter().any(named)
     }
 
     /// Takes over what the kernel refused to filter: a condition, or all of a role's filter. It is part of the role's
@@ -350,6 +366,7 @@ impl Host {
             // The script's own drawing failed: what it gathered and can be drawn is shown as declared.
             (self.aggregates.draw_what_can(self.vm.lua()), None)
         });
+        self.shared.with(Context::note_trouble);
         self.aggregates.reset_after_interval(wanted.as_deref());
         if let Err(why) = self.aggregates.sweep() {
             self.failed(&why.to_string());

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, LuaString, Table};
 
 use super::context::{Context, Nowhere, Said};
+use crate::base::chain;
 use crate::base::draw::Stamp;
 use crate::base::slot::Slot;
 use crate::decode::clock::Clock;
@@ -66,6 +67,31 @@ pub(super) unsafe extern "C" fn comm(context: *const c_void, tid: u32, cpu: u32)
         context.comm = context.comm_of(tid, cpu);
         context.comm.as_ptr()
     })
+}
+
+/// The id of the stack of a slot that has a call chain. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn stack_of(context: *const c_void, slot: *const Slot) -> f64 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // SAFETY: likewise.
+    let chain = unsafe { chain_of(slot) };
+    // Ids are below 2^53.
+    enter(inner, |context| context.stack_of(slot.pid, chain) as f64)
+}
+
+/// The id of a stack of one frame: the function that a slot's `ip` lies in. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn function_of(context: *const c_void, slot: *const Slot) -> f64 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // The kernel lies in the upper half of the addresses.
+    let chain = [if slot.ip >> 63 == 0 { chain::USER } else { chain::KERNEL }, slot.ip];
+    enter(inner, |context| context.stack_of(slot.pid, &chain) as f64)
 }
 
 /// Prints the event of a slot. FFI leaf.

@@ -246,7 +246,10 @@ fn options(list: &Table) -> Result<Vec<OptionSpec>> {
             "options is a list; write text {{ \"name\", … }} instead of name = …"
         );
         options.push(match &value {
-            Value::String(name) => shared_option(&name.to_str()?)?,
+            Value::String(name) => {
+                options.extend(shared_options(&name.to_str()?)?);
+                continue;
+            }
             Value::UserData(declared) => match declared.borrow::<OptionSpec>() {
                 Ok(option) => option.clone(),
                 Err(_) => bail!("options holds a value of the host that is no option"),
@@ -261,9 +264,10 @@ fn options(list: &Table) -> Result<Vec<OptionSpec>> {
     Ok(options)
 }
 
-fn shared_option(name: &str) -> Result<OptionSpec> {
-    if let Some(option) = shared::find(name) {
-        return Ok(option);
+fn shared_options(name: &str) -> Result<Vec<OptionSpec>> {
+    let found = shared::find(name);
+    if !found.is_empty() {
+        return Ok(found);
     }
     let all = shared::options();
     let names: Vec<&str> = all.iter().map(|o| o.long.as_str()).collect();

@@ -2,20 +2,29 @@
 
 use std::rc::Rc;
 
+use super::aggregate::flame::Wish;
+use super::evsel::Trial;
 use crate::event::catalog::Catalog;
+use crate::event::sampling::Stack;
 
 /// What a script runs with.
 pub struct Setting {
     /// The events there are.
     pub catalog: Rc<dyn Catalog>,
+    /// Opens one of them for a moment; None where there is nothing to open it on.
+    pub trial: Trial,
     /// CPUs watched.
     pub cpus: Vec<u32>,
     /// `--perins`.
     pub perins: bool,
     /// Whether the instances are threads (`-p`, `-t`).
     pub per_thread: bool,
+    /// How stacks are taken where an event does not say it.
+    pub stack: Stack,
     /// Bytes that the script may hold; 0 leaves it as it is.
     pub memory: usize,
+    /// `--flame-graph`: stacks are not shown, but drawn.
+    pub flame: Option<Wish>,
     /// Keep sums over the whole run, for `--total`.
     pub totals: bool,
 }
@@ -25,10 +34,13 @@ impl Setting {
     pub fn of(catalog: Rc<dyn Catalog>) -> Setting {
         Setting {
             catalog,
+            trial: None,
             cpus: vec![0],
             perins: false,
             per_thread: false,
+            stack: Stack::default(),
             memory: 0,
+            flame: None,
             totals: false,
         }
     }

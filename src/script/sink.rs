@@ -6,7 +6,8 @@ use super::call::call;
 use super::dispatch::WalkError;
 use super::guard::Phase;
 use super::host::Host;
-use crate::source::{Batch, Happening, Side, Sink};
+use crate::base::chain::Room;
+use crate::source::{Batch, Happening, Side, Sink, UserStack};
 use crate::sys::signal;
 use crate::task::Fork;
 
@@ -79,6 +80,10 @@ impl Sink for Host {
             None => {}
         }
         let Some(last) = batch.slots().last().map(|s| s.time) else { return };
+        self.shared.with(|context| {
+            let slots = || batch.slots().iter().map(|slot| slot.time);
+            context.heat.iter_mut().for_each(|heat| slots().for_each(|time| heat.add(time)));
+        });
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
         let mut from = 0;
@@ -105,6 +110,11 @@ impl Sink for Host {
         if let (Some(max), true) = (self.rules.max_events, self.dispatch.chooses()) {
             self.counted = max.saturating_sub(self.dispatch.left().unwrap_or_default());
         }
+        if self.aggregates.stacks_want_sweep()
+            && let Err(why) = self.aggregates.sweep()
+        {
+            self.failed(&why.to_string());
+        }
         if self.vm.out_of_memory() {
             self.out_of_memory(batch);
         } else if self.is_idle() {
@@ -113,6 +123,7 @@ impl Sink for Host {
     }
 
     fn side(&mut self, side: Side<'_>) {
+        self.follow(&side);
         let tasks = |work: &mut dyn FnMut(&mut crate::task::Tasks)| {
             self.shared.with(|context| work(&mut context.tasks));
         };
@@ -129,6 +140,7 @@ impl Sink for Host {
             }
             Happening::Comm { pid, tid, comm, exec } => {
                 tasks(&mut |t| t.on_comm(tid, pid, comm));
+                self.aggregates.rename_task(tid);
                 let callback = if exec { &self.callbacks.on_exec } else { &self.callbacks.on_comm };
                 let lua = self.vm.lua().clone();
                 self.call_side(callback.clone(), |r| {
@@ -147,7 +159,7 @@ impl Sink for Host {
                 self.aggregates.drop_task(tid);
                 self.shared.with(|context| context.tasks.on_exit(tid));
             }
-            Happening::Mmap { pid, tid, address, length, offset, path } => {
+            Happening::Mmap { pid, tid, address, length, offset, path, .. } => {
                 let lua = self.vm.lua().clone();
                 self.call_side(self.callbacks.on_mmap.clone(), |r| {
                     r.set("pid", pid)?;
@@ -159,10 +171,15 @@ impl Sink for Host {
                     r.set("time", side.time)
                 });
             }
-            Happening::Lost { count, from } => self.lost(count, from, &side),
+            Happening::Made { .. } => {}
+            Happening::Lost { count, from, .. } => self.lost(count, from, &side),
             Happening::Throttled => self.coverage.throttled += 1,
             Happening::Undecodable => self.coverage.undecodable += 1,
         }
+    }
+
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>) {
+        self.shared.with(|context| context.unwind(stack, frames));
     }
 
     fn stopped(&self) -> bool {

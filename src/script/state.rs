@@ -27,6 +27,8 @@ pub struct State {
     pub evsels: Rc<RefCell<Evsels>>,
     /// CPUs that are watched.
     pub cpus: Vec<u32>,
+    /// Whether threads are watched (`-p`, `-t`, a workload), and not whole CPUs.
+    pub per_thread: bool,
     /// Times that an expression had no value in C; compiled Lua adds to it in place.
     pub undefined: Box<Cell<f64>>,
     /// How events print.

@@ -9,23 +9,26 @@ use crate::base::draw::{self, Align, Cell, Column, Report, Style};
 pub(super) struct Made(pub(super) draw::Table);
 impl UserData for Made {}
 
-/// `new_report(title | false, columns, rows)`.
+/// `new_report(title | false, columns, rows, name | nil)`.
 pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
-    lua.create_function(|_, (title, columns, rows): (Value, Vec<Value>, Vec<Table>)| {
-        let title = match title {
-            Value::String(text) => Some(text.to_string_lossy()),
-            _ => None,
-        };
-        let columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
-        let rows = rows
-            .iter()
-            .map(|row| {
-                (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
-            })
-            .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
-        let name = title.as_deref().map_or_else(|| "report".to_owned(), key_of);
-        Ok(Made(draw::Table { name, title, style: Style::Plain, samples: 0, columns, rows }))
-    })
+    lua.create_function(
+        |_, (title, columns, rows, name): (Value, Vec<Value>, Vec<Table>, Option<String>)| {
+            let title = match title {
+                Value::String(text) => Some(text.to_string_lossy()),
+                _ => None,
+            };
+            let columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+            let rows = rows
+                .iter()
+                .map(|row| {
+                    (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
+                })
+                .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
+            let name = name.as_deref().or(title.as_deref());
+            let name = name.map_or_else(|| "report".to_owned(), key_of);
+            Ok(Made(draw::Table { name, title, style: Style::Plain, samples: 0, columns, rows }))
+        },
+    )
 }
 
 /// A column: its title, or `{ title, width =, align =, decimals = }`.

@@ -58,7 +58,7 @@ pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
 }
 
 /// A word of `draw`: raises what that found wrong at the line that called the word.
-const WORD: &str = "
+pub(super) const WORD: &str = "
 local error, type = error, type
 return function(draw, declare)
   return function(value)

@@ -11,7 +11,7 @@ use super::evsel::Told;
 use super::leaf::{self, Shared};
 use super::state::State;
 use super::vm::Vm;
-use super::{control, expression, monitor, printer, table, view, words as drawing};
+use super::{control, expression, monitor, printer, stacks, table, view, words as drawing};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::catalog::What;
 use crate::source::batch::Addresses;
@@ -33,6 +33,7 @@ pub(super) fn register(
     monitor::register(lua, words)?;
     drawing::register(lua, words)?;
     control::register(lua, words, state, shared)?;
+    stacks::register(lua, words, aggregates)?;
     words.set("printer", printer::word(lua, state)?)?;
 
     let ffi: Table = lua.globals().get::<Function>("require")?.call("ffi")?;
@@ -106,6 +107,8 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
         ("loc_at", view::loc_at as *const ()),
         ("loc_len", view::loc_len as *const ()),
         ("comm", leaf::comm as *const ()),
+        ("stack", leaf::stack_of as *const ()),
+        ("function", leaf::function_of as *const ()),
         ("text", leaf::text_of as *const ()),
         ("text_size", leaf::text_size as *const ()),
         ("met", leaf::met as *const ()),
@@ -117,7 +120,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// What every record has besides the event's own fields; see `sample_getters` of `prelude/view.lua`.
-const OF_THE_SAMPLE: [&str; 11] = [
+const OF_THE_SAMPLE: [&str; 13] = [
     "_time",
     "_cpu",
     "_pid",
@@ -125,6 +128,8 @@ const OF_THE_SAMPLE: [&str; 11] = [
     "_comm",
     "_instance",
     "_event",
+    "_stack",
+    "_function",
     "_period",
     "_ip",
     "_addr",

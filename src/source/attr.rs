@@ -5,8 +5,9 @@ use perf_event_open_sys::bindings as abi;
 
 use crate::decode::sample::Shape;
 use crate::event::catalog::What;
-use crate::event::sampling::Sampling;
+use crate::event::sampling::{Sampling, Stack, Walk};
 use crate::sys::attr::Attr;
+use crate::sys::registers;
 
 /// What holds for every event of a run.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +53,8 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         } else {
             kinds |= (abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD) as u64;
         }
-        if sampling.stack {
-            kinds |= abi::PERF_SAMPLE_CALLCHAIN as u64;
-            if let Some(depth) = sampling.max_stack {
-                attr.set("sample_max_stack", u64::from(depth))?;
-            }
+        if let Some(stack) = &sampling.stack {
+            kinds |= call_chain(&mut attr, stack)?;
         }
         attr.set("sample_type", kinds)?;
         match (sampling.freq, sampling.period) {
@@ -73,6 +71,40 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     }
     Ok(attr)
 }
+
+/// Asks for a call chain; the bits of `sample_type` that make it.
+fn call_chain(attr: &mut Attr, stack: &Stack) -> anyhow::Result<u64> {
+    let mut kinds = 0;
+    // Where unwind tables find the user's part, the kernel need not try. Of branch records it still gives the innermost
+    // address, which they do not have.
+    let by_kernel = stack.user() && !matches!(stack.walk, Walk::Dwarf { .. });
+    attr.set("exclude_callchain_kernel", u64::from(!stack.kernel()))?;
+    attr.set("exclude_callchain_user", u64::from(!by_kernel))?;
+    if stack.kernel() || by_kernel {
+        kinds |= abi::PERF_SAMPLE_CALLCHAIN;
+        attr.set("sample_max_stack", u64::from(stack.depth.unwrap_or(0)))?;
+    }
+    match stack.walk {
+        _ if !stack.user() => {}
+        Walk::FramePointers => {}
+        Walk::Dwarf { bytes } => {
+            kinds |= abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPLE_STACK_USER;
+            attr.set("sample_regs_user", registers::UNWOUND)?;
+            attr.set("sample_stack_user", u64::from(bytes))?;
+        }
+        Walk::Branches => {
+            kinds |= abi::PERF_SAMPLE_BRANCH_STACK;
+            attr.set("branch_sample_type", u64::from(CALLS))?;
+        }
+    }
+    Ok(u64::from(kinds))
+}
+
+/// The calls of user space that have not returned, without what a chain has no use for.
+const CALLS: u32 = abi::PERF_SAMPLE_BRANCH_USER
+    | abi::PERF_SAMPLE_BRANCH_CALL_STACK
+    | abi::PERF_SAMPLE_BRANCH_NO_FLAGS
+    | abi::PERF_SAMPLE_BRANCH_NO_CYCLES;
 
 /// Whether a tracepoint counts nanoseconds and not its occurrences: `__perf_count` in the kernel's trace/events/sched.h.
 ///
@@ -95,6 +127,7 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     if mmap {
         attr.set("mmap", 1)?;
         attr.set("mmap2", 1)?;
+        attr.set("ksymbol", 1)?;
     }
     Ok(attr)
 }
@@ -126,11 +159,18 @@ fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<
         ("exclude_hv", named.hv),
         ("exclude_host", named.host || wish.host),
         ("exclude_guest", named.guest || wish.guest),
-        ("exclude_idle", named.idle),
+        ("exclude_idle", named.idle || wish.idle && is_clock(what)),
     ] {
         attr.set(field, u64::from(value))?;
     }
     Ok(())
+}
+
+/// Whether it is one of the kernel's clocks, which go on in an idle CPU.
+fn is_clock(what: &What) -> bool {
+    let What::Counter(counter) = what else { return false };
+    let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
+    counter.type_ == abi::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&counter.config)
 }
 
 /// What a decoder has to know of an attr.
@@ -143,5 +183,73 @@ pub fn shape(attr: &Attr) -> Shape {
         sample_regs_user: field("sample_regs_user"),
         sample_regs_intr: field("sample_regs_intr"),
         sample_id_all: field("sample_id_all") != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::counter::Counter;
+    use crate::event::sampling::Part;
+
+    fn fields(walk: Walk, part: Part, depth: Option<u16>) -> Vec<(&'static str, u64)> {
+        let stack = Some(Stack { walk, part, depth });
+        let sampling = Sampling { stack, ..Sampling::default() };
+        let common = Common { watermark: 1, inherit: false };
+        let attr = of_event(&What::Counter(Counter::default()), &sampling, common).unwrap();
+        let of_stacks = ["callchain", "max_stack", "regs", "stack_user", "branch"];
+        let mut fields = attr.nonzero();
+        fields.retain(|(name, _)| of_stacks.iter().any(|part| name.contains(part)));
+        let kinds = attr.get("sample_type").unwrap();
+        for (name, bit) in [
+            ("CALLCHAIN", abi::PERF_SAMPLE_CALLCHAIN),
+            ("REGS_USER", abi::PERF_SAMPLE_REGS_USER),
+            ("STACK_USER", abi::PERF_SAMPLE_STACK_USER),
+            ("BRANCH_STACK", abi::PERF_SAMPLE_BRANCH_STACK),
+        ] {
+            if kinds & u64::from(bit) != 0 {
+                fields.push((name, 1));
+            }
+        }
+        fields
+    }
+
+    #[test]
+    fn each_way_to_walk_a_stack_asks_the_kernel_for_what_it_needs() {
+        let (fp, lbr, dwarf) = (Walk::FramePointers, Walk::Branches, Walk::Dwarf { bytes: 16384 });
+        assert_eq!(fields(fp, Part::Both, None), [("CALLCHAIN", 1)]);
+        assert_eq!(
+            fields(fp, Part::User, Some(16)),
+            [("exclude_callchain_kernel", 1), ("sample_max_stack", 16), ("CALLCHAIN", 1)]
+        );
+        assert_eq!(
+            fields(dwarf, Part::Both, None),
+            [
+                ("exclude_callchain_user", 1),
+                ("sample_regs_user", registers::UNWOUND),
+                ("sample_stack_user", 16384),
+                ("CALLCHAIN", 1),
+                ("REGS_USER", 1),
+                ("STACK_USER", 1)
+            ]
+        );
+        assert_eq!(
+            fields(dwarf, Part::User, Some(500)),
+            [
+                ("exclude_callchain_kernel", 1),
+                ("exclude_callchain_user", 1),
+                ("sample_regs_user", registers::UNWOUND),
+                ("sample_stack_user", 16384),
+                ("REGS_USER", 1),
+                ("STACK_USER", 1)
+            ]
+        );
+        let kernel_only = [("exclude_callchain_user", 1), ("CALLCHAIN", 1)];
+        assert_eq!(fields(dwarf, Part::Kernel, None), kernel_only);
+        assert_eq!(fields(lbr, Part::Kernel, None), kernel_only);
+        assert_eq!(
+            fields(lbr, Part::Both, None),
+            [("branch_sample_type", u64::from(CALLS)), ("CALLCHAIN", 1), ("BRANCH_STACK", 1)]
+        );
     }
 }

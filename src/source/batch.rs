@@ -1,5 +1,6 @@
 //! A batch: slots of many events, and the runs (of one role each) in which drivers walk them.
 
+use super::chains::Chains;
 use super::{BATCH, Slot};
 
 /// Slots and the order to walk them in. Its memory never moves: Lua holds its addresses.
@@ -10,6 +11,9 @@ pub struct Batch {
     starts: Box<[u16; BATCH + 1]>,
     counts: Vec<u16>,
     len: usize,
+    /// Slots that it takes: fewer where the chains have no room for more.
+    limit: usize,
+    chains: Chains,
 }
 
 /// Addresses of a batch's arrays, for a driver.
@@ -35,6 +39,8 @@ impl Batch {
             starts: boxed(0),
             counts: vec![0; roles],
             len: 0,
+            limit: BATCH,
+            chains: Chains::default(),
         }
     }
 
@@ -61,7 +67,7 @@ impl Batch {
     /// Whether the next record must wait for the next batch: room for one record in every role is kept.
     #[inline]
     pub fn is_full(&self, room: usize) -> bool {
-        self.len + room > BATCH
+        self.len + room > self.limit
     }
 
     /// Adds a slot. A full batch drops it and says so: callers look at [`Batch::is_full`] first.
@@ -90,6 +96,25 @@ impl Batch {
     /// Empties it.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.limit = BATCH;
+        self.chains.clear();
+    }
+
+    /// Where the chains are made that do not stand in a record as slots show them.
+    pub(super) fn chains(&mut self) -> &mut Chains {
+        &mut self.chains
+    }
+
+    /// Whatever was made of a record's chain is in a slot: the batch is full if the next one might not find room.
+    pub(super) fn settle_chains(&mut self) {
+        if self.chains.is_low() {
+            self.limit = 0;
+        }
+    }
+
+    /// Chains so far that are only the inner part of their stack.
+    pub fn truncated(&self) -> u64 {
+        self.chains.truncated
     }
 
     /// Makes a run of every slot: for events that must be handled in order. Gives their number.

@@ -90,6 +90,11 @@ impl Live {
         self.order.as_ref().map_or(0, |order| order.counts().disordered)
     }
 
+    /// Call chains so far that are only the inner part of their stack.
+    pub fn truncated(&self) -> u64 {
+        self.batch().truncated()
+    }
+
     /// What the counters added since the last call, per role and instance.
     pub fn counts(&mut self) -> Vec<Count> {
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);

@@ -21,6 +21,7 @@ use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::machine::page_size;
 use crate::sys::poll::Poller;
 use crate::sys::ring::Piece;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
 
 /// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
@@ -42,7 +43,9 @@ pub struct Live {
     pub(super) clock: Clock,
     start: u64,
     own_pid: u32,
-    pub(super) tasks: Option<std::collections::HashSet<u32>>,
+    pub(super) tasks: Option<HashSet<u32>>,
+    /// Those of them that ended last: each is switched out once more after the record of its end.
+    pub(super) ended: VecDeque<u32>,
     pub(super) lost_seen: u64,
     pub(super) side_lost: u64,
 }
@@ -57,13 +60,10 @@ impl Live {
             poller.add(&ring.owner, index);
         }
         let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
-        let tasks = opened.tasks_checked.then(|| {
-            wish.tasks
-                .iter()
-                .flatten()
-                .map(|tid| *tid as u32)
-                .collect::<std::collections::HashSet<u32>>()
-        });
+        let told_apart =
+            opened.tasks_checked || opened.decoders.iter().any(|d| !d.about.is_empty());
+        let tasks = told_apart
+            .then(|| wish.tasks.iter().flatten().map(|tid| *tid as u32).collect::<HashSet<u32>>());
         let (wall, now) = wall_and_monotonic();
         Ok(Live {
             opened,
@@ -76,6 +76,7 @@ impl Live {
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
             tasks,
+            ended: VecDeque::new(),
             lost_seen: 0,
             side_lost: 0,
         })
@@ -132,9 +133,10 @@ impl Live {
 
     /// Enables every event that is not off. The run begins when the last one is on.
     pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
-        if !workload {
-            let decoders = &self.opened.decoders;
-            for open in self.opened.events.iter().filter(|open| decoders[open.opening].on()) {
+        let decoders = &self.opened.decoders;
+        for open in &self.opened.events {
+            let decoder = &decoders[open.opening];
+            if decoder.on() && (!workload || decoder.whole_cpus) {
                 open.event.enable()?;
             }
         }
@@ -349,12 +351,14 @@ impl Live {
         };
         ring.last = ring.last.max(sample.time);
         let time = mended.unwrap_or(sample.time);
-        let foreign = self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
+        let foreign = self.opened.tasks_checked
+            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
         // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.
         let early = mended.is_some() && time < self.start;
         if !(foreign || own || early) {
-            push(&mut self.batch, decoder, &sample, self.clock.since_start(time));
+            let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
+            push(&mut self.batch, decoder, &sample, at, tasks, sink);
         }
     }
 

@@ -1,9 +1,13 @@
 //! Where records come from: the kernel's rings (`live`) or a text file (`replay`). Both fill batches of slots.
 
+use crate::base::chain::Room;
 use crate::base::slot::{BATCH, Slot};
+use crate::decode::rest::Registers;
+use crate::decode::side_band::MappedFile;
 
 pub mod attr;
 pub mod batch;
+mod chains;
 pub mod counts;
 mod fill;
 mod ids;
@@ -12,6 +16,7 @@ mod narrow;
 pub mod open;
 pub mod replay;
 mod side;
+pub mod trial;
 
 pub use batch::Batch;
 
@@ -21,8 +26,22 @@ pub trait Sink {
     fn dispatch(&mut self, batch: &mut Batch);
     /// A record that is no event of the script: applied after everything dispatched before it.
     fn side(&mut self, side: Side<'_>);
+    /// Walks a task's user stack, of which a sample brought a copy: pushes where it was, then the address that each caller
+    /// returns to. Mappings are as the records handed on before say.
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>);
     /// Whether the run is to end: a source looks between batches.
     fn stopped(&self) -> bool;
+}
+
+/// What a sample brings for its user stack to be unwound: it was walked by nobody yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UserStack<'a> {
+    /// Process.
+    pub pid: u32,
+    /// Registers of user space, those of [`crate::sys::registers`].
+    pub registers: Registers<'a>,
+    /// The stack from its pointer upwards, as far as it was copied.
+    pub bytes: &'a [u8],
 }
 
 /// A record beside the samples.
@@ -68,7 +87,7 @@ pub enum Happening<'a> {
         /// Thread.
         tid: u32,
     },
-    /// A file was mapped.
+    /// A file, or memory without one, was mapped to be executed.
     Mmap {
         /// Process.
         pid: u32,
@@ -80,8 +99,21 @@ pub enum Happening<'a> {
         length: u64,
         /// Offset in the file.
         offset: u64,
-        /// The file.
+        /// Which file it is.
+        file: MappedFile<'a>,
+        /// The file's path as the process calls it, or a name such as `[vdso]`.
         path: &'a [u8],
+    },
+    /// The kernel made code: a BPF program, a trampoline.
+    Made {
+        /// First address.
+        address: u64,
+        /// Bytes.
+        length: u32,
+        /// Whether it is a BPF program.
+        bpf: bool,
+        /// Its name.
+        name: &'a [u8],
     },
     /// The ring was full: so many records are missing, between `from` and this record's time.
     Lost {
@@ -89,6 +121,8 @@ pub enum Happening<'a> {
         count: u64,
         /// Time of the last record before, nanoseconds since the run began.
         from: f64,
+        /// Whether some of them told of tasks and their mappings.
+        of_tasks: bool,
     },
     /// The kernel throttled an event, or let it go on.
     Throttled,

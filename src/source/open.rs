@@ -11,6 +11,7 @@ use std::rc::Rc;
 use anyhow::bail;
 
 use super::attr::{self, Common};
+use super::chains::Chained;
 use super::counts::Reading;
 use super::ids::Ids;
 use super::narrow::{remark, set_what_it_takes};
@@ -21,7 +22,7 @@ use crate::event::filter::{Bound, Filter, split::Rest};
 use crate::event::sampling::Sampling;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
-use crate::sys::machine::page_size;
+use crate::sys::machine::{branches_remembered, page_size, sysctl};
 use crate::sys::perf::{Event, Target};
 use crate::sys::refusal::Refusal;
 use crate::sys::ring::{Ring, Scratch};
@@ -61,6 +62,9 @@ pub struct Opening {
     pub sampling: Sampling,
     /// The roles that it serves, with the filter that each checks itself.
     pub roles: Vec<(u32, Option<Bound>)>,
+    /// For each of them, where in a raw record the thread stands that the event is about; None where that is the thread
+    /// that it comes from.
+    pub about: Vec<Option<usize>>,
 }
 
 /// A condition that the kernel refused: whoever handles the role's records has to check it.
@@ -78,6 +82,12 @@ pub(super) struct Decoder {
     pub(super) roles: Vec<(u32, Option<Bound>)>,
     /// Those of them that are off; the event itself is when all are.
     pub(super) off: Vec<u32>,
+    /// Where the thread stands that has to be a watched one, for each of the roles; empty when no field tells.
+    pub(super) about: Vec<Option<usize>>,
+    /// Whether the event was opened for whole CPUs, not for the tasks: an exec does not turn it on.
+    pub(super) whole_cpus: bool,
+    /// What is to be done for its chains; None if it has none.
+    pub(super) chained: Option<Chained>,
     /// Bytes that a raw record must have.
     pub(super) raw_min: usize,
     /// Every sample is for one role, of the plain layout, and needs no further look.
@@ -109,6 +119,8 @@ pub(super) struct CpuRing {
     pub(super) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
     pub(super) suspect: bool,
+    /// Records of tasks that were lost so far.
+    pub(super) owner_lost: u64,
 }
 
 /// One open file of an opening.
@@ -208,6 +220,7 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
             head: 0,
             last: 0,
             suspect: false,
+            owner_lost: 0,
         });
     }
     Ok(rings)
@@ -273,6 +286,8 @@ fn open_event(
     tasks: Option<&[i32]>,
 ) -> anyhow::Result<()> {
     let everything = [-1];
+    let whole_cpus = opening.sampling.whole_cpus;
+    let tasks = tasks.filter(|_| !whole_cpus);
     let tids = tasks.unwrap_or(&everything);
     let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
     let mut attr = attr::of_event(
@@ -287,7 +302,7 @@ fn open_event(
         .filter(|role| wish.off.contains(role))
         .collect();
     let on = off.len() < opening.roles.len();
-    if wish.workload && on {
+    if wish.workload && on && !whole_cpus {
         attr.set("enable_on_exec", 1)?;
     }
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
@@ -345,6 +360,7 @@ fn open_event(
         roles.iter_mut().for_each(|(_, own)| *own = None);
     }
     opened.refused.extend(handed_over);
+    let about = wish.tasks.is_some() && whole_cpus;
     opened.decoders.push(Decoder {
         time_at: match layout.time_offset() {
             Some(at) => at,
@@ -352,10 +368,17 @@ fn open_event(
             None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
         },
         plain: match &roles[..] {
-            [(role, None)] if layout.is_plain() && !opened.tasks_checked => Some(*role as u16),
+            [(role, None)] if layout.is_plain() && !opened.tasks_checked && !about => {
+                Some(*role as u16)
+            }
             _ => None,
         },
+        about: if about { opening.about.clone() } else { Vec::new() },
+        whole_cpus,
         layout,
+        chained: opening.sampling.stack.map(|stack| {
+            Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
+        }),
         roles,
         off,
         raw_min: match &opening.event.what {

@@ -3,6 +3,11 @@
 use super::live::Live;
 use super::{Happening, Side, Sink};
 use crate::decode::record::{self, Record};
+use perf_event_open_sys::bindings as abi;
+
+/// So many threads that ended are still watched: far more than can be on their last way out, far fewer than it takes
+/// for a number to be given anew.
+const ENDED: usize = 1024;
 
 impl Live {
     /// Takes a record that is no sample, once everything before it was handled.
@@ -20,7 +25,11 @@ impl Live {
             Ok(Record::Lost(lost)) => {
                 ring.suspect = true;
                 let from = self.clock.since_start(ring.last);
-                sink.side(side(Happening::Lost { count: lost.lost, from }));
+                let of_owner = ring.owner.read_counts().ok().and_then(|counts| counts.lost);
+                // A kernel that does not count them may have lost some.
+                let of_tasks = of_owner.is_none_or(|lost| lost > ring.owner_lost);
+                ring.owner_lost = of_owner.unwrap_or(0);
+                sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }
             Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
             Ok(Record::Comm(r)) => sink.side(side(Happening::Comm {
@@ -44,7 +53,10 @@ impl Live {
             }
             Ok(Record::Exit(r)) => {
                 if let Some(tasks) = &mut self.tasks {
-                    tasks.remove(&r.tid);
+                    self.ended.push_back(r.tid);
+                    if self.ended.len() > ENDED {
+                        self.ended.pop_front().map(|tid| tasks.remove(&tid));
+                    }
                 }
                 sink.side(side(Happening::Exit { pid: r.pid, tid: r.tid }));
             }
@@ -54,7 +66,14 @@ impl Live {
                 address: r.addr,
                 length: r.len,
                 offset: r.pgoff,
+                file: r.file,
                 path: r.filename,
+            })),
+            Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(Happening::Made {
+                address: r.addr,
+                length: r.len,
+                bpf: u32::from(r.ksym_type) == abi::PERF_RECORD_KSYMBOL_TYPE_BPF,
+                name: r.name,
             })),
             Ok(_) => {}
             Err(_) => sink.side(side(Happening::Undecodable)),

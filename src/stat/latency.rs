@@ -29,6 +29,7 @@ pub struct Latency {
     bound: usize,
     losses: Losses,
     survivors: Vec<u32>,
+    epoch: u32,
 }
 
 /// What was not recorded as it came.
@@ -118,6 +119,7 @@ impl Latency {
             bound,
             losses: Losses::default(),
             survivors: Vec::new(),
+            epoch: 0,
         }
     }
 
@@ -128,10 +130,27 @@ impl Latency {
             self.losses.disordered += 1;
             return;
         }
-        let row = match self.keys.find_recent(key) {
+        let row = self.row_of(key);
+        self.add_at(row, ns);
+    }
+
+    /// The row of a key, made if there is none: good as long as [`Latency::epoch`] stays.
+    #[inline(always)]
+    pub(super) fn row_of(&mut self, key: &[Word]) -> usize {
+        match self.keys.find_recent(key) {
             Some(row) => row,
             None => self.new_row(key),
-        };
+        }
+    }
+
+    /// Changes whenever rows get other numbers.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Records a latency, which must not be negative, in a row that [`Latency::row_of`] gave.
+    #[inline(always)]
+    pub(super) fn add_at(&mut self, row: usize, ns: f64) {
         let Some(timing) = self.timings.get_mut(row) else { return };
         timing.count += 1;
         timing.total.add(ns);
@@ -142,7 +161,7 @@ impl Latency {
         }
         let before = timing.histogram.distinct_values();
         // It resizes itself up to the greatest value, which the value is cut to: it cannot fail.
-        let _ = timing.histogram.record(ns.min(LONGEST_NS).round() as u64);
+        let _ = timing.histogram.record((ns.min(LONGEST_NS) + 0.5) as u64);
         let grown = timing.histogram.distinct_values() - before;
         if grown > 0 {
             self.bytes += grown * size_of::<u32>();
@@ -193,6 +212,7 @@ impl Latency {
         }
         gather(&mut self.timings, 1, &survivors);
         self.keys.keep(&survivors);
+        self.epoch = self.epoch.wrapping_add(1);
         self.survivors = survivors;
     }
 
@@ -227,6 +247,7 @@ fn empty_histogram() -> Histogram<u32> {
 
 impl Aggregate for Latency {
     fn clear(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
         self.keys.clear();
         for timing in self.timings.drain(..) {
             let mut histogram = timing.histogram;

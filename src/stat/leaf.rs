@@ -8,7 +8,7 @@
 //! binary works. What a pointer leads to is a [`RefCell`]: should Rust hold the aggregate while a script runs,
 //! the leaf does nothing instead of aliasing it. That test costs less than a nanosecond.
 
-use super::{pending::Pending, strings::Strings, word::Word};
+use super::{pending::Pending, states::States, strings::Strings, word::Word};
 use crate::base::slot::Slot;
 use std::{cell::RefCell, ffi::c_void, rc::Rc};
 
@@ -19,6 +19,12 @@ pub type Shared<T> = Rc<RefCell<T>>;
 pub trait Leaf {
     /// Takes one event's doubles; what is returned goes back to Lua as a number.
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32;
+}
+
+/// Something that also takes the event itself, or none.
+pub trait EventLeaf {
+    /// Takes one event and its doubles; what is returned goes back to Lua as a number.
+    fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32;
 }
 
 /// The most doubles that a leaf takes.
@@ -39,12 +45,12 @@ macro_rules! leaves {
                 this.try_borrow_mut().map_or(0, |mut this| this.take(&[$($arg),*], flags))
             }
 
-            unsafe extern "C" fn $open(this: *const RefCell<Pending>, slot: *const Slot, $($arg: f64,)* flags: u32) -> u32 {
+            unsafe extern "C" fn $open<T: EventLeaf>(this: *const RefCell<T>, slot: *const Slot, $($arg: f64,)* flags: u32) -> u32 {
                 // SAFETY: as above.
                 let this = unsafe { &*this };
                 // SAFETY: Lua passes null or the slot that its cursor stands on, which is good until the batch ends.
                 let event = unsafe { event_at(slot) };
-                this.try_borrow_mut().map_or(0, |mut this| this.open(event, &[$($arg),*], flags))
+                this.try_borrow_mut().map_or(0, |mut this| this.take_event(event, &[$($arg),*], flags))
             }
         )*
 
@@ -55,9 +61,9 @@ macro_rules! leaves {
             all.get(doubles).copied()
         }
 
-        /// The address of [`Pending::open`], `uint32_t (*)(void *, const void *slot, double…, uint32_t)`.
-        pub fn open(doubles: usize) -> Option<*mut c_void> {
-            let all = [$($open as *mut c_void),*];
+        /// The address of `take_event`, `uint32_t (*)(void *, const void *slot, double…, uint32_t)`.
+        pub fn open<T: EventLeaf>(doubles: usize) -> Option<*mut c_void> {
+            let all = [$($open::<T> as *mut c_void),*];
             all.get(doubles).copied()
         }
     };
@@ -174,4 +180,33 @@ unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {
     // SAFETY: as for every leaf.
     let this = unsafe { &*this };
     this.try_borrow().map_or(0, |this| this.len() as u32)
+}
+
+/// The other leaves of [`States`], name and address:
+///
+/// - `move(p, slot, tid, time, mask, state)`: a [`Moved`](super::states::Moved),
+/// - `leave(p, tid, time)`: likewise.
+pub fn of_states() -> [(&'static str, *mut c_void); 2] {
+    [("move", move_to as *mut c_void), ("leave", leave as *mut c_void)]
+}
+
+unsafe extern "C" fn move_to(
+    this: *const RefCell<States>,
+    slot: *const Slot,
+    tid: u32,
+    time: f64,
+    mask: u32,
+    state: i32,
+) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    // SAFETY: Lua passes null or the slot that its cursor stands on, which is good until the batch ends.
+    let event = unsafe { event_at(slot) };
+    this.try_borrow_mut().map_or(1, |mut this| this.move_to(event, tid, time, mask, state) as u32)
+}
+
+unsafe extern "C" fn leave(this: *const RefCell<States>, tid: u32, time: f64) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().map_or(1, |mut this| this.leave(tid, time) as u32)
 }

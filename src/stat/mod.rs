@@ -9,12 +9,14 @@
 use strings::Marks;
 
 pub mod hist;
+mod kept;
 pub mod keys;
 pub mod kv;
 pub mod latency;
 pub mod leaf;
 pub mod pending;
 pub mod rate;
+pub mod states;
 pub mod strings;
 pub mod sum;
 pub mod word;
@@ -27,6 +29,6 @@ pub trait Aggregate: leaf::Leaf {
     fn merge(&mut self, other: &Self);
     /// An empty table of the same shape.
     fn same_shape(&self) -> Self;
-    /// Marks the strings in use.
+    /// Marks the strings and numbers in use.
     fn mark(&self, marks: &mut Marks);
 }

@@ -6,18 +6,17 @@
 //! then must be dropped ([`Pending::drop_before`]), as must the state of a task that ended
 //! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes.
 
-mod kept;
 mod shape;
 mod state;
 
 use super::{
-    leaf::Event,
+    kept::Kept,
+    leaf::{Event, EventLeaf},
     strings::Marks,
     word::{Part, Word, hash},
 };
 use crate::base::slot::Slot;
 use hashbrown::HashTable;
-use kept::Kept;
 use state::{Open, is_at, mark_values};
 
 pub use shape::{Losses, Shape};
@@ -381,6 +380,12 @@ impl Pending {
             Some(slot) => slot.older = older,
             None => self.newest = older,
         }
+    }
+}
+
+impl EventLeaf for Pending {
+    fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32 {
+        self.open(event, doubles, flags)
     }
 }
 

@@ -84,14 +84,14 @@ impl Strings {
 
     /// An empty set of marks for a sweep.
     pub fn marks(&self) -> Marks {
-        Marks(vec![false; self.texts.len()])
+        Marks { strings: vec![false; self.texts.len()], numbers: None }
     }
 
     /// Forgets every string that is not marked and returns the ids that are free again.
     pub fn sweep(&mut self, marks: &Marks) -> Vec<u32> {
         let mut freed = Vec::new();
         for id in 1..self.texts.len() as u32 {
-            if marks.0.get(id as usize).copied().unwrap_or(true) {
+            if marks.strings.get(id as usize).copied().unwrap_or(true) {
                 continue;
             }
             let hash = self.hasher.hash_one(self.get(id));
@@ -113,22 +113,43 @@ fn text_of(texts: &[Option<Box<[u8]>>], id: u32) -> &[u8] {
     texts.get(id as usize).and_then(Option::as_deref).unwrap_or_default()
 }
 
-/// Which ids are in use.
-pub struct Marks(Vec<bool>);
+/// Which ids are in use; and if asked for the numbers in use, each of which may be the id of something else.
+pub struct Marks {
+    strings: Vec<bool>,
+    numbers: Option<Vec<f64>>,
+}
 
 impl Marks {
+    /// The same, which notes numbers as well.
+    pub fn with_numbers(self) -> Marks {
+        Marks { numbers: Some(Vec::new()), ..self }
+    }
+
     /// Keeps `id`.
     pub fn mark(&mut self, id: u32) {
-        if let Some(mark) = self.0.get_mut(id as usize) {
+        if let Some(mark) = self.strings.get_mut(id as usize) {
             *mark = true;
         }
     }
 
-    /// Keeps the string of a word, if it is one.
-    pub fn mark_word(&mut self, word: super::word::Word) {
-        if let super::word::Part::String(id) = word.part() {
-            self.mark(id);
+    /// Notes a number.
+    pub fn mark_number(&mut self, number: f64) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.push(number);
         }
+    }
+
+    /// Keeps the string of a word, or notes its number.
+    pub fn mark_word(&mut self, word: super::word::Word) {
+        match word.part() {
+            super::word::Part::String(id) => self.mark(id),
+            super::word::Part::Number(number) => self.mark_number(number),
+        }
+    }
+
+    /// The numbers, if they were asked for.
+    pub fn take_numbers(&mut self) -> Option<Vec<f64>> {
+        self.numbers.take()
     }
 }
 

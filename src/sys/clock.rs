@@ -1,5 +1,8 @@
 //! The clocks: the kernel's monotonic one, and where it stands on the wall.
 
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
 /// `CLOCK_MONOTONIC` in nanoseconds; events with `use_clockid` stamp their records with the same clock.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC) as u64
@@ -33,6 +36,33 @@ fn read(clock: libc::clockid_t) -> i64 {
     // SAFETY: the kernel fills the structure; both clocks always exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Thousands of cycles that the time stamp counter counts in a second: told by the kernel where it does, else measured in
+/// some milliseconds, once. None where there is none.
+pub fn tsc_khz() -> Option<u64> {
+    static KHZ: OnceLock<Option<u64>> = OnceLock::new();
+    *KHZ.get_or_init(|| {
+        let told = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/tsc_freq_khz").ok();
+        told.and_then(|text| text.trim().parse().ok()).or_else(measured_tsc_khz)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn measured_tsc_khz() -> Option<u64> {
+    const MEASURED: Duration = Duration::from_millis(10);
+    // SAFETY: every x86_64 has the instruction, which only reads a counter.
+    let cycles = || unsafe { core::arch::x86_64::_rdtsc() };
+    let (since, first) = (Instant::now(), cycles());
+    std::thread::sleep(MEASURED);
+    let (passed, last) = (since.elapsed(), cycles());
+    let khz = u128::from(last.wrapping_sub(first)) * 1_000_000 / passed.as_nanos().max(1);
+    u64::try_from(khz).ok().filter(|khz| *khz > 0)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn measured_tsc_khz() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]

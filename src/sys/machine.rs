@@ -38,6 +38,12 @@ pub fn paranoid() -> Option<i64> {
     sysctl("kernel/perf_event_paranoid")
 }
 
+/// Branches that the CPU's hardware remembers, where its driver says so (Linux 5.0 and later, on Intel's).
+pub fn branches_remembered() -> Option<usize> {
+    let text = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/branches").ok()?;
+    text.trim().parse().ok()
+}
+
 /// A number under /proc/sys.
 pub fn sysctl<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()

@@ -92,6 +92,7 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
                 number(facts.sample_rate)
             )
         }
+        libc::EOPNOTSUPP | libc::EINVAL if raw.branch_sample_type != 0 => branches(raw.type_),
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
             "the kernel refuses its attributes, or the tracepoint is gone; see them with -vv".into()
         }
@@ -127,6 +128,17 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
         libc::ENOMEM => "the kernel has no memory for it; watch fewer events or CPUs".into(),
         errno => strange(errno, "see the attributes with -vv"),
     }
+}
+
+/// Branch records belong to the hardware's counters, and only some hardware keeps them.
+fn branches(pmu_type: u32) -> String {
+    let why = match pmu_type {
+        b::PERF_TYPE_TRACEPOINT | b::PERF_TYPE_SOFTWARE | b::PERF_TYPE_BREAKPOINT => {
+            "no branch records (LBR) come with it, only with a counter of the hardware such as cycles"
+        }
+        _ => "this PMU keeps no branch records (LBR) of calls, as in most virtual machines",
+    };
+    format!("{why}; take its stacks with --call-graph=fp or --call-graph=dwarf")
 }
 
 /// Why a permission is missing; the first reason that explains it.

@@ -5,6 +5,9 @@
 
 use std::fs;
 use std::io;
+use std::time::{Duration, SystemTime};
+
+use super::clock::ticks_per_second;
 
 /// A task and its names, as one look at /proc found them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,43 @@ pub fn task_names() -> Vec<TaskName> {
         }
     }
     tasks
+}
+
+/// What a process is to itself and to those beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its number in its own pid namespace.
+    pub pid: u32,
+    /// The user that owns it, in this process's user namespace; None if that is not known.
+    pub owner: Option<u32>,
+    /// When it began; None if that is not known.
+    pub started: Option<SystemTime>,
+}
+
+/// What a living process is to itself.
+pub fn inside(pid: u32) -> Option<Inside> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let words = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.map(str::split_ascii_whitespace)
+    };
+    let inner = words("NSpid").and_then(Iterator::last).and_then(|word| word.parse().ok());
+    // The effective one is the second.
+    let owner = words("Uid").and_then(|mut uids| uids.nth(1)?.parse().ok());
+    // Before Linux 4.1 there was no NSpid.
+    Some(Inside { pid: inner.unwrap_or(pid), owner, started: started(pid) })
+}
+
+/// When a process began, by the clock on the wall: field 22 of its stat is in ticks since the machine began.
+fn started(pid: u32) -> Option<SystemTime> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = stat.iter().rposition(|c| *c == b')')?;
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let ticks: u64 = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
+    let age = uptime - ticks as f64 / f64::from(ticks_per_second());
+    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age.max(0.0)).ok()?)
 }
 
 fn list_threads(pid: i32) -> io::Result<Vec<i32>> {

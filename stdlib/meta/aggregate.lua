@@ -68,7 +68,8 @@ function l:each() end
 ---@field name? { [1]: string, [2]?: fun(key: any): string } a column of names, which `name` sets
 ---@field keep? boolean
 
---- Counts or sums by key, the largest first.
+--- Counts or sums by key, the largest first. With a column drawn by `stack_text` it is a flame graph for `--flame-graph`, too:
+--- the other columns are the frames at the root, and the count of the rows weighs, or the sum that `--weight` names.
 ---
 ---     local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
 ---@param spec perilune.KvSpec
@@ -81,6 +82,9 @@ local t = {}
 --- Adds one, or the sums: `errors:add(e.id, e.ret)`, `bytes:add(e._comm, e.len)`.
 ---@param ... number|string a value for each column, then one for each sum
 function t:add(...) end
+
+--- Begins anew: what was read with `each` and is not drawn itself.
+function t:clear() end
 
 --- A function that adds to `n` sums from the `first` on, and says whether the key has no name yet:
 --- `local add = rows:adding(1, 2)`, then `if add(k, a, b) then rows:name(k, e._comm) end`.
@@ -97,6 +101,35 @@ function t:name(key, name) end
 --- The rows: `for peer, port, n in retransmits:each() do … end`.
 ---@return fun(): ...
 function t:each() end
+
+---@class perilune.FlameGraphSpec
+---@field title? string of the picture
+---@field unit? string of the weights; Dflt: samples
+---@field keep? boolean
+
+--- Stacks and what each weighs, for NAME.folded and NAME.svg of `--flame-graph NAME`; without it a table.
+---
+---     local held = flame_graph { title = "bytes not freed", unit = "bytes" }
+---@param spec perilune.FlameGraphSpec
+---@return perilune.FlameGraph
+function flame_graph(spec) end
+
+---@class perilune.FlameGraph
+local f = {}
+
+--- Adds to a stack: `held:add(e._stack, e.bytes_alloc, e._comm)`.
+---@param stack integer
+---@param weight number
+---@param root_frame? string the frame at the root: the process, usually
+function f:add(stack, weight, root_frame) end
+
+--- The rows: stack, root frame, weight.
+---@return fun(): ...
+function f:each() end
+
+--- Writes NAME.folded and NAME.svg now.
+---@param name string
+function f:write(name) end
 
 ---@class perilune.HistSpec
 ---@field [integer] perilune.Column keys: a histogram for each
@@ -145,7 +178,8 @@ function counters(columns) end
 ---@param title string
 ---@param columns perilune.Column[]
 ---@param rows (number|string)[][]
+---@param name? string the key `table` of its JSON rows; Dflt: made from the title
 ---@return perilune.Report
-function report(title, columns, rows) end
+function report(title, columns, rows, name) end
 
 ---@class perilune.Report

@@ -4,13 +4,15 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- How to open an event; besides these, any field of perf_event_attr by its kernel name.
 ---@class perilune.EvselSpec
----@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`
+---@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
+---@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
 ---@field freq? number samples a second
 ---@field period? number one sample each so many events, or nanoseconds of a clock
 ---@field filter? string a filter, ANDed to the selector's; see `ev:filter`
----@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean } what is left out
----@field max_stack? integer frames of a call chain at most
+---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
+---@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
+---@field max_stack? integer frames of a call chain at most, where chains are taken
 ---@field cpus? string on these CPUs only: `"0-3,8"`
 ---@field optional? boolean an event that this kernel has not gives nil instead of an error
 ---@field title? string of its column

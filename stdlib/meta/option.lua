@@ -28,8 +28,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- What the user asked for, by long name with `_` for `-`. What was not given is its default; a flag is false,
 --- never nil, and so is a shared option that is off.
 ---@class perilune.Options
----@field call_graph false|true|"fp"|"dwarf"|"lbr" -g
+---@field call_graph false|string -g: `"fp"`, `"dwarf"`, `"dwarf,16384"`, `"lbr"`; for the `stack` of an evsel
 ---@field freq? integer -F, samples a second
+---@field period? integer -c, events a sample
 ---@field perins boolean --perins
 ---@field detail boolean --detail
 ---@field exclude_user boolean

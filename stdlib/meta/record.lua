@@ -14,12 +14,15 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _cpu integer
 ---@field _pid integer process
 ---@field _tid integer thread; -1 of a task that is being taken apart
+---@field _stack integer the stack's number, which stands for it as a key and is drawn by `stack_text`; no other stack ever has
+---it. One that neither a table nor a `pending` holds any more may be forgotten after a while, and is drawn as `(forgotten)`
 ---@field _comm string the thread's name; `<...>` when unknown
 ---@field _instance integer the CPU, or the thread with -p
 ---@field _event perilune.Evsel
 ---@field _period number
 ---@field _ip number|string
 ---@field _addr number|string
+---@field _function integer the function of `_ip`, as a stack of one frame: draw it with `stack.format "symbol"`
 ---@field _text string the text that `trace` prints behind the event's name
 ---@field [string] any
 

@@ -75,3 +75,57 @@ local r = {}
 ---@param time number
 ---@return integer
 function r:add(key, time) end
+
+---@class perilune.StatesSpec
+---@field [integer] perilune.Column keys of the table, one of them called `state`
+---@field keep? any keep the event that began each state, for `stay.event`, unless false or nil
+---@field than? string|number only states that were held longer are given to `longer`: nanoseconds, or `"10ms"`
+---@field longer? fun(stay: perilune.State, e: perilune.Record) gets a state that ended and the event that ended it
+---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
+---@field title? string
+---@field top? integer rows; Dflt: all
+---@field percentiles? boolean p50, p95 and p99 before max; --json always has them
+
+--- One state at a time for each task, and a table of how long each was held. States are whole numbers: 0 is running, one
+--- below 0 is not timed. What was entered before events were lost is dropped, and counted.
+---
+---     local stays = states { { "state", task_state }, "comm" }
+---     if not stays:move(tid, e, state) then stays:enter(tid, e, state, e.prev_comm) end
+---@param spec perilune.StatesSpec
+---@return perilune.States
+function states(spec) end
+
+---@class perilune.States
+local st = {}
+
+--- Ends the task's state, if one is known, and begins another, with a value for each column.
+---@param tid integer
+---@param e perilune.Record
+---@param ... number|string
+---@return true
+function st:enter(tid, e, ...) end
+
+--- Ends the task's state and begins another with the same other values; false when nothing is known of the task, or its
+--- name changed: then `enter` it. This is the cheap way, which reads no text.
+---@param tid integer
+---@param e perilune.Record
+---@param state integer
+---@return boolean
+function st:move(tid, e, state) end
+
+--- As `move`, but only from a state that has a bit of the mask: `stays:move_from(0xff, e.pid, e, WOKEN)`.
+---@param mask integer
+---@param tid integer
+---@param e perilune.Record
+---@param state integer
+---@return boolean
+function st:move_from(mask, tid, e, state) end
+
+--- Ends the task's state and forgets the task.
+---@param tid integer
+---@param e perilune.Record
+function st:leave(tid, e) end
+
+--- The rows, as of `latency`: `for state, comm, s in stays:each() do … s.total … end`.
+---@return fun(): ...
+function st:each() end

@@ -43,6 +43,24 @@ function ip(value) end
 ---@return string
 function device(value) end
 
+--- `stack_text(e._stack)` is `__kmalloc;leaky`, the innermost function first. A column that it draws is one of stacks: in JSON
+--- an array, with `--flame-graph` a flame graph.
+---@param stack integer
+---@return string
+function stack_text(stack) end
+
+---@class perilune.StackFormat
+---@field [integer] "kernel"|"user"|"addr"|"symbol"|"offset"|"dso"|"reverse" whose frames and which parts; Dflt: all
+---@field frames? string between two frames; Dflt: `;`
+---@field stacks? string behind the last
+
+stack = {}
+
+--- A word that draws stacks otherwise: `{ "stack", stack.format { "symbol", "offset", frames = " <- " } }`.
+---@param format perilune.StackFormat|string
+---@return fun(stack: integer): string
+function stack.format(format) end
+
 --- The name of a thread, now: `comm(e.pid)`; `<...>` when unknown.
 ---@param tid number
 ---@return string
@@ -67,6 +85,14 @@ function sysctl(name) end
 ---@return integer[]
 function cpus() end
 
---- This machine: `machine.cpus` is how many CPUs are online.
----@type { kernel: string, cpus: integer, page_size: integer }
+--- Whether the run watches threads (-p, -t, a workload), so that `e._instance` is one, and not whole CPUs.
+---@return boolean
+function per_thread() end
+
+--- The time that the run has come to, as `e._time`: in `m.interval` the interval's end.
+---@return number
+function now() end
+
+--- This machine: `machine.cpus` is how many CPUs are online, `tsc_khz` how fast the time stamp counter counts (x86).
+---@type { kernel: string, cpus: integer, page_size: integer, tsc_khz: number? }
 machine = {}

@@ -65,6 +65,7 @@ fn rows(table: &Table) -> Vec<String> {
         Cell::Int(value) => value.to_string(),
         Cell::Num(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
+        Cell::Stack { frames, .. } => frames.join(";"),
     };
     table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
 }

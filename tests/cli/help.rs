@@ -58,7 +58,7 @@ signal - signals generated for a task
 
 Signals sent, and to whom.
 
-Usage: perilune signal [-g] [--flame-graph NAME] [--filter GLOB] [OPTION…] [COMMAND [ARG…]]
+Usage: perilune signal [-g] [--flame-graph NAME] [--diff OLD] [--heatmap FILE] [--filter GLOB] [OPTION…] [COMMAND [ARG…]]
 
 Examples:
   perilune signal --filter nginx -g
@@ -68,7 +68,9 @@ Monitor's options:
     assert!(called.out.starts_with(expected), "{}", called.out);
     let squeezed = called.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for line in [
-        "-g, --call-graph[=<fp|dwarf|lbr>] take the stack of each event",
+        "-g, --call-graph[=<fp|dwarf[,SIZE]|lbr>] take the stack of each event",
+        "--user-callchain of each stack, take the frames of user space only",
+        "--kernel-callchain of each stack, take the frames of the kernel only",
         "--filter <GLOB> only signals sent to tasks whose name matches",
         "Common options:",
         "-C, --cpu <LIST> watch these CPUs only: 0-3,8",

@@ -1,6 +1,7 @@
 //! What the words of a right command line mean.
 
 use perilune::{
+    event::sampling::{Part, Stack, Walk},
     run::request::Color,
     script::option::value::{OptionValue, to_lua, unparsed},
 };
@@ -95,12 +96,25 @@ fn a_stack_is_by_frame_pointers_unless_the_next_word_is_another_way() {
     assert_eq!(call_graph(&["signal", "-g"]), "fp");
     assert_eq!(call_graph(&["signal", "--call-graph"]), "fp");
     assert_eq!(call_graph(&["signal", "--call-graph=dwarf"]), "dwarf");
+    assert_eq!(call_graph(&["signal", "--call-graph=dwarf,16384"]), "dwarf,16384");
     assert_eq!(call_graph(&["signal", "--call-graph", "lbr"]), "lbr");
     assert_eq!(call_graph(&["signal", "-g", "dwarf"]), "dwarf");
     assert_eq!(call_graph(&["signal", "-g", "--filter", "dwarf"]), "fp");
     assert_eq!(call_graph(&["trace", "-Sg", "dwarf", "-e", "a:b"]), "dwarf");
     let trace = request(&["trace", "-Sg", "dwarf", "-e", "a:b"]);
     assert_eq!(trace.values["short"], OptionValue::Flag(true));
+}
+
+#[test]
+fn what_is_wanted_of_stacks_reaches_every_event_that_takes_them() {
+    let stack = |words: &[&str]| request(words).stack().unwrap();
+    let usual = Stack::default();
+    assert_eq!(stack(&["signal"]), usual);
+    let walk = Walk::Dwarf { bytes: 16384 };
+    assert_eq!(stack(&["signal", "--call-graph=dwarf,16384"]), Stack { walk, ..usual });
+    assert_eq!(stack(&["signal", "--user-callchain"]), Stack { part: Part::User, ..usual });
+    let kernel = Stack { part: Part::Kernel, walk: Walk::Branches, ..usual };
+    assert_eq!(stack(&["signal", "-g", "lbr", "--kernel-callchain"]), kernel);
 }
 
 #[test]

@@ -89,6 +89,14 @@ fn wrong_words_are_refused_in_one_line() {
             "signal: -g: `dwarv` is none of fp, dwarf, lbr; did you mean 'dwarf'? (perilune signal --help shows more)",
         ),
         (
+            "signal --call-graph=dwarf,12",
+            "signal: -g: `12` is no size of a stack's copy; a multiple of 8, at most 65528: dwarf,16384 (perilune signal --help shows more)",
+        ),
+        (
+            "signal --user-callchain --kernel-callchain",
+            "signal: --user-callchain and --kernel-callchain leave nothing of a stack; leave both away to have both parts (perilune signal --help shows more)",
+        ),
+        (
             "signal --duration 0",
             "signal: --duration: a run of no time sees nothing; leave it away to run until Ctrl-C (perilune signal --help shows more)",
         ),

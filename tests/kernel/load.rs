@@ -4,6 +4,10 @@
 //! else but read its start from a pipe. Between fork and `_exit` it makes system calls only: the test that
 //! forks it has other threads, whose locks it must not meet.
 
+mod measured;
+
+pub(crate) use measured::{Pipes, alternate, faults, vforks};
+
 use std::{
     io,
     time::{Duration, Instant},

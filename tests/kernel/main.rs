@@ -4,8 +4,12 @@
 //! command with SIGINT. Other tasks of the machine do what they want meanwhile, so the counts are those of
 //! the workload's process.
 
+mod kmemleak;
 mod load;
+mod page_faults;
+mod profile;
 mod script;
+mod task_state;
 mod tool;
 mod trace;
 

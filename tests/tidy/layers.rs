@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("source", 3),
     ("symbol", 3),
     ("stack", 4),
+    ("unwind", 4),
     ("script", 5),
     ("output", 5),
     ("run", 6),

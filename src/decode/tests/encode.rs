@@ -4,73 +4,73 @@ use crate::decode::sample::{Shape, Trailer};
 use perf_event_open_sys::bindings as abi;
 
 /// Everything that a sample may hold.
-#[derive(Clone, Debug)]
-pub(super) struct Values {
-    pub(super) id: u64,
-    pub(super) ip: u64,
-    pub(super) pid: u32,
-    pub(super) tid: u32,
-    pub(super) time: u64,
-    pub(super) addr: u64,
-    pub(super) stream_id: u64,
-    pub(super) cpu: u32,
-    pub(super) period: u64,
-    pub(super) read: ReadValues,
-    pub(super) callchain: Vec<u64>,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) id: u64,
+    pub(crate) ip: u64,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) time: u64,
+    pub(crate) addr: u64,
+    pub(crate) stream_id: u64,
+    pub(crate) cpu: u32,
+    pub(crate) period: u64,
+    pub(crate) read: ReadValues,
+    pub(crate) callchain: Vec<u64>,
     /// A multiple of 8 and 4 bytes, as the kernel pads it.
-    pub(super) raw: Vec<u8>,
-    pub(super) hw_index: u64,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) hw_index: u64,
     /// from, to, flags, counter
-    pub(super) branches: Vec<[u64; 4]>,
-    pub(super) regs_user: Option<Vec<u64>>,
-    pub(super) stack_user: Vec<u8>,
-    pub(super) stack_user_used: u64,
-    pub(super) weight: u64,
-    pub(super) data_src: u64,
-    pub(super) transaction: u64,
-    pub(super) regs_intr: Option<Vec<u64>>,
-    pub(super) phys_addr: u64,
-    pub(super) cgroup: u64,
-    pub(super) data_page_size: u64,
-    pub(super) code_page_size: u64,
-    pub(super) aux: Vec<u8>,
+    pub(crate) branches: Vec<[u64; 4]>,
+    pub(crate) regs_user: Option<Vec<u64>>,
+    pub(crate) stack_user: Vec<u8>,
+    pub(crate) stack_user_used: u64,
+    pub(crate) weight: u64,
+    pub(crate) data_src: u64,
+    pub(crate) transaction: u64,
+    pub(crate) regs_intr: Option<Vec<u64>>,
+    pub(crate) phys_addr: u64,
+    pub(crate) cgroup: u64,
+    pub(crate) data_page_size: u64,
+    pub(crate) code_page_size: u64,
+    pub(crate) aux: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct ReadValues {
-    pub(super) time_enabled: u64,
-    pub(super) time_running: u64,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReadValues {
+    pub(crate) time_enabled: u64,
+    pub(crate) time_running: u64,
     /// value, id, lost; at least one
-    pub(super) counts: Vec<[u64; 3]>,
+    pub(crate) counts: Vec<[u64; 3]>,
 }
 
 /// Bytes under construction.
 #[derive(Default)]
-pub(super) struct Bytes(pub(super) Vec<u8>);
+pub(crate) struct Bytes(pub(super) Vec<u8>);
 
 impl Bytes {
-    pub(super) fn u16(&mut self, value: u16) -> &mut Bytes {
+    pub(crate) fn u16(&mut self, value: u16) -> &mut Bytes {
         self.0.extend(value.to_ne_bytes());
         self
     }
 
-    pub(super) fn u32(&mut self, value: u32) -> &mut Bytes {
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Bytes {
         self.0.extend(value.to_ne_bytes());
         self
     }
 
-    pub(super) fn u64(&mut self, value: u64) -> &mut Bytes {
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Bytes {
         self.0.extend(value.to_ne_bytes());
         self
     }
 
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Bytes {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Bytes {
         self.0.extend(bytes);
         self
     }
 
     /// Text, its NUL, and zeros up to a whole word.
-    pub(super) fn text(&mut self, text: &[u8]) -> &mut Bytes {
+    pub(crate) fn text(&mut self, text: &[u8]) -> &mut Bytes {
         self.0.extend(text);
         self.0.push(0);
         while !self.0.len().is_multiple_of(8) {
@@ -85,14 +85,14 @@ impl Bytes {
 }
 
 /// A whole record from its fields; the header's size is theirs.
-pub(super) fn record(kind: u32, misc: u32, fields: &[u8]) -> Vec<u8> {
+pub(crate) fn record(kind: u32, misc: u32, fields: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes::default();
     bytes.u32(kind).u16(misc as u16).u16((8 + fields.len()) as u16).bytes(fields);
     bytes.0
 }
 
 /// What `sample_id_all` puts behind the fields of a record that is no sample.
-pub(super) fn trailer(bytes: &mut Bytes, shape: &Shape, trailer: &Trailer) {
+pub(crate) fn trailer(bytes: &mut Bytes, shape: &Shape, trailer: &Trailer) {
     if !shape.sample_id_all {
         return;
     }
@@ -118,7 +118,7 @@ pub(super) fn trailer(bytes: &mut Bytes, shape: &Shape, trailer: &Trailer) {
 }
 
 /// `struct read_format`.
-pub(super) fn read(bytes: &mut Bytes, read_format: u64, values: &ReadValues) {
+pub(crate) fn read(bytes: &mut Bytes, read_format: u64, values: &ReadValues) {
     let asked = |bit: u32| read_format & u64::from(bit) != 0;
     let times = |bytes: &mut Bytes| {
         if asked(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) {
@@ -152,7 +152,7 @@ pub(super) fn read(bytes: &mut Bytes, read_format: u64, values: &ReadValues) {
 }
 
 /// A sample behind its header.
-pub(super) fn sample(shape: &Shape, values: &Values) -> Vec<u8> {
+pub(crate) fn sample(shape: &Shape, values: &Values) -> Vec<u8> {
     let asked = |bit: u32| shape.sample_type & u64::from(bit) != 0;
     let branches = |bit: u32| shape.branch_sample_type & u64::from(bit) != 0;
     let mut bytes = Bytes::default();

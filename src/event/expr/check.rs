@@ -357,8 +357,9 @@ fn whole(at: usize, field: &Field) -> Result<Checked, Fault> {
 }
 
 /// What every sample has besides the event's fields.
-const SAMPLE: [&str; 10] =
-    ["_cpu", "_pid", "_tid", "_time", "_comm", "_period", "_ip", "_addr", "__cpu", "__pid"];
+const SAMPLE: [&str; 11] = [
+    "_cpu", "_pid", "_tid", "_time", "_comm", "_stack", "_period", "_ip", "_addr", "__cpu", "__pid",
+];
 
 fn sample(name: &str) -> Option<Checked> {
     let id = bounds(Int::INT);
@@ -369,6 +370,7 @@ fn sample(name: &str) -> Option<Checked> {
         // The words of the older tool, where pid is the thread.
         "_tid" | "__pid" => number("s.tid", Int::LONG, id),
         "_time" => number("s.time", Int::LONG, (-EXACT, EXACT)),
+        "_stack" => number("stack_of(s)", Int::LONG, (0, EXACT)),
         "_period" => number("u64(s.period)", Int::ULONG, bounds(Int::ULONG)),
         "_ip" => number("u64(s.ip)", Int::ULONG, bounds(Int::ULONG)),
         "_addr" => number("u64(s.addr)", Int::ULONG, bounds(Int::ULONG)),

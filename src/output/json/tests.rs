@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::base::draw::{Align, Bucket, Style};
-use crate::output::probe::{Around, Closed, Written, draw_event, stamp};
+use crate::output::probe::{Around, Closed, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 
 fn drawn(draw: impl FnOnce(&mut Json)) -> String {
     let results = Written::default();
-    let mut json = Json::new(Box::new(results.clone()), "who-kills");
+    let mut json = Json::new(Box::new(results.clone()), "who-kills", StackStyle::default());
     draw(&mut json);
     json.flush().unwrap();
     results.text()
@@ -43,7 +43,7 @@ fn an_event_has_the_samples_keys_and_its_own_beside_them() {
     ];
     let extra =
         [("sig".to_owned(), Cell::Text("KILL".into())), ("late_us".to_owned(), Cell::Num(0.5))];
-    let stack = ["a".to_owned(), "b\"".to_owned()];
+    let stack = [named("a"), named("b\"")];
     let out = drawn(|json| {
         draw_event(json, &fields, &Around { extra: &extra, stack: &stack, ..Around::default() });
     });
@@ -164,7 +164,7 @@ fn wrong_bytes_and_harmful_characters_are_escaped() {
 
 #[test]
 fn a_reader_that_has_gone_surfaces_at_the_flush() {
-    let mut json = Json::new(Box::new(Closed), "m");
+    let mut json = Json::new(Box::new(Closed), "m", StackStyle::default());
     draw_event(&mut json, &[], &Around::default());
     assert_eq!(json.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }

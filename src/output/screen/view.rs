@@ -203,15 +203,19 @@ fn holds(cell: &Cell, wanted: &str) -> bool {
         Cell::Int(value) => value.to_string().contains(wanted),
         Cell::Num(value) => value.to_string().contains(wanted),
         Cell::Text(text) => text.to_lowercase().contains(wanted),
+        Cell::Stack { frames, .. } => {
+            frames.iter().any(|frame| frame.to_lowercase().contains(wanted))
+        }
     }
 }
 
-/// Nothing before numbers before text.
+/// Nothing before numbers before text before stacks.
 fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
     let rank = |cell: Option<&Cell>| match cell {
         None | Some(Cell::Empty) => 0,
         Some(Cell::Int(_) | Cell::Num(_)) => 1,
         Some(Cell::Text(_)) => 2,
+        Some(Cell::Stack { .. }) => 3,
     };
     match (a, b) {
         (Some(Cell::Int(a)), Some(Cell::Int(b))) => a.cmp(b),
@@ -219,6 +223,7 @@ fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
         (Some(Cell::Int(a)), Some(Cell::Num(b))) => (*a as f64).total_cmp(b),
         (Some(Cell::Num(a)), Some(Cell::Int(b))) => a.total_cmp(&(*b as f64)),
         (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
+        (Some(Cell::Stack { frames: a, .. }), Some(Cell::Stack { frames: b, .. })) => a.cmp(b),
         _ => rank(a).cmp(&rank(b)),
     }
 }

@@ -258,3 +258,24 @@ fn a_column_that_shrinks_gives_up_decimals_in_all_its_rows_before_it_grows() {
     assert_eq!(shown([1.102, 63569.282]), ["p99(us) x", "    1.1 1", "63569.3 1"]);
     assert_eq!(shown([1.102, 12345678.9]), [" p99(us) x", "       1 1", "12345679 1"]);
 }
+
+#[test]
+fn a_long_stack_stands_below_its_row_and_a_short_one_in_it() {
+    let stack = |frames: &[&str]| Cell::Stack {
+        frames: frames.iter().map(|frame| (*frame).into()).collect(),
+        between: ";".into(),
+    };
+    let drawn_rows = |rows: Vec<Vec<Cell>>| {
+        let columns = ["comm", "stack", "bytes"].map(|title| right(title, 0)).to_vec();
+        drawn(|text| text.report(stamp(0), &[Report::Table(table(Style::Plain, columns, rows))]))
+    };
+    let row = |frames: &[&str]| vec![Cell::Text("nginx".into()), stack(frames), Cell::Int(512)];
+    let out = drawn_rows(vec![row(&["__kmalloc", "leaky"])]);
+    assert!(out.ends_with(" comm           stack bytes\nnginx __kmalloc;leaky   512\n"), "{out}");
+    let long = "a_function_whose_name_is_longer_than_most_functions_have";
+    let out = drawn_rows(vec![row(&[long, "main"]), row(&["leaky"])]);
+    let expected = format!(
+        " comm bytes\nnginx   512\n        {long}\n        main\nnginx   512\n        leaky\n"
+    );
+    assert!(out.ends_with(&expected), "{out}");
+}

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::draw::{Align, Cell, Column};
 use crate::base::value::Value;
-use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, stamp};
+use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, named, stamp};
 use jiff::tz::TimeZone;
 
 fn text(text: &str) -> Cell {
@@ -27,15 +27,15 @@ fn an_event_is_a_line_with_its_frames_below() {
         ("comm", Value::Text(b"nginx")),
         ("ip", Value::Pointer(0xffffffff81c01f58)),
     ];
-    let stack = ["__send_signal".to_owned(), "do_send_sig_info".to_owned()];
+    let stack = [named("__send_signal"), named("do_send_sig_info")];
     let out =
         drawn(|text| draw_event(text, &fields, &Around { stack: &stack, ..Around::default() }));
     assert_eq!(
         out,
         "\
 2026-11-21 09:00:00.100000             bash    300 .... [000] 0.100000: signal:signal_generate: sig=9 errno=0 comm=nginx ip=0xffffffff81c01f58
-    __send_signal
-    do_send_sig_info
+        __send_signal
+        do_send_sig_info
 "
     );
 }
@@ -73,7 +73,7 @@ fn what_a_script_adds_stands_above_the_event() {
 
 #[test]
 fn no_escape_sequence_reaches_the_terminal() {
-    let stack = ["\x1b]0;owned\x07".to_owned()];
+    let stack = [named("\x1b]0;owned\x07")];
     let extra = [("a\x1b".to_owned(), text("\x1b[2J\n"))];
     let fields =
         [("comm", Value::Text(b"\x1b[31m\xff")), ("path", Value::Text(b"two words=\"x\""))];
@@ -208,7 +208,13 @@ fn colour_marks_stamps_titles_and_alerts() {
 
 #[test]
 fn a_reader_that_has_gone_surfaces_at_the_flush() {
-    let look = Look { zone: TimeZone::UTC, colour: Colour::Never, quiet: false, pages: 0 };
+    let look = Look {
+        zone: TimeZone::UTC,
+        colour: Colour::Never,
+        quiet: false,
+        stacks: StackStyle::default(),
+        pages: 0,
+    };
     let mut text = Text::new(Box::new(Closed), Box::new(Closed), look);
     text.note(stamp(0), Level::Warning, "nobody hears");
     assert!(text.flush_if_large().is_ok());

@@ -4,7 +4,7 @@ use super::{
     Aggregates, Body, Declared, Interval,
     column::snake_case,
     draw::{KvLook, LatencyLook},
-    spec::{Column, Spec},
+    spec::{Column, Spec, SumColumn},
 };
 use crate::{
     base::draw::Style,
@@ -15,6 +15,7 @@ use crate::{
         leaf::{self, Leaf, Shared},
         pending::{self, Pending, VALUES},
         rate::Rate,
+        states::{self, States},
     },
 };
 use mlua::{LightUserData, Lua, Table, Value};
@@ -36,7 +37,7 @@ type Checked<T> = Result<T, String>;
 ///
 /// - `id`, by which the aggregate is known afterwards,
 /// - `pointer`, the leaf's first argument, and `leaf`, its address,
-/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `key`, `ignored`,
+/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `key`, `root`, `ignored`,
 /// - `columns`, how many keys and values `each` gives.
 pub(super) fn declare(
     aggregates: &Aggregates,
@@ -47,12 +48,17 @@ pub(super) fn declare(
     let made = match kind {
         "latency" => latency(spec),
         "kv" => kv(spec),
+        "flame_graph" => flame_graph(spec),
         "hist.log2" | "hist.linear" => hist(kind, spec),
         "pending" => pending(spec),
+        "states" => states(spec),
         _ => rate(spec),
     };
     match made {
-        Ok(made) => made.register(aggregates, lua).map(Ok),
+        Ok(mut made) => {
+            aggregates.know_stacks(kind, &mut made.declared.columns);
+            made.register(aggregates, lua).map(Ok)
+        }
         Err(why) => Ok(Err(why)),
     }
 }
@@ -139,6 +145,7 @@ fn kv(spec: &Value) -> Checked<Made> {
         style: if spec.choice("style", &["top"])?.is_some() { Style::Top } else { Style::Plain },
         hide_key: spec.flag("hide_key", false),
         name: spec.named("name")?,
+        flame: false,
         sums,
     };
     columns.iter_mut().flatten().for_each(|column| column.integer = look.style == Style::Top);
@@ -164,6 +171,44 @@ fn kv(spec: &Value) -> Checked<Made> {
         fields: Vec::new(),
         declared: Declared {
             name,
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Body::Kv(Interval::new(shared), look),
+        },
+    })
+}
+
+/// A kv of stacks and root frames with one sum.
+fn flame_graph(spec: &Value) -> Checked<Made> {
+    let spec = Spec::new("flame_graph", spec, &["title", "unit", "keep"])?;
+    let (title, unit) = (spec.text("title")?, spec.text("unit")?);
+    let columns = ["stack", "comm"].map(|title| Some(Column::plain(title.to_owned()))).to_vec();
+    let shared = share(Kv::new(Shape {
+        keys: 2,
+        sums: 1,
+        first: vec![0],
+        named: false,
+        bound: super::flame::BYTES,
+    }));
+    let look = KvLook {
+        count: None,
+        top: None,
+        style: Style::Plain,
+        hide_key: false,
+        name: None,
+        flame: true,
+        sums: vec![SumColumn { title: unit.unwrap_or_else(|| "samples".to_owned()), first: true }],
+    };
+    let parameters = [("stack", "key"), ("weight", "value"), ("root_frame", "root")];
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<Kv>(3),
+        parameters: parameters.map(|(name, is)| (name.to_owned(), is)).to_vec(),
+        extra: Vec::new(),
+        fields: Vec::new(),
+        declared: Declared {
+            name: title.as_deref().map_or("flame_graph".to_owned(), snake_case),
             title,
             columns,
             keep: spec.flag("keep", false),
@@ -242,11 +287,48 @@ fn pending(spec: &Value) -> Checked<Made> {
     }));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
-        leaf: leaf::open(2 + fields.len()).map(LightUserData),
+        leaf: leaf::open::<Pending>(2 + fields.len()).map(LightUserData),
         parameters: Vec::new(),
         extra: vec![("keep", usize::from(spec.flag("keep", false)))],
         fields,
         declared: Declared::hidden(Body::Pending(shared)),
+    })
+}
+
+fn states(spec: &Value) -> Checked<Made> {
+    let known = ["unit", "title", "top", "percentiles", "keep", "than", "longer"];
+    let spec = Spec::new("states", spec, &known)?;
+    let columns = key_columns("states", &spec, 0)?;
+    let values = present(&columns);
+    let state = columns.iter().flatten().position(|column| column.title == "state").ok_or(
+        "states has no column called 'state': the state itself, a number of which 0 is running",
+    )?;
+    let look = LatencyLook {
+        unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+        top: spec.top()?,
+        percentiles: spec.flag("percentiles", true),
+    };
+    let title = spec.text("title")?;
+    let spent = share(Latency::new(values, LATENCY_BYTES));
+    // Without `longer` nobody asks how long one was held.
+    let than = if spec.flag("longer", false) { -1.0 } else { f64::INFINITY };
+    let than = spec.duration("than")?.unwrap_or(than);
+    let keep_event = spec.flag("keep", false);
+    let shape = states::Shape { values, state, than, keep_event, bound: PENDING_BYTES };
+    let shared = share(States::new(shape, spent.clone()));
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: leaf::open::<States>(2 + values).map(LightUserData),
+        parameters: keys(&columns).collect(),
+        extra: vec![("keep", usize::from(keep_event)), ("values", values)],
+        fields: columns.iter().flatten().map(|column| column.title.clone()).collect(),
+        declared: Declared {
+            name: title.as_deref().map_or("states".to_owned(), snake_case),
+            title,
+            columns,
+            keep: false,
+            body: Body::States(shared, Interval::new(spent), look),
+        },
     })
 }
 

@@ -4,6 +4,7 @@
 //! function may itself add to an aggregate.
 
 use super::{
+    Shared,
     column::{column, make_unique, snake_case},
     spec::{Column, SumColumn},
 };
@@ -37,12 +38,15 @@ pub(super) struct KvLook {
     pub(super) style: Style,
     pub(super) hide_key: bool,
     pub(super) name: Option<Column>,
+    /// Whether it was declared as a flame graph: the sum weighs, whatever else is asked for.
+    pub(super) flame: bool,
 }
 
 /// What every table has.
 pub(super) struct Frame<'a> {
     pub(super) lua: &'a Lua,
     pub(super) strings: &'a RefCell<Strings>,
+    pub(super) shared: &'a Shared,
     pub(super) name: &'a str,
     pub(super) title: Option<&'a str>,
     pub(super) columns: &'a [Option<Column>],
@@ -298,12 +302,15 @@ impl Frame<'_> {
         columns.zip(key.iter().copied()).zip(texts).map(cell).collect()
     }
 
-    fn text(
+    pub(super) fn text(
         &self,
         texts: &mut HashMap<Word, Cell>,
         column: &Column,
         word: Word,
     ) -> mlua::Result<Cell> {
+        if let (Some(style), Part::Number(id)) = (&column.stack, word.part()) {
+            return Ok(self.stack(texts, style, word, id));
+        }
         let Some(draw) = &column.draw else {
             let integer = if column.integer { self.integer(word) } else { None };
             return Ok(integer.unwrap_or_else(|| self.plain(word)));

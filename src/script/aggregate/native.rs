@@ -1,7 +1,13 @@
 //! What the prelude asks of Rust, on cold paths: declaring, rows for `each()`, addresses.
 
 use super::{Aggregates, Body, declare, draw::PERCENTILES, spec};
-use crate::stat::{kv::Kv, latency::Timing, leaf, pending::State, word::Word};
+use crate::stat::{
+    kv::Kv,
+    latency::Timing,
+    leaf,
+    pending::{Pending, State},
+    word::Word,
+};
 use mlua::{IntoLua, LightUserData, Lua, Table, Value};
 use std::rc::Rc;
 
@@ -19,10 +25,9 @@ impl Aggregates {
         let of_kv = |_: &Lua, doubles| Ok(leaf::take::<Kv>(doubles).map(LightUserData));
         native.set("kv_leaf", lua.create_function(of_kv)?)?;
         // The functions below are owned by the Lua state that this owns values of: they must not own it.
-        let weak = Rc::downgrade(&self.0);
-        let upgrade = move || {
-            weak.upgrade().map(Aggregates).ok_or_else(|| mlua::Error::runtime("the run has ended"))
-        };
+        let weak = Rc::new(self.downgrade());
+        let upgrade =
+            move || weak.upgrade().ok_or_else(|| mlua::Error::runtime("the run has ended"));
         let this = upgrade.clone();
         let declare = move |lua: &Lua, (kind, spec): (String, Value)| match declare::declare(
             &this()?,
@@ -37,6 +42,21 @@ impl Aggregates {
         let this = upgrade.clone();
         native.set("rows", lua.create_function(move |lua, id: usize| this()?.rows(lua, id))?)?;
         let this = upgrade.clone();
+        let clear = move |_: &Lua, id: usize| {
+            let aggregates = this()?;
+            aggregates.restart(vec![id], aggregates.0.shared.totals.get());
+            Ok(())
+        };
+        native.set("clear", lua.create_function(clear)?)?;
+        let this = upgrade.clone();
+        let write = move |lua: &Lua, (id, name): (usize, String)| {
+            let this = this()?;
+            let Some(flame) = this.flame_of(lua, id)? else { return Ok(None) };
+            let write = &mut *this.0.shared.write_flame.borrow_mut();
+            Ok(write.as_mut().and_then(|write| write(&name, &flame).err()))
+        };
+        native.set("write_flame", lua.create_function(write)?)?;
+        let this = upgrade.clone();
         let instance = move |_: &Lua, ()| {
             let shared = &this()?.0.shared;
             Ok(shared.perins.get().then(|| if shared.by_thread.get() { "tid" } else { "cpu" }))
@@ -44,7 +64,8 @@ impl Aggregates {
         native.set("instance", lua.create_function(instance)?)?;
         let this = upgrade.clone();
         native.set("state", lua.create_function(move |_, id: usize| this()?.state(id))?)?;
-        native.set("pending", pending_leaves(lua)?)?;
+        native.set("pending", addresses(lua, leaf::of_pending())?)?;
+        native.set("states", addresses(lua, leaf::of_states())?)?;
         Ok(native)
     }
 
@@ -68,7 +89,7 @@ impl Aggregates {
             rows.raw_push(row)
         };
         match &declared.body {
-            Body::Latency(of, _) => {
+            Body::Latency(of, _) | Body::States(_, of, _) => {
                 let latency = of.live.borrow();
                 for (key, timing) in frame.latencies(&latency) {
                     row(key, vec![timing_table(lua, timing)?])?;
@@ -101,12 +122,16 @@ impl Aggregates {
     /// The addresses of what `close` and `get` leave behind.
     fn state(&self, id: usize) -> mlua::Result<(LightUserData, LightUserData)> {
         let declared = self.one(id);
-        let Some(Body::Pending(pending)) = declared.as_ref().map(|declared| &declared.body) else {
-            return Err(mlua::Error::runtime("this aggregate has no state"));
-        };
-        let pending = pending.borrow();
         let address = |state: &State| LightUserData((&raw const *state).cast_mut().cast());
-        Ok((address(pending.closed()), address(pending.read())))
+        let of = |pending: &Pending| (address(pending.closed()), address(pending.read()));
+        match declared.as_ref().map(|declared| &declared.body) {
+            Some(Body::Pending(pending)) => Ok(of(&pending.borrow())),
+            Some(Body::States(states, ..)) => {
+                let ended = address(states.borrow().ended());
+                Ok((ended, ended))
+            }
+            _ => Err(mlua::Error::runtime("this aggregate has no state")),
+        }
     }
 }
 
@@ -123,9 +148,12 @@ fn timing_table(lua: &Lua, timing: &Timing) -> mlua::Result<Value> {
     table.into_lua(lua)
 }
 
-fn pending_leaves(lua: &Lua) -> mlua::Result<Table> {
+fn addresses<const N: usize>(
+    lua: &Lua,
+    all: [(&'static str, *mut std::ffi::c_void); N],
+) -> mlua::Result<Table> {
     let leaves = lua.create_table()?;
-    for (name, address) in leaf::of_pending() {
+    for (name, address) in all {
         leaves.set(name, LightUserData(address))?;
     }
     Ok(leaves)

@@ -2,8 +2,11 @@
 //!
 //! Errors are sentences for the script's author; the prelude raises them at the script's own line.
 
+use std::rc::Rc;
+
 use crate::base::draw::Align;
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::stack_style::StackStyle;
 use crate::base::units::parse_duration_with_unit;
 use mlua::{Function, Table, Value};
 
@@ -18,6 +21,8 @@ pub(super) struct Column {
     pub(super) arrow: bool,
     /// Width of the longest of `names`, which the column may come to show.
     pub(super) names_width: usize,
+    /// The style of the stacks that it shows, if its values are stacks.
+    pub(super) stack: Option<Rc<StackStyle>>,
     /// A 64-bit value that no double holds, which comes as hexadecimal text, is drawn as the integer that it is.
     pub(super) integer: bool,
 }
@@ -160,6 +165,7 @@ impl<'a> Spec<'a> {
                 .map(|side| if side == "left" { Align::Left } else { Align::Right }),
             arrow: options.flag("arrow", false),
             names_width: names.map(|name| name.chars().count()).max().unwrap_or(0),
+            stack: None,
             integer: false,
         })
     }
@@ -234,7 +240,7 @@ impl<'a> Spec<'a> {
 }
 
 impl Column {
-    fn plain(title: String) -> Column {
+    pub(super) fn plain(title: String) -> Column {
         Column {
             title,
             draw: None,
@@ -242,6 +248,7 @@ impl Column {
             align: None,
             arrow: false,
             names_width: 0,
+            stack: None,
             integer: false,
         }
     }

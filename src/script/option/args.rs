@@ -30,11 +30,13 @@ fn to_arg(option: &OptionSpec) -> Arg {
         Kind::Flag => arg.action(ArgAction::SetTrue),
         Kind::Repeated => arg.action(ArgAction::Count),
         Kind::Events { .. } | Kind::List => arg.action(ArgAction::Append),
-        Kind::Choice { bare: Some(bare), .. } => {
-            arg.num_args(0..=1).require_equals(true).default_missing_value(bare.clone())
-        }
         Kind::Number => arg.action(ArgAction::Set).allow_negative_numbers(true),
-        _ => arg.action(ArgAction::Set),
+        kind => match kind.optional_word() {
+            Some((bare, _)) => {
+                arg.num_args(0..=1).require_equals(true).default_missing_value(bare.to_owned())
+            }
+            None => arg.action(ArgAction::Set),
+        },
     }
 }
 
@@ -62,6 +64,11 @@ pub fn values(options: &[OptionSpec], matches: &ArgMatches) -> Result<Values> {
     let mut values = Values::new();
     for option in options {
         values.insert(option.long.clone(), value(option, matches)?);
+    }
+    // One that is only a default stands behind the other.
+    let typed = |long: &str| matches.try_contains_id(long).unwrap_or(false);
+    if typed("period") && typed("freq") {
+        bail!("-c is a period and -F a frequency: leave one away");
     }
     Ok(values)
 }
@@ -102,11 +109,11 @@ pub fn attach_choices(
     while let Some(word) = rest.next() {
         let option = word.to_str().and_then(|text| last_option(text, options));
         let free = !word.as_encoded_bytes().starts_with(b"-");
-        match option.map(|o| (o, &o.kind)) {
-            Some((option, Kind::Choice { of, bare: Some(_) })) => {
+        match option.map(|o| (o, o.kind.optional_word())) {
+            Some((option, Some((_, of)))) => {
                 attached.push(word);
                 let next = rest.peek().and_then(|w| w.to_str());
-                if let Some(choice) = of.iter().find(|c| Some(c.as_str()) == next) {
+                if let Some(choice) = of.into_iter().find(|c| Some(*c) == next) {
                     rest.next();
                     // The last letter of a cluster goes on as an option of its own.
                     if let Some(last) = attached.last_mut() {

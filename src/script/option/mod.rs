@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 
 use crate::base::units::Unit;
+use crate::event::sampling::Walk;
 
 pub mod args;
 pub mod declare;
@@ -70,6 +71,8 @@ pub enum Kind {
         /// `=`, or is the next one if that is exactly one of `of`: any other word is not swallowed.
         bare: Option<String>,
     },
+    /// How stacks are walked, [`Walk`]; like a choice whose word may be left out, but `dwarf` may have a size.
+    CallGraph,
     /// An expression over an event's fields.
     Expr,
     /// One event selector.
@@ -126,11 +129,23 @@ impl Kind {
             Kind::Text => "TEXT",
             Kind::List => "LIST",
             Kind::Choice { of, .. } => return Some(of.join("|")),
+            Kind::CallGraph => "fp|dwarf[,SIZE]|lbr",
             Kind::Expr => "EXPR",
             Kind::Event { .. } => "EVENT",
             Kind::Events { .. } => "EVENT,…",
         };
         Some(name.to_owned())
+    }
+
+    /// Of an option whose word may be left out: what it then means, and the words that it takes from the next place.
+    pub fn optional_word(&self) -> Option<(&str, Vec<&str>)> {
+        match self {
+            Kind::Choice { of, bare: Some(bare) } => {
+                Some((bare, of.iter().map(String::as_str).collect()))
+            }
+            Kind::CallGraph => Some((Walk::WORDS[0], Walk::WORDS.into())),
+            _ => None,
+        }
     }
 }
 
@@ -176,7 +191,7 @@ impl OptionSpec {
 
     /// Whether a word has to follow.
     pub fn needs_value(&self) -> bool {
-        !matches!(self.kind, Kind::Flag | Kind::Repeated | Kind::Choice { bare: Some(_), .. })
+        !matches!(self.kind, Kind::Flag | Kind::Repeated) && self.kind.optional_word().is_none()
     }
 
     /// An error about this option at the line that declares it.

@@ -4,9 +4,7 @@ use anyhow::{Result, bail};
 use indexmap::IndexMap;
 
 use super::{Kind, OptionSpec, value::OptionValue};
-
-/// What `--call-graph` takes, the first without a word: frame pointers, DWARF unwinding, the last branches.
-const CALL_GRAPHS: [&str; 3] = ["fp", "dwarf", "lbr"];
+use crate::event::sampling::Walk;
 
 /// All of them.
 pub fn options() -> Vec<OptionSpec> {
@@ -15,16 +13,18 @@ pub fn options() -> Vec<OptionSpec> {
         value_name: Some(value.to_owned()),
         ..OptionSpec::new(long, Kind::Text, help)
     };
-    let call_graph = Kind::Choice {
-        of: CALL_GRAPHS.map(str::to_owned).to_vec(),
-        bare: Some(CALL_GRAPHS[0].to_owned()),
-    };
     vec![
         OptionSpec {
             short: Some('g'),
-            ..OptionSpec::new("call-graph", call_graph, "take the stack of each event")
+            ..OptionSpec::new(
+                "call-graph",
+                Kind::CallGraph,
+                "take the stack of each event: by frame pointers, by unwind tables from a copy of SIZE bytes \
+                 (8192), or by branch records",
+            )
         },
         text("flame-graph", "NAME", "write the stacks as NAME.folded and NAME.svg; implies -g"),
+        text("diff", "OLD", "draw how the flame graph differs from the one in OLD.folded"),
         flag("perins", None, "a table per instance: the CPU, with -p or -t the thread, or the key"),
         OptionSpec {
             short: Some('F'),
@@ -32,8 +32,17 @@ pub fn options() -> Vec<OptionSpec> {
             default: Some("100".to_owned()),
             ..OptionSpec::new("freq", Kind::Whole(0), "samples a second; 0 takes none")
         },
+        OptionSpec {
+            short: Some('c'),
+            value_name: Some("N".to_owned()),
+            ..OptionSpec::new(
+                "period",
+                Kind::Whole(1),
+                "a sample every N events, or N nanoseconds of a clock; instead of -F",
+            )
+        },
         flag("detail", None, "with --than: print what happened in between, too"),
-        text("heatmap", "FILE", "write each latency to FILE.lat, drawn in FILE.svg"),
+        text("heatmap", "FILE", "draw when the events came, by second and part of it, in FILE.svg"),
         flag("guest", Some('G'), "watch guests only"),
         flag("exclude-user", None, "leave user mode out"),
         flag("exclude-kernel", None, "leave the kernel out"),
@@ -41,9 +50,13 @@ pub fn options() -> Vec<OptionSpec> {
     ]
 }
 
-/// The shared option of that name.
-pub fn find(name: &str) -> Option<OptionSpec> {
-    options().into_iter().find(|o| o.long == name)
+/// The shared option of that name, and those that come with it.
+pub fn find(name: &str) -> Vec<OptionSpec> {
+    let with = |option: &OptionSpec| match name {
+        "flame-graph" => option.long == "diff" || option.long == "heatmap",
+        _ => false,
+    };
+    options().into_iter().filter(|option| option.long == name || with(option)).collect()
 }
 
 /// Settles what shared options mean together: gives what was said by implication a value and returns a
@@ -54,8 +67,11 @@ pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>>
         values.get(name).is_some_and(OptionValue::is_given)
     };
     if given(values, "flame-graph") && values.get("call-graph") == Some(&OptionValue::Absent) {
-        values.insert("call-graph".to_owned(), OptionValue::Choice(CALL_GRAPHS[0].to_owned()));
+        values.insert("call-graph".to_owned(), OptionValue::Choice(Walk::default().to_string()));
         notes.push("--flame-graph takes stacks: -g is implied".to_owned());
+    }
+    if given(values, "diff") && !given(values, "flame-graph") {
+        bail!("--diff is drawn as a flame graph; add --flame-graph NAME");
     }
     if given(values, "detail") && values.get("than") == Some(&OptionValue::Absent) {
         notes.push("--detail does nothing without --than".to_owned());

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use super::{Attrs, Groups, Kind, OptionSpec};
 use crate::base::{nearest, units};
 use crate::event::filter::split::Split;
+use crate::event::sampling::Walk;
 use crate::event::selector::Selector;
 
 /// The values of all options of a monitor, by long name, in the order of declaration.
@@ -63,6 +64,10 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
         Kind::Size => OptionValue::Bytes(units::parse_size(text)?),
         Kind::Text | Kind::List => OptionValue::Text(text.to_owned()),
         Kind::Choice { of, .. } => OptionValue::Choice(one_of(of, text)?),
+        Kind::CallGraph => {
+            Walk::parse(text)?;
+            OptionValue::Choice(text.to_owned())
+        }
         Kind::Expr => OptionValue::Expr(text.to_owned()),
         Kind::Event { attrs } => {
             let all = selectors(attrs, text)?;

@@ -60,7 +60,8 @@ local function generate(object, what, plan, leaf, method, flags, result)
   for i, parameter in ipairs(plan.parameters) do
     local a = "a" .. i
     parameters[i] = a
-    if parameter.is == "key" then
+    if parameter.is == "key" or parameter.is == "root" then
+      if parameter.is == "root" then checks[#checks + 1] = "if " .. a .. " == nil then " .. a .. " = '' end" end
       checks[#checks + 1] = gsub([[
         if type(A) ~= "number" then
           if type(A) == "string" then A = ids[A] or intern(A) kinds = kinds + BIT else wrong(INDEX, A) end
@@ -191,6 +192,7 @@ function env.kv(spec)
   local words = {
     add = plan.leaf and generate(object, "add", plan, plan.leaf, true) or too_wide("add", "; take adding(first, n)"),
     each = each_of(plan.id),
+    clear = function() native.clear(plan.id) end,
   }
   --- adding(first, n): a function add(key…, v…) of the n sums from `first` on; true while the row lacks a name.
   function words.adding(_, first, n)
@@ -206,6 +208,22 @@ function env.kv(spec)
   of.parameters[#of.parameters + 1] = { name = "text", is = "text" }
   words.name = generate(object, "name", of, native.kv_leaf(plan.present + 1), true, 2 ^ 31)
   return object_of("kv", plan.id, object, words)
+end
+
+--- flame_graph { title=, unit=, keep=bool }: add(stack, weight [, root_frame]), write(name)
+function env.flame_graph(spec)
+  local plan, why = native.declare("flame_graph", spec)
+  if not plan then error(why, 2) end
+  local object = {}
+  return object_of("flame_graph", plan.id, object, {
+    add = generate(object, "add", plan, plan.leaf, true),
+    each = each_of(plan.id),
+    write = function(_, name)
+      if type(name) ~= "string" or name == "" then error("write(name) takes a name: its files are NAME.folded and NAME.svg", 2) end
+      local wrong = native.write_flame(plan.id, name)
+      if wrong then error(wrong, 2) end
+    end,
+  })
 end
 
 --- rate { window="1s" }: add(key, time) → how many of this key in the window that ends with this one
@@ -231,4 +249,4 @@ function env.perins(column)
 end
 
 trusted.ids, trusted.names, trusted.intern = ids, names, intern
-trusted.object_of, trusted.leaf_type = object_of, leaf_type
+trusted.object_of, trusted.leaf_type, trusted.each_of = object_of, leaf_type, each_of

@@ -108,8 +108,8 @@ function exports.stop(why)
   cursor.stop = 1
 end
 
---- A table of the script's own: `report(title, { column… }, { {v…}… })`.
-function exports.report(title, columns, rows)
+--- A table of the script's own: `report(title, { column… }, { {v…}… }, name)`.
+function exports.report(title, columns, rows, name)
   if type(columns) ~= "table" or type(rows) ~= "table" then error("report takes a title, columns and rows", 2) end
   -- As in other tables: a column that is false takes its values with it, and one may have a word that draws.
   local shown, drawn = {}, {}
@@ -131,7 +131,7 @@ function exports.report(title, columns, rows)
     drawn[i] = cells
   end
   for j, it in ipairs(shown) do shown[j] = it[2] end
-  return new_report(title or false, shown, drawn)
+  return new_report(title or false, shown, drawn, name)
 end
 
 local declared = {}

@@ -145,6 +145,8 @@ local function generate_open(object, plan, usage)
     ids, intern, type, hooks.slot_of, bad_key, bad_value, bad_event, surplus, not_self)
 end
 
+trusted.state_reader, trusted.State, trusted.CHECK_KEY = reader, State, CHECK_KEY
+
 --- pending { field…, key="tid"|"cpu"|"pointer"|"any", keep=bool, lost="drop"|"keep" }
 function env.pending(spec)
   local plan, why = native.declare("pending", spec)

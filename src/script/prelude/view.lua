@@ -36,7 +36,16 @@ local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.co
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
 local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", leaves.met)
 local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
+local intern_stack = cast("double (*)(void *, const perilune_slot *)", leaves.stack)
+local function_of = cast("double (*)(void *, const perilune_slot *)", leaves["function"])
 local ctx = cast("void *", context)
+
+-- The id of the stack without frames: an event that has no stack calls no leaf for it.
+local NO_STACK = 1
+local function stack_of(s)
+  if s.chain_len == 0 then return NO_STACK end
+  return intern_stack(ctx, s)
+end
 
 --- A 64-bit integer as a number where a double holds it exactly, else its hexadecimal text: keys never collide.
 local function exact(v)
@@ -65,6 +74,8 @@ local function sample_getters(event, per_thread)
     _comm = function(s) return fstr(comm_of(ctx, s.tid, s.cpu)) end,
     _instance = per_thread and function(s) return s.tid end or function(s) return s.cpu end,
     _event = function() return event end,
+    _stack = stack_of,
+    _function = function(s) return function_of(ctx, s) end,
     _period = function(s) return exact(cast(int64, s.period)) end,
     _ip = function(s) return exact(cast(int64, s.ip)) end,
     _addr = function(s) return exact(cast(int64, s.addr)) end,
@@ -97,7 +108,7 @@ local function make(role, name, source, event, per_thread)
 end
 
 local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
-  scope = scope, comm_of = comm_of, met = met }
+  scope = scope, comm_of = comm_of, stack_of = stack_of, met = met }
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
 -- position behind the event at hand, and whether it was that role's printer that ran.

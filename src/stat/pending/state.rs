@@ -31,7 +31,7 @@ pub struct State {
 }
 
 impl State {
-    pub(super) const EMPTY: State = State {
+    pub(in crate::stat) const EMPTY: State = State {
         time: 0.0,
         delay: 0.0,
         key: 0.0,
@@ -64,7 +64,7 @@ pub(super) fn is_at(slots: &[Open], index: u32, key: Word) -> bool {
     slots.get(index as usize).is_some_and(|slot| slot.key == key)
 }
 
-/// Marks the strings among the values of a slot.
+/// Marks the strings among the values of a slot, and its numbers.
 pub(super) fn mark_values<'a>(
     values: impl Iterator<Item = &'a f64>,
     kinds: u32,
@@ -73,6 +73,8 @@ pub(super) fn mark_values<'a>(
     for (i, value) in values.enumerate() {
         if kinds >> (1 + i) & 1 != 0 {
             marks.mark(*value as u32);
+        } else {
+            marks.mark_number(*value);
         }
     }
 }

@@ -1,0 +1,69 @@
+--- What the CPUs run, by samples: shares of processes and functions; with -g each sample with its stack, or a flame graph.
+-- Idle CPUs are left out. 99 or 997 samples a second do not keep step with what happens 100 or 1000 times a second. Without -e it
+-- samples the first that opens here of cycles:ppp, cycles:pp, cycles:p, cycles and cpu-clock, a timer; for --than and -F 0,
+-- which want a share of the time, ref-cycles. --than prints, once a CPU's share of a second has reached it, the rest of the second.
+--   perilune profile -F 997 -- make
+--   perilune profile -F 99 -C 0 -g --exclude-user --than 30
+--   perilune profile -F 0 -i 1000
+--   perilune profile -F 997 -g --flame-graph cpu -i 600000
+local share = require "share"
+
+local m = monitor {
+  summary = "sample what the CPUs run: shares of processes, stacks, flame graphs",
+  options = {
+    event { "event", short = "e", help = "sample this event" },
+    "freq", "period", "call-graph", "flame-graph", "exclude-user", "exclude-kernel", "exclude-guest", "guest",
+    percent { "than", help = "only print samples, and their stacks, while a CPU is busier than this" },
+  },
+}
+
+local SHARE, SAMPLES, MOST = "ref-cycles|cpu-clock", "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock", 40
+local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
+local ev, samples, shares, interval, symbol
+
+--- Whether this CPU's share of the running second had reached `percent` before the sample at hand.
+local function busier(percent, hz)
+  local cycles = ev.name:match "^ref%-cycles"
+  local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)
+  local second, spent = per_cpu(-1), per_cpu(0)
+  return function(e)
+    local cpu, now = e._cpu, math.floor(e._time / 1e9)
+    if second[cpu] ~= now then second[cpu], spent[cpu] = now, 0 end
+    local before = spent[cpu]
+    spent[cpu] = before + (cycles and e._period or 1)
+    return before >= enough
+  end
+end
+
+function m.init(opt)
+  symbol = stack.format "symbol"
+  local exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel, guest = opt.exclude_guest, host = opt.guest, idle = true }
+  if opt.freq == 0 then
+    ev = evsel(opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock", { count = true, exclude = exclude })
+    local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
+    shares = counters { { "share%", function(n) return 100 * n(ev) / (interval * hz) end } }
+    return
+  end
+  local hz = not opt.period and opt.freq
+  local printed, busy = opt.call_graph or opt.than, nil
+  ev = evsel(opt.event or opt.than and SHARE or SAMPLES,
+    { freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp", functions = true, exclude = exclude })
+  if opt.than then busy = busier(opt.than, hz or 1e9 / opt.period) end
+  if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" } } end
+  ev:each(function(e)
+    if busy and not busy(e) then return end
+    if printed then emit(e) else samples:add(e._pid, e._comm, e._function, e._period, 1) end
+  end)
+end
+
+function m.interval(seconds)
+  interval = seconds
+  if shares then return shares end
+  if not samples then return end
+  local rows = {}
+  for pid, name, fn, period, n in samples:each() do rows[#rows + 1] = { period, n, name, pid, symbol(fn) } end
+  samples:clear()
+  local title = ("%s, %s"):format(ev.name, PRECISION[#(ev.name:match ":.-(p+)" or "")])
+  return share.report(title, { "samples", "comm", "pid", "function" }, rows, MOST, "profile")
+end
+return m

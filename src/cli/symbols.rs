@@ -1,0 +1,140 @@
+//! `perilune --symbols FILE`: names for addresses of a process, asked as `pprof --symbols` is.
+//!
+//! So does gperftools' heap checker, with `$PPROF_PATH`: stdin has the text of the process's `/proc/self/maps`, in which it writes
+//! the device as `00:00`, and then an address a line, `0x…`. The answer is a name a line, in the order of the
+//! addresses; `??` where none is known. Parameters of functions are left out, as pprof does.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::base::frame::Frame;
+use crate::symbol::Tables;
+use crate::sys::maps::{Row, row};
+use crate::task::objects::Object;
+
+/// Bytes of a line that are read: longer than any path.
+const LINE_MAX: u64 = 1 << 16;
+
+/// Answers what `questions` ask. `program` is taken for what has the program's name there.
+///
+/// # Errors
+/// The questions cannot be read, or the answers not be written.
+pub fn answer(program: &Path, questions: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
+    let mut questions = questions;
+    let (mut line, mut maps, mut tables) = (Vec::new(), Vec::new(), HashMap::new());
+    while io::Read::take(&mut questions, LINE_MAX).read_until(b'\n', &mut line)? > 0 {
+        match address(&line) {
+            Some(address) => {
+                let name = name(program, &maps, &mut tables, address);
+                writeln!(out, "{}", name.as_deref().map_or("??", short))?;
+            }
+            None => maps.extend(row(&line)),
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// A line of maps has no `0x` in its numbers.
+fn address(line: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    u64::from_str_radix(text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?, 16).ok()
+}
+
+fn name(
+    program: &Path,
+    maps: &[Row],
+    tables: &mut HashMap<Vec<u8>, Option<Tables>>,
+    address: u64,
+) -> Option<Rc<str>> {
+    let row = maps.iter().find(|row| row.start <= address && address < row.end())?;
+    let table = tables.entry(row.path.clone()).or_insert_with(|| {
+        let path = Path::new(OsStr::from_bytes(&row.path));
+        let object = Object::open(path, 0);
+        // The program may have been called by a path that leads nowhere from here.
+        let same = path.file_name() == program.file_name();
+        let object = object.or_else(|| same.then(|| Object::open(program, 0)).flatten())?;
+        let is_that = object.inode().is_some_and(|inode| inode == row.inode || row.inode == 0);
+        is_that.then(|| Tables::of(&Rc::new(object), path, &[PathBuf::from("/")], false))
+    });
+    let mut frames: Vec<Frame> = Vec::new();
+    let offset = address - row.start + row.offset;
+    table.as_ref()?.frames(offset, address, 0, &mut frames);
+    frames.pop()?.symbol
+}
+
+/// A name without the parameters behind it.
+fn short(name: &str) -> &str {
+    let mut depth = 0_usize;
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            // `(anonymous namespace)::f` and `operator()` are names.
+            '(' if depth == 0 && !name[at..].starts_with("(anonymous") => {
+                let behind = &name[at..];
+                let is_operator = name[..at].ends_with("operator") && behind.starts_with("()");
+                if at > 0 && !is_operator {
+                    return &name[..at];
+                }
+            }
+            _ => {}
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_without_its_parameters() {
+        for (name, shown) in [
+            ("main", "main"),
+            ("f(int, char const*) const", "f"),
+            ("a::g<b(c)>::h(int)", "a::g<b(c)>::h"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            ("a::operator()(int)", "a::operator()"),
+            ("core::ops::function::FnOnce::call_once", "core::ops::function::FnOnce::call_once"),
+        ] {
+            assert_eq!(short(name), shown);
+        }
+    }
+
+    #[test]
+    fn addresses_of_this_very_process_are_named_in_their_order() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let program = std::env::current_exe().unwrap();
+        let (one, other) = (answer_nothing as *const () as u64, answer_more as *const () as u64);
+        let questions = format!("{maps}{one:#x}\n0x1\n{other:#x}\n");
+        let mut answers = Vec::new();
+        answer(&program, questions.as_bytes(), &mut answers).unwrap();
+        let answers = String::from_utf8(answers).unwrap();
+        let lines: Vec<&str> = answers.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].ends_with("::answer_nothing"), "{lines:?}");
+        assert_eq!(lines[1], "??");
+        assert!(lines[2].ends_with("::answer_more"), "{lines:?}");
+        // As gperftools writes it, and of another file.
+        let other_file =
+            format!("{:x}-{:x} r-xp 0 00:00 1 {}\n{one:#x}\n", one - 1, one + 1, program.display());
+        let mut answers = Vec::new();
+        answer(&program, other_file.as_bytes(), &mut answers).unwrap();
+        assert_eq!(answers, b"??\n");
+    }
+
+    #[inline(never)]
+    fn answer_nothing() -> u32 {
+        std::hint::black_box(1)
+    }
+
+    #[inline(never)]
+    fn answer_more() -> u32 {
+        std::hint::black_box(2)
+    }
+}

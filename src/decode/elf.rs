@@ -1,0 +1,327 @@
+//! What a running program's ELF file says of itself: its segments, its sections, its build-id, where its debug file is.
+//!
+//! Both classes, in the byte order of this machine, as elf(5) describes them. Nothing is kept but the bytes: whoever
+//! asks twice parses twice. Offsets that lead out of the file lead to None.
+
+/// Executable or library, object or debug file.
+#[derive(Clone, Copy, Debug)]
+pub struct Elf<'a> {
+    bytes: &'a [u8],
+    /// Class: addresses of 8 bytes or of 4.
+    wide: bool,
+}
+
+/// A program header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// `PT_*`.
+    pub kind: u32,
+    /// `PF_*`.
+    pub flags: u32,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Where in memory, before the object is moved to where it is mapped.
+    pub address: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory.
+    pub memory_size: u64,
+}
+
+/// A section header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// `SHT_*`.
+    pub kind: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Where in memory, before the object is moved to where it is mapped; 0 if it is not loaded.
+    pub address: u64,
+    /// Bytes in memory.
+    pub size: u64,
+    /// Its bytes in the file; None if it has none there (`SHT_NOBITS`), as in a debug file.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// `PT_LOAD`.
+pub const LOAD: u32 = 1;
+/// `PT_NOTE`.
+pub const NOTE: u32 = 4;
+/// `PT_GNU_EH_FRAME`: the table of unwind information.
+pub const GNU_EH_FRAME: u32 = 0x6474_e550;
+/// `PF_X`.
+pub const EXECUTABLE: u32 = 1;
+/// `SHF_COMPRESSED`.
+pub const COMPRESSED: u64 = 0x800;
+
+const NOBITS: u32 = 8;
+const SHT_NOTE: u32 = 7;
+const NT_GNU_BUILD_ID: u32 = 3;
+/// `PN_XNUM` and `SHN_XINDEX`: the real number stands in the first section header.
+const ELSEWHERE: u64 = 0xffff;
+
+impl<'a> Elf<'a> {
+    /// None if these are not the first bytes of an ELF file of this machine's byte order.
+    pub fn new(bytes: &'a [u8]) -> Option<Elf<'a>> {
+        const NATIVE: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
+        let wide = match bytes {
+            [0x7f, b'E', b'L', b'F', 2, NATIVE, ..] => true,
+            [0x7f, b'E', b'L', b'F', 1, NATIVE, ..] => false,
+            _ => return None,
+        };
+        (bytes.len() >= if wide { 64 } else { 52 }).then_some(Elf { bytes, wide })
+    }
+
+    /// Whether addresses have 64 bits.
+    pub fn is_wide(&self) -> bool {
+        self.wide
+    }
+
+    /// `EM_*`.
+    pub fn machine(&self) -> Option<u16> {
+        self.half(18).map(|machine| machine as u16)
+    }
+
+    /// The program headers, in their order.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + use<'a> {
+        let elf = *self;
+        let (table, size, count) = match self.wide {
+            true => (self.word8(32), self.half(54), self.half(56)),
+            false => (self.word4(28), self.half(42), self.half(44)),
+        };
+        let count = match count {
+            Some(ELSEWHERE) => self.header_of_section(0).and_then(|at| elf.info(at)),
+            count => count,
+        };
+        // A header that is smaller than it must be has no place for what is in it.
+        let least = if self.wide { 56 } else { 32 };
+        let (table, size) = (table.unwrap_or(0), size.filter(|size| *size >= least));
+        let (size, count) = (size.unwrap_or(0), size.and(count));
+        (0..count.unwrap_or(0)).map_while(move |i| elf.segment(table.checked_add(i * size)?))
+    }
+
+    /// The sections with their names, in their order.
+    pub fn sections(&self) -> impl Iterator<Item = (&'a [u8], Section<'a>)> + use<'a> {
+        let elf = *self;
+        let names = self.section_names().unwrap_or_default();
+        (0..self.section_count().unwrap_or(0)).map_while(move |i| {
+            let at = elf.header_of_section(i)?;
+            let name = names.get(elf.word4(at)? as usize..).map(until_nul);
+            Some((name.unwrap_or_default(), elf.section_at(at)?))
+        })
+    }
+
+    /// The first section of that name.
+    pub fn section(&self, name: &str) -> Option<Section<'a>> {
+        self.sections().find(|(found, _)| *found == name.as_bytes()).map(|(_, section)| section)
+    }
+
+    /// The address, before the object is moved, of what lies so many bytes into the file.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let load = self.segments().filter(|segment| segment.kind == LOAD);
+        let holds = |s: &Segment| offset.checked_sub(s.offset).is_some_and(|by| by < s.file_size);
+        // A byte of the file may be mapped by two segments, of which one can be executed.
+        let (mut any, mut executable) = (None, None);
+        for segment in load.filter(holds) {
+            let address = segment.address.checked_add(offset - segment.offset);
+            any = any.or(address);
+            if segment.flags & EXECUTABLE != 0 {
+                executable = executable.or(address);
+            }
+        }
+        executable.or(any)
+    }
+
+    /// The build-id that the linker wrote into a note.
+    pub fn build_id(&self) -> Option<&'a [u8]> {
+        let of_segments = self.segments().filter(|segment| segment.kind == NOTE);
+        let of_segments = of_segments.filter_map(|s| self.slice(s.offset, s.file_size));
+        // A debug file has no bytes where its segments say, but keeps the section.
+        let of_sections = self.sections().filter(|(_, section)| section.kind == SHT_NOTE);
+        let of_sections = of_sections.filter_map(|(_, section)| section.bytes);
+        of_segments.chain(of_sections).find_map(build_id_in)
+    }
+
+    /// The name of the file that has the debug information, and the CRC of all its bytes, from `.gnu_debuglink`.
+    pub fn debug_link(&self) -> Option<(&'a [u8], u32)> {
+        let bytes = self.section(".gnu_debuglink")?.bytes?;
+        let name = until_nul(bytes);
+        let crc = bytes.get((name.len() + 1).next_multiple_of(4)..)?.first_chunk()?;
+        (!name.is_empty()).then_some((name, u32::from_ne_bytes(*crc)))
+    }
+
+    fn section_count(&self) -> Option<u64> {
+        // 0, too, says that there are more than the field can hold, if there is a table at all.
+        match self.half(if self.wide { 60 } else { 48 })? {
+            0 => self.size(self.header_of_section(0)?),
+            count => Some(count),
+        }
+    }
+
+    fn section_names(&self) -> Option<&'a [u8]> {
+        let index = match self.half(if self.wide { 62 } else { 50 })? {
+            ELSEWHERE => self.link(self.header_of_section(0)?)?,
+            index => index,
+        };
+        self.section_at(self.header_of_section(index)?)?.bytes
+    }
+
+    fn header_of_section(&self, index: u64) -> Option<u64> {
+        let (table, size) = match self.wide {
+            true => (self.word8(40)?, self.half(58).filter(|size| *size >= 64)?),
+            false => (self.word4(32)?, self.half(46).filter(|size| *size >= 40)?),
+        };
+        let at = table.checked_add(index.checked_mul(size)?)?;
+        (table != 0 && at < self.bytes.len() as u64).then_some(at)
+    }
+
+    fn section_at(&self, at: u64) -> Option<Section<'a>> {
+        let kind = self.word4(at.checked_add(4)?)?;
+        let (flags, address, offset) = match self.wide {
+            true => (self.word8(at + 8)?, self.word8(at + 16)?, self.word8(at + 24)?),
+            false => (self.word4(at + 8)?, self.word4(at + 12)?, self.word4(at + 16)?),
+        };
+        let (kind, size) = (kind as u32, self.size(at)?);
+        let bytes = if kind == NOBITS { None } else { self.slice(offset, size) };
+        Some(Section { kind, flags, address, size, bytes })
+    }
+
+    fn size(&self, at: u64) -> Option<u64> {
+        if self.wide { self.word8(at.checked_add(32)?) } else { self.word4(at.checked_add(20)?) }
+    }
+
+    fn link(&self, at: u64) -> Option<u64> {
+        self.word4(at.checked_add(if self.wide { 40 } else { 24 })?)
+    }
+
+    fn info(&self, at: u64) -> Option<u64> {
+        self.word4(at.checked_add(if self.wide { 44 } else { 28 })?)
+    }
+
+    fn segment(&self, at: u64) -> Option<Segment> {
+        let kind = self.word4(at)? as u32;
+        let narrow = |by: u64| self.word4(at.checked_add(by)?);
+        let wide = |by: u64| self.word8(at.checked_add(by)?);
+        Some(match self.wide {
+            true => Segment {
+                kind,
+                flags: narrow(4)? as u32,
+                offset: wide(8)?,
+                address: wide(16)?,
+                file_size: wide(32)?,
+                memory_size: wide(40)?,
+            },
+            false => Segment {
+                kind,
+                flags: narrow(24)? as u32,
+                offset: narrow(4)?,
+                address: narrow(8)?,
+                file_size: narrow(16)?,
+                memory_size: narrow(20)?,
+            },
+        })
+    }
+
+    fn slice(&self, offset: u64, size: u64) -> Option<&'a [u8]> {
+        self.bytes.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(size).ok()?)
+    }
+
+    fn half(&self, at: u64) -> Option<u64> {
+        self.slice(at, 2)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes).into())
+    }
+
+    fn word4(&self, at: u64) -> Option<u64> {
+        self.slice(at, 4)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes).into())
+    }
+
+    fn word8(&self, at: u64) -> Option<u64> {
+        self.slice(at, 8)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+    }
+}
+
+/// The build-id among notes: each has the sizes of its name and of what it says, a type, and both, padded.
+fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let word = |at: usize| Some(u32::from_ne_bytes(*notes.get(at..)?.first_chunk()?));
+        let (name_size, size, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let name = notes.get(12..)?.get(..name_size)?;
+        let rest = notes.get(12..)?.get(name_size.next_multiple_of(4)..)?;
+        let said = rest.get(..size)?;
+        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" && !said.is_empty() {
+            return Some(said);
+        }
+        notes = rest.get(size.next_multiple_of(4)..)?;
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    fn this_program() -> Vec<u8> {
+        std::fs::read(std::env::current_exe().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn this_program_says_what_it_is() {
+        let bytes = this_program();
+        let elf = Elf::new(&bytes).unwrap();
+        assert!(elf.is_wide());
+        let text = elf.section(".text").unwrap();
+        let code = text.bytes.unwrap();
+        let offset = code.as_ptr() as u64 - bytes.as_ptr() as u64;
+        assert_eq!(elf.address_of(offset + 5), Some(text.address + 5));
+        assert_eq!(elf.section(".no_such_section"), None);
+        assert!(elf.segments().any(|s| s.kind == GNU_EH_FRAME));
+        assert!(elf.section(".bss").unwrap().bytes.is_none());
+    }
+
+    #[test]
+    fn a_note_tells_the_build_id() {
+        let note = |name: &[u8], kind: u32, said: &[u8]| {
+            let mut note = Vec::new();
+            for word in [name.len() as u32, said.len() as u32, kind] {
+                note.extend(word.to_ne_bytes());
+            }
+            for part in [name, said] {
+                note.extend(part);
+                note.resize(note.len().next_multiple_of(4), 0);
+            }
+            note
+        };
+        let notes =
+            [note(b"GNU\0", 1, b"abi"), note(b"GNU\0", 3, b"twenty bytes of it..")].concat();
+        assert_eq!(build_id_in(&notes), Some(&b"twenty bytes of it.."[..]));
+        assert_eq!(build_id_in(&notes[..notes.len() - 1]), None);
+        assert_eq!(build_id_in(&note(b"Go\0\0", 3, b"other")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_fail(
+            (at, by) in (0usize..4096, any::<u8>()),
+            (end, wide) in (0usize..4096, any::<bool>()),
+        ) {
+            static PROGRAM: LazyLock<Vec<u8>> = LazyLock::new(this_program);
+            let mut bytes = PROGRAM[..end].to_vec();
+            for (i, byte) in bytes.iter_mut().enumerate().filter(|(i, _)| *i > 6) {
+                if i % 61 == at % 61 {
+                    *byte = by;
+                }
+            }
+            if let Some(class) = bytes.get_mut(4) {
+                *class = if wide { 2 } else { 1 };
+            }
+            if let Some(elf) = Elf::new(&bytes) {
+                let _ = (elf.machine(), elf.build_id(), elf.debug_link(), elf.address_of(at as u64));
+                let _ = elf.sections().take(100).count();
+            }
+        }
+    }
+}

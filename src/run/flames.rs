@@ -1,0 +1,289 @@
+//! The files of `--flame-graph NAME`: NAME.folded and NAME.svg, and what it takes to compare with an older run.
+//!
+//! Without `-i` there is one graph of the whole run, written at its end. With it each interval's stacks are appended when it
+//! ends, below its start as two frames, so the lines are in the order of time and a run that is killed has left all
+//! intervals but the last; the picture is drawn anew as often as that costs little. A monitor with several tables of
+//! stacks has files for each: the first is NAME, the others NAME-TABLE.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use indexmap::IndexMap;
+use jiff::tz::TimeZone;
+
+use super::request::RunRequest;
+use crate::base::coverage::Coverage;
+use crate::base::draw::Stamp;
+use crate::base::flame::Flame;
+use crate::output::file::Making;
+use crate::output::folded;
+use crate::output::svg::{self, Caption};
+use crate::script::aggregate::flame::{Drawn, Wish};
+use crate::script::option::value::{OptionValue, Values};
+
+/// Bytes of stacks that are held for a picture; of more, what is too narrow to be seen goes.
+const BYTES: usize = 48 << 20;
+
+/// A picture is drawn before the end if that takes less than this part of the time.
+const PART: u32 = 20;
+
+/// The files of a run.
+pub(super) struct Flames {
+    name: PathBuf,
+    monitor: String,
+    zone: TimeZone,
+    timed: bool,
+    before: Option<Flame>,
+    graphs: IndexMap<String, Graph>,
+    /// When the interval began, and the run.
+    since: Option<(Stamp, Stamp)>,
+    drawn: Instant,
+    cost: Duration,
+}
+
+/// One graph's files.
+struct Graph {
+    path: PathBuf,
+    folded: Making,
+    all: Flame,
+}
+
+/// What the options ask of the script's side.
+pub(super) fn wish(values: &Values) -> Option<Wish> {
+    name(values)?;
+    let weight = match values.get("weight") {
+        Some(OptionValue::Choice(weight)) if weight != "count" => Some(weight.clone()),
+        _ => None,
+    };
+    Some(Wish { weight })
+}
+
+fn name(values: &Values) -> Option<&str> {
+    text(values, "flame-graph")
+}
+
+/// The text of an option, if it is given.
+pub(super) fn text<'a>(values: &'a Values, option: &str) -> Option<&'a str> {
+    match values.get(option) {
+        Some(OptionValue::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+impl Flames {
+    /// Begins the first of the files, so that a folder that cannot be written to is told of before anything is measured; None
+    /// without `--flame-graph`.
+    ///
+    /// # Errors
+    /// That, or the file of `--diff` cannot be read.
+    pub(super) fn begin(request: &RunRequest) -> Result<Option<Flames>> {
+        let Some(name) = name(&request.values) else { return Ok(None) };
+        let name = without_ending(name);
+        let timed = request.host.interval_ns.is_some();
+        let before = match text(&request.values, "diff") {
+            Some(_) if timed => {
+                anyhow::bail!("--diff compares whole runs, and -i parts this one; leave one away")
+            }
+            Some(path) => Some(older(Path::new(path))?),
+            None => None,
+        };
+        let mut flames = Flames {
+            name,
+            monitor: request.monitor.name.clone(),
+            zone: TimeZone::system(),
+            timed,
+            before,
+            graphs: IndexMap::new(),
+            since: None,
+            drawn: Instant::now(),
+            cost: Duration::ZERO,
+        };
+        let first = Graph::begin(flames.name.clone()).context("--flame-graph")?;
+        flames.graphs.insert(String::new(), first);
+        Ok(Some(flames))
+    }
+
+    /// The run begins.
+    pub(super) fn start(&mut self, now: Stamp) {
+        self.since = Some((now, now));
+    }
+
+    /// Takes the graphs of an interval that ends now; `last` is the run's.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn take(
+        &mut self,
+        drawn: Vec<Drawn>,
+        now: Stamp,
+        coverage: &Coverage,
+        last: bool,
+    ) -> Result<()> {
+        let (begin, since) = self.since.unwrap_or((now, now));
+        self.since = Some((begin, now));
+        let below = folded::time_frames(&self.zone, since.wall_ns);
+        let below: &[&str] = if self.timed { &[&below.0, &below.1] } else { &[] };
+        for (table, flame) in drawn {
+            if flame.is_empty() {
+                continue;
+            }
+            let graph = self.graph(table)?;
+            let mut part = Flame::new(&flame.title, &flame.unit);
+            part.merge(&flame, below);
+            graph.take(part, !below.is_empty())?;
+        }
+        let soon = self.drawn.elapsed() < self.cost * PART;
+        if last || (self.timed && !soon) {
+            let began = Instant::now();
+            self.draw(begin, now, coverage, last)?;
+            (self.drawn, self.cost) = (Instant::now(), began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// The graph of a table: the first one to come has the name itself.
+    fn graph(&mut self, table: String) -> Result<&mut Graph> {
+        let first = self.graphs.len() == 1 && self.graphs.contains_key("");
+        if first && self.graphs.values().all(|graph| graph.all.is_empty()) {
+            let graph = self.graphs.swap_remove("").context("there is a first graph")?;
+            return Ok(self.graphs.entry(table).or_insert(graph));
+        }
+        if !self.graphs.contains_key(&table) {
+            let mut path = self.name.clone().into_os_string();
+            path.push(format!("-{table}"));
+            self.graphs.insert(table.clone(), Graph::begin(path.into())?);
+        }
+        self.graphs.get_mut(&table).context("it was just put there")
+    }
+
+    fn draw(&mut self, begin: Stamp, end: Stamp, coverage: &Coverage, last: bool) -> Result<()> {
+        for graph in self.graphs.values_mut() {
+            graph.all.settle();
+            if last && !self.timed {
+                let mut out = BufWriter::new(graph.folded.file());
+                folded::write(&graph.all, &mut out).context("failed to write the folded stacks")?;
+                out.flush().context("failed to write the folded stacks")?;
+            }
+            if last {
+                graph.folded.place()?;
+            }
+            let caption = Caption::of(
+                &self.monitor,
+                (&graph.all.title, graph.unit()),
+                graph.all.total(),
+                (begin, end),
+                &self.zone,
+                coverage,
+            );
+            write_picture(&graph.path, &graph.all, self.before.as_ref(), &caption)?;
+        }
+        Ok(())
+    }
+
+    /// What was written, in words.
+    pub(super) fn summary(&self) -> Vec<String> {
+        let graph = |graph: &Graph| {
+            let path = graph.path.display();
+            format!("wrote {path}.folded and {path}.svg, of {} {}", graph.all.total(), graph.unit())
+        };
+        self.graphs.values().map(graph).collect()
+    }
+
+    /// Writes a graph that a script has drawn itself: its files appear at once.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn write(monitor: &str, name: &str, flame: &Flame) -> Result<()> {
+        let mut graph = Graph::begin(without_ending(name))?;
+        let mut out = BufWriter::new(graph.folded.file());
+        folded::write(flame, &mut out).context("failed to write the folded stacks")?;
+        out.flush().context("failed to write the folded stacks")?;
+        drop(out);
+        graph.folded.place()?;
+        let title = if flame.title.is_empty() { monitor } else { &flame.title };
+        let caption = Caption { title: title.to_owned(), subtitle: String::new() };
+        write_picture(&graph.path, flame, None, &caption)
+    }
+}
+
+impl Graph {
+    fn begin(path: PathBuf) -> Result<Graph> {
+        let folded = Making::begin(&with_ending(&path, "folded"))?;
+        // Whether the picture can be made is also asked before anything is measured.
+        drop(Making::begin(&with_ending(&path, "svg"))?);
+        Ok(Graph { path, folded, all: Flame::default() })
+    }
+
+    fn take(&mut self, mut part: Flame, write: bool) -> Result<()> {
+        if write {
+            part.settle();
+            folded::write(&part, self.folded.file())
+                .context("failed to write the folded stacks")?;
+            self.folded.place()?;
+        }
+        if self.all.is_empty() {
+            self.all = part;
+        } else {
+            self.all.merge(&part, &[]);
+        }
+        let mut seen = 1 << 16;
+        while self.all.bytes() > BYTES && seen > 16 {
+            self.all.settle();
+            self.all.prune(self.all.total() / seen);
+            seen /= 4;
+        }
+        Ok(())
+    }
+
+    fn unit(&self) -> &str {
+        if self.all.unit.is_empty() { "stacks" } else { &self.all.unit }
+    }
+}
+
+fn write_picture(
+    path: &Path,
+    flame: &Flame,
+    before: Option<&Flame>,
+    caption: &Caption,
+) -> Result<()> {
+    let mut picture = Making::begin(&with_ending(path, "svg"))?;
+    let mut out = BufWriter::new(picture.file());
+    match before {
+        Some(before) => svg::write_difference(before, flame, caption, &mut out),
+        None => svg::write(flame, caption, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .context("failed to write the picture")?;
+    drop(out);
+    picture.place()
+}
+
+/// The stacks of an older run.
+fn older(path: &Path) -> Result<Flame> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("--diff: failed to open `{shown}`"))?;
+    let (flame, wrong) = folded::read(BufReader::new(file))
+        .with_context(|| format!("--diff: failed to read `{shown}`"))?;
+    ensure!(
+        !flame.is_empty(),
+        "--diff: `{shown}` has no folded stacks ({wrong} lines without a weight); name a file that \
+         --flame-graph wrote"
+    );
+    Ok(flame)
+}
+
+/// The name without an ending that is added anyway.
+fn without_ending(name: &str) -> PathBuf {
+    let stem = name.strip_suffix(".folded").or(name.strip_suffix(".svg")).unwrap_or(name);
+    PathBuf::from(stem)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".");
+    path.push(ending);
+    path.into()
+}

@@ -1,0 +1,89 @@
+//! What a live run says when it begins: what is watched, and what was taken otherwise than asked.
+
+use std::io::Write as _;
+
+use super::filters::{self, From};
+use super::request::RunRequest;
+use crate::base::cpulist;
+use crate::base::draw::Level;
+use crate::base::units::counted;
+use crate::event::sampling::Part;
+use crate::script::host::Host;
+use crate::source::live::Live;
+use crate::source::open::Wish;
+
+/// One line that says what is watched: an idle machine shows nothing else for a while.
+pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
+    let roles = host.roles();
+    let mut names: Vec<String> = Vec::new();
+    for role in &roles {
+        if !names.contains(&role.event.name) {
+            names.push(role.event.name.clone());
+        }
+    }
+    let shown = match names.len() {
+        0..=4 => names.join(", "),
+        n => format!("{} and {} more events", names[..3].join(", "), n - 3),
+    };
+    let whom = match &wish.tasks {
+        Some(tids) if wish.workload => format!("the command (pid {})", tids[0]),
+        Some(tids) if !request.host.pids.is_empty() => {
+            let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
+            let noun = if pids.len() == 1 { "process" } else { "processes" };
+            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
+        }
+        Some(tids) => {
+            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
+            format!("thread {}", tids.join(","))
+        }
+        None => format!("CPU {}", cpulist::format(&wish.cpus)),
+    };
+    let order = if wish.ordered { "in order" } else { "unordered" };
+    host.shared().with(|context| {
+        for remark in request.notes.iter().chain(live.remarks()) {
+            context.note(Level::Warning, remark);
+        }
+        if let Some(remark) = callchain_of_nothing(host, request) {
+            context.note(Level::Warning, remark);
+        }
+        for remark in host.remarks() {
+            context.note(Level::Info, &remark);
+        }
+        let watching = format!("watching {shown} on {whom}; Ctrl-C ends and reports");
+        context.note(Level::Info, &watching);
+        if request.host.json || request.host.events {
+            // Those formats keep stderr free of notes, but somebody may wait there for the moment to begin.
+            let _ = writeln!(std::io::stderr(), "perilune: note: {watching}");
+        }
+        if request.host.verbose > 0 {
+            let pages = counted(live.pages() as u64, "page");
+            let text = format!("{order}, {pages} a ring, {}", counted(live.files() as u64, "file"));
+            context.note(Level::Info, &text);
+            for line in filters::explain(&roles, From::Kernel) {
+                context.note(Level::Info, &line);
+            }
+        }
+        for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }
+        {
+            let fields: Vec<String> =
+                fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
+            context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
+        }
+        // Told at once, not with the first report.
+        let _ = context.out.flush();
+    });
+}
+
+/// An option that chooses among the frames of stacks, where no stack is taken.
+fn callchain_of_nothing(host: &Host, request: &RunRequest) -> Option<&'static str> {
+    match request.host.callchain {
+        _ if host.takes_stacks() => None,
+        Part::Both => None,
+        Part::User => Some(
+            "--user-callchain does nothing without stacks; give -g, or an event the attribute `stack`",
+        ),
+        Part::Kernel => Some(
+            "--kernel-callchain does nothing without stacks; give -g, or an event the attribute `stack`",
+        ),
+    }
+}

@@ -1,0 +1,202 @@
+//! Tables of stacks as flame graphs, and the stacks of emitted events.
+//!
+//! A table that has a column of stacks is a flame graph, too: its other columns are the frames at the root, the process's
+//! name first of all, and the weight of a stack is what its row counts, or the sum that `--weight` names.
+
+use std::rc::Rc;
+
+use super::draw::{Frame, KvLook};
+use super::spec::Column;
+use super::{Aggregates, Body, Interval};
+use crate::base::draw::Cell;
+use crate::base::flame::{Flame, Mark};
+use crate::stack::fold::Fold;
+use crate::stat::Aggregate as _;
+use crate::stat::kv::{Kv, Shape};
+use crate::stat::leaf::Shared as Leaf;
+use crate::stat::strings::Strings;
+use crate::stat::sum::Sum;
+use crate::stat::word::{Part, Word};
+use mlua::Lua;
+use std::cell::RefCell;
+
+/// Bytes of a table of stacks: some hundreds of thousands.
+pub(super) const BYTES: usize = 32 << 20;
+
+/// What `--flame-graph` asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// `--weight`: the sum, or the further field of an emitted event, that weighs; none counts.
+    pub weight: Option<String>,
+}
+
+/// A flame graph that was drawn, and which table it is of; the table of emitted events has no name.
+pub type Drawn = (String, Flame);
+
+/// Where the stacks of emitted events go with `--flame-graph`.
+pub struct Taken {
+    strings: Leaf<Strings>,
+    kv: Leaf<Kv>,
+    weight: Option<String>,
+}
+
+impl Taken {
+    /// Takes a stack. `further` is what the script says beside the event.
+    pub fn add(&self, comm: &[u8], stack: u64, further: &[(String, Cell)]) {
+        let named = |wanted: &String| {
+            let field = further.iter().find(|(name, _)| name == wanted);
+            field.and_then(|(_, cell)| match cell {
+                Cell::Int(value) => Some(*value as f64),
+                Cell::Num(value) => Some(*value),
+                _ => None,
+            })
+        };
+        let weight = self.weight.as_ref().and_then(named).unwrap_or(1.0);
+        let comm = Word::string(self.strings.borrow_mut().intern(comm));
+        self.kv.borrow_mut().add(&[comm, Word::number(stack as f64)], 0, &[weight]);
+    }
+}
+
+impl Aggregates {
+    /// From now on tables of stacks are drawn as flame graphs, for [`Aggregates::take_flames`]. Gives the place for the
+    /// stacks of emitted events, unless a table of the script has them already.
+    pub fn want_flames(&self, wish: Wish) -> Option<Taken> {
+        let weight = wish.weight.clone();
+        self.0.shared.flame.replace(Some(wish));
+        if self.has_stacks() {
+            return None;
+        }
+        let (first, named, bound) = (Vec::new(), false, BYTES);
+        let kv = Rc::new(RefCell::new(Kv::new(Shape { keys: 2, sums: 1, first, named, bound })));
+        self.0.emitted.replace(Some(kv.clone()));
+        Some(Taken { strings: self.0.strings.clone(), kv, weight })
+    }
+
+    /// Whether a table has a column of stacks.
+    fn has_stacks(&self) -> bool {
+        let declared = self.0.declared.borrow();
+        declared.iter().any(|one| matches!(one.body, Body::Kv(..)) && of_stacks(&one.columns))
+    }
+
+    /// The flame graphs that were drawn since the last call, and that of the events emitted since.
+    pub fn take_flames(&self) -> Vec<Drawn> {
+        let mut drawn: Vec<Drawn> = self.0.shared.flames.take();
+        if let Some(kv) = &*self.0.emitted.borrow() {
+            let kv = &mut *kv.borrow_mut();
+            let weight = self.0.shared.flame.borrow().as_ref().and_then(|wish| wish.weight.clone());
+            let rows = kv.rows().map(|row| (row.key.to_vec(), sum_of(row.sums.first())));
+            let rows: Vec<(Vec<Word>, u64)> = rows.collect();
+            let unit = unit(weight.as_deref().unwrap_or("events"));
+            let flame = self.fold(Flame::new("", unit), kv.folded().count, rows, |key| {
+                let [comm, stack] = *key else { return Ok((Vec::new(), Word::ZERO)) };
+                let Part::String(id) = comm.part() else { return Ok((Vec::new(), stack)) };
+                let name = String::from_utf8_lossy(self.0.strings.borrow().get(id)).into_owned();
+                Ok((vec![name], stack))
+            });
+            kv.clear();
+            drawn.extend(flame.ok().map(|flame| (String::new(), flame)));
+        }
+        drawn
+    }
+
+    /// What a table of stacks holds now; None if it is none.
+    pub(super) fn flame_of(&self, lua: &Lua, id: usize) -> mlua::Result<Option<Flame>> {
+        let Some(declared) = self.one(id) else { return Ok(None) };
+        let Body::Kv(Interval { live, .. }, look) = &declared.body else { return Ok(None) };
+        if !of_stacks(&declared.columns) {
+            return Ok(None);
+        }
+        let frame = self.frame(lua, &declared);
+        let wish = self.0.shared.flame.borrow().clone().unwrap_or_default();
+        let (weigh, unit) = frame.weigh(look, &wish);
+        let (rows, folded) = {
+            let kv = live.borrow();
+            let weight = |count, sums: &[Sum]| match weigh {
+                Some(sum) => sum_of(sums.get(sum)),
+                None => count,
+            };
+            let rows = kv.rows().map(|row| (row.key.to_vec(), weight(row.count, row.sums)));
+            (rows.collect::<Vec<_>>(), weight(kv.folded().count, &kv.folded().sums))
+        };
+        let flame = Flame::new(declared.title.as_deref().unwrap_or(""), unit);
+        self.fold(flame, folded, rows, |key| frame.roots(key)).map(Some)
+    }
+
+    /// Folds rows; `split` tells the frames at the root and the stack of a key.
+    fn fold(
+        &self,
+        flame: Flame,
+        evicted: u64,
+        rows: Vec<(Vec<Word>, u64)>,
+        split: impl Fn(&[Word]) -> mlua::Result<(Vec<String>, Word)>,
+    ) -> mlua::Result<Flame> {
+        let split = |(key, weight): (Vec<Word>, u64)| Ok((split(&key)?, weight));
+        // Drawing a column calls Lua, which may itself ask for a stack: that is done before any is folded.
+        let rows = rows.into_iter().map(split).collect::<mlua::Result<Vec<_>>>()?;
+        let (stacks, mut naming) =
+            (self.0.shared.stacks.borrow(), self.0.shared.naming.borrow_mut());
+        let mut fold = Fold::new(&stacks, &mut naming, flame);
+        for ((roots, stack), weight) in &rows {
+            let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+            if let Part::Number(id) = stack.part() {
+                fold.add(&roots, id as u64, *weight);
+            }
+        }
+        let mut flame = fold.finish();
+        if evicted > 0 {
+            let name = flame.name("(evicted)", Mark::Plain);
+            flame.push(&[name], evicted);
+            flame.settle();
+        }
+        Ok(flame)
+    }
+}
+
+impl Frame<'_> {
+    /// Which sum weighs (none: the count), and what a weight counts.
+    fn weigh<'l>(&self, look: &'l KvLook, wish: &Wish) -> (Option<usize>, &'l str) {
+        let named = |wanted: &String| {
+            look.sums.iter().position(|sum| sum.title.eq_ignore_ascii_case(wanted))
+        };
+        let sum = if look.flame { Some(0) } else { wish.weight.as_ref().and_then(named) };
+        match sum.and_then(|at| look.sums.get(at)) {
+            Some(column) => (sum, unit(&column.title)),
+            None => (None, look.count.as_deref().unwrap_or("stacks")),
+        }
+    }
+
+    /// The texts of a key's other columns, and its stack.
+    fn roots(&self, key: &[Word]) -> mlua::Result<(Vec<String>, Word)> {
+        let (mut roots, mut stack) = (Vec::new(), None);
+        for (column, word) in self.columns.iter().flatten().zip(key) {
+            if column.stack.is_some() && stack.is_none() {
+                stack = Some(*word);
+                continue;
+            }
+            let text = match self.text(&mut Default::default(), column, *word)? {
+                Cell::Text(text) => text,
+                Cell::Int(value) => value.to_string(),
+                Cell::Num(value) => value.to_string(),
+                Cell::Empty | Cell::Stack { .. } => continue,
+            };
+            if !text.is_empty() {
+                roots.push(text);
+            }
+        }
+        Ok((roots, stack.unwrap_or(Word::ZERO)))
+    }
+}
+
+/// What a weight called so counts: times are in nanoseconds.
+fn unit(weight: &str) -> &str {
+    if weight == "time" { "ns" } else { weight }
+}
+
+/// Whether one of the columns shows stacks.
+pub(super) fn of_stacks(columns: &[Option<Column>]) -> bool {
+    columns.iter().flatten().any(|column| column.stack.is_some())
+}
+
+fn sum_of(sum: Option<&Sum>) -> u64 {
+    sum.map_or(0, |sum| sum.value().max(0.0) as u64)
+}

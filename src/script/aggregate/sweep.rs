@@ -1,0 +1,59 @@
+//! What tables and states do not use any more is forgotten: strings and stacks.
+
+use super::{Aggregates, Body};
+use crate::stat::Aggregate as _;
+use mlua::{Table, Value};
+
+impl Aggregates {
+    /// Whether so many stacks are held that they are to be swept before the next report.
+    pub fn stacks_want_sweep(&self) -> bool {
+        self.0.shared.stacks.borrow().wants_sweep()
+    }
+
+    /// Forgets strings and stacks that no key and no open state uses any more, once they fill half their room. To be called
+    /// between batches.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn sweep(&self) -> mlua::Result<()> {
+        let of_stacks = self.stacks_want_sweep();
+        if !of_stacks && !self.0.strings.borrow().is_half_full() {
+            return Ok(());
+        }
+        let mut marks = self.0.strings.borrow().marks();
+        if of_stacks {
+            marks = marks.with_numbers();
+        }
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Latency(of, _) => of.each(|latency| latency.mark(&mut marks)),
+                Body::Kv(of, _) => of.each(|kv| kv.mark(&mut marks)),
+                Body::Hist(of, _) => of.each(|hist| hist.mark(&mut marks)),
+                Body::Pending(of) => of.borrow().mark(&mut marks),
+                Body::States(states, of, _) => {
+                    states.borrow().mark(&mut marks);
+                    of.each(|latency| latency.mark(&mut marks));
+                }
+                Body::Rate(of) => of.borrow().mark(&mut marks),
+            }
+        }
+        if let Some(kv) = &*self.0.emitted.borrow() {
+            kv.borrow().mark(&mut marks);
+        }
+        if let Some(mut numbers) = marks.take_numbers() {
+            // Any number may be the id of a stack: one too many is held at worst.
+            self.0.shared.stacks.borrow_mut().sweep(&mut numbers);
+        }
+        let freed = self.0.strings.borrow_mut().sweep(&marks);
+        let (ids, names): (Table, Table) =
+            (self.0.trusted.get("ids")?, self.0.trusted.get("names")?);
+        for id in freed {
+            let text: Value = names.raw_get(id)?;
+            if !text.is_nil() {
+                ids.raw_set(text, Value::Nil)?;
+            }
+            names.raw_set(id, Value::Nil)?;
+        }
+        Ok(())
+    }
+}

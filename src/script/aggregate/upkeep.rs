@@ -1,0 +1,79 @@
+//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped.
+
+use super::{Aggregates, Body, Declared};
+use crate::base::coverage::Coverage;
+use crate::stat::pending::Losses;
+use std::rc::Rc;
+
+impl Aggregates {
+    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run.
+    pub fn drop_before(&self, time: f64) {
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Pending(pending) => pending.borrow_mut().drop_before(time),
+                Body::States(states, ..) => states.borrow_mut().drop_before(time),
+                _ => {}
+            }
+        }
+    }
+
+    /// A thread has another name.
+    pub fn rename_task(&self, tid: u32) {
+        for declared in self.0.declared.borrow().iter() {
+            if let Body::States(states, ..) = &declared.body {
+                states.borrow_mut().rename_task(tid);
+            }
+        }
+    }
+
+    /// Drops the open states of a thread that ended.
+    pub fn drop_task(&self, tid: u32) {
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Pending(pending) => pending.borrow_mut().drop_task(tid),
+                Body::States(states, ..) => states.borrow_mut().drop_task(tid),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a script keeps state between events.
+    pub fn has_state(&self) -> bool {
+        let keeps = |one: &Rc<Declared>| matches!(one.body, Body::Pending(_) | Body::States(..));
+        self.0.declared.borrow().iter().any(keeps)
+    }
+
+    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted`, `disordered` and `clamped`.
+    pub fn counts(&self) -> Coverage {
+        let other =
+            self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
+        let mut counts = Coverage { evicted: other, ..Coverage::default() };
+        let add = |losses: Losses, counts: &mut Coverage| {
+            counts.unmatched += losses.unmatched;
+            counts.unsafe_ += losses.unsafe_;
+            counts.exited += losses.exited;
+            counts.evicted += losses.evicted;
+        };
+        for declared in self.0.declared.borrow().iter() {
+            if let Body::States(states, ..) = &declared.body {
+                add(states.borrow().losses(), &mut counts);
+            }
+            match &declared.body {
+                Body::Latency(of, _) | Body::States(_, of, _) => of.each(|latency| {
+                    counts.evicted += latency.losses().evicted;
+                    counts.disordered += latency.losses().disordered;
+                    counts.clamped += latency.losses().clamped;
+                }),
+                Body::Kv(of, _) => of.each(|kv| counts.evicted += kv.evicted()),
+                Body::Hist(of, _) => of.each(|hist| {
+                    counts.evicted += hist.losses().evicted;
+                    counts.disordered += hist.losses().disordered;
+                }),
+                Body::Pending(of) => add(of.borrow().losses(), &mut counts),
+                Body::Rate(of) => counts.evicted += of.borrow().evicted(),
+            }
+        }
+        counts.evicted += self.0.emitted.borrow().as_ref().map_or(0, |kv| kv.borrow().evicted());
+        counts
+    }
+}

@@ -1,0 +1,163 @@
+//! Interned stacks as frames of a flame graph: root first, each address turned into names once.
+
+use super::Stacks;
+use super::chain::steps;
+use super::naming::{Naming, absent};
+use crate::base::flame::{Flame, Mark};
+use crate::base::frame::Frame;
+
+/// Turns stacks into a flame graph's.
+pub struct Fold<'a> {
+    stacks: &'a Stacks,
+    naming: &'a mut Naming,
+    flame: Flame,
+    /// By place in `naming`: where the numbers of its frames stand in `numbers`.
+    known: Vec<Option<(u32, u32)>>,
+    numbers: Vec<u32>,
+    line: Vec<u32>,
+    frames: Vec<Frame>,
+}
+
+impl<'a> Fold<'a> {
+    /// Begins with what `flame` holds.
+    pub fn new(stacks: &'a Stacks, naming: &'a mut Naming, flame: Flame) -> Fold<'a> {
+        naming.begin();
+        Fold {
+            stacks,
+            naming,
+            flame,
+            known: Vec::new(),
+            numbers: Vec::new(),
+            line: Vec::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Adds the stack of an id below `roots`, the first of which is the outermost.
+    pub fn add(&mut self, roots: &[&str], id: u64, weight: u64) {
+        self.line.clear();
+        match self.stacks.chain(id) {
+            Some((space, chain)) => {
+                for step in steps(chain) {
+                    match self.naming.place(space, step) {
+                        Some(place) => self.push_known(place),
+                        None => {
+                            self.frames.clear();
+                            self.naming.ask(space, step, &mut self.frames);
+                            let flame = &mut self.flame;
+                            self.line.extend(self.frames.iter().map(|frame| number(flame, frame)));
+                        }
+                    }
+                }
+            }
+            None => self.line.push(number(&mut self.flame, &absent(id))),
+        }
+        // Of functions without names one after the other, one frame: how many there are says nothing, least of all where the
+        // walk went astray in code that keeps no frame pointers.
+        let flame = &self.flame;
+        self.line.dedup_by(|next, before| next == before && is_nameless(flame.name_of(*before)));
+        self.line.extend(roots.iter().rev().map(|root| self.flame.name(root, Mark::Plain)));
+        self.line.reverse();
+        self.flame.push(&self.line, weight);
+    }
+
+    fn push_known(&mut self, place: u32) {
+        let at = place as usize;
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
+        }
+        let (start, end) = match self.known.get(at).copied().flatten() {
+            Some(known) => known,
+            None => {
+                let start = self.numbers.len() as u32;
+                let flame = &mut self.flame;
+                self.numbers
+                    .extend(self.naming.answer(place).iter().map(|frame| number(flame, frame)));
+                let known = (start, self.numbers.len() as u32);
+                if let Some(place) = self.known.get_mut(at) {
+                    *place = Some(known);
+                }
+                known
+            }
+        };
+        self.line
+            .extend_from_slice(self.numbers.get(start as usize..end as usize).unwrap_or_default());
+    }
+
+    /// What was added, equal stacks as one and in order.
+    pub fn finish(mut self) -> Flame {
+        self.flame.settle();
+        self.flame
+    }
+}
+
+/// A frame's name: its function, else the file that it lies in, so that what has no names at least stands together.
+fn number(flame: &mut Flame, frame: &Frame) -> u32 {
+    let mark = match (frame.inlined, frame.kernel) {
+        (true, _) => Mark::Inlined,
+        (_, true) => Mark::Kernel,
+        _ => Mark::Plain,
+    };
+    match (&frame.symbol, &frame.dso) {
+        (Some(symbol), _) => flame.name(symbol, mark),
+        (None, Some(dso)) if dso.starts_with('[') => flame.name(dso, mark),
+        (None, Some(dso)) => {
+            let file = dso.rsplit('/').next().unwrap_or(dso);
+            flame.name(&format!("[{file}]"), mark)
+        }
+        (None, None) => flame.name("[unknown]", mark),
+    }
+}
+
+/// Whether a name stands for what has none.
+fn is_nameless(name: &str) -> bool {
+    name.starts_with('[') && name.ends_with(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::chain::{KERNEL, TRUNCATED, USER};
+    use crate::base::frame::Space;
+    use crate::symbol::Names;
+    use std::rc::Rc;
+
+    struct Named;
+
+    impl Names for Named {
+        fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
+            let symbol = (address & 1 == 0).then(|| Rc::from(format!("f{}", address & 0xff)));
+            let dso = (!kernel).then(|| Rc::from("/usr/lib/libx.so"));
+            if address & 0xff == 4 {
+                let inlined = Some(Rc::from("inner"));
+                out.push(Frame { symbol: inlined, inlined: true, ..Frame::default() });
+            }
+            out.push(Frame { address, symbol, dso, ..Frame::default() });
+        }
+    }
+
+    #[test]
+    fn stacks_fold_root_first_with_inlined_functions_and_files_for_names() {
+        let (mut stacks, mut naming) = (Stacks::default(), Naming::new(Box::new(Named)));
+        let kernel = 1 << 63;
+        let one = stacks.intern(&[KERNEL, kernel | 2, kernel | 3, USER, 4, 5, 7, 9], || Space(1));
+        let two = stacks.intern(&[USER, 4, TRUNCATED], || Space(2));
+        let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", ""));
+        for (id, weight) in [(one, 3), (two, 1), (one, 4), (super::super::OTHER, 2)] {
+            fold.add(&["nginx"], id, weight);
+        }
+        let flame = fold.finish();
+        let line = |(frames, weight): (&[u32], u64)| {
+            let names: Vec<&str> = frames.iter().map(|number| flame.name_of(*number)).collect();
+            format!("{} {weight}", names.join(";"))
+        };
+        assert_eq!(
+            flame.stacks().map(line).collect::<Vec<_>>(),
+            [
+                "nginx;(other) 2",
+                "nginx;[libx.so];f4;inner;[unknown];f2 7",
+                "nginx;[truncated];f4;inner 1",
+            ]
+        );
+    }
+}

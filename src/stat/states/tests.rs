@@ -1,0 +1,137 @@
+//! What states add up to, and each way in which a task is forgotten.
+
+use super::*;
+use crate::stat::Aggregate as _;
+use proptest::prelude::*;
+use std::{cell::RefCell, rc::Rc};
+
+fn number(n: u32) -> Word {
+    Word::number(f64::from(n))
+}
+
+fn moved(states: &mut States, tid: u32, time: f64, state: i32) -> Moved {
+    states.move_to(None, tid, time, 0, state)
+}
+
+/// Two values: the state and a name.
+fn states(than: f64) -> (States, Shared<Latency>) {
+    let spent = Rc::new(RefCell::new(Latency::new(2, 1 << 20)));
+    let shape = Shape { values: 2, state: 0, than, keep_event: false, bound: 1 << 20 };
+    (States::new(shape, spent.clone()), spent)
+}
+
+/// State, name, calls, total.
+fn rows(spent: &Shared<Latency>) -> Vec<(Word, Word, u64, f64)> {
+    let spent = spent.borrow();
+    let row = |(key, timing): (&[Word], &crate::stat::latency::Timing)| {
+        (key[0], key[1], timing.count(), timing.total().value())
+    };
+    spent.rows().map(row).collect()
+}
+
+#[test]
+fn a_state_is_timed_until_the_next_under_its_own_values() {
+    let (mut states, spent) = states(f64::INFINITY);
+    // The name is a string in the first, bit 2 of the kinds.
+    states.enter(None, &[7.0, 100.0, 1.0, 5.0], 1 << 2);
+    states.enter(None, &[7.0, 400.0, 2.0, 6.0], 0);
+    states.leave(7, 450.0);
+    states.leave(7, 500.0);
+    let expected = [(number(1), Word::string(5), 1, 300.0), (number(2), number(6), 1, 50.0)];
+    assert_eq!(rows(&spent), expected);
+    assert_eq!(states.losses(), Losses::default());
+}
+
+#[test]
+fn a_key_moves_with_its_values_once_it_is_known() {
+    let (mut states, spent) = states(f64::INFINITY);
+    assert_eq!(moved(&mut states, 7, 50.0, 1), Moved::Unknown);
+    states.enter(None, &[7.0, 100.0, 1.0, 5.0], 1 << 2);
+    assert_eq!(moved(&mut states, 7, 400.0, 2), Moved::Done);
+    assert_eq!(moved(&mut states, 7, 410.0, 1), Moved::Done);
+    assert_eq!(moved(&mut states, 7, 500.0, 2), Moved::Done);
+    let name = Word::string(5);
+    assert_eq!(rows(&spent), [(number(1), name, 2, 390.0), (number(2), name, 1, 10.0)]);
+}
+
+#[test]
+fn a_row_is_found_anew_after_an_interval() {
+    let (mut states, spent) = states(f64::INFINITY);
+    states.enter(None, &[1.0, 0.0, 1.0, 5.0], 0);
+    moved(&mut states, 1, 10.0, 2);
+    spent.borrow_mut().clear();
+    spent.borrow_mut().add(&[number(9), number(9)], 1.0);
+    moved(&mut states, 1, 30.0, 1);
+    moved(&mut states, 1, 60.0, 2);
+    let expected = [
+        (number(9), number(9), 1, 1.0),
+        (number(2), number(5), 1, 20.0),
+        (number(1), number(5), 1, 30.0),
+    ];
+    assert_eq!(rows(&spent), expected);
+}
+
+#[test]
+fn a_renamed_task_is_entered_anew() {
+    let (mut states, spent) = states(f64::INFINITY);
+    states.enter(None, &[7.0, 0.0, 0.0, 5.0], 0);
+    states.rename_task(7);
+    assert_eq!(moved(&mut states, 7, 10.0, 1), Moved::Unknown);
+    states.enter(None, &[7.0, 10.0, 1.0, 6.0], 0);
+    assert_eq!(moved(&mut states, 7, 30.0, 0), Moved::Done);
+    assert_eq!(rows(&spent), [(number(0), number(5), 1, 10.0), (number(1), number(6), 1, 20.0)]);
+}
+
+#[test]
+fn a_mask_lets_in_only_from_certain_states() {
+    let (mut states, spent) = states(f64::INFINITY);
+    assert_eq!(states.move_to(None, 7, 0.0, 3, 9), Moved::Done);
+    assert!(states.is_empty(), "nothing is known of it");
+    states.enter(None, &[7.0, 0.0, 0.0, 0.0], 0);
+    states.move_to(None, 7, 10.0, 3, 9);
+    assert!(rows(&spent).is_empty(), "state 0 has no bit of the mask");
+    moved(&mut states, 7, 20.0, 2);
+    states.move_to(None, 7, 30.0, 3, 9);
+    assert_eq!(rows(&spent).len(), 2);
+}
+
+#[test]
+fn what_lasted_longer_than_asked_is_told() {
+    let (mut states, _) = states(100.0);
+    states.enter(None, &[7.0, 0.0, 1.0, 0.0], 0);
+    assert_eq!(states.enter(None, &[7.0, 100.0, 2.0, 0.0], 0), Moved::Done);
+    assert_eq!(moved(&mut states, 7, 201.0, 1), Moved::Longer);
+    assert_eq!((states.ended().values[0], states.ended().delay), (2.0, 101.0));
+    assert_eq!(states.leave(7, 400.0), Moved::Longer);
+}
+
+#[test]
+fn a_task_that_ends_is_still_running() {
+    let (mut states, spent) = states(f64::INFINITY);
+    states.enter(None, &[1.0, 0.0, 0.0, 0.0], 0);
+    states.enter(None, &[2.0, 0.0, 1.0, 0.0], 0);
+    states.drop_task(1);
+    states.drop_task(2);
+    assert_eq!((states.len(), states.losses().exited), (1, 1));
+    states.leave(1, 5.0);
+    assert_eq!(rows(&spent), [(Word::ZERO, Word::ZERO, 1, 5.0)]);
+}
+
+proptest! {
+    /// Whatever a task does, its times add up to the time between its first and its last event.
+    #[test]
+    fn times_add_up(steps in prop::collection::vec((0u32..600, 0u32..1000), 1..100)) {
+        let (mut states, spent) = states(f64::INFINITY);
+        let mut time = 0.0;
+        for (state, step) in &steps {
+            let state = f64::from(*state);
+            if moved(&mut states, 1, time, state as i32) == Moved::Unknown {
+                states.enter(None, &[1.0, time, state, 0.0], 0);
+            }
+            time += f64::from(*step);
+        }
+        states.leave(1, time);
+        let total: f64 = rows(&spent).iter().map(|row| row.3).sum();
+        prop_assert_eq!(total, time);
+    }
+}

@@ -1,0 +1,187 @@
+//! Names of code that a process made itself: the perf map that its just-in-time compiler writes.
+//!
+//! A line is `START SIZE NAME`, numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt of the kernel). The file is
+//! `/tmp/perf-PID.map`, of the `/tmp` and with the pid that the process itself knows: in a container both are others than
+//! here. Anybody can write there, so the file counts only if root owns it or who owns the process.
+//!
+//! Compilers write on while they run and use addresses anew: of two lines for one address the later one holds, and a file that
+//! has changed is read again. A process that has ended leaves its file: it is found below the root of a process that it
+//! descends from, or in this process's own `/tmp`, unless it is older than the process.
+
+use std::cell::{Cell, RefCell};
+use std::fs::{File, Metadata};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use hashbrown::HashMap;
+use std::hash::RandomState;
+
+use super::ranges::Ranges;
+use crate::base::frame::{Frame, Space};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::tasks::{Inside, inside};
+use crate::task::programs::Programs;
+
+/// Bytes of a file that are read.
+const SIZE_MAX: u64 = 64 << 20;
+
+/// Names of all processes together; some 100 bytes each.
+const NAMES_MAX: usize = 2 << 20;
+
+/// Processes whose maps are known, or known not to be there.
+const PROCESSES_MAX: usize = 1024;
+
+/// How often it is looked whether files have changed.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// Ancestors whose `/tmp` is looked into.
+const ANCESTORS: usize = 8;
+
+/// The perf maps of processes.
+#[derive(Default)]
+pub(super) struct PerfMaps {
+    maps: RefCell<HashMap<Space, PerfMap, RandomState>>,
+    version: Cell<u64>,
+    looked_ns: Cell<u64>,
+}
+
+#[derive(Default)]
+struct PerfMap {
+    names: Ranges<std::rc::Rc<str>>,
+    /// Which file was read, in which state; None if there was none.
+    state: Option<State>,
+}
+
+/// Path, inode, size and time of the last change.
+type State = (PathBuf, u64, u64, Option<SystemTime>);
+
+impl PerfMaps {
+    /// Appends the function of an address in memory that no file lies behind; false if none is known.
+    pub(super) fn frame(
+        &self,
+        programs: &Programs,
+        space: Space,
+        address: u64,
+        asked: u64,
+        out: &mut Vec<Frame>,
+    ) -> bool {
+        let mut maps = self.maps.borrow_mut();
+        if !maps.contains_key(&space) {
+            let held: usize = maps.values().map(|map| map.names.len()).sum();
+            if maps.len() >= PROCESSES_MAX || held >= NAMES_MAX {
+                maps.clear();
+            }
+        }
+        let map = maps.entry(space).or_insert_with(|| PerfMap::read(programs, space));
+        let Some((start, name)) = map.names.find(asked) else { return false };
+        let symbol = Some(name.clone());
+        out.push(Frame { address, symbol, offset: address - start, ..Frame::default() });
+        true
+    }
+
+    /// Grows when a file that names were taken from has changed, or came: what was asked before may have another name now.
+    pub(super) fn version(&self, programs: &Programs) -> u64 {
+        let now = monotonic_ns();
+        if now.saturating_sub(self.looked_ns.get()) >= LOOK_NS {
+            self.looked_ns.set(now);
+            for (space, map) in self.maps.borrow_mut().iter_mut() {
+                let found = find(programs, *space).map(|(path, file)| state(path, &file));
+                // One that has gone was read in time.
+                if found.is_some() && found != map.state {
+                    *map = PerfMap::read(programs, *space);
+                    self.version.set(self.version.get() + 1);
+                }
+            }
+        }
+        self.version.get()
+    }
+}
+
+impl PerfMap {
+    fn read(programs: &Programs, space: Space) -> PerfMap {
+        let Some((path, (file, metadata))) = find(programs, space) else {
+            return PerfMap::default();
+        };
+        let mut map = PerfMap { state: Some(state(path, &(file, metadata))), ..PerfMap::default() };
+        let Some((path, ..)) = &map.state else { return map };
+        let Ok(file) = open(path) else { return map };
+        let (mut reader, mut line) = (BufReader::new(file.take(SIZE_MAX)), Vec::new());
+        // A line that is being written has no end yet, and is read the next time.
+        while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if let Some((start, size, name)) = parse(&line) {
+                map.names.put(start, size, name.into());
+            }
+            line.clear();
+        }
+        map
+    }
+}
+
+type Opened = (File, Metadata);
+
+fn state(path: PathBuf, (_, metadata): &Opened) -> State {
+    (path, metadata.ino(), metadata.len(), metadata.modified().ok())
+}
+
+/// The map of a process, if it may be believed.
+fn find(programs: &Programs, space: Space) -> Option<(PathBuf, Opened)> {
+    let pid = programs.spaces.process(space)?;
+    // Of one that has just ended, the record may still be to come.
+    let lives =
+        programs.spaces.lives(space) && std::fs::metadata(format!("/proc/{pid}/root")).is_ok();
+    let noted = programs.inside(space);
+    let inside = if lives { inside(pid) } else { None }.or(noted);
+    let known = inside.unwrap_or(Inside { pid, owner: None, started: None });
+    let name = format!("tmp/perf-{}.map", known.pid);
+    let below_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root")).join(&name);
+    let own = lives.then(|| below_root(pid));
+    let ancestors = programs.spaces.ancestors(pid).take(ANCESTORS).map(below_root);
+    // Without the process, nothing but its number here says that this is its `/tmp`.
+    let here = (known.pid == pid).then(|| PathBuf::from("/").join(&name));
+    let left = ancestors.chain(here).filter(|_| !lives);
+    own.into_iter().chain(left).find_map(|path| {
+        let file = open(&path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let ours = metadata.uid() == 0 || Some(metadata.uid()) == known.owner;
+        let older = |started| metadata.modified().is_ok_and(|modified| modified < started);
+        let stale = !lives && known.started.is_some_and(older);
+        (metadata.is_file() && ours && !stale).then_some((path, (file, metadata)))
+    })
+}
+
+/// Opens what is no link, and does not wait for who writes into a pipe.
+fn open(path: &std::path::Path) -> std::io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// `START SIZE NAME`, ended by a line break.
+fn parse(line: &[u8]) -> Option<(u64, u64, &str)> {
+    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    let (start, rest) = line.split_once(' ')?;
+    let (size, name) = rest.trim_start().split_once(' ')?;
+    let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok();
+    let name = name.trim();
+    Some((hex(start)?, hex(size)?, name)).filter(|_| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_start_size_and_a_name_with_blanks() {
+        assert_eq!(
+            parse(b"7f10 2a LazyCompile:*f a.js:1\n"),
+            Some((0x7f10, 0x2a, "LazyCompile:*f a.js:1"))
+        );
+        assert_eq!(parse(b"0x10 0x20 f\n"), Some((0x10, 0x20, "f")));
+        for line in
+            [&b"7f10 2a unfinished"[..], b"7f10 2a \n", b"7f10\n", b"x y z\n", b"\xff\n", b"\n"]
+        {
+            assert_eq!(parse(line), None);
+        }
+    }
+}

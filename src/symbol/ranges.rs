@@ -1,0 +1,68 @@
+//! Ranges of addresses that do not overlap, each with a value: a new one takes the place of what it overlaps.
+
+use std::collections::BTreeMap;
+
+/// The ranges, by their first address.
+#[derive(Debug)]
+pub(super) struct Ranges<T> {
+    ranges: BTreeMap<u64, (u64, T)>,
+}
+
+impl<T> Default for Ranges<T> {
+    fn default() -> Ranges<T> {
+        Ranges { ranges: BTreeMap::new() }
+    }
+}
+
+impl<T> Ranges<T> {
+    /// Adds a range of so many bytes, if it has any, and removes every other that overlaps it.
+    pub(super) fn put(&mut self, start: u64, length: u64, value: T) {
+        let end = start.saturating_add(length);
+        if length == 0 {
+            return;
+        }
+        while let Some((&old, &(old_length, _))) = self.ranges.range(..end).next_back()
+            && old.saturating_add(old_length) > start
+        {
+            self.ranges.remove(&old);
+        }
+        self.ranges.insert(start, (length, value));
+    }
+
+    /// The range that an address lies in: its start and value.
+    pub(super) fn find(&self, address: u64) -> Option<(u64, &T)> {
+        let (start, (length, value)) = self.ranges.range(..=address).next_back()?;
+        (address - start < *length).then_some((*start, value))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub(super) fn drop_first(&mut self) {
+        self.ranges.pop_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_range_takes_the_place_of_what_it_overlaps() {
+        let mut ranges = Ranges::default();
+        ranges.put(0x1000, 0x100, 'a');
+        ranges.put(0x1100, 0x100, 'b');
+        ranges.put(0x2000, 0, 'z');
+        let at = |ranges: &Ranges<char>, at| ranges.find(at).map(|(start, name)| (start, *name));
+        assert_eq!(at(&ranges, 0x10ff), Some((0x1000, 'a')));
+        ranges.put(0x10f0, 0x20, 'c');
+        assert_eq!(at(&ranges, 0x1000), None);
+        assert_eq!(at(&ranges, 0x10ff), Some((0x10f0, 'c')));
+        assert_eq!(at(&ranges, 0x1180), None);
+        assert_eq!((at(&ranges, 0xfff), at(&ranges, 0x2000)), (None, None));
+        ranges.put(u64::MAX - 1, u64::MAX, 'd');
+        assert_eq!(at(&ranges, u64::MAX), Some((u64::MAX - 1, 'd')));
+        assert_eq!(ranges.len(), 2);
+    }
+}

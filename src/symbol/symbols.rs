@@ -1,0 +1,127 @@
+//! Names of a live run's addresses.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use std::hash::RandomState;
+
+use super::perf_map::PerfMaps;
+use super::{KernelSymbols, Names, Tables};
+use crate::base::frame::{Frame, Space};
+use crate::task::maps::{Backing, Mapping};
+use crate::task::objects::Object;
+use crate::task::programs::{Programs, Shared};
+
+/// Names of files that are kept, so that frames share them.
+const DSOS_MAX: usize = 4096;
+
+/// What names the addresses of a live run.
+pub struct Symbols {
+    kernel: Rc<KernelSymbols>,
+    programs: Shared,
+    /// By the object's number. They go with the objects.
+    tables: HashMap<u32, Tables, RandomState>,
+    dropped: u64,
+    perf_maps: PerfMaps,
+    dsos: HashMap<Rc<Backing>, Rc<str>, RandomState>,
+    /// Whether lines and inlined functions are told.
+    lines: bool,
+}
+
+impl Symbols {
+    /// Names by the kernel's symbols and by what processes execute; `lines` asks for lines and inlined functions, too.
+    pub fn new(kernel: Rc<KernelSymbols>, programs: Shared, lines: bool) -> Symbols {
+        Symbols {
+            kernel,
+            programs,
+            tables: HashMap::default(),
+            dropped: 0,
+            perf_maps: PerfMaps::default(),
+            dsos: HashMap::default(),
+            lines,
+        }
+    }
+
+    fn user(&mut self, space: Space, address: u64, asked: u64, out: &mut Vec<Frame>) {
+        let from = out.len();
+        let programs = self.programs.clone();
+        let mut programs = programs.borrow_mut();
+        let Some((mapping, object)) = programs.at(space, asked) else {
+            return out.push(Frame { address, ..Frame::default() });
+        };
+        let named = match object {
+            Some(object) => {
+                let tables = self.tables(&programs, space, &mapping, &object);
+                tables.frames(mapping.file_offset(asked), address, address - asked, out)
+            }
+            None => self.perf_maps.frame(&programs, space, address, asked, out),
+        };
+        if !named {
+            out.push(Frame { address, ..Frame::default() });
+        }
+        let dso = self.dso(&mapping.file);
+        out[from..].iter_mut().for_each(|frame| frame.dso = Some(dso.clone()));
+    }
+
+    fn tables(
+        &mut self,
+        programs: &Programs,
+        space: Space,
+        mapping: &Mapping,
+        object: &Rc<Object>,
+    ) -> &Tables {
+        if self.dropped != programs.objects.dropped() {
+            self.dropped = programs.objects.dropped();
+            self.tables.retain(|_, tables| tables.is_used());
+        }
+        let lines = self.lines;
+        self.tables.entry(object.number()).or_insert_with(|| {
+            let path = Path::new(OsStr::from_bytes(&mapping.file.path));
+            let root_of = |pid: u32| PathBuf::from(format!("/proc/{pid}/root"));
+            let alive = programs.spaces.process(space).filter(|_| programs.spaces.lives(space));
+            let roots: Vec<PathBuf> =
+                alive.map(root_of).into_iter().chain([PathBuf::from("/")]).collect();
+            Tables::of(object, path, &roots, lines)
+        })
+    }
+
+    /// What frames show as the file: its path as the process calls it, or a name in brackets.
+    fn dso(&mut self, file: &Rc<Backing>) -> Rc<str> {
+        if let Some(known) = self.dsos.get(file) {
+            return known.clone();
+        }
+        let name: Rc<str> = match &*file.path {
+            b"" => "[anon]".into(),
+            path if path.starts_with(b"//") => "[anon]".into(),
+            path => String::from_utf8_lossy(path).into(),
+        };
+        if self.dsos.len() >= DSOS_MAX {
+            self.dsos.clear();
+        }
+        self.dsos.insert(file.clone(), name.clone());
+        name
+    }
+}
+
+impl Names for Symbols {
+    fn frames(
+        &mut self,
+        space: Space,
+        address: u64,
+        kernel: bool,
+        caller: bool,
+        out: &mut Vec<Frame>,
+    ) {
+        match kernel {
+            true => out.push(self.kernel.frame(address, caller)),
+            false => self.user(space, address, address.saturating_sub(caller.into()), out),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.perf_maps.version(&self.programs.borrow())
+    }
+}

@@ -1,0 +1,187 @@
+//! Files that are kept open and mapped to be read, whatever becomes of their paths.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use memmap2::Mmap;
+
+use super::maps;
+
+/// A regular file, open and mapped.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    map: Mmap,
+    modified: Option<SystemTime>,
+}
+
+/// Which file it is, as the kernel tells it of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inode {
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// Inode number.
+    pub number: u64,
+}
+
+impl Held {
+    /// Opens a file and maps all of it. Nothing is read, and what is no regular file is not opened to the end: a pipe
+    /// or a device cannot make this wait.
+    ///
+    /// # Errors
+    /// It is not there, may not be read, is empty, or is no regular file.
+    pub fn open(path: &Path) -> io::Result<Held> {
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+        Held::map(file)
+    }
+
+    /// These bytes, as a file of which no path leads anywhere.
+    ///
+    /// # Errors
+    /// The kernel has no room for it.
+    pub fn of_bytes(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<Held> {
+        // SAFETY: the name ends in a NUL and is only read.
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let mut file = unsafe { File::from_raw_fd(fd) };
+        io::Write::write_all(&mut file, bytes)?;
+        Held::map(file)
+    }
+
+    fn map(file: File) -> io::Result<Held> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() == 0 {
+            return Err(io::Error::other("no regular file, or an empty one"));
+        }
+        // SAFETY: the mapping is read-only and private. Who may write the file can change these bytes under our
+        // feet, as he can those of the program that he runs: every reader takes them as untrusted, none keeps a
+        // promise about them across two looks. Cut short, the file would end this process by SIGBUS, which
+        // `is_intact`, asked before each use, leaves a moment for.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Held { modified: metadata.modified().ok(), file, map })
+    }
+
+    /// Whether the file has neither shrunk nor been written since it was mapped.
+    pub fn is_intact(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| {
+            metadata.len() == self.map.len() as u64 && metadata.modified().ok() == self.modified
+        })
+    }
+
+    /// A path that leads to this very file as long as this is held.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+    }
+
+    /// What `stat` tells. On overlayfs and btrfs the device is another one than that of [`Held::inode_of_mapping`].
+    ///
+    /// # Errors
+    /// The file system failed.
+    pub fn inode(&self) -> io::Result<Inode> {
+        let metadata = self.file.metadata()?;
+        let device = metadata.dev();
+        Ok(Inode { major: libc::major(device), minor: libc::minor(device), number: metadata.ino() })
+    }
+
+    /// What the kernel tells of the mapping of this file into this process: the same that it tells of any other's.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub fn inode_of_mapping(&self) -> io::Result<Inode> {
+        let address = self.map.as_ptr() as u64;
+        let row = maps::own()?.into_iter().find(|row| row.start <= address && address < row.end());
+        let row =
+            row.ok_or_else(|| io::Error::other("failed to find a mapping of this process"))?;
+        Ok(Inode { major: row.major, minor: row.minor, number: row.inode })
+    }
+
+    /// The generation of the inode; None where the file system does not tell it (`FS_IOC_GETVERSION`).
+    pub fn generation(&self) -> Option<u32> {
+        let mut generation: libc::c_long = 0;
+        // SAFETY: the kernel writes an int, for which a long has room; see `ioctl_iflags(2)`.
+        let failed = unsafe {
+            libc::ioctl(self.file.as_raw_fd(), libc::FS_IOC_GETVERSION, &raw mut generation)
+        };
+        (failed == 0).then_some(generation as u32)
+    }
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// The vDSO of this process: the code that the kernel maps into every one of the same kind.
+///
+/// # Errors
+/// There is none, or no /proc.
+pub fn vdso() -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let rows = maps::own()?;
+    let row = rows.iter().find(|row| row.path == b"[vdso]");
+    let row = row.ok_or_else(|| io::Error::other("this kernel maps no [vdso]"))?;
+    let mut bytes = vec![0; row.length as usize];
+    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, row.start)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_the_inode_of_its_mapping_and_stays_when_its_path_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        let held = Held::open(&path).unwrap();
+        let (by_stat, by_mapping) = (held.inode().unwrap(), held.inode_of_mapping().unwrap());
+        assert_eq!(by_stat.number, by_mapping.number);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(&held[..], b"bytes");
+        assert!(held.is_intact());
+        assert_eq!(std::fs::read(held.path()).unwrap(), b"bytes");
+    }
+
+    #[test]
+    fn what_was_written_since_is_not_intact() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        let held = Held::open(&path).unwrap();
+        std::fs::write(&path, b"byte").unwrap();
+        assert!(!held.is_intact());
+    }
+
+    #[test]
+    fn only_regular_files_with_bytes_are_held() {
+        let directory = tempfile::tempdir().unwrap();
+        let empty = directory.path().join("empty");
+        std::fs::write(&empty, b"").unwrap();
+        for path in [&*empty, directory.path(), Path::new("/dev/zero"), Path::new("/nowhere")] {
+            assert!(Held::open(path).is_err(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn the_vdso_is_an_elf_file_that_can_be_held() {
+        let bytes = vdso().unwrap();
+        assert!(bytes.starts_with(b"\x7fELF"));
+        let held = Held::of_bytes(c"vdso", &bytes).unwrap();
+        assert_eq!(&held[..], bytes);
+    }
+}

@@ -1,0 +1,115 @@
+//! Files that are taken for what processes execute, and files that are not.
+
+use super::*;
+use crate::sys::maps::executable;
+use crate::task::maps::Mapped;
+
+/// The spaces with this process in them, and the mapping of its program.
+fn this_program() -> (Spaces, u32, Mapping) {
+    let (mut spaces, pid) = (Spaces::default(), std::process::id());
+    let space = spaces.space_of(pid);
+    let here = this_program as *const () as u64;
+    let mapping = spaces.find(space, here).unwrap().clone();
+    (spaces, pid, mapping)
+}
+
+/// The same mapping of another file.
+fn mapping_of(spaces: &mut Spaces, pid: u32, identity: Identity, path: &str) -> Mapping {
+    let mapped =
+        Mapped { start: 1 << 40, length: 4096, offset: 0, identity, path: path.as_bytes() };
+    spaces.on_mmap(pid, &mapped).unwrap()
+}
+
+#[test]
+fn a_process_leads_to_its_own_program() {
+    let (spaces, pid, mapping) = this_program();
+    let mut objects = Objects::default();
+    let object = objects.get(&mapping, pid, &spaces).unwrap();
+    let program = std::env::current_exe().unwrap();
+    assert_eq!(object.bytes(), std::fs::read(program).unwrap());
+    assert!(object.is_intact());
+    let again = objects.get(&mapping, pid, &spaces).unwrap();
+    assert!(Rc::ptr_eq(&object, &again));
+}
+
+#[test]
+fn a_file_of_another_inode_or_generation_is_not_taken() {
+    let (mut spaces, pid, mapping) = this_program();
+    let Identity::Inode { major, minor, inode, .. } = mapping.file.identity else { unreachable!() };
+    let path = String::from_utf8_lossy(&mapping.file.path).into_owned();
+    let object = Objects::default().get(&mapping, pid, &spaces).unwrap();
+    let told = object.held.generation().map(u64::from);
+    let with = |inode, generation| Identity::Inode { major, minor, inode, generation };
+    let wrong = told.map(|generation| with(inode, Some(generation + 1)));
+    for identity in [Some(with(inode + 1, None)), wrong].into_iter().flatten() {
+        let other = mapping_of(&mut spaces, pid, identity, &path);
+        let mut objects = Objects::default();
+        assert!(objects.get(&other, pid, &spaces).is_none(), "{identity:?}");
+        assert_eq!(objects.missing.len(), 1, "and it is not looked for again");
+    }
+    let right = mapping_of(&mut spaces, pid, with(inode, told), &path);
+    assert!(Objects::default().get(&right, pid, &spaces).is_some());
+}
+
+#[test]
+fn the_vdso_is_an_object_like_any_other() {
+    let (mut spaces, pid, _) = this_program();
+    let row = executable(pid).unwrap().into_iter().find(|row| row.path == b"[vdso]").unwrap();
+    let space = spaces.space_of(pid);
+    let mapping = spaces.find(space, row.start).unwrap().clone();
+    let object = Objects::default().get(&mapping, pid, &spaces).unwrap();
+    assert!(Elf::new(object.bytes()).unwrap().section(".dynsym").is_some());
+}
+
+#[test]
+fn what_is_no_object_is_none() {
+    let (mut spaces, pid, _) = this_program();
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("text");
+    std::fs::write(&text, "no program").unwrap();
+    let held = Held::open(&text).unwrap();
+    let found = held.inode().unwrap();
+    let identity = Identity::Inode {
+        major: found.major,
+        minor: found.minor,
+        inode: found.number,
+        generation: None,
+    };
+    let mut objects = Objects::default();
+    for (identity, path) in [
+        (identity, text.to_str().unwrap()),
+        (Identity::None, "//anon"),
+        (Identity::None, "[heap]"),
+        (Identity::None, ""),
+    ] {
+        let mapping = mapping_of(&mut spaces, pid, identity, path);
+        assert!(objects.get(&mapping, pid, &spaces).is_none(), "{path}");
+    }
+}
+
+#[test]
+fn one_build_is_one_object_and_the_least_used_are_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut spaces, pid, mapping) = this_program();
+    let mut objects = Objects::default();
+    let first = objects.get(&mapping, pid, &spaces).unwrap();
+    // Links to one file would be one inode, so they are copies, and few.
+    for i in 0..3 {
+        let path = directory.path().join(i.to_string());
+        std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let found = Held::open(&path).unwrap().inode().unwrap();
+        let identity = Identity::Inode {
+            major: found.major,
+            minor: found.minor,
+            inode: found.number,
+            generation: None,
+        };
+        let copy = mapping_of(&mut spaces, pid, identity, path.to_str().unwrap());
+        let object = objects.get(&copy, pid, &spaces).unwrap();
+        assert_eq!(Rc::ptr_eq(&object, &first), first.build_id().is_some());
+    }
+    let before = objects.held;
+    objects.drop_least_used();
+    assert!(objects.held < before);
+    assert_eq!(objects.dropped(), (before - objects.held) as u64);
+}

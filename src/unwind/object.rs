@@ -1,0 +1,106 @@
+//! The unwind tables of an object: `.eh_frame` with its index, or `.debug_frame`, and where the object's parts are to lie.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use framehop::ExplicitModuleSectionInfo;
+
+use super::signal;
+use crate::decode::elf::{COMPRESSED, EXECUTABLE, Elf, LOAD, Section, Segment};
+use crate::task::maps::Mapping;
+use crate::task::objects::Object;
+
+/// Bytes of one table; the largest programs have a few ten million.
+const TABLE_MAX: usize = 64 << 20;
+
+/// What unwinding needs of an object.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// What is mapped of the file.
+    segments: Vec<Segment>,
+    sections: ExplicitModuleSectionInfo<Rc<[u8]>>,
+    /// Where signal handlers return to, in the file's own addresses.
+    trampolines: Vec<Range<u64>>,
+}
+
+impl Tables {
+    /// Those of an object; None if it is none of 64 bits, or has no code, or is being overwritten.
+    pub(super) fn of(object: &Object) -> Option<Tables> {
+        object.is_intact().then(|| Elf::new(object.bytes())).flatten().and_then(Tables::read)
+    }
+
+    fn read(elf: Elf<'_>) -> Option<Tables> {
+        let segments: Vec<Segment> = elf.segments().filter(|s| s.kind == LOAD).collect();
+        let base = segments.iter().map(|segment| segment.address).min()?;
+        let mut sections =
+            ExplicitModuleSectionInfo { base_svma: base, ..ExplicitModuleSectionInfo::default() };
+        let mut debug_frame = None;
+        for (name, section) in elf.sections() {
+            let range = Some(section.address..section.address.saturating_add(section.size));
+            match name {
+                b".text" => sections.text_svma = range,
+                b".got" => sections.got_svma = range,
+                b".eh_frame" => {
+                    (sections.eh_frame_svma, sections.eh_frame) = (range, copied(&section));
+                }
+                b".eh_frame_hdr" => {
+                    (sections.eh_frame_hdr_svma, sections.eh_frame_hdr) = (range, copied(&section));
+                }
+                b".debug_frame" => debug_frame = Some(section),
+                _ => {}
+            }
+        }
+        // A program without tables for its own code still has some of the code that starts it.
+        let own = debug_frame
+            .filter(|own| sections.eh_frame.as_ref().is_none_or(|t| t.len() < own.size as usize));
+        if let Some(own) = own.and_then(|section| copied(&section)) {
+            (sections.debug_frame, sections.eh_frame, sections.eh_frame_hdr) =
+                (Some(own), None, None);
+        }
+        let trampolines = match (&sections.eh_frame, &sections.eh_frame_svma) {
+            (Some(eh_frame), Some(range)) => signal::trampolines(eh_frame, range.start),
+            _ => Vec::new(),
+        };
+        elf.is_wide().then_some(Tables { segments, sections, trampolines })
+    }
+
+    /// Where the object's lowest address lies when it is mapped so; None if the mapping is of nothing that the object loads.
+    pub(super) fn base(&self, mapping: &Mapping) -> Option<u64> {
+        let first = mapping.offset;
+        let overlaps = |segment: &&Segment| {
+            let end = segment.offset.saturating_add(segment.file_size);
+            segment.offset < first.saturating_add(mapping.length) && first < end
+        };
+        let mut overlapping = self.segments.iter().filter(overlaps);
+        let executable = |segment: &&Segment| segment.flags & EXECUTABLE != 0;
+        let segment = overlapping.clone().find(executable).or_else(|| overlapping.next())?;
+        // The segment's first byte is there, even where the mapping begins with another page.
+        let at = mapping.start.wrapping_sub(first).wrapping_add(segment.offset);
+        Some(at.wrapping_sub(segment.address).wrapping_add(self.sections.base_svma))
+    }
+
+    /// The tables; what they refer to is shared.
+    pub(super) fn sections(&self) -> ExplicitModuleSectionInfo<Rc<[u8]>> {
+        self.sections.clone()
+    }
+
+    /// Where signal handlers return to, when the file's lowest address lies at `base`.
+    pub(super) fn trampolines(&self, base: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        let moved = base.wrapping_sub(self.sections.base_svma);
+        let moved = move |address: u64| address.wrapping_add(moved);
+        self.trampolines.iter().map(move |range| moved(range.start)..moved(range.end))
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let all =
+            [&self.sections.eh_frame, &self.sections.eh_frame_hdr, &self.sections.debug_frame];
+        all.into_iter().flatten().map(|table| table.len()).sum()
+    }
+}
+
+/// A table's bytes, unless they are compressed, and so cannot be walked.
+fn copied(section: &Section<'_>) -> Option<Rc<[u8]>> {
+    let bytes = section.bytes.filter(|_| section.flags & COMPRESSED == 0)?;
+    (1..=TABLE_MAX).contains(&bytes.len()).then(|| Rc::from(bytes))
+}

@@ -1,0 +1,28 @@
+--- Words of the scheduler: the states of a task as `sched_switch` tells them, and the two that lie between.
+local band = bit.band
+
+--- `prev_state` is a mask: bits of a sleep, none of a task that gave its CPU away, and 0x100 where it was taken from it.
+local sched = {
+  UNTIMED = -1, RUNNING = 0, INTERRUPTIBLE = 0x1, UNINTERRUPTIBLE = 0x2, DEAD = 0x30, ASLEEP = 0xff, PREEMPTED = 0x100,
+  WOKEN = 0x200,                                           -- ours: runnable since it was woken or made, not yet running
+}
+
+--- The state that a task goes into by a switch with this `prev_state`.
+function sched.after(prev_state)
+  local asleep = band(prev_state, sched.ASLEEP)
+  return asleep == 0 and sched.PREEMPTED or asleep
+end
+
+--- How a state is shown: `S`, `D`, … as ps has them, `R` on a CPU; in the run queue `R+` preempted and `RQ` woken.
+function sched.name(state)
+  if state == sched.WOKEN then return "RQ" end
+  return task_state(state)
+end
+
+--- The `prev_state` mask that -S and -D ask for; nil when neither is given.
+function sched.mask(opt)
+  local mask = (opt.interruptible and sched.INTERRUPTIBLE or 0) + (opt.uninterruptible and sched.UNINTERRUPTIBLE or 0)
+  return mask > 0 and mask or nil
+end
+
+return sched

@@ -1,0 +1,56 @@
+--- Shares of a whole, in percent that add up to 100.
+local share = {}
+
+--- Shares of `values`, in order, as percent with two decimals. Each is rounded down, and the hundredths that are left go to
+--- those that lost most by it (the method of the largest remainder): so they add up to 100, and none is off by more than 0.01.
+function share.of(values)
+  local total, shares, rests, left = 0, {}, {}, 10000
+  for _, value in ipairs(values) do total = total + value end
+  if total <= 0 then
+    for i in ipairs(values) do shares[i] = 0 end
+    return shares
+  end
+  for i, value in ipairs(values) do
+    local exact = value * 10000 / total
+    shares[i] = math.floor(exact)
+    rests[i] = { i, exact - shares[i] }
+    left = left - shares[i]
+  end
+  table.sort(rests, function(a, b) if a[2] ~= b[2] then return a[2] > b[2] end return a[1] < b[1] end)
+  for i = 1, left do shares[rests[i][1]] = shares[rests[i][1]] + 1 end
+  for i = 1, #shares do shares[i] = shares[i] / 100 end
+  return shares
+end
+
+--- A report of shares. Each row is a weight, a count, and texts: rows of the same texts are one, the heaviest come first, and
+--- those after the first `most` are one row, `(others)`. `columns` are the titles of the count and of the texts.
+function share.report(title, columns, rows, most, name)
+  local merged, all = {}, {}
+  for _, row in ipairs(rows) do
+    local key = table.concat(row, "\0", 3)
+    local same = merged[key]
+    if same then
+      same[1], same[2] = same[1] + row[1], same[2] + row[2]
+    else
+      merged[key], all[#all + 1] = row, row
+    end
+  end
+  table.sort(all, function(a, b)
+    if a[1] ~= b[1] then return a[1] > b[1] end
+    return table.concat(a, "\0", 3) < table.concat(b, "\0", 3)
+  end)
+  local others = most and #all > most and { 0, 0, "(others)" }
+  while others and #all > most do
+    local row = table.remove(all)
+    others[1], others[2] = others[1] + row[1], others[2] + row[2]
+  end
+  all[#all + 1] = others or nil
+  local weights = {}
+  for i, row in ipairs(all) do weights[i] = row[1] end
+  for i, percent in ipairs(share.of(weights)) do all[i][1] = percent end
+  local shown = { { "share %", width = 7, decimals = 2 }, { columns[1], width = 8 } }
+  for i = 2, #columns do shown[i + 1] = { columns[i], align = "left" } end
+  return report(title, shown, all, name)
+end
+
+return share

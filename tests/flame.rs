@@ -1,0 +1,295 @@
+//! `--flame-graph`, `--diff` and `--heatmap` on recordings: what the files hold, and when there are none.
+
+#![allow(clippy::print_stderr, reason = "a measurement says what it found")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use perilune::base::chain::{KERNEL, USER};
+use perilune::base::flame::Flame;
+use perilune::base::frame::{Frame, Space};
+use perilune::output::{folded, svg};
+use perilune::stack::Stacks;
+use perilune::stack::fold::Fold;
+use perilune::stack::naming::Naming;
+use perilune::symbol::Names;
+use tempfile::TempDir;
+
+/// A folder to write to, with a script that has a table of stacks and one that draws its own.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let table = r#"
+        local m = monitor { summary = "allocations by stack", options = {
+          "call-graph", "flame-graph", choice { "weight", of = { "count", "bytes" }, default = "count" } } }
+        function m.init()
+          local t = kv { "comm", { "stack", stack_text }, sums = { "bytes" } }
+          evsel("kmem:kmalloc", { stack = true }, function(e) t:add(e._comm, e._stack, e.bytes_alloc) emit(e) end)
+        end
+        return m"#;
+    let own = r#"
+        local m = monitor { summary = "a graph of its own", options = { "flame-graph" } }
+        local t
+        function m.init()
+          t = flame_graph { title = "allocated", unit = "bytes" }
+          evsel("kmem:kmalloc", { stack = true }, function(e)
+            t:add(e._stack, e.bytes_alloc, e._comm)
+            t:add(1, 7)
+          end)
+        end
+        function m.deinit() t:write("mine") return t end
+        return m"#;
+    let weighed = r#"
+        local m = monitor { summary = "emits with a weight", options = {
+          "call-graph", "flame-graph", choice { "weight", of = { "count", "time" }, default = "count" } } }
+        function m.init() evsel("sched:sched_switch", { stack = true }) end
+        function m.sample(e) emit(e, { time = 1000 * e.prev_state }) end
+        return m"#;
+    for (name, text) in [("table.lua", table), ("own.lua", own), ("weighed.lua", weighed)] {
+        fs::write(folder.path().join(name), text).expect("a script can be written");
+    }
+    folder
+}
+
+/// Runs in the folder, over a recording of `tests/scripts`.
+fn run(folder: &TempDir, events: &str, words: &[&str]) -> Output {
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(events);
+    Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(words)
+        .arg("--replay")
+        .arg(events)
+        .current_dir(folder.path())
+        .env("TZ", "UTC")
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("perilune can be executed")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+const SWITCHES: &str = "\
+bash;[truncated];__ppoll;poll;nf_hook;__schedule 1
+redis;[redis];schedule;__schedule 2
+";
+
+#[test]
+fn emitted_stacks_are_folded_root_first_and_not_printed() {
+    let folder = folder();
+    let ran =
+        run(&folder, "stacks.events", &["trace", "-e", "sched:sched_switch", "--flame-graph", "x"]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert_eq!(stdout(&ran), "");
+    assert_eq!(read(&folder, "x.folded"), SWITCHES);
+    let picture = read(&folder, "x.svg");
+    for text in [
+        "trace: sched:sched_switch",
+        "2026-11-21 09:00:00 to 09:00:01, 3 events",
+        "schedule (2 events, 66.67%)",
+        "poll (1 events, 33.33%)",
+    ] {
+        assert!(picture.contains(text), "{text}");
+    }
+    assert!(stderr(&ran).contains("wrote x.folded and x.svg, of 3 events"), "{}", stderr(&ran));
+}
+
+#[test]
+fn each_interval_is_appended_below_its_time() {
+    let folder = folder();
+    let words = ["trace", "-e", "sched:sched_switch", "--flame-graph", "x.folded", "-i", "400"];
+    let ran = run(&folder, "stacks.events", &words);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert_eq!(
+        read(&folder, "x.folded"),
+        "2026-11-21;09:00:00;bash;[truncated];__ppoll;poll;nf_hook;__schedule 1\n\
+         2026-11-21;09:00:00;redis;[redis];schedule;__schedule 1\n\
+         2026-11-21;09:00:00;redis;[redis];schedule;__schedule 1\n"
+    );
+    assert!(read(&folder, "x.svg").contains("09:00:00 (3 events, 100.00%)"));
+}
+
+#[test]
+fn a_table_of_stacks_is_a_flame_graph_by_count_or_by_a_sum() {
+    let folder = folder();
+    for (weight, folded) in [
+        ("count", "nginx;alloc_skb;__kmalloc 1\nnginx;leaky;__kmalloc 2\n"),
+        ("bytes", "nginx;alloc_skb;__kmalloc 128\nnginx;leaky;__kmalloc 512\n"),
+    ] {
+        let words = ["./table.lua", "--flame-graph", "x", "--weight", weight];
+        let ran = run(&folder, "kmem.events", &words);
+        assert!(ran.status.success(), "{}", stderr(&ran));
+        assert_eq!(read(&folder, "x.folded"), folded);
+        // The events have their lines, the stacks their graph.
+        assert_eq!(stdout(&ran).lines().count(), 3, "{}", stdout(&ran));
+    }
+}
+
+#[test]
+fn an_emitted_stack_weighs_what_the_script_says() {
+    let folder = folder();
+    let words = ["./weighed.lua", "--flame-graph", "x", "--weight", "time"];
+    let ran = run(&folder, "stacks.events", &words);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert!(read(&folder, "x.folded").ends_with("redis;[redis];schedule;__schedule 4000\n"));
+    assert!(read(&folder, "x.svg").contains("schedule (4,000 ns, 80.00%)"));
+}
+
+#[test]
+fn a_script_draws_its_own_graph_and_writes_it() {
+    let folder = folder();
+    let ran = run(&folder, "kmem.events", &["./own.lua", "--flame-graph", "x"]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let folded = "nginx;alloc_skb;__kmalloc 128\nnginx;leaky;__kmalloc 512\n";
+    assert_eq!(
+        (read(&folder, "x.folded"), read(&folder, "mine.folded")),
+        (folded.into(), folded.into())
+    );
+    assert!(read(&folder, "mine.svg").contains("allocated"));
+    let ran = run(&folder, "kmem.events", &["./own.lua", "--json"]);
+    assert!(
+        stdout(&ran).contains(r#""stack":["__kmalloc","leaky"],"comm":"nginx","bytes":512"#),
+        "{}",
+        stdout(&ran)
+    );
+}
+
+#[test]
+fn a_difference_is_drawn_against_an_older_run() {
+    let folder = folder();
+    fs::write(folder.path().join("old.folded"), "redis;[redis];schedule;__schedule 1\n").unwrap();
+    let words = ["trace", "-e", "sched:sched_switch", "--flame-graph", "x", "--diff", "old.folded"];
+    let ran = run(&folder, "stacks.events", &words);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert_eq!(read(&folder, "x.folded"), SWITCHES);
+    assert!(
+        read(&folder, "x.svg").contains("redis (2 events, 66.67%; "),
+        "{}",
+        read(&folder, "x.svg")
+    );
+}
+
+#[test]
+fn a_heat_map_counts_every_event() {
+    let folder = folder();
+    let ran =
+        run(&folder, "stacks.events", &["trace", "-e", "sched:sched_switch", "--heatmap", "heat"]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let picture = read(&folder, "heat.svg");
+    for text in
+        ["<title>0.100 s: 1</title>", "<title>1.200 s: 1</title>", "trace: events over time"]
+    {
+        assert!(picture.contains(text), "{text}");
+    }
+    assert_eq!(picture.matches("<title>").count(), 4);
+}
+
+#[test]
+fn what_cannot_be_drawn_or_written_is_refused_before_the_run() {
+    let folder = folder();
+    symlink("/etc/hostname", folder.path().join("link.svg")).unwrap();
+    let trace = ["trace", "-e", "sched:sched_switch"];
+    let none = ["top", "-e", "sched:sched_switch"];
+    for (words, more, why) in [
+        (
+            &trace[..],
+            &["--flame-graph", "link"][..],
+            "`link.svg` is there and is no plain file of this user",
+        ),
+        (&trace[..], &["--flame-graph", "no/x"][..], "failed to create `no/x.folded`"),
+        (
+            &trace[..],
+            &["--diff", "x"][..],
+            "--diff is drawn as a flame graph; add --flame-graph NAME",
+        ),
+        (
+            &trace[..],
+            &["--flame-graph", "x", "--diff", "none"][..],
+            "--diff: failed to open `none`",
+        ),
+        (&trace[..], &["--flame-graph", "x", "--diff", "table.lua"][..], "has no folded stacks"),
+        (
+            &trace[..],
+            &["--flame-graph", "x", "--diff", "y", "-i", "1s"][..],
+            "--diff compares whole runs",
+        ),
+        (&none[..], &["--flame-graph", "x"][..], "no event of this monitor takes a stack"),
+    ] {
+        let ran = run(&folder, "stacks.events", &[words, more].concat());
+        assert!(!ran.status.success() && stderr(&ran).contains(why), "{more:?}: {}", stderr(&ran));
+    }
+    let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = names.filter(|name| !name.to_string_lossy().ends_with(".lua")).collect();
+    assert_eq!(left, ["link.svg"]);
+}
+
+/// Functions with names as long as those of C++.
+struct LongNames;
+
+impl Names for LongNames {
+    fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
+        let symbol = format!("namespace::of_module_{}::function_{address:x}(int)", address % 97);
+        out.push(Frame { address, symbol: Some(Rc::from(symbol)), kernel, ..Frame::default() });
+    }
+}
+
+/// Kilobytes of this process's memory at its peak.
+fn peak_kb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("/proc/self/status can be read");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a kernel tells it");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("it is a number")
+}
+
+/// To be run by itself, on a quiet machine: `cargo test --release --test flame -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures time and memory"]
+fn a_hundred_thousand_stacks_are_drawn_in_two_seconds_and_300_megabytes() {
+    let (mut stacks, mut naming) = (Stacks::default(), Naming::new(Box::new(LongNames)));
+    // A tree: of 30 frames the outer are shared by many stacks, the inner by few; 20 of the process, 10 of the kernel.
+    let mut ids = Vec::new();
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    for leaf in 0..100_000u64 {
+        let address = |depth: u64| {
+            let breadth = (leaf >> 17u64.saturating_sub(depth)).wrapping_mul(0x9e37_79b9) % 1000;
+            0x40_0000 + depth * 0x10_0000 + breadth * 16
+        };
+        let mut chain = vec![KERNEL];
+        chain.extend((20..30).rev().map(|depth| (1 << 63) | (address(depth) % 0x1000_0000)));
+        chain.push(USER);
+        chain.extend((0..20).rev().map(address));
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        ids.push((stacks.intern(&chain, || Space(1)), 1 + random % 100));
+    }
+    let before = peak_kb();
+    let began = Instant::now();
+    let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", "samples"));
+    for (id, weight) in &ids {
+        fold.add(&["server"], *id, *weight);
+    }
+    let flame = fold.finish();
+    let folding = began.elapsed();
+    let (mut lines, mut picture) = (std::io::sink(), Vec::new());
+    folded::write(&flame, &mut lines).unwrap();
+    svg::write(&flame, &svg::Caption::default(), &mut picture).unwrap();
+    let took = began.elapsed();
+    let (peak, size) = (peak_kb(), picture.len());
+    eprintln!(
+        "folded in {folding:?}, all in {took:?}; peak {before} kB before, {peak} kB; {size} bytes of SVG"
+    );
+    assert_eq!((stacks.len(), flame.len()), (100_000, 100_000));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(peak < 300 << 10, "{peak} kB");
+}

@@ -1,0 +1,169 @@
+//! Workloads that measure themselves, or are held until their test has looked.
+
+use std::io;
+
+use super::{Load, close, pipe, read_byte, write_byte};
+
+/// Numbers that a workload leaves for its test, in memory that both have.
+pub(crate) struct Measured(*mut u64);
+
+impl Measured {
+    const WORDS: usize = 4;
+
+    fn new() -> Measured {
+        // SAFETY: a new mapping, of a page.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                Self::WORDS * 8,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED, "failed to map: {}", io::Error::last_os_error());
+        Measured(page.cast())
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        assert!(index < Self::WORDS);
+        // SAFETY: within the page, which is mapped as long as this.
+        unsafe { self.0.add(index).read_volatile() }
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, unmapped once.
+        unsafe { libc::munmap(self.0.cast(), Self::WORDS * 8) };
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for a timespec.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+fn sleep(ms: u64) {
+    let time = libc::timespec {
+        tv_sec: (ms / 1000).cast_signed(),
+        tv_nsec: (ms % 1000 * 1_000_000).cast_signed(),
+    };
+    // SAFETY: both point to a timespec or to nothing.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
+}
+
+/// A task that sleeps and spins in turn, each `ms` long. It measures nanoseconds: all in all, asleep by its own
+/// clock, and of CPU time.
+pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        let (since, mut asleep) = (clock_ns(libc::CLOCK_MONOTONIC), 0);
+        for _ in 0..rounds {
+            let before = clock_ns(libc::CLOCK_MONOTONIC);
+            sleep(ms);
+            let after = clock_ns(libc::CLOCK_MONOTONIC);
+            asleep += after - before;
+            while clock_ns(libc::CLOCK_MONOTONIC) - after < ms * 1_000_000 {}
+        }
+        let all = clock_ns(libc::CLOCK_MONOTONIC) - since;
+        let ran = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
+        // SAFETY: the page is shared and large enough.
+        unsafe {
+            at.write_volatile(all);
+            at.add(1).write_volatile(asleep);
+            at.add(2).write_volatile(ran);
+        }
+    });
+    (load, measured)
+}
+
+/// A parent that waits for `n` children, made as by vfork(2), each of which sleeps: the wait cannot be interrupted.
+pub(crate) fn vforks(n: u32, ms: u64) -> Load {
+    Load::new(move || {
+        for _ in 0..n {
+            let flags = libc::CLONE_VFORK | libc::SIGCHLD;
+            // SAFETY: as fork, of a task with one thread: the child has memory of its own, and ends without returning.
+            unsafe {
+                match libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) {
+                    0 => {
+                        sleep(ms);
+                        libc::_exit(0)
+                    }
+                    child => {
+                        libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// `n` pages of new memory, each written to once. The numbers are the address of the first and the bytes of all.
+pub(crate) fn faults(n: usize) -> (Load, Measured) {
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        // SAFETY: a new mapping, of small pages, written to within its bounds.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+            let (all, access) = (n * page, libc::PROT_READ | libc::PROT_WRITE);
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let memory = libc::mmap(std::ptr::null_mut(), all, access, kind, -1, 0).cast::<u8>();
+            libc::madvise(memory.cast(), all, libc::MADV_NOHUGEPAGE);
+            at.write_volatile(memory as u64);
+            at.add(1).write_volatile(all as u64);
+            (0..n).for_each(|i| memory.add(i * page).write_volatile(1));
+        }
+    });
+    (load, measured)
+}
+
+/// A process that has opened `n` pipes and closed the first `closed` of them, and holds the rest until it is told to end.
+pub(crate) struct Pipes {
+    load: Load,
+    done: libc::c_int,
+    hold: libc::c_int,
+}
+
+impl Pipes {
+    pub(crate) fn new(n: usize, closed: usize) -> Pipes {
+        let ((done, done_in), (hold_out, hold)) = (pipe(), pipe());
+        let load = Load::new(move || {
+            close(hold);
+            let mut held = [(0, 0); 256];
+            held.iter_mut().take(n).for_each(|both| *both = pipe());
+            held.iter().take(closed).for_each(|(out, into)| {
+                close(*out);
+                close(*into);
+            });
+            write_byte(done_in);
+            read_byte(hold_out);
+        });
+        close(done_in);
+        close(hold_out);
+        Pipes { load, done, hold }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.load.pid()
+    }
+
+    /// Has it open and close.
+    pub(crate) fn run(&mut self) {
+        self.load.start();
+        assert!(read_byte(self.done), "the workload ended before it was done");
+    }
+
+    /// Lets it end.
+    pub(crate) fn end(self) {
+        close(self.hold);
+        close(self.done);
+        self.load.wait();
+    }
+}

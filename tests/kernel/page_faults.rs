@@ -1,0 +1,24 @@
+//! page-faults: a workload that touches N new pages makes N faults in them.
+
+use crate::{can_trace, load};
+
+#[test]
+fn each_touched_page_is_one_fault() {
+    if !can_trace("page faults") {
+        return;
+    }
+    const PAGES: usize = 1000;
+    let (load, measured) = load::faults(PAGES);
+    let pid = load.pid();
+    let run = crate::watch(&["page-faults", "--address", "-p", &pid.to_string()], load);
+    let (first, all) = (measured.get(0), measured.get(1));
+    let address = |row: &serde_json::Value| {
+        let text = row["address"].as_str().unwrap_or_default().trim_start_matches("0x").to_owned();
+        u64::from_str_radix(&text, 16).unwrap_or_default()
+    };
+    let inside = run.of("row").filter(|row| (first..first + all).contains(&address(row)));
+    let inside: Vec<_> = inside.collect();
+    assert_eq!(inside.len(), PAGES, "{}", run.stderr);
+    assert!(inside.iter().all(|row| row["faults"] == 1 && row["pid"] == pid));
+    run.is_complete();
+}

@@ -1,0 +1,99 @@
+//! profile: shares that add up, events that are what they are called, also for an ordinary user.
+
+use std::process::{Command, Stdio};
+
+use crate::{can_trace, load, tool::Run};
+
+fn hundredths(run: &Run) -> Vec<u64> {
+    let percent = |row: &serde_json::Value| row["share_percent"].as_f64().unwrap_or(f64::NAN);
+    run.of("row").map(|row| (percent(row) * 100.0).round() as u64).collect()
+}
+
+#[test]
+fn shares_add_up_to_a_hundred() {
+    if !can_trace("samples") {
+        return;
+    }
+    let (load, measured) = load::alternate(3, 200);
+    let pid = load.pid();
+    let run = crate::watch(&["profile", "-F", "997", "-p", &pid.to_string()], load);
+    assert_eq!(hundredths(&run).iter().sum::<u64>(), 10_000, "{:?}", run.objects);
+    // One sample for each millisecond of its CPU time; the kernel may take the first and the last of a slice for its own.
+    let samples: u64 = run.of("row").filter_map(|row| row["samples"].as_u64()).sum();
+    let expected = measured.get(2) as f64 / 1e9 * 997.0;
+    let got = samples as f64;
+    assert!((expected * 0.9 - 5.0..expected * 1.1 + 5.0).contains(&got), "{got} of {expected}");
+    assert!(run.of("row").all(|row| row["pid"] == pid), "{:?}", run.objects);
+    run.is_complete();
+}
+
+#[test]
+fn a_machine_without_counters_is_sampled_by_its_clock_and_says_so() {
+    if !can_trace("the event that is sampled") {
+        return;
+    }
+    let run = crate::watch(&["profile"], load::sleep_ms(50));
+    let opened = run.stderr.lines().find(|line| line.contains("watching")).unwrap_or_default();
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    if std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
+        assert!(opened.contains("cycles"), "{opened}");
+    } else {
+        assert!(opened.contains("watching cpu-clock on"), "{opened}");
+        let passed =
+            "cycles:ppp, cycles:pp, cycles:p, cycles: this machine has no such hardware counter";
+        assert!(notes.iter().any(|note| note.starts_with(passed)), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_period_and_a_frequency_exclude_each_other() {
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["profile", "-c", "1000", "-F", "99"])
+        .output()
+        .expect("the built command runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("-c is a period and -F a frequency: leave one away"), "{said}");
+}
+
+#[test]
+fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
+    if !can_trace("an ordinary user") {
+        return;
+    }
+    let paranoid =
+        std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    if paranoid.trim() != "2" {
+        return;
+    }
+    // Where nobody may execute it.
+    let own = std::env::temp_dir().join(format!("perilune-nobody-{}", std::process::id()));
+    // By another process: a child forked meanwhile must not hold the file open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&own)
+        .args(["profile", "-F", "997", "-g", "--json", "--", "sh", "-c"])
+        .arg("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")
+        .env_remove("PERILUNE_PATH")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .expect("setpriv runs");
+    let _ = std::fs::remove_file(&own);
+    let (text, said) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("watching cpu-clock:u on") || said.contains("watching cycles"), "{said}");
+    let events: Vec<serde_json::Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let samples: Vec<_> = events.iter().filter(|event| event["type"] == "event").collect();
+    assert!(samples.len() > 5, "{} samples; {said}", samples.len());
+    assert!(samples.iter().all(|sample| sample["event"] == "cpu-clock:u"), "{:?}", samples.first());
+    let kernel = "the kernel";
+    let left_out = events.iter().filter(|event| event["type"] == "note");
+    let left_out =
+        left_out.filter(|note| note["text"].as_str().is_some_and(|t| t.contains(kernel)));
+    assert_eq!(left_out.count(), 1, "{text}");
+}

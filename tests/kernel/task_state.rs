@@ -1,0 +1,133 @@
+//! task-state: what it says of a task is what the task measured of itself.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use crate::{
+    can_trace, load,
+    tool::{Run, Tool},
+};
+
+/// Milliseconds of that task in a state, and how often it was in it.
+fn in_state(run: &Run, tid: u32, state: &str) -> (f64, u64) {
+    let rows = run.of("row").filter(|row| row["tid"] == tid && row["state"] == state);
+    rows.fold((0.0, 0), |(ms, calls), row| {
+        let us = row["total_us"].as_f64().unwrap_or_default();
+        (ms + us / 1e3, calls + row["calls"].as_u64().unwrap_or_default())
+    })
+}
+
+#[test]
+fn the_times_of_a_task_add_up_to_the_wall_time() {
+    if !can_trace("states of a task") {
+        return;
+    }
+    const ROUNDS: u32 = 5;
+    let (load, measured) = load::alternate(ROUNDS, 100);
+    let tid = load.pid();
+    let run = crate::watch(&["task-state", "--perins", "-p", &tid.to_string()], load);
+    let [wall, asleep, ran] = [0, 1, 2].map(|i| measured.get(i) as f64 / 1e6);
+    let [r, preempted, woken, s] = ["R", "R+", "RQ", "S"].map(|state| in_state(&run, tid, state).0);
+    let told = format!(
+        "R {r} R+ {preempted} RQ {woken} S {s}; wall {wall} asleep {asleep} ran {ran}: {}",
+        run.stderr
+    );
+    // Seen from the switch that lets it begin to its last one: its own clock starts a little later and stops before its
+    // memory is taken apart.
+    let sum = r + preempted + woken + s;
+    assert!((wall - 1.0..wall + 40.0).contains(&sum), "{sum}; {told}");
+    // A sleep as it sees it is that and the wait for a CPU; as the scheduler does, it begins when the timer runs already.
+    assert!(s <= asleep && s >= f64::from(ROUNDS) * 99.0, "{told}");
+    assert!(in_state(&run, tid, "S").1 >= u64::from(ROUNDS), "{told}");
+    // On a CPU is what the kernel gave it and what interrupts and a hypervisor took meanwhile.
+    assert!((ran - 1.0..ran * 1.2 + 40.0).contains(&r), "{told}");
+    run.is_complete();
+}
+
+#[test]
+fn a_vfork_parent_is_stuck_until_its_child_ends() {
+    if !can_trace("a vfork parent") {
+        return;
+    }
+    let load = load::vforks(3, 50);
+    let tid = load.pid();
+    let run = crate::watch(&["task-state", "-D", "--perins", "-p", &tid.to_string()], load);
+    let (ms, calls) = in_state(&run, tid, "D");
+    assert_eq!(calls, 3, "{:?}", run.objects);
+    assert!((150.0..2000.0).contains(&ms), "{ms} ms");
+    assert!(run.of("row").all(|row| row["state"] == "D"));
+    run.is_complete();
+}
+
+#[test]
+fn a_writer_to_a_frozen_file_system_is_printed_with_its_stack() {
+    if !can_trace("a frozen file system") {
+        return;
+    }
+    let Some(disk) = Frozen::new() else { return };
+    let tool = Tool::attach(&["task-state", "-D", "--than", "100ms", "--filter", "frozen-*", "-g"]);
+    let writer = disk.write_for(Duration::from_millis(300));
+    let run = tool.finish();
+    let slept: Vec<_> = run.events_of(writer);
+    let first = slept.first().unwrap_or_else(|| panic!("{:?} {}", run.objects, run.stderr));
+    assert_eq!(
+        (&first["event"], &first["prev_pid"]),
+        (&"sched:sched_switch".into(), &writer.into())
+    );
+    let stack = first["stack"].to_string();
+    assert!(stack.contains("percpu_rwsem_wait"), "{stack}");
+    let longest = run.of("row").filter_map(|row| row["max_us"].as_f64()).fold(0.0, f64::max);
+    assert!((250_000.0..5_000_000.0).contains(&longest), "{longest} us");
+}
+
+/// An ext4 in a file of its own, frozen as long as somebody wants.
+struct Frozen(std::path::PathBuf);
+
+impl Frozen {
+    fn new() -> Option<Frozen> {
+        let at = std::env::temp_dir().join(format!("perilune-frozen-{}", std::process::id()));
+        std::fs::create_dir_all(at.join("mnt")).ok()?;
+        let (image, mount) = (at.join("image"), at.join("mnt"));
+        let made = run(Command::new("truncate").args(["-s", "16M"]).arg(&image))
+            && run(Command::new("mkfs.ext4").arg("-q").arg(&image))
+            && run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
+        if !made {
+            let _ = std::fs::remove_dir_all(&at);
+            return None;
+        }
+        Some(Frozen(at))
+    }
+
+    /// The process that tried to write while it was frozen.
+    fn write_for(&self, time: Duration) -> u32 {
+        let mount = self.0.join("mnt");
+        assert!(run(Command::new("fsfreeze").arg("-f").arg(&mount)));
+        let thaw = Thaw(&mount);
+        let script =
+            format!("printf frozen-writer > /proc/$$/comm; echo x > {}/file", mount.display());
+        let mut writer = Command::new("sh").args(["-c", &script]).spawn().expect("sh runs");
+        std::thread::sleep(time);
+        drop(thaw);
+        assert!(writer.wait().expect("our own child").success());
+        writer.id()
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg(self.0.join("mnt")));
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Thaws whatever happens: a frozen mount could not be taken away.
+struct Thaw<'a>(&'a Path);
+
+impl Drop for Thaw<'_> {
+    fn drop(&mut self) {
+        run(Command::new("fsfreeze").arg("-u").arg(self.0));
+    }
+}
+
+fn run(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,80 @@
+//! `perilune --symbols`, asked as gperftools' heap checker asks it, and by itself.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::programs::Program;
+
+const LEAK: &str = r"
+__attribute__((noinline)) void *the_leaking_function(void) { char *p = malloc(12345); memset(p, 1, 12345); return p; }
+__attribute__((noinline)) void its_caller(void) { the_leaking_function(); }
+int main(void) { its_caller(); }
+";
+
+/// Where distributions put the library.
+const LIBRARIES: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
+    "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
+    "/usr/lib64/libtcmalloc.so.4",
+];
+
+#[test]
+fn the_heap_checker_names_the_leaking_function() {
+    let Some(library) = LIBRARIES.into_iter().find(|path| std::path::Path::new(path).exists())
+    else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "no libtcmalloc.so.4: install libgoogle-perftools-dev"
+        );
+        return eprintln!("skipped: there is no libtcmalloc.so.4 (libgoogle-perftools-dev)");
+    };
+    let program = Program::c(LEAK, &[]);
+    let output = Command::new(program.path())
+        .env("LD_PRELOAD", library)
+        .env("HEAPCHECK", "draconian")
+        .env("PPROF_PATH", env!("CARGO_BIN_EXE_perilune"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines = said.lines().skip_while(|line| !line.starts_with("Leak of 12345 bytes"));
+    assert_eq!(lines.next(), Some("Leak of 12345 bytes in 1 objects allocated from:"), "{said}");
+    let names: Vec<_> = lines.take(3).filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(names, ["the_leaking_function", "its_caller", "main"], "{said}");
+}
+
+#[test]
+fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
+    let program = Program::c(LEAK, &["-no-pie"]);
+    let symbols = program.tool("nm").arg("chain").output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let address = |name: &str| {
+        let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    };
+    // As gperftools writes it: the device is no device.
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(program.path()).unwrap());
+    let base = address("main") & !0xfff;
+    let maps = format!(
+        "{base:x}-{:x} r-xp {:08x} 00:00 {inode}    {}\n",
+        base + 0x1000,
+        base - 0x400000,
+        program.path()
+    );
+    let asked = format!(
+        "{maps}7ffe000-7fff000 rw-p 0 00:00 0   [stack]\n0x{:016x}\n0x{:x}\n0x1\n0x{:X}\n",
+        address("main") + 1,
+        address("the_leaking_function"),
+        address("its_caller"),
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["--symbols", program.path()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let answers = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(answers, "main\nthe_leaking_function\n??\nits_caller\n");
+}

@@ -1,0 +1,87 @@
+//! The tables of objects, asked by themselves.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use perilune::decode::elf::{EXECUTABLE, Elf, LOAD};
+use perilune::symbol::Tables;
+use perilune::sys::held;
+use perilune::task::objects::Object;
+
+use crate::programs::{CHAIN, Program};
+
+fn names(object: &Rc<Object>, path: &Path, lines: bool, offsets: &[u64]) -> Vec<String> {
+    let tables = Tables::of(object, path, &[PathBuf::from("/")], lines);
+    let mut frames = Vec::new();
+    for offset in offsets {
+        tables.frames(*offset, *offset, 0, &mut frames);
+    }
+    frames.into_iter().filter_map(|frame| Some(frame.symbol?.to_string())).collect()
+}
+
+/// Every so many bytes of the file that are code.
+fn code(object: &Object, step: usize) -> Vec<u64> {
+    let elf = Elf::new(object.bytes()).unwrap();
+    let code = elf.segments().filter(|s| s.kind == LOAD && s.flags & EXECUTABLE != 0);
+    code.flat_map(|s| (s.offset..s.offset + s.file_size).step_by(step)).collect()
+}
+
+#[test]
+fn the_vdso_has_names() {
+    let bytes = held::vdso().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("vdso");
+    std::fs::write(&path, bytes).unwrap();
+    let object = Rc::new(Object::open(&path, 1).unwrap());
+    let names = names(&object, &path, false, &code(&object, 4));
+    assert!(names.iter().any(|name| name.contains("clock_gettime")), "{names:?}");
+}
+
+#[test]
+fn a_thousand_addresses_of_a_large_program_are_named() {
+    let path = Path::new(env!("CARGO_BIN_EXE_perilune"));
+    let object = Rc::new(Object::open(path, 1).unwrap());
+    let text = Elf::new(object.bytes()).unwrap().section(".text").unwrap();
+    let first = text.bytes.unwrap().as_ptr() as u64 - object.bytes().as_ptr() as u64;
+    let offsets: Vec<u64> = (0..1000).map(|i| first + i * (text.size / 1000)).collect();
+    let named = names(&object, path, false, &offsets).len();
+    // Between two functions there is padding.
+    assert!(named > 950, "{named}");
+}
+
+#[test]
+fn no_bytes_of_an_object_end_the_run() {
+    let program = Program::c(CHAIN, &["-g"]);
+    let good = std::fs::read(program.path()).unwrap();
+    let object = Rc::new(Object::open(Path::new(program.path()), 1).unwrap());
+    let offsets = code(&object, 16);
+    assert!(
+        names(&object, Path::new(program.path()), true, &offsets).contains(&"three".to_owned())
+    );
+    let path = program.directory().join("bad");
+    // xorshift: the same files every time.
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for round in 0..400 {
+        let mut bad = good.clone();
+        for _ in 0..1 + random(64) {
+            let at = random(bad.len());
+            bad[at] = random(256) as u8;
+        }
+        if round % 4 == 0 {
+            bad.truncate(64 + random(good.len() - 64));
+        }
+        std::fs::write(&path, bad).unwrap();
+        if let Some(object) = Object::open(&path, 1) {
+            let object = Rc::new(object);
+            for lines in [false, true] {
+                names(&object, &path, lines, &offsets[..offsets.len().min(20)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Stacks of real programs, taken by the running kernel: each way to walk them gives the chain that the source has.
+//!
+//! The programs are built here, in C, C++ and Rust, with and without frame pointers. Their functions are called one by
+//! the other in a fixed order down to one system call, at whose tracepoint the stack is taken.
+
+mod programs;
+mod watch;
+
+use perilune::event::sampling::{Part, Sampling, Stack, Walk};
+use perilune::sys::machine::is_root;
+use programs::{WITH_FRAME_POINTERS, WITHOUT_FRAME_POINTERS};
+use watch::{Seen, Walked, watch};
+
+const GETPPID: &str = "syscalls:sys_enter_getppid";
+const DWARF: Walk = Walk::Dwarf { bytes: 8192 };
+
+fn stack(walk: Walk) -> Stack {
+    Stack { walk, ..Stack::default() }
+}
+
+fn sampled(stack: Stack) -> Sampling {
+    Sampling { stack: Some(stack), ..Sampling::default() }
+}
+
+/// Whether this process may trace; a build machine that runs as root has to.
+fn can_trace(test: &str) -> bool {
+    let can = is_root() && std::path::Path::new("/sys/kernel/tracing/events").exists();
+    if can {
+        return true;
+    }
+    let excused = std::env::var_os("CI").is_none() || !is_root();
+    assert!(excused, "{test}: cannot run on a build machine without tracefs");
+    #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
+    {
+        eprintln!("{test}: skipped: needs root and tracefs");
+    }
+    false
+}
+
+fn user_names(walked: &Walked) -> Vec<&str> {
+    walked.user.iter().map(String::as_str).collect()
+}
+
+/// Each stack is whole, begins with these functions, and ends where programs start.
+fn are_whole(seen: &Seen, count: usize, first: &[&str]) {
+    assert_eq!(seen.stacks.len(), count);
+    for walked in &seen.stacks {
+        let names = user_names(walked);
+        assert_eq!(names.get(..first.len()), Some(first), "{names:?}");
+        assert_eq!(names.last(), Some(&"_start"), "{names:?}");
+        assert!(!walked.cut && walked.kernel.is_empty(), "{walked:?}");
+    }
+    assert_eq!(seen.truncated, 0);
+}
+
+#[test]
+fn a_c_program_without_frame_pointers_is_unwound_to_its_start() {
+    if !can_trace("unwinding C") {
+        return;
+    }
+    for flags in [&["-pie"][..], &["-no-pie"], &["-static"], &["-static-pie"]] {
+        let built = programs::c(programs::CHAIN, &[&WITHOUT_FRAME_POINTERS, flags].concat());
+        let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+        are_whole(&seen, 3, &["leaf", "charlie", "bravo", "alpha", "main"]);
+        // Two of the C library's, and `_start`.
+        assert_eq!(seen.stacks[0].user.len(), 8, "{flags:?} {:?}", seen.stacks[0]);
+    }
+}
+
+#[test]
+fn a_program_with_debug_frames_only_is_unwound_as_well() {
+    if !can_trace("unwinding by .debug_frame") {
+        return;
+    }
+    let flags = ["-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    let built = programs::c(programs::CHAIN, &[&WITHOUT_FRAME_POINTERS[..], &flags].concat());
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    assert_eq!(seen.stacks.len(), 3);
+    for walked in &seen.stacks {
+        let names = user_names(walked);
+        assert_eq!(names[..5], ["leaf", "charlie", "bravo", "alpha", "main"], "{names:?}");
+    }
+}
+
+#[test]
+fn a_cpp_program_without_frame_pointers_is_unwound_to_its_start() {
+    if !can_trace("unwinding C++") {
+        return;
+    }
+    let built = programs::cpp(programs::CPP, &WITHOUT_FRAME_POINTERS);
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    let chain = [
+        "shop::Till::leaf(long)",
+        "long shop::charlie<long>(shop::Till&, long)",
+        "shop::bravo(shop::Till&, long)",
+        "main",
+    ];
+    are_whole(&seen, 3, &chain);
+    assert_eq!(seen.stacks[0].user.len(), 7, "{:?}", seen.stacks[0]);
+}
+
+#[test]
+fn a_rust_program_without_frame_pointers_is_unwound_to_its_start() {
+    if !can_trace("unwinding Rust") {
+        return;
+    }
+    let flags = ["-O", "-C", "force-frame-pointers=no", "--edition", "2024"];
+    let built = programs::rust(programs::RUST, &flags);
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    assert_eq!((seen.stacks.len(), seen.truncated), (3, 0));
+    for walked in &seen.stacks {
+        let names = user_names(walked);
+        let chain =
+            ["getppid", "chain::leaf", "<chain::Walker as chain::Walk>::charlie", "chain::bravo"];
+        assert!(names[0].contains(chain[0]), "{names:?}");
+        assert_eq!(names[1..4], chain[1..], "{names:?}");
+        assert_eq!(names[4], "chain::alpha", "{names:?}");
+        let main = names.iter().position(|name| *name == "chain::main").unwrap();
+        assert!(main > 4 && names[main..].contains(&"main"), "{names:?}");
+        assert_eq!(names.last(), Some(&"_start"), "{names:?}");
+    }
+}
+
+#[test]
+fn a_thread_is_unwound_to_where_it_began() {
+    if !can_trace("unwinding a thread") {
+        return;
+    }
+    let built = programs::c(programs::THREAD, &WITHOUT_FRAME_POINTERS);
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    assert_eq!((seen.stacks.len(), seen.truncated), (1, 0));
+    assert_eq!(user_names(&seen.stacks[0])[..3], ["leaf", "bravo", "work"]);
+}
+
+#[test]
+fn what_a_signal_interrupted_is_found_behind_its_handler() {
+    if !can_trace("unwinding a signal handler") {
+        return;
+    }
+    let built = programs::c(programs::SIGNAL, &WITHOUT_FRAME_POINTERS);
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    assert_eq!((seen.stacks.len(), seen.truncated), (1, 0), "{:?}", seen.stacks);
+    let names = user_names(&seen.stacks[0]);
+    // Between them, without a name, what the handler returns to.
+    assert_eq!(
+        (&names[..2], &names[3..6]),
+        (&["leaf", "handler"][..], &["bravo", "alpha", "main"][..])
+    );
+    assert_eq!(names.last(), Some(&"_start"));
+}
+
+#[test]
+fn code_of_the_kernel_in_user_space_is_unwound() {
+    if !can_trace("unwinding the vdso") {
+        return;
+    }
+    let built = programs::c(programs::CLOCK, &WITHOUT_FRAME_POINTERS);
+    let sampling = Sampling { freq: Some(4000), ..sampled(stack(DWARF)) };
+    let seen = watch(&built, "cpu-clock:u", sampling).unwrap();
+    let names: Vec<Vec<&str>> = seen.stacks.iter().map(user_names).collect();
+    // The vdso's function of that name, called by the C library's.
+    let clock = |name: Option<&&str>| name.is_some_and(|name| name.ends_with("clock_gettime"));
+    let both = |names: &&Vec<&str>| clock(names.first()) && clock(names.get(1));
+    let mut inside = names.iter().filter(both).peekable();
+    assert!(inside.peek().is_some(), "{names:?}");
+    for names in inside {
+        let bravo = names.iter().position(|name| *name == "bravo");
+        assert!(bravo.is_some_and(|at| names[at..].starts_with(&["bravo", "main"])), "{names:?}");
+        assert_eq!(names.last(), Some(&"_start"), "{names:?}");
+    }
+}
+
+#[test]
+fn frame_pointers_lead_to_main_where_a_program_keeps_them() {
+    if !can_trace("frame pointers") {
+        return;
+    }
+    let built = programs::c(programs::CHAIN, &WITH_FRAME_POINTERS);
+    for walk in [Walk::FramePointers, DWARF] {
+        let seen = watch(&built, GETPPID, sampled(stack(walk))).unwrap();
+        assert_eq!((seen.stacks.len(), seen.truncated), (3, 0));
+        for walked in &seen.stacks {
+            let names = user_names(walked);
+            assert_eq!(
+                names[..5],
+                ["leaf", "charlie", "bravo", "alpha", "main"],
+                "{walk}: {names:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stack_that_is_deeper_than_what_is_taken_of_it_is_marked_and_counted() {
+    if !can_trace("a deep stack") {
+        return;
+    }
+    let built = programs::c(programs::DEEP, &WITH_FRAME_POINTERS);
+    let one = |stack: Stack| {
+        let mut seen = watch(&built, GETPPID, sampled(stack)).unwrap();
+        assert_eq!(seen.stacks.len(), 1);
+        (seen.stacks.remove(0), seen.truncated)
+    };
+    let limit = perilune::sys::machine::sysctl("kernel/perf_event_max_stack").unwrap_or(127);
+    let (walked, truncated) = one(stack(Walk::FramePointers));
+    assert!(walked.cut && walked.user.iter().all(|name| name == "deep"), "{walked:?}");
+    assert_eq!((walked.user.len(), truncated), (limit, 1));
+
+    // 300 frames of 64 bytes of locals and more do not fit 8192 bytes.
+    let (walked, truncated) = one(stack(DWARF));
+    assert!(walked.cut && walked.user.iter().all(|name| name == "deep"), "{walked:?}");
+    assert!((40..128).contains(&walked.user.len()) && truncated == 1, "{walked:?}");
+
+    let (walked, truncated) = one(stack(Walk::Dwarf { bytes: Walk::MOST_BYTES }));
+    let deep = walked.user.iter().filter(|name| *name == "deep").count();
+    assert_eq!((deep, truncated, walked.cut), (300, 0, false), "{walked:?}");
+    assert_eq!(walked.user.last().map(String::as_str), Some("_start"));
+
+    let (walked, truncated) = one(Stack { depth: Some(16), ..stack(DWARF) });
+    assert_eq!((walked.user.len(), walked.cut, truncated), (16, true, 1));
+}
+
+#[test]
+fn the_kernels_part_stands_before_the_users_and_either_can_be_left_out() {
+    if !can_trace("parts of a stack") {
+        return;
+    }
+    let built = programs::c(programs::SLEEPER, &WITHOUT_FRAME_POINTERS);
+    let of = |walk, part| {
+        let seen =
+            watch(&built, "sched:sched_switch", sampled(Stack { part, ..stack(walk) })).unwrap();
+        let asleep = |walked: &Walked| {
+            walked.kernel.iter().any(|name| name.contains("nanosleep"))
+                || walked.user.first().is_some_and(|name| name == "leaf")
+        };
+        let stacks: Vec<Walked> = seen.stacks.into_iter().filter(asleep).collect();
+        assert_eq!(stacks.len(), 3, "{stacks:?}");
+        stacks
+    };
+    for walked in of(DWARF, Part::Both) {
+        assert!(walked.kernel.len() > 3, "{walked:?}");
+        assert_eq!(user_names(&walked)[..3], ["leaf", "bravo", "main"]);
+        assert_eq!(walked.user.last().map(String::as_str), Some("_start"));
+    }
+    for walked in of(DWARF, Part::User) {
+        assert!(walked.kernel.is_empty(), "{walked:?}");
+        assert_eq!(user_names(&walked)[..3], ["leaf", "bravo", "main"]);
+    }
+    for walk in [DWARF, Walk::FramePointers] {
+        for walked in of(walk, Part::Kernel) {
+            assert!(walked.user.is_empty() && walked.kernel.len() > 3, "{walked:?}");
+        }
+    }
+    for walked in of(Walk::FramePointers, Part::User) {
+        assert!(walked.kernel.is_empty() && walked.user[0] == "leaf", "{walked:?}");
+    }
+}
+
+#[test]
+fn branch_records_are_refused_with_what_to_take_instead() {
+    if !can_trace("branch records") {
+        return;
+    }
+    let built = programs::c(programs::CHAIN, &WITHOUT_FRAME_POINTERS);
+    for event in [GETPPID, "cpu-clock"] {
+        let why =
+            watch(&built, event, sampled(stack(Walk::Branches))).err().map(|why| why.to_string());
+        let expected = format!(
+            "{event}: no branch records (LBR) come with it, only with a counter of the hardware such as cycles; \
+             take its stacks with --call-graph=fp or --call-graph=dwarf"
+        );
+        assert_eq!(why, Some(expected));
+    }
+}
+
+/// A script that takes the stacks of getppid, and nothing else.
+const SCRIPT: &str = r#"
+local m = monitor { options = { "call-graph" } }
+function m.init(opt) evsel("syscalls:sys_enter_getppid", { stack = opt.call_graph }) end
+function m.sample(e) emit(e) end
+return m
+"#;
+
+/// Runs the command on a script and a program; its objects of JSON, and stderr.
+fn run(words: &[&str], built: &programs::Built) -> (Vec<serde_json::Value>, String) {
+    let script = built.path.with_file_name("stacks.lua");
+    std::fs::write(&script, SCRIPT).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg(&script)
+        .arg("--json")
+        .args(words)
+        .arg("--")
+        .arg(&built.path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let objects = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (objects, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_command_walks_as_its_option_says_and_counts_what_was_cut() {
+    if !can_trace("the command's stacks") {
+        return;
+    }
+    let built = programs::c(programs::CHAIN, &WITHOUT_FRAME_POINTERS);
+    let of = |words: &[&str]| {
+        let (objects, _) = run(words, &built);
+        let events = objects.iter().filter(|object| object["type"] == "event");
+        let depths: Vec<usize> =
+            events.map(|event| event["stack"].as_array().map_or(0, Vec::len)).collect();
+        let coverage = objects.iter().rfind(|object| object["type"] == "coverage").unwrap();
+        let notes = objects.iter().filter(|object| object["type"] == "note");
+        let notes: Vec<&str> = notes.filter_map(|note| note["text"].as_str()).collect();
+        (depths, coverage["truncated"].as_u64().unwrap(), notes.join("; "))
+    };
+    let (depths, truncated, _) = of(&["--call-graph=dwarf"]);
+    assert_eq!((depths, truncated), (vec![8; 3], 0));
+    let (depths, truncated, _) = of(&["--call-graph=dwarf,256"]);
+    assert!(depths.iter().all(|depth| (1..8).contains(depth)), "{depths:?}");
+    assert_eq!((depths.len(), truncated), (3, 3));
+    let (depths, truncated, notes) = of(&["--user-callchain"]);
+    assert_eq!((depths, truncated), (vec![0; 3], 0));
+    assert!(notes.starts_with("--user-callchain does nothing without stacks; give -g"), "{notes}");
+    let (_, said) = run(&["--call-graph=lbr"], &built);
+    assert!(said.contains("no branch records (LBR) come with it"), "{said}");
+}
