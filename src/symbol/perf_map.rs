@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{File, Metadata};
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -21,6 +21,7 @@ use std::hash::RandomState;
 use super::ranges::Ranges;
 use crate::base::frame::{Frame, Space};
 use crate::sys::clock::monotonic_ns;
+use crate::sys::held::{Links, open_regular};
 use crate::sys::tasks::{Inside, inside};
 use crate::task::programs::Programs;
 
@@ -106,7 +107,7 @@ impl PerfMap {
         };
         let mut map = PerfMap { state: Some(state(path, &(file, metadata))), ..PerfMap::default() };
         let Some((path, ..)) = &map.state else { return map };
-        let Ok(file) = open(path) else { return map };
+        let Ok(file) = open_regular(path, Links::Refused) else { return map };
         let (mut reader, mut line) = (BufReader::new(file.take(SIZE_MAX)), Vec::new());
         // A line that is being written has no end yet, and is read the next time.
         while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
@@ -142,19 +143,13 @@ fn find(programs: &Programs, space: Space) -> Option<(PathBuf, Opened)> {
     let here = (known.pid == pid).then(|| PathBuf::from("/").join(&name));
     let left = ancestors.chain(here).filter(|_| !lives);
     own.into_iter().chain(left).find_map(|path| {
-        let file = open(&path).ok()?;
+        let file = open_regular(&path, Links::Refused).ok()?;
         let metadata = file.metadata().ok()?;
         let ours = metadata.uid() == 0 || Some(metadata.uid()) == known.owner;
         let older = |started| metadata.modified().is_ok_and(|modified| modified < started);
         let stale = !lives && known.started.is_some_and(older);
-        (metadata.is_file() && ours && !stale).then_some((path, (file, metadata)))
+        (ours && !stale).then_some((path, (file, metadata)))
     })
-}
-
-/// Opens what is no link, and does not wait for who writes into a pipe.
-fn open(path: &std::path::Path) -> std::io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    File::options().read(true).custom_flags(flags).open(path)
 }
 
 /// `START SIZE NAME`, ended by a line break.

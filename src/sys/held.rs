@@ -32,15 +32,12 @@ pub struct Inode {
 }
 
 impl Held {
-    /// Opens a file and maps all of it. Nothing is read, and what is no regular file is not opened to the end: a pipe
-    /// or a device cannot make this wait.
+    /// Opens a file by [`open_regular`] and maps all of it.
     ///
     /// # Errors
-    /// It is not there, may not be read, is empty, or is no regular file.
+    /// Likewise; or it is empty.
     pub fn open(path: &Path) -> io::Result<Held> {
-        let mut options = File::options();
-        let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-        Held::map(file)
+        Held::map(open_regular(path, Links::Followed)?)
     }
 
     /// These bytes, as a file of which no path leads anywhere.
@@ -62,7 +59,7 @@ impl Held {
     fn map(file: File) -> io::Result<Held> {
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.len() == 0 {
-            return Err(io::Error::other("no regular file, or an empty one"));
+            return Err(not_regular());
         }
         // SAFETY: the mapping is read-only and private. Who may write the file can change these bytes under our
         // feet, as he can those of the program that he runs: every reader takes them as untrusted, none keeps a
@@ -115,6 +112,36 @@ impl Held {
         };
         (failed == 0).then_some(generation as u32)
     }
+}
+
+/// Whether a path may end at a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// It may.
+    Followed,
+    /// The link is no regular file.
+    Refused,
+}
+
+/// Opens a file to be read. What is no regular file is looked at only: whoever may write the path could have put
+/// a pipe there, at which this would wait, or led it to a device, which does something when root opens it.
+///
+/// # Errors
+/// It is not there, may not be read, or is no regular file.
+pub fn open_regular(path: &Path, links: Links) -> io::Result<File> {
+    let flags = match links {
+        Links::Followed => libc::O_PATH,
+        Links::Refused => libc::O_PATH | libc::O_NOFOLLOW,
+    };
+    let place = File::options().read(true).custom_flags(flags).open(path)?;
+    if !place.metadata()?.is_file() {
+        return Err(not_regular());
+    }
+    File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))
+}
+
+fn not_regular() -> io::Error {
+    io::Error::other("no regular file, or an empty one")
 }
 
 impl Deref for Held {
@@ -172,7 +199,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let empty = directory.path().join("empty");
         std::fs::write(&empty, b"").unwrap();
-        for path in [&*empty, directory.path(), Path::new("/dev/zero"), Path::new("/nowhere")] {
+        let (pipe, link) = (directory.path().join("pipe"), directory.path().join("link"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        for path in [&*empty, directory.path(), &pipe, &link, Path::new("/nowhere")] {
             assert!(Held::open(path).is_err(), "{}", path.display());
         }
     }
