@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use memmap2::Mmap;
 
-use super::maps;
+use super::{maps, torn};
 
 /// A regular file, open and mapped.
 #[derive(Debug)]
@@ -61,10 +61,10 @@ impl Held {
         if !metadata.is_file() || metadata.len() == 0 {
             return Err(not_regular());
         }
+        torn::read_as_zeros();
         // SAFETY: the mapping is read-only and private. Who may write the file can change these bytes under our
         // feet, as he can those of the program that he runs: every reader takes them as untrusted, none keeps a
-        // promise about them across two looks. Cut short, the file would end this process by SIGBUS, which
-        // `is_intact`, asked before each use, leaves a moment for.
+        // promise about them across two looks. Cut short, the file reads as zeros behind its end.
         let map = unsafe { Mmap::map(&file)? };
         Ok(Held { modified: metadata.modified().ok(), file, map })
     }

@@ -21,6 +21,7 @@ pub mod signal;
 pub mod slice;
 pub mod tasks;
 pub mod terminal;
+mod torn;
 pub mod tracefs;
 pub mod user;
 
