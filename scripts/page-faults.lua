@@ -16,10 +16,11 @@ function m.init(opt)
   local page = machine.page_size
   local ev = evsel(opt.event, { period = 1, stack = opt.call_graph, functions = true, exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel } })
   local traced = ev.fields.address                         -- a tracepoint has fields; a counter's place is in the sample
+  if opt.call_graph then ev:each(emit) return end
+
   local faults = kv { "pid", "comm", traced and { "ip", hex } or { "function", stack.format "symbol" },
     opt.address and { "address", hex }, count = "faults" }
   ev:each(function(e)
-    if opt.call_graph then emit(e) return end
     local at = traced and e.address or e._addr
     if opt.address and type(at) == "number" then at = at - at % page end
     faults:add(e._pid, e._comm, traced and e.ip or e._function, at)

@@ -32,9 +32,12 @@ fn to_arg(option: &OptionSpec) -> Arg {
         Kind::Events { .. } | Kind::List => arg.action(ArgAction::Append),
         Kind::Number => arg.action(ArgAction::Set).allow_negative_numbers(true),
         kind => match kind.optional_word() {
-            Some((bare, _)) => {
-                arg.num_args(0..=1).require_equals(true).default_missing_value(bare.to_owned())
-            }
+            // `-g --call-graph dwarf` is a habit: the last one says which.
+            Some((bare, _)) => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(bare.to_owned())
+                .overrides_with(option.long.clone()),
             None => arg.action(ArgAction::Set),
         },
     }
@@ -112,9 +115,10 @@ pub fn attach_choices(
         match option.map(|o| (o, o.kind.optional_word())) {
             Some((option, Some((_, of)))) => {
                 attached.push(word);
-                let next = rest.peek().and_then(|w| w.to_str());
-                if let Some(choice) = of.into_iter().find(|c| Some(*c) == next) {
-                    rest.next();
+                // `dwarf,16384` is one of the words, too, with what belongs to it.
+                let is_one = |next: &str| of.contains(&next.split(',').next().unwrap_or_default());
+                let next = rest.next_if(|next| next.to_str().is_some_and(is_one));
+                if let Some(choice) = next.and_then(|next| next.into_string().ok()) {
                     // The last letter of a cluster goes on as an option of its own.
                     if let Some(last) = attached.last_mut() {
                         *last = without_last(last, option);

@@ -44,6 +44,8 @@ fn a_choice_is_attached_only_where_it_is_one() {
         ("-g dwarf", "--call-graph=dwarf"),
         ("--call-graph lbr -S", "--call-graph=lbr -S"),
         ("-Sg fp ls", "-S --call-graph=fp ls"),
+        ("--call-graph dwarf,16384 ls", "--call-graph=dwarf,16384 ls"),
+        ("-g dwarfs", "-g dwarfs"),
         ("-g ls dwarf", "-g ls dwarf"),
         ("-g -S dwarf", "-g -S dwarf"),
         // A value of another option is none of its words, and an attached one is complete.
