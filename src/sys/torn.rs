@@ -58,7 +58,6 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::sys::held::Held;
 
     #[test]
