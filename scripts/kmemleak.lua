@@ -1,6 +1,8 @@
 --- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
 -- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
--- one. --than leaves younger allocations out. What was open while events were lost is no leak for sure: dropped, and counted.
+-- one. --than leaves younger allocations out. What was open while events were lost is no leak for sure: dropped, and counted
+-- as unsafe; a second allocation at one place means that its free was not seen: unmatched. With -p or a command only their own
+-- frees are seen, and what others free for them, as the kernel does behind RCU, looks leaked.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {
@@ -28,6 +30,10 @@ local function source(ev, attr, field, needed)
 end
 
 function m.init(opt)
+  local a, f = opt.alloc, opt.free
+  if a.name == f.name and a.filter == f.filter and a.attr.ptr == f.attr.ptr then
+    error("--alloc and --free are the same event, so nothing would stay; --free names the one that frees", 0)
+  end
   least = opt.than or 0
   live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true }
   leaks = kv { "comm", opt.call_graph and { "stack", stack_text }, sums = { { "bytes", first = true }, "objects" } }

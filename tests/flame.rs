@@ -144,6 +144,7 @@ fn an_emitted_stack_weighs_what_the_script_says() {
     assert!(ran.status.success(), "{}", stderr(&ran));
     assert!(read(&folder, "x.folded").ends_with("redis;[redis];schedule;__schedule 4000\n"));
     assert!(read(&folder, "x.svg").contains("schedule (4,000 ns, 80.00%)"));
+    assert!(read(&folder, "x.svg").contains(", 5us in all<"), "{}", stderr(&ran));
 }
 
 #[test]
@@ -178,6 +179,7 @@ fn a_difference_is_drawn_against_an_older_run() {
         "{}",
         read(&folder, "x.svg")
     );
+    assert!(read(&folder, "x.svg").contains("; red grew, blue shrank since old.folded<"));
 }
 
 #[test]
@@ -193,6 +195,65 @@ fn a_heat_map_counts_every_event() {
         assert!(picture.contains(text), "{text}");
     }
     assert_eq!(picture.matches("<title>").count(), 4);
+}
+
+#[test]
+fn a_heat_map_shows_what_is_printed_where_a_monitor_prints() {
+    let folder = folder();
+    fs::write(
+        folder.path().join("second.lua"),
+        r#"local m = monitor { summary = "every second event", options = {
+             "call-graph", "flame-graph", duration { "than", unit = "ns", help = "only what is over it" } } }
+           local n, least = 0, nil
+           function m.init(opt)
+             least = opt.than
+             evsel("sched:sched_switch", { stack = true })
+           end
+           function m.sample(e)
+             n = n + 1
+             if not least and n % 2 == 0 then emit(e) end
+           end
+           return m"#,
+    )
+    .unwrap();
+    for (more, count) in [(&[][..], 2), (&["--than", "1s"][..], 0)] {
+        let words = [&["./second.lua", "--heatmap", "heat"], more].concat();
+        let ran = run(&folder, "stacks.events", &words);
+        assert!(ran.status.success(), "{}", stderr(&ran));
+        assert_eq!(read(&folder, "heat.svg").matches("<title>").count(), count, "{more:?}");
+        assert!(stderr(&ran).contains(&format!("of {count} events")), "{}", stderr(&ran));
+    }
+}
+
+/// A small file system, unmounted at the end.
+struct Disk<'a>(&'a Path);
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_fails_the_run_after_its_results() {
+    let folder = folder();
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"]).arg(&disk).output();
+    if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+        // Only root may mount.
+        return;
+    }
+    let _disk = Disk(&disk);
+    let ran = run(&folder, "kmem.events", &["./table.lua", "--flame-graph", "disk/x"]);
+    let said = stderr(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("--flame-graph: failed to write the picture: No space left"), "{said}");
+    assert_eq!(stdout(&ran).lines().count(), 3, "{}", stdout(&ran));
+    // The stacks had room; of the picture nothing is left.
+    let left: Vec<_> = fs::read_dir(&disk).unwrap().flatten().map(|it| it.file_name()).collect();
+    assert_eq!(left, ["x.folded"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 const CELL_HEIGHT: usize = 8;
 /// A column's least and greatest width, and how wide all may be together.
-const COLUMN_WIDTH: (usize, usize, usize) = (1, 16, 1100);
+const COLUMN_WIDTH: (usize, usize, usize) = (1, 48, 1100);
 const LEFT: usize = 64;
 const TOP: usize = 64;
 const BOTTOM: usize = 64;
@@ -93,9 +93,13 @@ fn write_axes(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> {
 
 fn write_legend(heat: &Heat, y: usize, out: &mut dyn Write) -> io::Result<()> {
     let most = most(heat);
-    let cell = human_ns((heat.column_ns() / ROWS as f64) as u64);
-    write!(out, "<text x=\"{LEFT}\" y=\"{}\">events in {cell}: 1 </text>", y + 10)?;
-    let from = LEFT + 200;
+    let (cell, from) = (human_ns((heat.column_ns() / ROWS as f64) as u64), LEFT + 200);
+    write!(
+        out,
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">events in {cell}: 1</text>",
+        from - 8,
+        y + 10
+    )?;
     for step in 0..10usize {
         let count = (most as usize * step / 9).max(1) as u32;
         let fill = colour(count, most);

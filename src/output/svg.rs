@@ -1,6 +1,7 @@
 //! Flame graphs as pictures: SVG that a browser searches and zooms, drawn by inferno.
 //!
-//! Colours tell whose code a frame is: orange the kernel's, aqua what was inlined, yellow C++ and Rust, red the rest. Of a
+//! Colours tell whose code a frame is: orange the kernel's, aqua what was inlined, yellow C++ and Rust, green Java (and, as inferno
+//! tells by the name, whatever else has a `/` or a dot in it), red the rest. Of a
 //! difference, red is what grew and blue what shrank. A frame too narrow to be seen is left out before it is drawn, so
 //! a picture takes time for what it shows and not for what was measured.
 
@@ -9,6 +10,7 @@ use super::text::push_problems;
 use crate::base::coverage::Coverage;
 use crate::base::draw::Stamp;
 use crate::base::flame::{Flame, Mark};
+use crate::base::units::human_ns;
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use jiff::tz::TimeZone;
@@ -40,7 +42,7 @@ impl Caption {
         let (date, from) = time_frames(zone, begin.wall_ns);
         let (last_date, to) = time_frames(zone, end.wall_ns);
         let to = if date == last_date { to } else { format!("{last_date} {to}") };
-        let mut subtitle = format!("{date} {from} to {to}, {total} {unit}").into_bytes();
+        let mut subtitle = format!("{date} {from} to {to}, {}", amount(total, unit)).into_bytes();
         // That tasks end inside of something is life, not a gap.
         let problems = Coverage { exited: 0, ..*coverage };
         if !problems.is_perfect() {
@@ -52,6 +54,14 @@ impl Caption {
             title => format!("{monitor}: {title}"),
         };
         Caption { title, subtitle: String::from_utf8_lossy(&subtitle).into_owned() }
+    }
+}
+
+/// So much of a unit, as read: `12000 samples`, `49.157s in all`.
+pub fn amount(total: u64, unit: &str) -> String {
+    match unit {
+        "ns" => format!("{} in all", human_ns(total)),
+        unit => format!("{total} {unit}"),
     }
 }
 
@@ -125,6 +135,8 @@ fn draw(lines: &[String], flame: &Flame, caption: &Caption, out: &mut dyn Write)
     options.colors = Palette::Multi(MultiPalette::Java);
     options.deterministic = true;
     options.image_width = Some(1200);
+    // Of its height: that of DejaVu Sans Mono. With inferno's own, names stand out of their frames where no browser cuts them.
+    options.font_width = 0.61;
     options.text_truncate_direction = TextTruncateDirection::Right;
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
 }

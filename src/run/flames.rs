@@ -36,7 +36,8 @@ pub(super) struct Flames {
     monitor: String,
     zone: TimeZone,
     timed: bool,
-    before: Option<Flame>,
+    /// The older run, and its file.
+    before: Option<(Flame, String)>,
     graphs: IndexMap<String, Graph>,
     /// When the interval began, and the run.
     since: Option<(Stamp, Stamp)>,
@@ -87,7 +88,7 @@ impl Flames {
             Some(_) if timed => {
                 anyhow::bail!("--diff compares whole runs, and -i parts this one; leave one away")
             }
-            Some(path) => Some(older(Path::new(path))?),
+            Some(path) => Some((older(Path::new(path))?, path.to_owned())),
             None => None,
         };
         let mut flames = Flames {
@@ -170,7 +171,7 @@ impl Flames {
             if last {
                 graph.folded.place()?;
             }
-            let caption = Caption::of(
+            let mut caption = Caption::of(
                 &self.monitor,
                 (&graph.all.title, graph.unit()),
                 graph.all.total(),
@@ -178,7 +179,11 @@ impl Flames {
                 &self.zone,
                 coverage,
             );
-            write_picture(&graph.path, &graph.all, self.before.as_ref(), &caption)?;
+            let before = self.before.as_ref();
+            if let Some((_, file)) = before {
+                caption.subtitle.push_str(&format!("; red grew, blue shrank since {file}"));
+            }
+            write_picture(&graph.path, &graph.all, before.map(|(flame, _)| flame), &caption)?;
         }
         Ok(())
     }
@@ -187,7 +192,8 @@ impl Flames {
     pub(super) fn summary(&self) -> Vec<String> {
         let graph = |graph: &Graph| {
             let path = graph.path.display();
-            format!("wrote {path}.folded and {path}.svg, of {} {}", graph.all.total(), graph.unit())
+            let amount = svg::amount(graph.all.total(), graph.unit());
+            format!("wrote {path}.folded and {path}.svg, of {amount}")
         };
         self.graphs.values().map(graph).collect()
     }

@@ -1,4 +1,7 @@
 //! The file of `--heatmap FILE`: when the events of a run came, as a picture.
+//!
+//! Where the monitor prints events, it shows those that were printed, each at its own time: with `--than` only what was over it.
+//! A monitor that only adds up has nothing else to show than all that it was handed.
 
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -14,12 +17,15 @@ use crate::base::heat::Heat;
 use crate::output::file::Making;
 use crate::output::heatmap;
 use crate::output::svg::Caption;
+use crate::script::option::value::OptionValue;
 
 /// The picture that is to be drawn at the end.
 pub(super) struct Heatmap {
     path: PathBuf,
     picture: Making,
     monitor: String,
+    /// Whether only what is over a threshold is wanted, even if that is nothing.
+    than: bool,
 }
 
 impl Heatmap {
@@ -34,7 +40,13 @@ impl Heatmap {
             None => PathBuf::from(format!("{name}.svg")),
         };
         let picture = Making::begin(&path).context("--heatmap")?;
-        Ok(Some(Heatmap { path, picture, monitor: request.monitor.name.clone() }))
+        let than = request.values.get("than").is_some_and(OptionValue::is_given);
+        Ok(Some(Heatmap { path, picture, monitor: request.monitor.name.clone(), than }))
+    }
+
+    /// Which of the two maps is drawn.
+    pub(super) fn choose(&self, all: Heat, emitted: Heat) -> Heat {
+        if self.than || emitted.total() > 0 { emitted } else { all }
     }
 
     /// Draws the run; gives what to say about it.

@@ -14,6 +14,7 @@ use super::greet::greet;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::{Files, Show};
+use super::unnamed;
 use crate::base::coverage::Coverage;
 use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
@@ -219,8 +220,9 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
         host.fire_timers(boundary);
         if boundary >= pace.interval_at {
             let seconds = pace.turn(boundary);
-            let parts = host.interval(seconds, &live.counts());
             let lost = live.lost(false);
+            host.lost_so_far(lost.unwrap_or(0) + live.side_lost());
+            let parts = host.interval(seconds, &live.counts());
             let coverage = coverage(host, live, lost);
             show.interval(boundary, &parts, coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
@@ -258,9 +260,11 @@ fn finish(
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     host.set_now(now);
+    host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
     let parts = host.finish((now - pace.last) / 1e9, &live.counts());
     let totals = if settings.total { host.totals() } else { Vec::new() };
     let coverage = coverage(&host, &live, lost_at_end);
+    unnamed::tell(host.shared());
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     if settings.stats || settings.verbose > 0 {

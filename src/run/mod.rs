@@ -30,6 +30,7 @@ mod pace;
 mod replayed;
 pub mod request;
 mod show;
+mod unnamed;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

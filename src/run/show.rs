@@ -12,6 +12,7 @@ use crate::base::draw::{Draw, Level, Report, Stamp};
 use crate::base::heat::Heat;
 use crate::output::screen::{Asked, Screen};
 use crate::script::aggregate::flame::Drawn;
+use crate::script::context::Context;
 use crate::script::host::Host;
 use crate::script::leaf::Shared;
 use crate::sys::{signal, terminal};
@@ -66,7 +67,10 @@ impl Show {
             files_failed: None,
         };
         let now = show.stamp(0.0);
-        show.shared.with(|context| context.heat = show.heatmap.is_some().then(Heat::default));
+        show.shared.with(|context| {
+            context.heat = show.heatmap.is_some().then(Heat::default);
+            context.heat_of_emitted.clone_from(&context.heat);
+        });
         show.flames.iter_mut().for_each(|flames| flames.start(now));
         show
     }
@@ -111,7 +115,10 @@ impl Show {
             summary = if last { flames.summary() } else { Vec::new() };
         }
         if last && let Some(heatmap) = self.heatmap.take() {
-            let heat = self.shared.with(|context| context.heat.take()).unwrap_or_default();
+            let heats =
+                |context: &mut Context| (context.heat.take(), context.heat_of_emitted.take());
+            let (all, emitted) = self.shared.with(heats);
+            let heat = heatmap.choose(all.unwrap_or_default(), emitted.unwrap_or_default());
             summary.push(heatmap.write(&heat, (begin, now), coverage)?);
         }
         Ok(summary)

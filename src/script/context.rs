@@ -64,6 +64,8 @@ pub struct Context {
     pub no_stacks: bool,
     /// When events came, with `--heatmap`.
     pub heat: Option<Heat>,
+    /// The same of what the script emitted.
+    pub heat_of_emitted: Option<Heat>,
     /// The frames of the event that is printed.
     pub(super) frames: Vec<Frame>,
     /// Filters in the kernel's language that are met here, for the leaf `met`.
@@ -105,6 +107,7 @@ impl Context {
             taken: None,
             no_stacks: false,
             heat: None,
+            heat_of_emitted: None,
             frames: Vec::new(),
             filters: Vec::new(),
             comm: [0; 16],
@@ -117,6 +120,7 @@ impl Context {
         if self.hide_pid == Some(slot.pid) {
             return;
         }
+        self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));
         if let Some(taken) = &self.taken {
             if !chain.is_empty() {
                 let comm = self.comm_of(slot.tid, slot.cpu.into());

@@ -39,6 +39,15 @@ impl Host {
         }
     }
 
+    /// The kernel has lost `count` records so far. If no record told of some of them yet, those may have been the ends of what is
+    /// open now, and no such record comes where nothing else happens on that CPU any more: at the end of a storm.
+    pub fn lost_so_far(&mut self, count: u64) {
+        if count > self.coverage.lost {
+            let now = self.shared.with(|context| context.now);
+            self.aggregates.drop_before(now);
+        }
+    }
+
     /// Has the drivers count, since only they know what gets through the predicates, and stop at `max` events in all.
     fn limit_to(&mut self, max: u64) {
         let hidden = self.shared.with(|context| context.hide_pid);

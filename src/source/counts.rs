@@ -73,14 +73,12 @@ impl Live {
         for ring in &mut self.opened.rings {
             ring.suspect = false;
         }
-        if all {
-            self.side_lost = self.opened.rings.iter().map(|r| lost_of(&r.owner)).sum();
-        }
+        self.side_lost = self.opened.rings.iter().map(|r| lost_of(&r.owner)).sum();
         self.lost_seen = self.lost_seen.max(total);
         Some(self.lost_seen)
     }
 
-    /// Records of tasks that were lost; names may be stale then. Known after `lost(true)`.
+    /// Records of tasks that were lost, as of the last [`Live::lost`]; names may be stale then.
     pub fn side_lost(&self) -> u64 {
         self.side_lost
     }

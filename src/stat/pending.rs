@@ -8,6 +8,7 @@
 
 mod shape;
 mod state;
+mod walk;
 
 use super::{
     kept::Kept,
@@ -18,6 +19,7 @@ use super::{
 use crate::base::slot::Slot;
 use hashbrown::HashTable;
 use state::{Open, is_at, mark_values};
+use walk::Walk;
 
 pub use shape::{Losses, Shape};
 pub use state::State;
@@ -43,6 +45,7 @@ pub struct Pending {
     closed_kept: Box<Kept>,
     read: Box<State>,
     read_slot: Box<Slot>,
+    walk: Walk,
     losses: Losses,
 }
 
@@ -69,6 +72,7 @@ impl Pending {
             closed_kept: Box::new(Kept::new()),
             read: Box::new(State::EMPTY),
             read_slot: Box::new(Slot::EMPTY),
+            walk: Walk::default(),
             losses: Losses::default(),
         }
     }
@@ -124,18 +128,6 @@ impl Pending {
     pub fn get(&mut self, key: Word) -> bool {
         let Some(index) = self.find(hash(&[key]), key) else { return false };
         self.read_at(index)
-    }
-
-    /// Reads the first open slot from `index` on; returns the index after it, or 0 when there is none.
-    ///
-    /// Slots may be opened and closed between two calls: one that stays open throughout is seen once.
-    pub fn next(&mut self, index: u32) -> u32 {
-        let slots = self.slots.iter().enumerate().skip(index as usize);
-        let found = slots.filter(|(_, slot)| slot.open).map(|(i, _)| i as u32).next();
-        match found {
-            Some(index) if self.read_at(index) => index + 1,
-            _ => 0,
-        }
     }
 
     /// Writes value `field` of an open slot as it was read, with its bits of `kinds`; false when that slot has gone.

@@ -1,6 +1,13 @@
 //! kmemleak: a workload that keeps N objects of a known size leaks N, whatever else it allocated and freed.
 
-use crate::{can_trace, load::Pipes, tool::Tool};
+use std::fmt::Write as _;
+use std::process::{Command, Output};
+
+use crate::{
+    can_trace,
+    load::Pipes,
+    tool::{Run, Tool},
+};
 
 /// Slots of a pipe (`PIPE_DEF_BUFFERS`) times `struct pipe_buffer`: what `alloc_pipe_info()` asks for.
 const REQUESTED: u32 = 16 * 40;
@@ -49,12 +56,200 @@ fn what_is_younger_than_asked_is_left_out() {
     run.is_complete();
 }
 
+/// Watches the pipes of a process, and of nobody else, while it does its work.
+fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
+    let of = pipes.pid().to_string();
+    let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
+    let args = ["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of];
+    let tool = Tool::attach(&[&args, more].concat());
+    pipes.run();
+    let run = tool.finish();
+    let pid = pipes.pid();
+    pipes.end();
+    (pid, run)
+}
+
+#[test]
+fn leaked_bytes_are_what_the_flame_graph_adds_up() {
+    if !can_trace("bytes of allocations") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let name = folder.path().join("x");
+    let name = name.to_str().expect("a folder of ASCII");
+    let (_, run) = watch(Pipes::new(40, 10), &["--flame-graph", name, "--weight", "bytes"]);
+    let folded = std::fs::read_to_string(folder.path().join("x.folded")).expect("it was written");
+    let picture = std::fs::read_to_string(folder.path().join("x.svg")).expect("it was drawn");
+    // What `kmalloc` gives for 640 bytes.
+    let bytes = format!(" {}", 30 * 1024);
+    assert_eq!(folded.lines().count(), 1, "{folded}");
+    assert!(
+        folded.trim_end().ends_with(&bytes) && folded.contains(";alloc_pipe_info;"),
+        "{folded}"
+    );
+    assert!(picture.contains("30720 bytes<"), "the picture has no total");
+    run.is_complete();
+}
+
+#[test]
+fn a_free_without_its_allocation_is_no_news() {
+    if !can_trace("frees of what is older") {
+        return;
+    }
+    let older = Pipes::doing(|held| held.open(20), |held| held.close(20));
+    let (pid, run) = watch(older, &[]);
+    assert!(run.coverage()["events"].as_u64() >= Some(20), "{}", run.coverage());
+    assert_eq!((run.events_of(pid).len(), run.of("row").count()), (0, 0), "{:?}", run.objects);
+    assert_eq!(run.coverage()["unmatched"], 0);
+    run.is_complete();
+}
+
+#[test]
+fn what_a_hole_may_have_freed_is_no_leak() {
+    if !can_trace("allocations over losses") {
+        return;
+    }
+    let pipes = Pipes::doing(
+        |_| {},
+        |held| {
+            held.open(20);
+            held.churn(20_000);
+            held.close(20);
+            held.churn(20_000);
+            // The ring has room again: from here on nothing is lost.
+            held.pause(500);
+            held.open(7);
+        },
+    );
+    let (pid, run) = watch(pipes, &["-m", "1", "-g"]);
+    let count = |key: &str| run.coverage()[key].as_u64().unwrap_or_default();
+    assert!(count("lost") > 0, "a ring of one page held them all: {}", run.coverage());
+    assert!(count("unsafe") >= 20, "{}", run.coverage());
+    assert_eq!(run.events_of(pid).len(), 7, "{}", run.coverage());
+    assert_eq!(run.sum("objects", "comm", comm(pid, &run)), 7, "{:?}", run.objects);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+#[test]
+fn a_hole_at_the_end_that_no_record_tells_of_is_minded_too() {
+    if !can_trace("losses at the end") {
+        return;
+    }
+    let pipes = Pipes::doing(
+        |_| {},
+        |held| {
+            held.open(20);
+            held.churn(20_000);
+            held.close(20);
+        },
+    );
+    let (pid, run) = watch(pipes, &["-m", "1"]);
+    assert!(run.coverage()["lost"].as_u64() > Some(0), "{}", run.coverage());
+    assert_eq!(run.events_of(pid).len(), 0, "all were freed: {}", run.coverage());
+    assert_eq!(run.of("row").count(), 0, "{:?}", run.objects);
+}
+
+fn comm(pid: u32, run: &Run) -> String {
+    run.events_of(pid)[0]["comm"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn leaks_are_told_in_the_order_of_their_time() {
+    if !can_trace("the order of leaks") {
+        return;
+    }
+    // The places of those that were closed are taken by younger ones.
+    let mixed = Pipes::doing(
+        |_| {},
+        |held| {
+            held.open(30);
+            held.close(20);
+            held.open(25);
+        },
+    );
+    let (pid, run) = watch(mixed, &[]);
+    let times: Vec<&str> =
+        run.events_of(pid).iter().filter_map(|event| event["time"].as_str()).collect();
+    assert_eq!(times.len(), 35, "{}", run.stderr);
+    assert!(times.is_sorted(), "{times:?}");
+    run.is_complete();
+}
+
+#[test]
+fn objects_of_a_cache_leak_as_well() {
+    if !can_trace("objects of a cache") {
+        return;
+    }
+    let mut pipes = Pipes::new(30, 0);
+    let of = pipes.pid().to_string();
+    let alloc = "kmem:kmem_cache_alloc/name==\"filp\"/";
+    let args = ["kmemleak", "--alloc", alloc, "--free", "kmem:kmem_cache_free", "-p", &of];
+    let tool = Tool::attach(&args);
+    pipes.run();
+    let run = tool.finish();
+    let pid = pipes.pid();
+    pipes.end();
+    // A file for each end of a pipe.
+    assert_eq!(run.events_of(pid).len(), 60, "{:?} {}", run.objects, run.stderr);
+    assert_eq!(run.sum("objects", "comm", comm(pid, &run)), 60);
+    run.is_complete();
+}
+
+#[test]
+fn allocations_beyond_the_bound_are_dropped_and_counted() {
+    const ALLOCATIONS: u64 = 200_000;
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("many.events");
+    let mut events = String::new();
+    for i in 0..ALLOCATIONS {
+        let (s, us, ptr) = (i / 1_000_000, i % 1_000_000, 0x1000 + i * 64);
+        let _ = writeln!(
+            events,
+            "{s}.{us:06} 0 100 nginx kmem:kmalloc: ptr={ptr} bytes_req=64 bytes_alloc=64"
+        );
+    }
+    events.push_str("1.0 0 100 nginx kmem:kfree: ptr=1\n");
+    std::fs::write(&path, events).expect("a file can be written");
+    let replay = path.to_str().expect("a folder of ASCII");
+    let run = run_to_its_end(&[
+        "--alloc",
+        "kmem:kmalloc",
+        "--free",
+        "kmem:kfree",
+        "--json",
+        "--replay",
+        replay,
+    ]);
+    let text = String::from_utf8_lossy(&run.stdout);
+    let last = |kind: &str| -> serde_json::Value {
+        let line = text.lines().rfind(|line| line.contains(kind)).expect("there is one");
+        serde_json::from_str(line).expect("it is JSON")
+    };
+    let (row, coverage) = (last("\"type\":\"row\""), last("\"type\":\"coverage\""));
+    let (live, evicted) = (row["objects"].as_u64(), coverage["evicted"].as_u64());
+    let (live, evicted) = (live.unwrap_or_default(), evicted.unwrap_or_default());
+    assert!(live > 10_000 && evicted > 0, "{row} {coverage}");
+    assert_eq!(live + evicted, ALLOCATIONS, "{row} {coverage}");
+}
+
+fn run_to_its_end(args: &[&str]) -> Output {
+    let run = Command::new(env!("CARGO_BIN_EXE_perilune")).arg("kmemleak").args(args).output();
+    run.expect("the built command runs")
+}
+
+#[test]
+fn one_event_cannot_allocate_and_free() {
+    let run = run_to_its_end(&["--alloc", "kmem:kmalloc", "--free", "kmem:kmalloc"]);
+    if crate::load::is_root() {
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(said.contains("--alloc and --free are the same event"), "{said}");
+    }
+    assert!(!run.status.success());
+}
+
 #[test]
 fn an_event_without_a_pointer_is_refused_with_its_fields() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(["kmemleak", "--alloc", "sched:sched_wakeup", "--free", "kmem:kfree"])
-        .output()
-        .expect("the built command runs");
+    let output = run_to_its_end(&["--alloc", "sched:sched_wakeup", "--free", "kmem:kfree"]);
     let said = String::from_utf8_lossy(&output.stderr);
     if crate::load::is_root() {
         let expected = "sched:sched_wakeup has no field 'ptr'; say with ptr= which it is: comm, pid, prio, target_cpu";

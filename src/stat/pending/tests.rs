@@ -122,6 +122,26 @@ fn every_open_slot_is_visited_once() {
     assert_eq!(keys, [0.0, 1.0, 3.0, 4.0]);
 }
 
+#[test]
+fn slots_are_visited_in_the_order_in_which_they_were_opened() {
+    let mut pending = pending(SHAPE);
+    (0..4).for_each(|i| _ = pending.open(None, &[f64::from(i), 0.0, 0.0], 0));
+    pending.close(number(1), 1.0);
+    // Takes the free slot, which lies among older ones; and 0 is younger than all when it is opened anew.
+    [5.0, 0.0].into_iter().for_each(|key| _ = pending.open(None, &[key, 2.0, 0.0], 0));
+    let (mut next, mut keys) = (pending.next(0), Vec::new());
+    while next != 0 {
+        keys.push(pending.read().key);
+        if keys.len() == 2 {
+            // What is opened meanwhile is not of this visit, whichever slot it takes; what is closed is not seen any more.
+            pending.close(number(5), 3.0);
+            pending.open(None, &[6.0, 3.0, 0.0], 0);
+        }
+        next = pending.next(next);
+    }
+    assert_eq!(keys, [2.0, 3.0, 0.0]);
+}
+
 fn open_event(pending: &mut Pending, key: f64, raw: &[u8], chain: &[u64]) {
     let slot =
         Slot { chain: chain.as_ptr(), chain_len: chain.len() as u16, tid: 99, ..Slot::of(raw) };

@@ -1,8 +1,8 @@
 //! Workloads that measure themselves, or are held until their test has looked.
 
-use std::io;
+use std::{cell::RefCell, io};
 
-use super::{Load, close, pipe, read_byte, write_byte};
+use super::{Load, close, pin_to_cpu_0, pipe, read_byte, write_byte};
 
 /// Numbers that a workload leaves for its test, in memory that both have.
 pub(crate) struct Measured(*mut u64);
@@ -124,39 +124,99 @@ pub(crate) fn faults(n: usize) -> (Load, Measured) {
     (load, measured)
 }
 
-/// A process that has opened `n` pipes and closed the first `closed` of them, and holds the rest until it is told to end.
+/// A process that opens and closes pipes, and holds what it has left open until it is told to end. Its CPU is the first.
 pub(crate) struct Pipes {
     load: Load,
     done: libc::c_int,
     hold: libc::c_int,
 }
 
+/// The pipes that such a process has open, oldest first.
+pub(crate) struct Held {
+    pipes: [(libc::c_int, libc::c_int); Held::MOST],
+    len: usize,
+}
+
+impl Held {
+    const MOST: usize = 256;
+
+    pub(crate) fn open(&mut self, n: usize) {
+        for _ in 0..n {
+            self.pipes[self.len] = pipe();
+            self.len += 1;
+        }
+    }
+
+    /// Closes the first `n`.
+    pub(crate) fn close(&mut self, n: usize) {
+        for (out, into) in &self.pipes[..n] {
+            close(*out);
+            close(*into);
+        }
+        self.pipes.copy_within(n..self.len, 0);
+        self.len -= n;
+    }
+
+    /// Opens and closes one, `n` times.
+    pub(crate) fn churn(&mut self, n: usize) {
+        for _ in 0..n {
+            let (out, into) = pipe();
+            close(out);
+            close(into);
+        }
+    }
+
+    /// Does nothing for so long: whoever watches catches up.
+    pub(crate) fn pause(&self, ms: u64) {
+        sleep(ms);
+    }
+}
+
 impl Pipes {
+    /// Opens `n` and closes the first `closed` of them.
     pub(crate) fn new(n: usize, closed: usize) -> Pipes {
+        Pipes::doing(
+            |_| {},
+            |held| {
+                held.open(n);
+                held.close(closed);
+            },
+        )
+    }
+
+    /// Has done `before` when this returns, and does `work` once it is run.
+    pub(crate) fn doing(before: impl FnOnce(&mut Held), work: impl FnOnce(&mut Held)) -> Pipes {
         let ((done, done_in), (hold_out, hold)) = (pipe(), pipe());
-        let load = Load::new(move || {
+        let held = RefCell::new(Held { pipes: [(0, 0); Held::MOST], len: 0 });
+        let prepare = || {
             close(hold);
-            let mut held = [(0, 0); 256];
-            held.iter_mut().take(n).for_each(|both| *both = pipe());
-            held.iter().take(closed).for_each(|(out, into)| {
-                close(*out);
-                close(*into);
-            });
+            pin_to_cpu_0();
+            before(&mut held.borrow_mut());
+            write_byte(done_in);
+        };
+        let load = Load::forked(prepare, || {
+            work(&mut held.borrow_mut());
             write_byte(done_in);
             read_byte(hold_out);
         });
         close(done_in);
         close(hold_out);
-        Pipes { load, done, hold }
+        let pipes = Pipes { load, done, hold };
+        pipes.wait();
+        pipes
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.load.pid()
     }
 
-    /// Has it open and close.
+    /// Has it do its work.
     pub(crate) fn run(&mut self) {
         self.load.start();
+        self.wait();
+    }
+
+    fn wait(&self) {
         assert!(read_byte(self.done), "the workload ended before it was done");
     }
 

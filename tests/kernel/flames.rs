@@ -1,0 +1,71 @@
+//! The files of a flame graph of a run that does not end as it should, and of one that is made again over them.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::{
+    can_trace,
+    load::Pipes,
+    tool::{Run, Tool},
+};
+
+/// What one of the pipes weighs: `kmalloc` gives 1024 bytes for the slots of a pipe.
+const BYTES: u64 = 1024;
+
+fn attach(pipes: &Pipes, folder: &Path) -> Tool {
+    let (of, name) = (pipes.pid().to_string(), folder.join("x"));
+    let name = name.to_str().expect("a folder of ASCII");
+    let events = ["--alloc", "kmem:kmalloc/bytes_req==640/", "--free", "kmem:kfree", "-p", &of];
+    let files = ["--flame-graph", name, "--weight", "bytes", "-i", "100"];
+    Tool::attach(&[&["kmemleak"], &events[..], &files].concat())
+}
+
+/// The weights of the file's lines, once there are `least` of them.
+fn weights(folder: &Path, least: usize) -> Vec<u64> {
+    let since = Instant::now();
+    loop {
+        let text = fs::read_to_string(folder.join("x.folded")).unwrap_or_default();
+        if text.lines().count() >= least && text.ends_with('\n') {
+            let weight = |line: &str| line.rsplit_once(' ').and_then(|(_, n)| n.parse().ok());
+            return text.lines().map(|line| weight(line).expect("a whole line")).collect();
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "{least} lines never came: {text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn finish(tool: Tool, pipes: Pipes) -> Run {
+    let run = tool.finish();
+    pipes.end();
+    run.is_complete();
+    run
+}
+
+#[test]
+fn a_killed_run_leaves_its_intervals_and_is_in_nobodys_way() {
+    if !can_trace("a killed run") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let mut pipes = Pipes::new(30, 0);
+    let tool = attach(&pipes, folder.path());
+    pipes.run();
+    let before = weights(folder.path(), 3);
+    // Kills it.
+    drop(tool);
+    pipes.end();
+    let left = weights(folder.path(), 3);
+    assert!(left.starts_with(&before), "{before:?} {left:?}");
+    // The first interval may have seen some of them only.
+    assert!(left[1..].iter().all(|weight| *weight == 30 * BYTES), "{left:?}");
+
+    let mut pipes = Pipes::new(10, 0);
+    let tool = attach(&pipes, folder.path());
+    pipes.run();
+    let run = finish(tool, pipes);
+    let again = weights(folder.path(), 1);
+    assert!(again.iter().all(|weight| *weight <= 10 * BYTES), "{again:?}");
+    assert_eq!(again.last(), Some(&(10 * BYTES)), "the last part was not written: {}", run.stderr);
+    assert!(folder.path().join("x.svg").exists());
+}
