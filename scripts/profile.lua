@@ -35,11 +35,22 @@ local function busier(percent, hz)
   end
 end
 
+--- Why this event cannot do what is asked: only hardware counters know of guests, and counts of a clock have no modes.
+local function refusal(opt)
+  if not (ev.name:find "%-clock" or ev.name:find "^sched:") then return end
+  if opt.guest then return ("-G: %s does not tell guests from their host; that takes a hardware counter"):format(ev.name) end
+  if opt.freq == 0 and (opt.exclude_user or opt.exclude_kernel) then
+    return ("-F 0: %s does not tell user and kernel mode apart; leave -F 0 away and take samples"):format(ev.name)
+  end
+end
+
 function m.init(opt)
   symbol = stack.format "symbol"
   local exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel, guest = opt.exclude_guest, host = opt.guest, idle = true }
   if opt.freq == 0 then
     ev = evsel(opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock", { count = true, exclude = exclude })
+    local why = refusal(opt)
+    if why then error(why, 0) end
     local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
     shares = counters { { "share%", function(n) return 100 * n(ev) / (interval * hz) end } }
     return
@@ -48,6 +59,8 @@ function m.init(opt)
   local printed, busy = opt.call_graph or opt.than, nil
   ev = evsel(opt.event or opt.than and SHARE or SAMPLES,
     { freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp", functions = true, exclude = exclude })
+  local why = refusal(opt)
+  if why then error(why, 0) end
   if opt.than then busy = busier(opt.than, hz or 1e9 / opt.period) end
   if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" } } end
   ev:each(function(e)

@@ -1,4 +1,4 @@
---- Prints events as they happen, in order of time.
+--- Prints events as they happen, in order of time: tracepoints as ftrace has them, samples of counters and clocks as perf script.
 --   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
 --   perilune trace -e 'signal:signal_generate/sig==9/' --json
 --   perilune trace -e skb:kfree_skb --flame-graph drops

@@ -27,8 +27,10 @@ pub struct EventLine<'a> {
     pub cpu: u32,
     /// The flags column as ftrace shows it: irqs off, need-resched, hard/soft irq, preempt depth. `....` when unknown.
     pub flags: [u8; 4],
-    /// `sys:name`.
+    /// `sys:name`, or what a counter is called.
     pub name: &'a str,
+    /// Of a sample that a counter or a clock took, how much it counted since the one before; None is a tracepoint's record.
+    pub period: Option<u64>,
     /// The event's own fields, in the order of its format.
     pub fields: &'a mut dyn Iterator<Item = (&'a str, Value<'a>)>,
     /// The event as text, for people.

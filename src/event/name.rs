@@ -30,6 +30,12 @@ pub fn lookup(name: &str) -> Option<Named> {
     .or_else(|| raw(name))
 }
 
+/// Whether a name is a tracepoint's, `sys:name`, and not that of an event with modifiers as in `cycles:uH`.
+pub fn is_tracepoint(name: &str) -> bool {
+    name.split_once(':')
+        .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
+}
+
 /// Every name, each with its aliases.
 pub fn all() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let table = TABLE.iter().map(|row| (row.0.to_owned(), row.1.to_vec()));

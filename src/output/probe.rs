@@ -54,6 +54,7 @@ pub(super) fn named(symbol: &str) -> Frame {
 }
 
 /// What an event is beside its fields: by default one of `bash` 300 on CPU 0 at 0.1 s.
+#[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) stamp: Stamp,
     pub(super) comm: &'a [u8],
@@ -61,6 +62,7 @@ pub(super) struct Around<'a> {
     pub(super) cpu: u32,
     pub(super) flags: [u8; 4],
     pub(super) name: &'a str,
+    pub(super) period: Option<u64>,
     pub(super) text: EventText<'a>,
     pub(super) extra: &'a [(String, Cell)],
     pub(super) stack: &'a [Frame],
@@ -75,6 +77,7 @@ impl Default for Around<'_> {
             cpu: 0,
             flags: *b"....",
             name: "signal:signal_generate",
+            period: None,
             text: EventText::Fields,
             extra: &[],
             stack: &[],
@@ -84,7 +87,7 @@ impl Default for Around<'_> {
 
 /// Draws an event of process 300.
 pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], around: &Around<'_>) {
-    let Around { stamp, comm, tid, cpu, flags, name, text, extra, stack } = *around;
+    let Around { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
     let mut fields = fields.iter().copied();
     let fields = &mut fields;
     draw.event(&mut EventLine {
@@ -95,6 +98,7 @@ pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], arou
         cpu,
         flags,
         name,
+        period,
         fields,
         text,
         extra,

@@ -3,6 +3,7 @@
 //! | what | where it goes | how it looks |
 //! |---|---|---|
 //! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* ` |
+//! | sample of a counter | results | `COMM TID SEC.USEC: %10u EVENT:` with its period, as `perf script` has it, then frames as above and an empty line; without frames its address stands there as `ip=` |
 //! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
 //! | alert | results | `WALL-CLOCK ALERT text` |
 //! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
@@ -104,22 +105,14 @@ impl Draw for Text {
             }
             out.push(b'\n');
         }
-        self.stamp(event.stamp);
+        match event.period {
+            Some(period) => push_sample(&mut self.results.buffer, event, period),
+            None => {
+                self.stamp(event.stamp);
+                push_record(&mut self.results.buffer, event);
+            }
+        }
         let out = &mut self.results.buffer;
-        escape::push_shown_right(out, event.comm, 16);
-        out.push(b' ');
-        push_task(out, event.tid);
-        out.push(b' ');
-        out.extend(event.flags.map(|flag| if flag.is_ascii_graphic() { flag } else { b'.' }));
-        out.extend_from_slice(b" [");
-        digits::push_padded(out, event.cpu.into(), 3, b'0');
-        out.extend_from_slice(b"] ");
-        digits::push_u64(out, event.stamp.clock_ns / 1_000_000_000);
-        out.push(b'.');
-        digits::push_padded(out, event.stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
-        out.extend_from_slice(b": ");
-        escape::push_shown(out, event.name.as_bytes());
-        out.push(b':');
         let shown = match event.text {
             EventText::Fields => false,
             EventText::Printer(text) => {
@@ -138,12 +131,19 @@ impl Draw for Text {
                 pushed
             }
         };
+        let sampled = event.period.is_some();
         if !shown {
-            push_fields(out, event.fields);
+            // What its line and its first frame have already is not said twice.
+            let first_frame = !event.stack.is_empty();
+            let told = |name: &str| sampled && (name == "period" || name == "ip" && first_frame);
+            push_fields(out, &mut (&mut *event.fields).filter(|(name, _)| !told(name)));
         }
         out.push(b'\n');
         if !event.stack.is_empty() {
             push_stack(out, event.stack, &self.look.stacks);
+            if sampled {
+                out.push(b'\n');
+            }
         }
     }
 
@@ -253,6 +253,43 @@ impl Draw for Text {
     }
 }
 
+/// A tracepoint's record up to its name, as ftrace has it.
+fn push_record(out: &mut Vec<u8>, event: &EventLine<'_>) {
+    escape::push_shown_right(out, event.comm, 16);
+    out.push(b' ');
+    push_task(out, event.tid, 6);
+    out.push(b' ');
+    out.extend(event.flags.map(|flag| if flag.is_ascii_graphic() { flag } else { b'.' }));
+    out.extend_from_slice(b" [");
+    digits::push_padded(out, event.cpu.into(), 3, b'0');
+    out.extend_from_slice(b"] ");
+    push_clock(out, event.stamp);
+    out.extend_from_slice(b": ");
+    escape::push_shown(out, event.name.as_bytes());
+    out.push(b':');
+}
+
+/// A sample up to its event's name, as `perf script` has it.
+fn push_sample(out: &mut Vec<u8>, event: &EventLine<'_>, period: u64) {
+    escape::push_shown(out, event.comm);
+    out.push(b' ');
+    push_task(out, event.tid, 0);
+    out.push(b' ');
+    push_clock(out, event.stamp);
+    out.extend_from_slice(b": ");
+    digits::push_padded(out, period, 10, b' ');
+    out.push(b' ');
+    escape::push_shown(out, event.name.as_bytes());
+    out.push(b':');
+}
+
+/// `SEC.USEC` of the clock that stamps events.
+fn push_clock(out: &mut Vec<u8>, stamp: Stamp) {
+    digits::push_u64(out, stamp.clock_ns / 1_000_000_000);
+    out.push(b'.');
+    digits::push_padded(out, stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
+}
+
 /// A line a frame, the addresses below each other; on one line where the style has a separator of its own.
 fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle) {
     /// Digits of an address.
@@ -284,11 +321,14 @@ fn push_fields<'a>(out: &mut Vec<u8>, fields: &mut dyn Iterator<Item = (&'a str,
     }
 }
 
-/// A thread's number, six wide; -1 is a task that is being taken apart, which has none any more.
-fn push_task(out: &mut Vec<u8>, tid: u32) {
+/// A thread's number; -1 is a task that is being taken apart, which has none any more.
+fn push_task(out: &mut Vec<u8>, tid: u32, width: usize) {
     match tid {
-        u32::MAX => out.extend_from_slice(b"    -1"),
-        tid => digits::push_padded(out, tid.into(), 6, b' '),
+        u32::MAX => {
+            out.resize(out.len() + width.saturating_sub(2), b' ');
+            out.extend_from_slice(b"-1");
+        }
+        tid => digits::push_padded(out, tid.into(), width, b' '),
     }
 }
 

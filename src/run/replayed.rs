@@ -17,8 +17,11 @@ use crate::base::frame::{Frame, Space};
 use crate::base::slot::Slot;
 use crate::base::stack_style::parse_frame;
 use crate::base::units::human_ns;
+use crate::base::value::Value;
 use crate::decode::clock::Clock;
+use crate::event::catalog::Event;
 use crate::event::filter::{self, Bound};
+use crate::event::name::is_tracepoint;
 use crate::script::evsel::Role;
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::opt;
@@ -181,6 +184,17 @@ fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
     roles.iter().map(bind).collect()
 }
 
+/// Of a counter's sample, what its slot has live: period, the instruction's address and the one that it was about.
+fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
+    let format = event.format().filter(|_| !is_tracepoint(&event.name));
+    let field = |name: &str| match format?.field(name)?.read(raw) {
+        Ok(Value::Uint(value) | Value::Pointer(value)) => Some(value),
+        Ok(Value::Int(value)) => u64::try_from(value).ok(),
+        _ => None,
+    };
+    (field("period").unwrap_or(1), field("ip").unwrap_or(0), field("addr").unwrap_or(0))
+}
+
 /// Puts entries into batches, for each role that wants them.
 struct Player<'a> {
     replay: &'a Replay,
@@ -255,8 +269,12 @@ impl Player<'_> {
                     } else {
                         &[]
                     };
+                    let (period, ip, addr) = sampled(event, raw);
                     batch.push(Slot {
                         time,
+                        period,
+                        ip,
+                        addr,
                         chain: chain.as_ptr(),
                         chain_len: chain.len() as u16,
                         pid,

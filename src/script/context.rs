@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::aggregate::flame::Taken;
+use super::guard::pause::off_the_clock;
 use super::texts::Texts;
 use crate::base::chain::Room;
 use crate::base::coverage::Coverage;
@@ -16,6 +17,7 @@ use crate::decode::clock::Clock;
 use crate::decode::flags;
 use crate::event::catalog::{Event, What};
 use crate::event::filter::{self, Bound};
+use crate::event::name::is_tracepoint;
 use crate::source::UserStack;
 use crate::stack::Stacks;
 use crate::stack::naming::Naming;
@@ -134,7 +136,7 @@ impl Context {
         stack.clear();
         if !chain.is_empty() {
             let space = self.space_of(slot.pid);
-            self.naming.borrow_mut().of_chain(space, chain, &mut stack);
+            off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
             self.note_trouble();
         }
         let comm = self.comm_of(slot.tid, slot.cpu.into());
@@ -145,7 +147,7 @@ impl Context {
         ];
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
         let (mut of_record, mut of_sample);
-        let (flags, fields): (_, &mut dyn Iterator<Item = _>) = match &event.what {
+        let (flags, period, fields): (_, _, &mut dyn Iterator<Item = _>) = match &event.what {
             What::Tracepoint { format } => {
                 let byte = |name| match format.field(name).map(|f| f.read(raw)) {
                     Some(Ok(Field::Uint(n))) => n as u8,
@@ -154,13 +156,15 @@ impl Context {
                 of_record = format.values(raw);
                 (
                     flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count"))),
+                    // A recording has a layout also of what was the sample of a counter.
+                    (!is_tracepoint(&event.name)).then_some(slot.period),
                     &mut of_record,
                 )
             }
             What::Counter(_) => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
                 of_sample = sample[..known].iter().copied();
-                (flags::UNKNOWN, &mut of_sample)
+                (flags::UNKNOWN, Some(slot.period), &mut of_sample)
             }
         };
         self.out.event(&mut EventLine {
@@ -171,6 +175,7 @@ impl Context {
             cpu: slot.cpu.into(),
             flags,
             name: &event.name,
+            period,
             fields,
             text: match (said.text, &print) {
                 (Some(text), _) => EventText::Printer(text),

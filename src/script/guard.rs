@@ -29,6 +29,8 @@ use super::fault::{ScriptError, TRUSTED, describe, file_name};
 use super::vm::Vm;
 use crate::sys::signal::{self, CpuTimer};
 
+pub mod pause;
+
 /// Ticks of the timer come this often at least, in CPU time.
 const TICK_MAX: Duration = Duration::from_millis(250);
 

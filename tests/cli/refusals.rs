@@ -126,6 +126,10 @@ fn wrong_words_are_refused_in_one_line() {
             "units --exclude-user --exclude-kernel --exclude-guest",
             "units: all of --exclude-* together leave nothing to watch; leave one away (perilune units --help shows more)",
         ),
+        (
+            "units --exclude-user --exclude-kernel",
+            "units: --exclude-user and --exclude-kernel together leave nothing to watch; leave one away (perilune units --help shows more)",
+        ),
         ("-i 5 signal", "'-i' stands before the monitor; put it behind: perilune signal -i …"),
         ("--json", "'--json' stands before the monitor; put it behind: perilune MONITOR --json …"),
         ("--zzz", "no option '--zzz' (perilune --help shows how to begin)"),

@@ -57,6 +57,47 @@ fn a_period_and_a_frequency_exclude_each_other() {
 }
 
 #[test]
+fn samples_are_printed_while_a_cpu_is_busier_than_asked() {
+    if !can_trace("samples") {
+        return;
+    }
+    let load = load::getppid(10_000_000);
+    let pid = load.pid();
+    let of = pid.to_string();
+    let run = crate::watch(&["profile", "-p", &of, "--exclude-user", "--than", "10"], load);
+    assert!(run.of("event").count() > 5, "{}", run.stderr);
+    for event in run.of("event") {
+        let innermost = event["stack"][0].as_str().unwrap_or_default();
+        assert!(event["pid"] == pid && innermost.ends_with("([kernel])"), "{event}");
+    }
+    run.is_complete();
+
+    let load = load::sleep_ms(1200);
+    let of = load.pid().to_string();
+    let run = crate::watch(&["profile", "-p", &of, "--than", "10"], load);
+    assert_eq!(run.of("event").count(), 0, "{:?}", run.objects);
+}
+
+#[test]
+fn what_a_clock_cannot_tell_apart_is_refused() {
+    if !can_trace("clocks") {
+        return;
+    }
+    for (options, why) in [
+        (["-e", "cpu-clock", "-G"], "-G: cpu-clock does not tell guests from their host"),
+        (["-e", "task-clock", "-F0"], "-F 0: task-clock does not tell user and kernel mode apart"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(["profile", "--exclude-user", "--duration", "0.1"])
+            .args(options)
+            .output()
+            .expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
     if !can_trace("an ordinary user") {
         return;

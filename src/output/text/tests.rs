@@ -41,6 +41,52 @@ fn an_event_is_a_line_with_its_frames_below() {
 }
 
 #[test]
+fn a_sample_of_a_counter_is_written_as_perf_script_writes_it() {
+    let fields = [
+        ("period", Value::Uint(16854)),
+        ("ip", Value::Pointer(0xffff_ffff_824b_84f6)),
+        ("addr", Value::Pointer(0x7f00)),
+    ];
+    let frame = |address, symbol: &str, dso: &str, inlined| Frame {
+        address,
+        offset: 6,
+        symbol: Some(symbol.into()),
+        dso: Some(dso.into()),
+        kernel: address >> 63 == 1,
+        inlined,
+        line: None,
+    };
+    let stack = [
+        frame(0xffff_ffff_824b_84f6, "native_write_msr", "[kernel]", false),
+        frame(0x118e5f, "__ppoll", "/usr/lib/libc.so.6", true),
+        frame(0x11b66, "main", "/usr/sbin/sshd", false),
+    ];
+    let around = Around {
+        stamp: stamp(430_947_269_426_000),
+        comm: b"sshd",
+        tid: 50588,
+        name: "cycles",
+        period: Some(16854),
+        ..Around::default()
+    };
+    let out = drawn(|text| {
+        draw_event(text, &fields[..2], &Around { stack: &stack, ..around });
+        draw_event(text, &fields, &around);
+    });
+    assert_eq!(
+        out,
+        "\
+sshd 50588 430947.269426:      16854 cycles:
+        ffffffff824b84f6 native_write_msr+0x6 ([kernel])
+                  118e5f __ppoll+0x6 (inlined)
+                   11b66 main+0x6 (/usr/sbin/sshd)
+
+sshd 50588 430947.269426:      16854 cycles: ip=0xffffffff824b84f6 addr=0x7f00
+"
+    );
+}
+
+#[test]
 fn what_a_script_adds_stands_above_the_event() {
     let extra = [
         ("inside".to_owned(), text("__raw_spin_lock_irqsave;evil")),

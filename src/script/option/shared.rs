@@ -79,9 +79,14 @@ pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>>
     if given(values, "guest") && given(values, "exclude-guest") {
         bail!("-G and --exclude-guest together leave nothing to watch; leave one away");
     }
-    let modes = ["exclude-user", "exclude-kernel", "exclude-guest"];
-    if modes.iter().all(|mode| given(values, mode)) {
-        bail!("all of --exclude-* together leave nothing to watch; leave one away");
+    // A guest has these two modes as well, so that leaving them out leaves it out, too.
+    if ["exclude-user", "exclude-kernel"].iter().all(|mode| given(values, mode)) {
+        let all = if given(values, "exclude-guest") {
+            "all of --exclude-*"
+        } else {
+            "--exclude-user and --exclude-kernel"
+        };
+        bail!("{all} together leave nothing to watch; leave one away");
     }
     Ok(notes)
 }

@@ -2,6 +2,7 @@
 
 use super::line::{Field as Word, Line, Literal, Mistake};
 use crate::decode::format::{Element, Field, Format, Kind};
+use crate::event::name::is_tracepoint;
 use indexmap::IndexMap;
 
 /// What the lines of one event have in common.
@@ -235,11 +236,4 @@ fn count(line: &Line<'_>) -> Option<u64> {
         [Word { name: "value", literal: Literal::Int(value), .. }] => u64::try_from(*value).ok(),
         _ => None,
     }
-}
-
-/// Whether a name is `sys:name`, and not an event with modifiers as in `cycles:uH`.
-fn is_tracepoint(event: &str) -> bool {
-    event
-        .split_once(':')
-        .is_some_and(|(_, name)| !name.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
 }
