@@ -29,8 +29,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A record that `pending` kept.
 ---@class perilune.Kept: perilune.Record
 
---- Prints events now, as `trace` does (tracepoints as ftrace has them, samples of counters as perf script), with their stacks. A table behind them adds fields to each: above its line
---- in text, among its fields in JSON. A table alone is a row, in the monitor's name, for rare things.
+--- Prints events now, as `trace` does (tracepoints as ftrace has them, samples of counters as perf script), with their
+--- stacks. A table behind them adds fields to each: above its line in text, among its fields in JSON. A table alone is
+--- a row, in the monitor's name, for rare things.
 ---
 ---     emit(e)
 ---     emit(s.event, e, { late_us = late / 1e3 })
