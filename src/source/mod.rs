@@ -15,6 +15,7 @@ pub mod live;
 mod narrow;
 pub mod open;
 pub mod replay;
+mod runs;
 mod side;
 pub mod trial;
 
