@@ -37,6 +37,10 @@ const PROCESSES: usize = 256;
 /// Bytes of the tables of all files together; a large browser has 20 MB of them.
 const BYTES: usize = 256 << 20;
 
+/// Places where handlers of one process return to: that of its C library and that of the vdso, mostly. Each frame is
+/// compared with all.
+const TRAMPOLINES: usize = 2 * signal::RANGES_MAX;
+
 /// What is known of processes and files.
 #[derive(Default)]
 pub struct Unwinder {
@@ -192,7 +196,8 @@ impl Process {
         if let (Some(tables), Some(base)) = (tables, base) {
             let module = Module::new(String::new(), range.clone(), base, tables.sections());
             self.modules.add_module(module);
-            self.trampolines.extend(tables.trampolines(base));
+            let room = TRAMPOLINES.saturating_sub(self.trampolines.len());
+            self.trampolines.extend(tables.trampolines(base).take(room));
         }
         self.met.insert(place, range);
         true

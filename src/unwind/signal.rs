@@ -48,14 +48,18 @@ const INSTRUCTION_POINTER: u64 = REGISTERS + 8 * 32;
 #[cfg(target_arch = "aarch64")]
 const LINK: Option<u64> = Some(REGISTERS + 8 * 30);
 
+/// Ranges of one object: a C library has one.
+pub(super) const RANGES_MAX: usize = 64;
+
 /// The code that handlers return to, as addresses before the object is moved: what `.eh_frame` says of functions whose
 /// augmentation has an `S`. `address` is that of the section.
 ///
-/// The format is that of the Linux Standard Base, "Exception Frames".
+/// The format is that of the Linux Standard Base, "Exception Frames". Whatever the section holds, it is gone through once.
 pub(super) fn trampolines(eh_frame: &[u8], address: u64) -> Vec<Range<u64>> {
     let (mut found, mut marked) = (Vec::new(), Vec::new());
     let mut at = 0;
-    while let Some(length) = u32_at(eh_frame, at).filter(|length| !matches!(*length, 0 | u32::MAX))
+    while found.len() < RANGES_MAX
+        && let Some(length) = u32_at(eh_frame, at).filter(|length| !matches!(*length, 0 | u32::MAX))
     {
         let body = at + 4;
         let Some(id) = u32_at(eh_frame, body) else { break };
@@ -64,7 +68,7 @@ pub(super) fn trampolines(eh_frame: &[u8], address: u64) -> Vec<Range<u64>> {
                 marked.push(at);
             }
         } else if let Some(common) = body.checked_sub(id as usize)
-            && marked.contains(&common)
+            && marked.binary_search(&common).is_ok()
         {
             found.extend(range(eh_frame, body + 4, address));
         }
@@ -118,6 +122,14 @@ mod tests {
         bytes.extend([0; 4]);
         let start = 0x1000 + field - 0x40;
         assert_eq!(trampolines(&bytes, 0x1000), vec![start..start + 9]);
+        // Many of both are no more work than few, and not all are kept.
+        let mut many = marked.repeat(1 << 15);
+        let near = many.len() - marked.len();
+        for _ in 0..1 << 15 {
+            let id = (many.len() + 4 - near) as u32;
+            many.extend(entry(&[id.to_ne_bytes(), [0; 4], [1, 0, 0, 0]].concat()));
+        }
+        assert_eq!(trampolines(&many, 0).len(), RANGES_MAX);
         for end in 0..bytes.len() {
             assert!(trampolines(&bytes[..end], 0x1000).len() < 2);
         }
