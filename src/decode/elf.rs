@@ -2,6 +2,9 @@
 //!
 //! Both classes, in the byte order of this machine, as elf(5) describes them. Nothing is kept but the bytes: whoever
 //! asks twice parses twice. Offsets that lead out of the file lead to None.
+//!
+//! Anybody can make a file, and all of its tables overlap: so there is a limit to what is read of each, far beyond that
+//! of real files.
 
 /// Executable or library, object or debug file.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,13 @@ pub const EXECUTABLE: u32 = 1;
 /// `SHF_COMPRESSED`.
 pub const COMPRESSED: u64 = 0x800;
 
+/// Sections, and segments, that are read.
+const HEADERS_MAX: u64 = 1 << 16;
+/// Bytes of a section's name that are read; what is longer is cut.
+const NAME_MAX: usize = 256;
+/// Bytes of all notes together that are searched for the build-id.
+const NOTES_MAX: usize = 64 << 10;
+
 const NOBITS: u32 = 8;
 const SHT_NOTE: u32 = 7;
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -97,17 +107,18 @@ impl<'a> Elf<'a> {
         let least = if self.wide { 56 } else { 32 };
         let (table, size) = (table.unwrap_or(0), size.filter(|size| *size >= least));
         let (size, count) = (size.unwrap_or(0), size.and(count));
-        (0..count.unwrap_or(0)).map_while(move |i| elf.segment(table.checked_add(i * size)?))
+        let count = count.unwrap_or(0).min(HEADERS_MAX);
+        (0..count).map_while(move |i| elf.segment(table.checked_add(i * size)?))
     }
 
     /// The sections with their names, in their order.
     pub fn sections(&self) -> impl Iterator<Item = (&'a [u8], Section<'a>)> + use<'a> {
         let elf = *self;
         let names = self.section_names().unwrap_or_default();
-        (0..self.section_count().unwrap_or(0)).map_while(move |i| {
-            let at = elf.header_of_section(i)?;
-            let name = names.get(elf.word4(at)? as usize..).map(until_nul);
-            Some((name.unwrap_or_default(), elf.section_at(at)?))
+        self.headers_of_sections().map_while(move |at| {
+            let name = names.get(elf.word4(at)? as usize..).unwrap_or_default();
+            let name = until_nul(name.get(..NAME_MAX).unwrap_or(name));
+            Some((name, elf.section_at(at)?))
         })
     }
 
@@ -136,10 +147,22 @@ impl<'a> Elf<'a> {
     pub fn build_id(&self) -> Option<&'a [u8]> {
         let of_segments = self.segments().filter(|segment| segment.kind == NOTE);
         let of_segments = of_segments.filter_map(|s| self.slice(s.offset, s.file_size));
+        let elf = *self;
         // A debug file has no bytes where its segments say, but keeps the section.
-        let of_sections = self.sections().filter(|(_, section)| section.kind == SHT_NOTE);
-        let of_sections = of_sections.filter_map(|(_, section)| section.bytes);
-        of_segments.chain(of_sections).find_map(build_id_in)
+        let of_sections = self.headers_of_sections().map_while(move |at| elf.section_at(at));
+        let of_sections = of_sections.filter(|section| section.kind == SHT_NOTE);
+        let of_sections = of_sections.filter_map(|section| section.bytes);
+        let mut left = NOTES_MAX;
+        let within = |notes: &'a [u8]| {
+            let notes = notes.get(..left).unwrap_or(notes);
+            left -= notes.len();
+            (!notes.is_empty()).then_some(notes)
+        };
+        of_segments
+            .chain(of_sections)
+            .filter(|n| !n.is_empty())
+            .map_while(within)
+            .find_map(build_id_in)
     }
 
     /// The name of the file that has the debug information, and the CRC of all its bytes, from `.gnu_debuglink`.
@@ -148,6 +171,12 @@ impl<'a> Elf<'a> {
         let name = until_nul(bytes);
         let crc = bytes.get((name.len() + 1).next_multiple_of(4)..)?.first_chunk()?;
         (!name.is_empty()).then_some((name, u32::from_ne_bytes(*crc)))
+    }
+
+    fn headers_of_sections(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let elf = *self;
+        let count = self.section_count().unwrap_or(0).min(HEADERS_MAX);
+        (0..count).map_while(move |i| elf.header_of_section(i))
     }
 
     fn section_count(&self) -> Option<u64> {
@@ -300,6 +329,45 @@ mod tests {
         assert_eq!(build_id_in(&notes), Some(&b"twenty bytes of it.."[..]));
         assert_eq!(build_id_in(&notes[..notes.len() - 1]), None);
         assert_eq!(build_id_in(&note(b"Go\0\0", 3, b"other")), None);
+    }
+
+    /// 64-bit header with these tables: (offset, count) of segments and of sections, and the section with the names.
+    fn header((phoff, phnum): (u64, u16), (shoff, shnum): (u64, u16), names: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        let order = if cfg!(target_endian = "little") { 1 } else { 2 };
+        bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, order]);
+        for (at, offset) in [(32, phoff), (40, shoff)] {
+            bytes[at..at + 8].copy_from_slice(&offset.to_ne_bytes());
+        }
+        for (at, half) in [(54, 56), (56, phnum), (58, 64), (60, shnum), (62, names)] {
+            bytes[at..at + 2].copy_from_slice(&u16::to_ne_bytes(half));
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_a_file_makes_of_its_own_bytes_is_limited() {
+        let sections = 0xfff0_u16;
+        let (size, count) = (32_u64 << 20, usize::from(sections));
+        let mut bytes = header((0, 0), (64, sections), 0);
+        let mut section = vec![0; 64];
+        section[4..8].copy_from_slice(&SHT_NOTE.to_ne_bytes());
+        section[32..40].copy_from_slice(&size.to_ne_bytes());
+        bytes.extend(section.repeat(count));
+        // Names, and notes, that take the whole file, and end nowhere.
+        bytes.resize(size as usize, 1);
+        bytes[..4].copy_from_slice(b"\x7fELF");
+        let elf = Elf::new(&bytes).unwrap();
+        assert_eq!(elf.sections().count(), count);
+        assert!(elf.sections().all(|(name, _)| name.len() <= NAME_MAX));
+        assert_eq!((elf.section(".text"), elf.build_id()), (None, None));
+        let mut many = header((64, 0xfff0), (0, 0), 0);
+        let mut segment = vec![0; 56];
+        segment[..4].copy_from_slice(&NOTE.to_ne_bytes());
+        segment[32..40].copy_from_slice(&(3_u64 << 20).to_ne_bytes());
+        many.extend(segment.repeat(count));
+        assert_eq!(Elf::new(&many).unwrap().build_id(), None);
+        assert_eq!(Elf::new(&many).unwrap().segments().count(), count);
     }
 
     proptest! {
