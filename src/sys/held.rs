@@ -103,6 +103,18 @@ impl Held {
         Ok(Inode { major: row.major, minor: row.minor, number: row.inode })
     }
 
+    /// The user who alone can write the file, besides root; None where others can, or where the file system's word for it
+    /// is not to be believed: on one that is mounted without setuid, which anybody may have made.
+    pub fn writer(&self) -> Option<u32> {
+        let metadata = self.file.metadata().ok()?;
+        // SAFETY: all zeros are a statvfs.
+        let mut mount: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel's answer is written to a place of its size.
+        let failed = unsafe { libc::fstatvfs(self.file.as_raw_fd(), &raw mut mount) };
+        let believed = failed == 0 && mount.f_flag & libc::ST_NOSUID == 0;
+        (believed && metadata.mode() & 0o022 == 0).then(|| metadata.uid())
+    }
+
     /// The generation of the inode; None where the file system does not tell it (`FS_IOC_GETVERSION`).
     pub fn generation(&self) -> Option<u32> {
         let mut generation: libc::c_long = 0;

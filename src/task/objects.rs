@@ -11,8 +11,9 @@
 //! generation where the file system tells it. overlayfs and btrfs tell `stat` another device than a mapping: then the
 //! file is compared as the kernel shows it mapped into this very process. So no file names what another one executed.
 //!
-//! Two files with one build-id (the same library in two containers) are one object. The least used go
-//! when there are more than [`OBJECTS_MAX`]; what cannot be found is not looked for again until it is mapped anew.
+//! Two files with one build-id (the same library in two containers) are one object, unless somebody could so choose the
+//! names in what others execute: whose file it is must be the same, or it is root's and has the same bytes. The least
+//! used go when there are more than [`OBJECTS_MAX`]; what cannot be found is not looked for again until it is mapped anew.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -32,6 +33,9 @@ mod tests;
 /// Objects that are held at most. Each takes a descriptor, and another one when names are asked of it.
 pub const OBJECTS_MAX: usize = 1024;
 
+/// Bytes of a file that is compared with another one at most: some milliseconds.
+const COMPARED_MAX: usize = 16 << 20;
+
 /// Files that are remembered as not to be found.
 const MISSING_MAX: usize = 4096;
 
@@ -46,6 +50,8 @@ const USERS: usize = 4;
 pub struct Object {
     held: Held,
     build_id: Option<Box<[u8]>>,
+    /// Who alone can write it.
+    writer: Option<u32>,
     number: u32,
 }
 
@@ -87,7 +93,16 @@ impl Object {
 
     fn of(held: Held, number: u32) -> Option<Object> {
         let build_id = Elf::new(&held)?.build_id().map(Box::from);
-        Some(Object { held, build_id, number })
+        let writer = held.writer();
+        Some(Object { held, build_id, writer, number })
+    }
+
+    /// Whether it can stand for another file of the same length and build-id, which anybody can make.
+    fn stands_for(&self, other: &Object) -> bool {
+        const ROOT: Option<u32> = Some(0);
+        let same_writer = self.writer.is_some() && self.writer == other.writer;
+        let compared = || other.bytes().len() <= COMPARED_MAX && self.bytes() == other.bytes();
+        same_writer || self.writer == ROOT && compared()
     }
 }
 
@@ -206,13 +221,16 @@ impl Objects {
     /// The object with the file's build-id, or a new one.
     fn share(&mut self, held: Held) -> Option<Rc<Object>> {
         let object = Object::of(held, self.next + 1)?;
-        let mut all = self.by_file.values().flatten().map(|known| &known.object);
-        let same = all.find(|other| {
+        let all = self.by_file.values().flatten().map(|known| &known.object);
+        let mut same = all.filter(|other| {
             object.build_id.is_some()
                 && other.build_id == object.build_id
                 && other.bytes().len() == object.bytes().len()
         });
-        if let Some(same) = same {
+        // That of root, if there is one; and no more than one is compared.
+        let first = same.next();
+        let best = same.find(|other| other.writer == Some(0)).or(first);
+        if let Some(same) = best.filter(|other| other.stands_for(&object)) {
             return Some(same.clone());
         }
         self.next += 1;

@@ -88,6 +88,34 @@ fn what_is_no_object_is_none() {
 }
 
 #[test]
+fn a_file_stands_for_anothers_only_if_root_alone_could_have_made_both_or_the_bytes_are_the_same() {
+    let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let small = &bytes[..bytes.len().min(COMPARED_MAX)];
+    let mut forged = small.to_vec();
+    *forged.last_mut().unwrap() ^= 1;
+    let object = |bytes: &[u8], writer| {
+        let held = Held::of_bytes(c"object", bytes).unwrap();
+        Object { writer, ..Object::of(held, 0).unwrap() }
+    };
+    let (root, user, other) = (Some(0), Some(1000), Some(1001));
+    for (of, held, writer, shares) in [
+        (root, small, root, true),
+        (root, &forged, root, true),
+        (root, small, user, true),
+        (root, &forged, user, false),
+        (root, &forged, None, false),
+        (user, small, root, false),
+        (user, small, user, true),
+        (user, small, other, false),
+        (None, small, None, false),
+        (None, small, root, false),
+    ] {
+        let stands = object(small, of).stands_for(&object(held, writer));
+        assert_eq!(stands, shares, "{of:?} for {writer:?}");
+    }
+}
+
+#[test]
 fn one_build_is_one_object_and_the_least_used_are_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let (mut spaces, pid, mapping) = this_program();
@@ -106,7 +134,8 @@ fn one_build_is_one_object_and_the_least_used_are_dropped() {
         };
         let copy = mapping_of(&mut spaces, pid, identity, path.to_str().unwrap());
         let object = objects.get(&copy, pid, &spaces).unwrap();
-        assert_eq!(Rc::ptr_eq(&object, &first), first.build_id().is_some());
+        let shared = first.build_id().is_some() && first.stands_for(&object);
+        assert_eq!(Rc::ptr_eq(&object, &first), shared);
     }
     let before = objects.held;
     objects.drop_least_used();
