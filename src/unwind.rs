@@ -11,6 +11,7 @@
 //! A walk that cannot go on before it has reached the outermost function says so: the stack's copy was too short, a
 //! frame pointer led nowhere, or a return address lies in no code.
 
+mod bounded;
 mod object;
 mod registers;
 mod signal;

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use framehop::ExplicitModuleSectionInfo;
+use gimli::BaseAddresses;
 
-use super::signal;
+use super::{bounded, signal};
 use crate::decode::elf::{COMPRESSED, EXECUTABLE, Elf, LOAD, Section, Segment};
 use crate::task::maps::Mapping;
 use crate::task::objects::Object;
@@ -57,6 +58,7 @@ impl Tables {
             (sections.debug_frame, sections.eh_frame, sections.eh_frame_hdr) =
                 (Some(own), None, None);
         }
+        keep_bounded(&mut sections);
         let trampolines = match (&sections.eh_frame, &sections.eh_frame_svma) {
             (Some(eh_frame), Some(range)) => signal::trampolines(eh_frame, range.start),
             _ => Vec::new(),
@@ -97,6 +99,29 @@ impl Tables {
             [&self.sections.eh_frame, &self.sections.eh_frame_hdr, &self.sections.debug_frame];
         all.into_iter().flatten().map(|table| table.len()).sum()
     }
+}
+
+/// Drops the tables that cannot be walked by in bounded time, and an index that leads elsewhere: framehop makes its own
+/// then.
+fn keep_bounded(sections: &mut ExplicitModuleSectionInfo<Rc<[u8]>>) {
+    let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+    let (address, index_at) = (start(&sections.eh_frame_svma), start(&sections.eh_frame_hdr_svma));
+    let bases = BaseAddresses::default()
+        .set_eh_frame(address)
+        .set_eh_frame_hdr(index_at)
+        .set_text(start(&sections.text_svma))
+        .set_got(start(&sections.got_svma));
+    let entries = sections.eh_frame.take().and_then(|table| {
+        let entries = bounded::entries_of_eh_frame(&table, &bases)?;
+        sections.eh_frame = Some(table);
+        Some(entries)
+    });
+    let leads = |index: &Rc<[u8]>| {
+        entries.as_ref().is_some_and(|all| bounded::is_index_of(all, (index, index_at), address))
+    };
+    sections.eh_frame_hdr = sections.eh_frame_hdr.take().filter(leads);
+    let is_bounded = |table: &Rc<[u8]>| bounded::entries_of_debug_frame(table).is_some();
+    sections.debug_frame = sections.debug_frame.take().filter(is_bounded);
 }
 
 /// A table's bytes, unless they are compressed, and so cannot be walked.
