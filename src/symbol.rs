@@ -12,6 +12,7 @@
 mod debug_file;
 mod kernel;
 mod made;
+mod mini;
 mod perf_map;
 mod ranges;
 mod running;

@@ -1,5 +1,6 @@
 //! Files that are kept open and mapped to be read, whatever becomes of their paths.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
@@ -44,15 +45,30 @@ impl Held {
     ///
     /// # Errors
     /// The kernel has no room for it.
-    pub fn of_bytes(name: &std::ffi::CStr, bytes: &[u8]) -> io::Result<Held> {
+    pub fn of_bytes(name: &CStr, bytes: &[u8]) -> io::Result<Held> {
+        Held::of_parts(name, bytes.len() as u64, &[(0, bytes)])
+    }
+
+    /// Likewise a file of `length` bytes with these parts at their places, and zeros between, which take no room.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn of_parts(
+        name: &CStr,
+        length: u64,
+        parts: &[(u64, impl AsRef<[u8]>)],
+    ) -> io::Result<Held> {
         // SAFETY: the name ends in a NUL and is only read.
         let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor is new and nobody else's.
-        let mut file = unsafe { File::from_raw_fd(fd) };
-        io::Write::write_all(&mut file, bytes)?;
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(length)?;
+        for (place, bytes) in parts {
+            std::os::unix::fs::FileExt::write_all_at(&file, bytes.as_ref(), *place)?;
+        }
         Held::map(file)
     }
 

@@ -14,6 +14,7 @@ pub mod maps;
 pub mod namespace;
 pub mod perf;
 pub mod poll;
+pub mod quiet;
 pub mod refusal;
 pub mod registers;
 pub mod ring;

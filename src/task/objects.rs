@@ -15,7 +15,7 @@
 //! names in what others execute: whose file it is must be the same, or it is root's and has the same bytes. The least
 //! used go when there are more than [`OBJECTS_MAX`]; what cannot be found is not looked for again until it is mapped anew.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -91,6 +91,21 @@ impl Object {
         Object::of(Held::open(path).ok()?, number)
     }
 
+    /// Holds these bytes, if they are an ELF file. For caches it has no number.
+    pub fn of_bytes(name: &CStr, bytes: &[u8]) -> Option<Object> {
+        Object::of(Held::of_bytes(name, bytes).ok()?, 0)
+    }
+
+    /// Holds a file of `length` bytes with these parts at their places, and zeros between.
+    pub fn of_parts(name: &CStr, length: u64, parts: &[(u64, Vec<u8>)]) -> Option<Object> {
+        Object::of(Held::of_parts(name, length, parts).ok()?, 0)
+    }
+
+    /// Whether nobody but root can have written it.
+    pub fn is_roots(&self) -> bool {
+        self.writer == Some(0)
+    }
+
     fn of(held: Held, number: u32) -> Option<Object> {
         let build_id = Elf::new(&held)?.build_id().map(Box::from);
         let writer = held.writer();
@@ -99,10 +114,9 @@ impl Object {
 
     /// Whether it can stand for another file of the same length and build-id, which anybody can make.
     fn stands_for(&self, other: &Object) -> bool {
-        const ROOT: Option<u32> = Some(0);
         let same_writer = self.writer.is_some() && self.writer == other.writer;
         let compared = || other.bytes().len() <= COMPARED_MAX && self.bytes() == other.bytes();
-        same_writer || self.writer == ROOT && compared()
+        same_writer || self.is_roots() && compared()
     }
 }
 
@@ -229,7 +243,7 @@ impl Objects {
         });
         // That of root, if there is one; and no more than one is compared.
         let first = same.next();
-        let best = same.find(|other| other.writer == Some(0)).or(first);
+        let best = same.find(|other| other.is_roots()).or(first);
         if let Some(same) = best.filter(|other| other.stands_for(&object)) {
             return Some(same.clone());
         }

@@ -1,0 +1,104 @@
+//! What this very program's file says, and files that were made to be expensive.
+
+use super::*;
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+fn this_program() -> Vec<u8> {
+    std::fs::read(std::env::current_exe().unwrap()).unwrap()
+}
+
+#[test]
+fn this_program_says_what_it_is() {
+    let bytes = this_program();
+    let elf = Elf::new(&bytes).unwrap();
+    assert!(elf.is_wide());
+    let text = elf.section(".text").unwrap();
+    let code = text.bytes.unwrap();
+    let offset = code.as_ptr() as u64 - bytes.as_ptr() as u64;
+    assert_eq!(elf.address_of(offset + 5), Some(text.address + 5));
+    assert_eq!(elf.section(".no_such_section"), None);
+    assert!(elf.segments().any(|s| s.kind == GNU_EH_FRAME));
+    assert!(elf.section(".bss").unwrap().bytes.is_none());
+}
+
+#[test]
+fn a_note_tells_the_build_id() {
+    let note = |name: &[u8], kind: u32, said: &[u8]| {
+        let mut note = Vec::new();
+        for word in [name.len() as u32, said.len() as u32, kind] {
+            note.extend(word.to_ne_bytes());
+        }
+        for part in [name, said] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    };
+    let notes = [note(b"GNU\0", 1, b"abi"), note(b"GNU\0", 3, b"twenty bytes of it..")].concat();
+    assert_eq!(build_id_in(&notes), Some(&b"twenty bytes of it.."[..]));
+    assert_eq!(build_id_in(&notes[..notes.len() - 1]), None);
+    assert_eq!(build_id_in(&note(b"Go\0\0", 3, b"other")), None);
+}
+
+/// 64-bit header with these tables: (offset, count) of segments and of sections, and the section with the names.
+fn header((phoff, phnum): (u64, u16), (shoff, shnum): (u64, u16), names: u16) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    let order = if cfg!(target_endian = "little") { 1 } else { 2 };
+    bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, order]);
+    for (at, offset) in [(32, phoff), (40, shoff)] {
+        bytes[at..at + 8].copy_from_slice(&offset.to_ne_bytes());
+    }
+    for (at, half) in [(54, 56), (56, phnum), (58, 64), (60, shnum), (62, names)] {
+        bytes[at..at + 2].copy_from_slice(&u16::to_ne_bytes(half));
+    }
+    bytes
+}
+
+#[test]
+fn what_a_file_makes_of_its_own_bytes_is_limited() {
+    let sections = 0xfff0_u16;
+    let (size, count) = (32_u64 << 20, usize::from(sections));
+    let mut bytes = header((0, 0), (64, sections), 0);
+    let mut section = vec![0; 64];
+    section[4..8].copy_from_slice(&SHT_NOTE.to_ne_bytes());
+    section[32..40].copy_from_slice(&size.to_ne_bytes());
+    bytes.extend(section.repeat(count));
+    // Names, and notes, that take the whole file, and end nowhere.
+    bytes.resize(size as usize, 1);
+    bytes[..4].copy_from_slice(b"\x7fELF");
+    let elf = Elf::new(&bytes).unwrap();
+    assert_eq!(elf.sections().count(), count);
+    assert!(elf.sections().all(|(name, _)| name.len() <= NAME_MAX));
+    assert_eq!((elf.section(".text"), elf.build_id()), (None, None));
+    let mut many = header((64, 0xfff0), (0, 0), 0);
+    let mut segment = vec![0; 56];
+    segment[..4].copy_from_slice(&NOTE.to_ne_bytes());
+    segment[32..40].copy_from_slice(&(3_u64 << 20).to_ne_bytes());
+    many.extend(segment.repeat(count));
+    assert_eq!(Elf::new(&many).unwrap().build_id(), None);
+    assert_eq!(Elf::new(&many).unwrap().segments().count(), count);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_fail(
+        (at, by) in (0usize..4096, any::<u8>()),
+        (end, wide) in (0usize..4096, any::<bool>()),
+    ) {
+        static PROGRAM: LazyLock<Vec<u8>> = LazyLock::new(this_program);
+        let mut bytes = PROGRAM[..end].to_vec();
+        for (i, byte) in bytes.iter_mut().enumerate().filter(|(i, _)| *i > 6) {
+            if i % 61 == at % 61 {
+                *byte = by;
+            }
+        }
+        if let Some(class) = bytes.get_mut(4) {
+            *class = if wide { 2 } else { 1 };
+        }
+        if let Some(elf) = Elf::new(&bytes) {
+            let _ = (elf.machine(), elf.build_id(), elf.debug_link(), elf.address_of(at as u64));
+            let _ = elf.sections().take(100).count();
+        }
+    }
+}
