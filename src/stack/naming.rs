@@ -16,6 +16,9 @@ use std::rc::Rc;
 /// Answers that are kept: some 150 bytes each.
 const KEPT: usize = 1 << 18;
 
+/// Bytes of the names of the answers that are kept; a name that several have counts each time.
+const BYTES: usize = 64 << 20;
+
 /// What names addresses, and its answers so far.
 pub struct Naming {
     names: Box<dyn Names>,
@@ -24,6 +27,8 @@ pub struct Naming {
     seed: u64,
     answers: Vec<Answer>,
     frames: Vec<Frame>,
+    /// Bytes of their names.
+    bytes: usize,
     version: u64,
 }
 
@@ -49,6 +54,7 @@ impl Naming {
             seed: RandomState::new().hash_one(0),
             answers: Vec::new(),
             frames: Vec::new(),
+            bytes: 0,
             version: 0,
         }
     }
@@ -56,10 +62,11 @@ impl Naming {
     /// Begins a drawing: what may have changed since, and what is too much, is forgotten. Places of before mean nothing.
     pub(super) fn begin(&mut self) {
         let version = self.names.version();
-        if self.answers.len() >= KEPT || version != self.version {
+        if self.answers.len() >= KEPT || self.bytes >= BYTES || version != self.version {
             self.index.clear();
             self.answers.clear();
             self.frames.clear();
+            self.bytes = 0;
             self.version = version;
         }
     }
@@ -99,12 +106,13 @@ impl Naming {
         if let Some(&place) = self.index.find(hash, asked) {
             return Some(place);
         }
-        if self.answers.len() >= 2 * KEPT {
+        if self.answers.len() >= 2 * KEPT || self.bytes >= 2 * BYTES {
             return None;
         }
         let mut frames = std::mem::take(&mut self.frames);
         let start = frames.len() as u32;
         self.ask(space, step, &mut frames);
+        self.bytes += frames.iter().skip(start as usize).map(size).sum::<usize>();
         let place = self.answers.len() as u32;
         self.answers.push(Answer { space, step, frames: start..frames.len() as u32 });
         self.frames = frames;
@@ -142,6 +150,11 @@ impl Naming {
 pub(super) fn absent(id: u64) -> Frame {
     debug_assert!(id != EMPTY);
     word(if id == OTHER { "(other)" } else { "(forgotten)" })
+}
+
+fn size(frame: &Frame) -> usize {
+    let line = frame.line.as_ref().map_or(0, |(file, _)| file.len());
+    frame.symbol.as_ref().map_or(0, |name| name.len()) + line
 }
 
 fn word(text: &str) -> Frame {
@@ -220,6 +233,26 @@ mod tests {
         assert_eq!(asked.get(), 3);
         version.set(1);
         assert_eq!((named(1), asked.get()), (first, 5));
+    }
+
+    /// One name of a megabyte for everything.
+    struct Long(Rc<str>);
+
+    impl Names for Long {
+        fn frames(&mut self, _: Space, address: u64, _: bool, _: bool, out: &mut Vec<Frame>) {
+            out.push(Frame { address, symbol: Some(self.0.clone()), ..Frame::default() });
+        }
+    }
+
+    #[test]
+    fn long_names_leave_room_for_fewer_answers() {
+        let mut naming = Naming::new(Box::new(Long("x".repeat(1 << 20).into())));
+        let chain: Vec<u64> = std::iter::once(USER).chain(1..200).collect();
+        let mut frames = Vec::new();
+        naming.of_chain(Space(1), &chain, &mut frames);
+        assert_eq!((frames.len(), naming.answers.len()), (199, 2 * BYTES >> 20));
+        naming.begin();
+        assert_eq!((naming.answers.len(), naming.bytes), (0, 0));
     }
 
     #[test]
