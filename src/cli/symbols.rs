@@ -4,6 +4,7 @@
 //! the device as `00:00`, and then an address a line, `0x…`. The answer is a name a line, in the order of the
 //! addresses; `??` where none is known. Parameters of functions are left out, as pprof does.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Write};
@@ -30,7 +31,7 @@ pub fn answer(program: &Path, questions: impl BufRead, out: &mut dyn Write) -> i
         match address(&line) {
             Some(address) => {
                 let name = name(program, &maps, &mut tables, address);
-                writeln!(out, "{}", name.as_deref().map_or("??", short))?;
+                writeln!(out, "{}", printable(name.as_deref().map_or("??", short)))?;
             }
             None => maps.extend(row(&line)),
         }
@@ -62,9 +63,18 @@ fn name(
         is_that.then(|| Tables::of(&Rc::new(object), path, &[PathBuf::from("/")], false))
     });
     let mut frames: Vec<Frame> = Vec::new();
-    let offset = address - row.start + row.offset;
+    let offset = (address - row.start).checked_add(row.offset)?;
     table.as_ref()?.frames(offset, address, 0, &mut frames);
     frames.pop()?.symbol
+}
+
+/// A name without anything that would end the line, or speak to a terminal: it is whatever the file says.
+fn printable(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return name.into();
+    }
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    name.chars().map(shown).collect::<String>().into()
 }
 
 /// A name without the parameters behind it.
@@ -104,6 +114,12 @@ mod tests {
         ] {
             assert_eq!(short(name), shown);
         }
+    }
+
+    #[test]
+    fn an_answer_is_one_line_whatever_the_name() {
+        assert_eq!(printable("f\ng\x1b[2J"), "f\\ng\\u{1b}[2J");
+        assert_eq!(printable("größe"), "größe");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, Metadata};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -31,6 +31,12 @@ const SIZE_MAX: u64 = 64 << 20;
 /// Names of all processes together; some 100 bytes each.
 const NAMES_MAX: usize = 2 << 20;
 
+/// Bytes of the names of all processes together.
+const BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of a line; what is longer is no line.
+const LINE_MAX: u64 = 4 << 10;
+
 /// Processes whose maps are known, or known not to be there.
 const PROCESSES_MAX: usize = 1024;
 
@@ -46,11 +52,15 @@ pub(super) struct PerfMaps {
     maps: RefCell<HashMap<Space, PerfMap, RandomState>>,
     version: Cell<u64>,
     looked_ns: Cell<u64>,
+    /// How long looking took the last time, with what was read again.
+    took_ns: Cell<u64>,
 }
 
 #[derive(Default)]
 struct PerfMap {
     names: Ranges<std::rc::Rc<str>>,
+    /// Bytes of the names that were read.
+    bytes: usize,
     /// Which file was read, in which state; None if there was none.
     state: Option<State>,
 }
@@ -70,12 +80,14 @@ impl PerfMaps {
     ) -> bool {
         let mut maps = self.maps.borrow_mut();
         if !maps.contains_key(&space) {
-            let held: usize = maps.values().map(|map| map.names.len()).sum();
-            if maps.len() >= PROCESSES_MAX || held >= NAMES_MAX {
+            let room = Left::by(maps.values());
+            if maps.len() >= PROCESSES_MAX || room.is_none() {
                 maps.clear();
             }
+            let room = room.unwrap_or(Left::ALL);
+            maps.insert(space, PerfMap::read(programs, space, room));
         }
-        let map = maps.entry(space).or_insert_with(|| PerfMap::read(programs, space));
+        let Some(map) = maps.get(&space) else { return false };
         let Some((start, name)) = map.names.find(asked) else { return false };
         let symbol = Some(name.clone());
         out.push(Frame { address, symbol, offset: address - start, ..Frame::default() });
@@ -85,38 +97,81 @@ impl PerfMaps {
     /// Grows when a file that names were taken from has changed, or came: what was asked before may have another name now.
     pub(super) fn version(&self, programs: &Programs) -> u64 {
         let now = monotonic_ns();
-        if now.saturating_sub(self.looked_ns.get()) >= LOOK_NS {
-            self.looked_ns.set(now);
-            for (space, map) in self.maps.borrow_mut().iter_mut() {
+        // However much is written, reading it again takes a tenth of the time at most.
+        let pause = LOOK_NS.max(self.took_ns.get().saturating_mul(9));
+        if now.saturating_sub(self.looked_ns.get()) >= pause {
+            let mut maps = self.maps.borrow_mut();
+            let mut room = Left::by(maps.values()).unwrap_or(Left { names: 0, bytes: 0 });
+            for (space, map) in maps.iter_mut() {
                 let found = find(programs, *space).map(|(path, file)| state(path, &file));
                 // One that has gone was read in time.
                 if found.is_some() && found != map.state {
-                    *map = PerfMap::read(programs, *space);
+                    room.names += map.names.len();
+                    room.bytes += map.bytes;
+                    *map = PerfMap::read(programs, *space, room);
+                    room.names -= map.names.len().min(room.names);
+                    room.bytes -= map.bytes.min(room.bytes);
                     self.version.set(self.version.get() + 1);
                 }
             }
+            let end = monotonic_ns();
+            self.looked_ns.set(end);
+            self.took_ns.set(end.saturating_sub(now));
         }
         self.version.get()
     }
 }
 
 impl PerfMap {
-    fn read(programs: &Programs, space: Space) -> PerfMap {
+    fn read(programs: &Programs, space: Space, room: Left) -> PerfMap {
         let Some((path, (file, metadata))) = find(programs, space) else {
             return PerfMap::default();
         };
         let mut map = PerfMap { state: Some(state(path, &(file, metadata))), ..PerfMap::default() };
         let Some((path, ..)) = &map.state else { return map };
         let Ok(file) = open_regular(path, Links::Refused) else { return map };
-        let (mut reader, mut line) = (BufReader::new(file.take(SIZE_MAX)), Vec::new());
+        map.take(BufReader::new(file.take(SIZE_MAX)), room);
+        map
+    }
+
+    /// Takes lines as long as there is room.
+    fn take(&mut self, mut reader: impl BufRead, room: Left) {
+        let mut line = Vec::new();
         // A line that is being written has no end yet, and is read the next time.
-        while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        while self.names.len() < room.names
+            && self.bytes < room.bytes
+            && reader
+                .by_ref()
+                .take(LINE_MAX)
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|read| read > 0)
+        {
             if let Some((start, size, name)) = parse(&line) {
-                map.names.put(start, size, name.into());
+                self.bytes += name.len();
+                self.names.put(start, size, name.into());
             }
             line.clear();
         }
-        map
+    }
+}
+
+/// Names, and bytes of them, for which there is room.
+#[derive(Clone, Copy)]
+struct Left {
+    names: usize,
+    bytes: usize,
+}
+
+impl Left {
+    const ALL: Left = Left { names: NAMES_MAX, bytes: BYTES_MAX };
+
+    /// What these leave; None if that is nothing.
+    fn by<'a>(maps: impl Iterator<Item = &'a PerfMap>) -> Option<Left> {
+        maps.into_iter().try_fold(Left::ALL, |left, map| {
+            let names = left.names.checked_sub(map.names.len()).filter(|left| *left > 0)?;
+            let bytes = left.bytes.checked_sub(map.bytes).filter(|left| *left > 0)?;
+            Some(Left { names, bytes })
+        })
     }
 }
 
@@ -165,6 +220,23 @@ fn parse(line: &[u8]) -> Option<(u64, u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_is_read_than_there_is_room_for() {
+        let text: String = (0..100).map(|i| format!("{:x} 10 f{i:03}\n", i << 8)).collect();
+        for (names, bytes, taken) in [(1000, 1000, 100), (10, 1000, 10), (1000, 20, 5)] {
+            let mut map = PerfMap::default();
+            map.take(text.as_bytes(), Left { names, bytes });
+            assert_eq!(map.names.len(), taken);
+        }
+        let mut map = PerfMap::default();
+        let long = format!("0 10 {}\n100 10 f\n", "x".repeat(LINE_MAX as usize));
+        map.take(long.as_bytes(), Left::ALL);
+        assert_eq!(
+            (map.names.len(), map.names.find(0x105).map(|(start, _)| start)),
+            (1, Some(0x100))
+        );
+    }
 
     #[test]
     fn a_line_is_start_size_and_a_name_with_blanks() {
