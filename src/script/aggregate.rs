@@ -21,8 +21,8 @@ use crate::{
     base::{draw::Report, flame::Flame, stack_style::StackStyle},
     stack::{Stacks, naming::Naming},
     stat::{
-        Aggregate, hist::Hist, kv::Kv, latency::Latency, leaf::Shared as Leaf, pending::Pending,
-        rate::Rate, states::States, strings::Strings,
+        Aggregate, hist::Hist, kept::Owners, kv::Kv, latency::Latency, leaf::Shared as Leaf,
+        pending::Pending, rate::Rate, states::States, strings::Strings,
     },
 };
 use draw::{Frame, KvLook, LatencyLook};
@@ -58,6 +58,8 @@ pub struct Shared {
     pub flames: Rc<RefCell<Vec<flame::Drawn>>>,
     /// Writes what a script has itself drawn to files of that name; an error is a sentence for the script's author.
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
+    /// Whose the events are that `pending` and `states` keep.
+    pub owners: Rc<Owners>,
     /// CPU numbers are below this.
     pub cpus: u32,
 }

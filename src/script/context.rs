@@ -19,8 +19,10 @@ use crate::event::catalog::{Event, What};
 use crate::event::filter::{self, Bound};
 use crate::event::name::is_tracepoint;
 use crate::source::UserStack;
-use crate::stack::Stacks;
 use crate::stack::naming::Naming;
+use crate::stack::{Stacks, chain};
+use crate::stat::kept::{Owners, Whose};
+use crate::stat::leaf::Event as Kept;
 use crate::symbol::KernelSymbols;
 use crate::task::{Tasks, UNKNOWN, programs};
 use crate::unwind::Unwinder;
@@ -58,6 +60,8 @@ pub struct Context {
     pub symbols: Rc<KernelSymbols>,
     /// The stacks that scripts hold as numbers; aggregates draw them.
     pub stacks: Rc<RefCell<Stacks>>,
+    /// Whose the events are that scripts keep.
+    pub owners: Rc<Owners>,
     /// Names of the frames of stacks.
     pub naming: Rc<RefCell<Naming>>,
     /// Where stacks of emitted events go instead of being printed.
@@ -105,6 +109,7 @@ impl Context {
             texts: Texts::default(),
             symbols: Rc::default(),
             stacks: Rc::default(),
+            owners: Rc::default(),
             naming: Rc::default(),
             taken: None,
             no_stacks: false,
@@ -125,8 +130,8 @@ impl Context {
         self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));
         if let Some(taken) = &self.taken {
             if !chain.is_empty() {
-                let comm = self.comm_of(slot.tid, slot.cpu.into());
-                taken.add(until_nul(&comm), self.stack_of(slot.pid, chain), said.extra);
+                let comm = self.comm_of_slot(slot);
+                taken.add(until_nul(&comm), self.stack_of(slot, chain), said.extra);
             }
             return;
         }
@@ -135,11 +140,11 @@ impl Context {
         let mut stack = std::mem::take(&mut self.frames);
         stack.clear();
         if !chain.is_empty() {
-            let space = self.space_of(slot.pid);
+            let space = self.space_of(slot);
             off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
             self.note_trouble();
         }
-        let comm = self.comm_of(slot.tid, slot.cpu.into());
+        let comm = self.comm_of_slot(slot);
         let sample = [
             ("period", Field::Uint(slot.period)),
             ("ip", Field::Pointer(slot.ip)),
@@ -190,6 +195,12 @@ impl Context {
         let _ = self.out.flush_if_large();
     }
 
+    /// The name of an event's task, NUL-padded: of a copy, the name of then.
+    pub fn comm_of_slot(&self, slot: &Slot) -> [u8; 16] {
+        let kept = self.owners.of(slot);
+        kept.map_or_else(|| self.comm_of(slot.tid, slot.cpu.into()), |whose| whose.comm)
+    }
+
     /// The name of a task, NUL-padded; `<...>` when unknown.
     pub fn comm_of(&self, tid: u32, cpu: u32) -> [u8; 16] {
         let mut comm = [0; 16];
@@ -203,7 +214,7 @@ impl Context {
     pub(super) fn meets(&self, filter: usize, slot: &Slot, raw: &[u8]) -> bool {
         let Some(filter) = self.filters.get(filter) else { return false };
         let comm = match filter.asks_comm() {
-            true => self.comm_of(slot.tid, slot.cpu.into()),
+            true => self.comm_of_slot(slot),
             false => [0; 16],
         };
         filter.passes(&filter::Context { raw, cpu: slot.cpu.into(), comm: until_nul(&comm) })
@@ -221,13 +232,29 @@ impl Context {
         self.out.note(stamp, level, text);
     }
 
-    /// The id of a call chain of a process.
-    pub(super) fn stack_of(&self, pid: u32, chain: &[u64]) -> u64 {
-        self.stacks.borrow_mut().intern(chain, || self.space_of(pid))
+    /// The id of a call chain of an event.
+    pub(super) fn stack_of(&self, slot: &Slot, chain: &[u64]) -> u64 {
+        self.stacks.borrow_mut().intern(chain, || self.space_of(slot))
+    }
+
+    /// What user addresses of an event belong to.
+    fn space_of(&self, slot: &Slot) -> Space {
+        self.owners.of(slot).map_or_else(|| self.space_now(slot.pid), |whose| whose.space)
+    }
+
+    /// Whose an event is that is being handled, for a copy of it. Its space is asked only if it has a user address.
+    pub(super) fn whose(&self, event: &Kept<'_>) -> Whose {
+        let slot = event.slot;
+        let in_user_space =
+            chain::has_user_frames(event.chain) || (slot.ip != 0 && slot.ip >> 63 == 0);
+        Whose {
+            space: if in_user_space { self.space_now(slot.pid) } else { Space::UNKNOWN },
+            comm: self.comm_of(slot.tid, slot.cpu.into()),
+        }
     }
 
     /// What user addresses of a process belong to, now.
-    fn space_of(&self, pid: u32) -> Space {
+    fn space_now(&self, pid: u32) -> Space {
         let programs = self.programs.as_ref();
         programs.map_or(Space::UNKNOWN, |programs| programs.borrow_mut().space_of(pid))
     }

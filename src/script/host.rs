@@ -89,10 +89,7 @@ impl Host {
         let highest = online_cpus().last().copied().unwrap_or(0);
         let sums = aggregate::Shared { cpus: highest + 1, ..aggregate::Shared::default() };
         let words = vm.lua().create_table()?;
-        shared.with(|context| {
-            context.stacks = sums.stacks.clone();
-            context.naming = sums.naming.clone();
-        });
+        shared.share(&sums);
         let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
         let dispatch = words_of_run::register(&vm, &state, &shared, &aggregates, &words)?;
         let guard = Guard::new(&vm)?;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaString, Table};
 
+use super::aggregate;
 use super::context::{Context, Nowhere, Said};
 use crate::base::chain;
 use crate::base::draw::Stamp;
@@ -42,6 +43,21 @@ impl Shared {
         enter(&self.0, work)
     }
 
+    /// Gives the context what it has in common with the tables, which ask it whose the events are that they keep.
+    pub(super) fn share(&self, sums: &aggregate::Shared) {
+        self.with(|context| {
+            context.stacks = sums.stacks.clone();
+            context.naming = sums.naming.clone();
+            context.owners = sums.owners.clone();
+        });
+        // The context leads to those who ask: they must not keep it alive.
+        let inner = Rc::downgrade(&self.0);
+        sums.owners.ask_by(Box::new(move |event| {
+            let whose = |inner: Rc<Inner>| enter(&inner, |context| context.whose(event));
+            inner.upgrade().map(whose).unwrap_or_default()
+        }));
+    }
+
     /// The address that leaves take.
     pub(super) fn address(&self) -> *const c_void {
         Rc::as_ptr(&self.0).cast()
@@ -69,6 +85,19 @@ pub(super) unsafe extern "C" fn comm(context: *const c_void, tid: u32, cpu: u32)
     })
 }
 
+/// The name of a slot's task, NUL-terminated, good until the next call. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn own_comm(context: *const c_void, slot: *const Slot) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    enter(inner, |context| {
+        context.comm = context.comm_of_slot(slot);
+        context.comm.as_ptr()
+    })
+}
+
 /// The id of the stack of a slot that has a call chain. FFI leaf.
 ///
 /// # Safety
@@ -79,7 +108,7 @@ pub(super) unsafe extern "C" fn stack_of(context: *const c_void, slot: *const Sl
     // SAFETY: likewise.
     let chain = unsafe { chain_of(slot) };
     // Ids are below 2^53.
-    enter(inner, |context| context.stack_of(slot.pid, chain) as f64)
+    enter(inner, |context| context.stack_of(slot, chain) as f64)
 }
 
 /// The id of a stack of one frame: the function that a slot's `ip` lies in. FFI leaf.
@@ -91,13 +120,13 @@ pub(super) unsafe extern "C" fn function_of(context: *const c_void, slot: *const
     let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
     // The kernel lies in the upper half of the addresses.
     let chain = [if slot.ip >> 63 == 0 { chain::USER } else { chain::KERNEL }, slot.ip];
-    enter(inner, |context| context.stack_of(slot.pid, &chain) as f64)
+    enter(inner, |context| context.stack_of(slot, &chain) as f64)
 }
 
 /// Prints the event of a slot. FFI leaf.
 ///
 /// # Safety
-/// As [`comm`]; `slot` is a slot of the running batch or a kept one.
+/// `context` is [`Shared::address`] of a living context; `slot` is a slot of the running batch or a kept one.
 pub(super) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) {
     // SAFETY: the caller's promise.
     let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
@@ -143,7 +172,7 @@ pub(super) unsafe extern "C" fn met(
 /// Bytes of the last [`text_of`]. FFI leaf.
 ///
 /// # Safety
-/// As [`comm`].
+/// `context` is [`Shared::address`] of a living context.
 pub(super) unsafe extern "C" fn text_size(context: *const c_void) -> u32 {
     // SAFETY: the caller's promise.
     let inner = unsafe { &*context.cast::<Inner>() };

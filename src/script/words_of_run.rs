@@ -107,6 +107,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
         ("loc_at", view::loc_at as *const ()),
         ("loc_len", view::loc_len as *const ()),
         ("comm", leaf::comm as *const ()),
+        ("own_comm", leaf::own_comm as *const ()),
         ("stack", leaf::stack_of as *const ()),
         ("function", leaf::function_of as *const ()),
         ("text", leaf::text_of as *const ()),

@@ -1,9 +1,82 @@
-//! The copy of an event that outlives its record.
+//! The copy of an event that outlives its record, and whose the event was.
 //!
 //! Each slot of the table owns its two vectors and uses them again, so a copy allocates only when a record is
 //! longer than any before it in that slot.
+//!
+//! When a copy is read, its process may execute another program or its number be another's: so whose it is must be asked
+//! when it is made. A slot has no room for the answer, which stands beside the copy. What is handed out is a slot, at
+//! one of few addresses that never change, by which [`Owners::of`] tells whose is there; any other slot is a live event's.
 
-use crate::{base::slot::Slot, stat::leaf::Event};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::base::{frame::Space, slot::Slot};
+use crate::stat::leaf::Event;
+
+/// Whose an event is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// What its user addresses belong to; unknown where it has none.
+    pub space: Space,
+    /// Its task's name, NUL-padded.
+    pub comm: [u8; 16],
+}
+
+/// Tells whose an event is, while it is handled.
+pub type Ask = Box<dyn Fn(&Event<'_>) -> Whose>;
+
+/// Who is asked whose an event is that is kept, and whose the copies are that were handed out last.
+#[derive(Default)]
+pub struct Owners {
+    ask: RefCell<Option<Ask>>,
+    places: RefCell<Vec<Rc<Place>>>,
+}
+
+impl Owners {
+    /// From now on these are asked.
+    pub fn ask_by(&self, ask: Ask) {
+        self.ask.replace(Some(ask));
+    }
+
+    /// Whose the copy is that this slot is part of; None of a slot that is no copy.
+    #[inline]
+    pub fn of(&self, slot: &Slot) -> Option<Whose> {
+        let places = self.places.borrow();
+        let place = places.iter().find(|place| std::ptr::eq(place.at, slot));
+        place.map(|place| place.whose.get())
+    }
+
+    pub(super) fn ask(&self, event: &Event<'_>) -> Whose {
+        self.ask.borrow().as_ref().map_or_else(Whose::default, |ask| ask(event))
+    }
+
+    /// A slot at which copies are handed out from now on; it does not move.
+    pub(super) fn place(&self, slot: &Slot) -> Rc<Place> {
+        let place = Rc::new(Place { at: slot, whose: Cell::default() });
+        self.places.borrow_mut().push(place.clone());
+        place
+    }
+}
+
+/// Where copies are handed out. The address is compared and never followed.
+pub(super) struct Place {
+    at: *const Slot,
+    pub(super) whose: Cell<Whose>,
+}
+
+/// Whom a table asks, and the places where it hands out what has ended and what is only read.
+pub(super) struct Kinship {
+    pub(super) owners: Rc<Owners>,
+    pub(super) ended: Rc<Place>,
+    pub(super) read: Option<Rc<Place>>,
+}
+
+impl Kinship {
+    pub(super) fn new(owners: &Rc<Owners>, ended: &Slot, read: Option<&Slot>) -> Kinship {
+        let (ended, read) = (owners.place(ended), read.map(|slot| owners.place(slot)));
+        Kinship { owners: owners.clone(), ended, read }
+    }
+}
 
 /// The copy of an event; the slot points into the two vectors.
 #[derive(Clone, Debug)]
@@ -11,14 +84,16 @@ pub(super) struct Kept {
     pub(super) slot: Slot,
     pub(super) raw: Vec<u8>,
     pub(super) chain: Vec<u64>,
+    pub(super) whose: Whose,
 }
 
 impl Kept {
-    pub(super) const fn new() -> Kept {
-        Kept { slot: Slot::EMPTY, raw: Vec::new(), chain: Vec::new() }
+    pub(super) fn new() -> Kept {
+        Kept { slot: Slot::EMPTY, raw: Vec::new(), chain: Vec::new(), whose: Whose::default() }
     }
 
-    pub(super) fn copy(&mut self, event: Event<'_>) {
+    pub(super) fn copy(&mut self, event: Event<'_>, kinship: Option<&Kinship>) {
+        self.whose = kinship.map_or_else(Whose::default, |kin| kin.owners.ask(&event));
         self.raw.clear();
         self.raw.extend_from_slice(event.raw);
         self.chain.clear();

@@ -9,7 +9,7 @@
 use strings::Marks;
 
 pub mod hist;
-mod kept;
+pub mod kept;
 pub mod keys;
 pub mod kv;
 pub mod latency;

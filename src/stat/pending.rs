@@ -6,12 +6,13 @@
 //! then must be dropped ([`Pending::drop_before`]), as must the state of a task that ended
 //! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes.
 
+mod links;
 mod shape;
 mod state;
 mod walk;
 
 use super::{
-    kept::Kept,
+    kept::{Kept, Kinship, Owners},
     leaf::{Event, EventLeaf},
     strings::Marks,
     word::{Part, Word, hash},
@@ -20,6 +21,7 @@ use crate::base::slot::Slot;
 use hashbrown::HashTable;
 use state::{Open, is_at, mark_values};
 use walk::Walk;
+use std::rc::Rc;
 
 pub use shape::{Losses, Shape};
 pub use state::State;
@@ -46,6 +48,7 @@ pub struct Pending {
     read: Box<State>,
     read_slot: Box<Slot>,
     walk: Walk,
+    kinship: Option<Kinship>,
     losses: Losses,
 }
 
@@ -73,8 +76,16 @@ impl Pending {
             read: Box::new(State::EMPTY),
             read_slot: Box::new(Slot::EMPTY),
             walk: Walk::default(),
+            kinship: None,
             losses: Losses::default(),
         }
+    }
+
+    /// The same, which asks whose the events are that it keeps, and tells whose it hands out.
+    pub fn asking(mut self, owners: &Rc<Owners>) -> Pending {
+        let (ended, read) = (&self.closed_kept.slot, Some(&*self.read_slot));
+        self.kinship = self.shape.keep_event.then(|| Kinship::new(owners, ended, read));
+        self
     }
 
     /// Opens a slot; doubles are the key, the time and the values, `kinds` as in [`State`]. Returns 0.
@@ -119,6 +130,9 @@ impl Pending {
             std::mem::swap(kept, &mut self.closed_kept);
             self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
             self.closed.event = &raw const self.closed_kept.slot;
+            if let Some(kinship) = &self.kinship {
+                kinship.ended.whose.set(self.closed_kept.whose);
+            }
         }
         self.release(index);
         true
@@ -248,6 +262,9 @@ impl Pending {
         if let Some(kept) = self.kept.get(index as usize) {
             *self.read_slot = kept.slot;
             self.read.event = &raw const *self.read_slot;
+            if let Some(place) = self.kinship.as_ref().and_then(|kin| kin.read.as_ref()) {
+                place.whose.set(kept.whose);
+            }
         }
         true
     }
@@ -321,7 +338,7 @@ impl Pending {
             kept.slot = Slot::EMPTY;
             return;
         };
-        kept.copy(event);
+        kept.copy(event, self.kinship.as_ref());
         self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
         while self.kept_bytes > self.shape.bound && self.oldest != index && self.oldest != NONE {
             self.evict_oldest();
@@ -345,32 +362,6 @@ impl Pending {
             slot.open = false;
             slot.newer = self.free;
             self.free = index;
-        }
-    }
-
-    /// Puts a slot at the newest end.
-    #[inline]
-    fn link(&mut self, index: u32) {
-        let newest = std::mem::replace(&mut self.newest, index);
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            (slot.older, slot.newer) = (newest, NONE);
-        }
-        match self.slots.get_mut(newest as usize) {
-            Some(slot) => slot.newer = index,
-            None => self.oldest = index,
-        }
-    }
-
-    #[inline]
-    fn unlink(&mut self, index: u32) {
-        let Some(&Open { older, newer, .. }) = self.slots.get(index as usize) else { return };
-        match self.slots.get_mut(older as usize) {
-            Some(slot) => slot.newer = newer,
-            None => self.oldest = newer,
-        }
-        match self.slots.get_mut(newer as usize) {
-            Some(slot) => slot.older = older,
-            None => self.newest = older,
         }
     }
 }

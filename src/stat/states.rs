@@ -11,7 +11,7 @@
 //! dropped ([`States::drop_before`]). When the table is full some task is forgotten.
 
 use super::{
-    kept::Kept,
+    kept::{Kept, Kinship, Owners},
     latency::Latency,
     leaf::{Event, EventLeaf, Shared},
     pending::{Losses, State, VALUES},
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::base::slot::Slot as EventSlot;
 use hashbrown::HashTable;
+use std::rc::Rc;
 
 /// What a table of states is made for.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,7 @@ pub struct States {
     spent: Shared<Latency>,
     ended: Box<State>,
     ended_kept: Box<Kept>,
+    kinship: Option<Kinship>,
     losses: Losses,
 }
 
@@ -113,8 +115,16 @@ impl States {
             spent,
             ended: Box::new(State::EMPTY),
             ended_kept: Box::new(Kept::new()),
+            kinship: None,
             losses: Losses::default(),
         }
+    }
+
+    /// The same, which asks whose the events are that it keeps.
+    pub fn asking(mut self, owners: &Rc<Owners>) -> States {
+        let kinship = || Kinship::new(owners, &self.ended_kept.slot, None);
+        self.kinship = self.shape.keep_event.then(kinship);
+        self
     }
 
     /// Enters a state: doubles are the task, the time and the values; bit 1 + i of `kinds` says that value i is a string.
@@ -212,13 +222,15 @@ impl States {
         if let Some(kept) = self.kept.get_mut(index) {
             std::mem::swap(kept, &mut self.ended_kept);
             ended.event = &raw const self.ended_kept.slot;
+            let whose = self.ended_kept.whose;
+            self.kinship.iter().for_each(|kinship| kinship.ended.whose.set(whose));
         }
         Moved::Longer
     }
 
     fn keep(&mut self, index: usize, event: Option<Event<'_>>) {
         match (self.kept.get_mut(index), event) {
-            (Some(kept), Some(event)) => kept.copy(event),
+            (Some(kept), Some(event)) => kept.copy(event, self.kinship.as_ref()),
             (Some(kept), None) => kept.slot = EventSlot::EMPTY,
             (None, _) => {}
         }

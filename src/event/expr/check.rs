@@ -374,9 +374,7 @@ fn sample(name: &str) -> Option<Checked> {
         "_period" => number("u64(s.period)", Int::ULONG, bounds(Int::ULONG)),
         "_ip" => number("u64(s.ip)", Int::ULONG, bounds(Int::ULONG)),
         "_addr" => number("u64(s.addr)", Int::ULONG, bounds(Int::ULONG)),
-        "_comm" => {
-            Some(Checked::Text(Text::computed("fstr(comm_of(ctx, s.tid, s.cpu))".to_owned())))
-        }
+        "_comm" => Some(Checked::Text(Text::computed("fstr(own_comm(ctx, s))".to_owned()))),
         _ => None,
     }
 }

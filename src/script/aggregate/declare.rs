@@ -10,6 +10,7 @@ use crate::{
     base::draw::Style,
     stat::{
         hist::{Hist, Scale},
+        kept::Owners,
         kv::{Kv, Shape},
         latency::Latency,
         leaf::{self, Leaf, Shared},
@@ -19,6 +20,7 @@ use crate::{
     },
 };
 use mlua::{LightUserData, Lua, Table, Value};
+use std::rc::Rc;
 
 /// The most columns in a key: there is a bit for each, and registers for the doubles.
 const KEYS: usize = 8;
@@ -50,8 +52,8 @@ pub(super) fn declare(
         "kv" => kv(spec),
         "flame_graph" => flame_graph(spec),
         "hist.log2" | "hist.linear" => hist(kind, spec),
-        "pending" => pending(spec),
-        "states" => states(spec),
+        "pending" => pending(spec, &aggregates.shared().owners),
+        "states" => states(spec, &aggregates.shared().owners),
         _ => rate(spec),
     };
     match made {
@@ -270,7 +272,7 @@ fn rate(spec: &Value) -> Checked<Made> {
     })
 }
 
-fn pending(spec: &Value) -> Checked<Made> {
+fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
     let spec = Spec::new("pending", spec, &["key", "keep", "lost"])?;
     let fields = spec.fields(&["time", "delay", "event"])?;
     if fields.len() > VALUES {
@@ -278,13 +280,14 @@ fn pending(spec: &Value) -> Checked<Made> {
     }
     let key = spec.choice("key", &["tid", "cpu", "pointer", "any"])?;
     let lost = spec.choice("lost", &["drop", "keep"])?;
-    let shared = share(Pending::new(pending::Shape {
+    let shape = pending::Shape {
         values: fields.len(),
         by_task: key == Some("tid"),
         keep_lost: lost == Some("keep"),
         keep_event: spec.flag("keep", false),
         bound: PENDING_BYTES,
-    }));
+    };
+    let shared = share(Pending::new(shape).asking(owners));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: leaf::open::<Pending>(2 + fields.len()).map(LightUserData),
@@ -295,7 +298,7 @@ fn pending(spec: &Value) -> Checked<Made> {
     })
 }
 
-fn states(spec: &Value) -> Checked<Made> {
+fn states(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
     let known = ["unit", "title", "top", "percentiles", "keep", "than", "longer"];
     let spec = Spec::new("states", spec, &known)?;
     let columns = key_columns("states", &spec, 0)?;
@@ -315,7 +318,7 @@ fn states(spec: &Value) -> Checked<Made> {
     let than = spec.duration("than")?.unwrap_or(than);
     let keep_event = spec.flag("keep", false);
     let shape = states::Shape { values, state, than, keep_event, bound: PENDING_BYTES };
-    let shared = share(States::new(shape, spent.clone()));
+    let shared = share(States::new(shape, spent.clone()).asking(owners));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: leaf::open::<States>(2 + values).map(LightUserData),

@@ -32,7 +32,7 @@ local LEAST = -0x8000000000000000LL
 local X = {
   cast = cast, fstr = fstr, text_len = text_len, loc_at = loc_at, loc_len = loc_len, exact = scope.exact,
   I8 = scope.I8, U8 = scope.U8, I16 = scope.I16, U16 = scope.U16, I32 = scope.I32, U32 = scope.U32, I64 = scope.I64,
-  U64 = typeof "uint64_t *", i64 = i64, u64 = u64, comm_of = view.comm_of, stack_of = view.stack_of, ctx = view.ctx, met = view.met,
+  U64 = typeof "uint64_t *", i64 = i64, u64 = u64, comm_of = view.comm_of, own_comm = view.own_comm, stack_of = view.stack_of, ctx = view.ctx, met = view.met,
   tonumber = tonumber, floor = floor, format = string.format, glob = glob, bswap = bswap,
   lshift = lshift, rshift = rshift, arshift = arshift, band = bit.band, bor = bit.bor, bxor = bit.bxor, bnot = bit.bnot, tobit = bit.tobit,
   quotient = quotient, remainder = remainder,

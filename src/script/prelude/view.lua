@@ -33,6 +33,7 @@ local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len
 local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
 local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
 local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
+local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.own_comm)
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
 local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", leaves.met)
 local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
@@ -71,7 +72,7 @@ local function sample_getters(event, per_thread)
     _cpu = function(s) return s.cpu end,
     _pid = function(s) return s.pid end,
     _tid = function(s) return s.tid end,
-    _comm = function(s) return fstr(comm_of(ctx, s.tid, s.cpu)) end,
+    _comm = function(s) return fstr(own_comm(ctx, s)) end,
     _instance = per_thread and function(s) return s.tid end or function(s) return s.cpu end,
     _event = function() return event end,
     _stack = stack_of,
@@ -108,7 +109,7 @@ local function make(role, name, source, event, per_thread)
 end
 
 local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
-  scope = scope, comm_of = comm_of, stack_of = stack_of, met = met }
+  scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
 -- position behind the event at hand, and whether it was that role's printer that ran.

@@ -1,6 +1,8 @@
 //! What pending state does when all goes well, and each way in which it ends otherwise.
 
 use super::*;
+use crate::base::frame::Space;
+use crate::stat::kept::Whose;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -168,6 +170,26 @@ fn a_kept_event_outlives_its_record() {
     assert!(pending.close(number(2), 2.0));
     assert_eq!(pending.closed_kept.raw, b"second");
     assert!(pending.closed_kept.slot.chain.is_null());
+}
+
+#[test]
+fn a_copy_is_of_whom_the_event_was() {
+    let now = Rc::new(std::cell::Cell::new(1));
+    let whose = |n: u32| Whose { space: Space(n), comm: [n as u8; 16] };
+    let (owners, asked) = (Rc::new(Owners::default()), now.clone());
+    owners.ask_by(Box::new(move |_| whose(asked.get())));
+    let mut pending = Pending::new(Shape { keep_event: true, ..SHAPE }).asking(&owners);
+    for key in [1, 2] {
+        now.set(key);
+        open_event(&mut pending, f64::from(key), b"event", &[]);
+    }
+    now.set(3);
+    assert!(pending.close(number(1), 5.0) && pending.get(number(2)));
+    assert_eq!(owners.of(&pending.closed_kept.slot), Some(whose(1)));
+    assert_eq!(owners.of(&pending.read_slot), Some(whose(2)));
+    assert!(pending.close(number(2), 5.0));
+    assert_eq!(owners.of(&pending.closed_kept.slot), Some(whose(2)));
+    assert_eq!(owners.of(&Slot::EMPTY), None, "a live event is whose it is now");
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! The order in which slots were opened: each knows the one before and the one behind.
+
+use super::{NONE, Open, Pending};
+
+impl Pending {
+    /// Puts a slot at the newest end.
+    #[inline]
+    pub(super) fn link(&mut self, index: u32) {
+        let newest = std::mem::replace(&mut self.newest, index);
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            (slot.older, slot.newer) = (newest, NONE);
+        }
+        match self.slots.get_mut(newest as usize) {
+            Some(slot) => slot.newer = index,
+            None => self.oldest = index,
+        }
+    }
+
+    #[inline]
+    pub(super) fn unlink(&mut self, index: u32) {
+        let Some(&Open { older, newer, .. }) = self.slots.get(index as usize) else { return };
+        match self.slots.get_mut(older as usize) {
+            Some(slot) => slot.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(slot) => slot.older = older,
+            None => self.newest = older,
+        }
+    }
+}
