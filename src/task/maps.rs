@@ -206,13 +206,19 @@ impl Spaces {
         self.end(pid, at_ns);
     }
 
-    /// Records were lost: what living spaces lack since then is read again when they are next asked for.
+    /// Records were lost: what living spaces lack since then is read again when they are next asked for. Those in which chains
+    /// were taken end here, since one of the records may have been an exec: what runs now must not name them.
     pub fn on_lost(&mut self) {
-        for current in self.current.values_mut() {
-            let Some(entry) = self.entries.get_mut(&current.space.0).filter(|e| !e.ended) else {
+        let living = |(pid, current): (&u32, &Current)| {
+            let entry = self.entries.get(&current.space.0).filter(|entry| !entry.ended)?;
+            Some((*pid, current.space, entry.asked))
+        };
+        let living: Vec<_> = self.current.iter().filter_map(living).collect();
+        for (pid, space, asked) in living {
+            let space = if asked { self.succeed(pid, space) } else { Some(space) };
+            let Some(entry) = space.and_then(|space| self.entries.get_mut(&space.0)) else {
                 continue;
             };
-            current.ready = false;
             entry.list.distrust();
             entry.origin = Origin::Partial { parent: None };
         }

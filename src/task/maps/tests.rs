@@ -162,14 +162,21 @@ fn after_a_loss_a_living_process_is_read_again() {
     let (mut spaces, asked) = proc(vec![(10, vec![row(0x1000, 0x1000, "now")])]);
     spaces.on_exec(10, 0);
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "then"));
-    let space = spaces.space_of(10);
+    let before = spaces.space_of(10);
     assert!(asked.borrow().is_empty(), "its records tell everything");
     spaces.on_lost();
-    assert_eq!(spaces.space_of(10), space);
-    assert_eq!(list(&spaces, space)[0].3, "now");
+    let since = spaces.space_of(10);
+    assert_ne!(before, since, "an exec may have been lost");
+    assert_eq!(*asked.borrow(), [10]);
+    assert_eq!(list(&spaces, before)[0].3, "then");
+    assert_eq!(list(&spaces, since)[0].3, "now");
+    assert!(spaces.lives(since) && !spaces.lives(before));
     spaces.on_exec(11, 0);
     spaces.on_mmap(11, &mapped(0x1000, 0x1000, "kept"));
+    let (begun, unasked) = (spaces.next, spaces.known_space_of(11));
     spaces.on_lost();
+    assert_eq!(spaces.known_space_of(11), unasked, "no chain was taken in it");
+    assert_eq!(spaces.next, begun + 1, "only 10 was asked for");
     let unreadable = spaces.space_of(11);
     assert_eq!(list(&spaces, unreadable)[0].3, "kept");
 }
