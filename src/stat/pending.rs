@@ -20,8 +20,8 @@ use super::{
 use crate::base::slot::Slot;
 use hashbrown::HashTable;
 use state::{Open, is_at, mark_values};
-use walk::Walk;
 use std::rc::Rc;
+use walk::Walk;
 
 pub use shape::{Losses, Shape};
 pub use state::State;

@@ -5,6 +5,7 @@
 //! no names.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 use std::rc::Rc;
@@ -40,6 +41,10 @@ struct Table {
     symbols: Vec<Entry>,
     names: String,
     modules: Vec<String>,
+    /// First address and the one behind the last, of modules by name.
+    places: HashMap<String, (u64, u64)>,
+    /// Where the kernel's own code ends: that of its running, and that of its start.
+    text_ends: Vec<u64>,
 }
 
 /// A symbol; its name lies in `names`.
@@ -69,6 +74,11 @@ impl KernelSymbols {
     /// A KSYMBOL record: code was made.
     pub fn on_made(&self, symbol: &MadeSymbol<'_>) {
         self.made.borrow_mut().take(symbol);
+    }
+
+    /// Changes when an address may have another name than before.
+    pub fn version(&self) -> u64 {
+        self.made.borrow().taken()
     }
 
     /// The frame of an address in a call chain. `caller`: the address is one to return to.
@@ -117,7 +127,9 @@ impl Dsos {
 
 fn load() -> anyhow::Result<Table> {
     let file = File::open("/proc/kallsyms").context("failed to open /proc/kallsyms")?;
-    let table = Table::read(file.take(SIZE_MAX)).context("failed to read /proc/kallsyms")?;
+    let mut table = Table::read(file.take(SIZE_MAX)).context("failed to read /proc/kallsyms")?;
+    // A kernel that loads no modules has no such file.
+    table.place_modules(&std::fs::read_to_string("/proc/modules").unwrap_or_default());
     anyhow::ensure!(
         !table.symbols.is_empty(),
         "the kernel hides its addresses; run as root, or set kernel.kptr_restrict to 0 or 1"
@@ -141,6 +153,28 @@ impl Table {
         Ok(table)
     }
 
+    /// Takes lines of `NAME SIZE USES USERS STATE 0xADDRESS`.
+    fn place_modules(&mut self, list: &str) {
+        let place = |line: &str| {
+            let mut words = line.split_whitespace();
+            let (name, size) = (words.next()?, words.next()?.parse::<u64>().ok()?);
+            let address = words.nth(3)?.strip_prefix("0x")?;
+            let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
+            Some((name.to_owned(), (address, address.saturating_add(size))))
+        };
+        self.places = list.lines().filter_map(place).collect();
+    }
+
+    /// The address behind the last that may be a symbol's: where the module ends that it lies in, or the kernel's code.
+    fn end(&self, entry: &Entry) -> Option<u64> {
+        let Some(module) = usize::from(entry.module).checked_sub(1) else {
+            let end = self.text_ends.iter().copied().filter(|end| *end >= entry.address).min();
+            return end.filter(|_| entry.code);
+        };
+        let &(start, end) = self.places.get(self.modules.get(module)?)?;
+        (start..end).contains(&entry.address).then_some(end)
+    }
+
     /// By bytes: there are some 150,000 lines, and words as Rust's text has them cost three times as much.
     fn take(&mut self, line: &[u8]) -> Option<()> {
         let line = line.trim_ascii_end();
@@ -160,6 +194,9 @@ impl Table {
         };
         let (start, length) = (self.names.len().try_into().ok()?, name.len().try_into().ok()?);
         let code = matches!(kind, b't' | b'T' | b'w' | b'W');
+        if matches!(name, "_etext" | "_einittext") && module == 0 {
+            self.text_ends.push(address);
+        }
         self.names.push_str(name);
         self.symbols.push(Entry { address, start, length, module, code });
         Some(())
@@ -188,15 +225,16 @@ impl Table {
     fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let (entry, behind) = self.entry(address)?;
         let (name, offset) = (self.name(entry)?, address - entry.address);
-        let ends_code = matches!(name, "_etext" | "_einittext");
-        if ends_code || (!entry.code && offset > 0) {
+        let end = self.end(&entry);
+        if end.is_some_and(|end| address >= end) || (!entry.code && offset > 0) {
             return None;
         }
+        let behind = behind.map(|behind| behind.address).into_iter().chain(end).min();
         let module = usize::from(entry.module).checked_sub(1);
         Some(Symbol {
             name,
             offset,
-            size: behind?.address - entry.address,
+            size: behind? - entry.address,
             module: module.and_then(|at| self.modules.get(at)).map(String::as_str),
         })
     }
@@ -251,6 +289,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_last_function_ends_where_its_module_or_the_kernels_code_does() {
+        let list = "ffff1000 T first\nffff1800 T last\nffff2000 t alias_of_the_end\nffff2000 T _etext\n\
+            ffff3000 t of_a_module\t[module]\nffff8000 t other\t[other]\nffff9000 t without_a_place\t[unplaced]\n\
+            ffffa000 b bss\n";
+        let mut table = Table::read(list.as_bytes()).unwrap();
+        table.place_modules(
+            "module 8192 1 other, Live 0xffff2800\nother 4096 0 - Live 0xffff8000\nnonsense\n",
+        );
+        let at = |address| table.find(address).map(|found| (found.name, found.size));
+        for (address, found) in [
+            (0xffff_1fff, Some(("last", 0x800))),
+            (0xffff_2000, None),
+            (0xffff_2fff, None),
+            (0xffff_47ff, Some(("of_a_module", 0x1800))),
+            (0xffff_4800, None),
+            (0xffff_8fff, Some(("other", 0x1000))),
+            (0xffff_9fff, Some(("without_a_place", 0x1000))),
+        ] {
+            assert_eq!(at(address), found, "{address:x}");
+        }
+    }
+
     fn known() -> KernelSymbols {
         let table = OnceCell::from(Table::read(LIST.as_bytes()).unwrap());
         KernelSymbols { table, ..KernelSymbols::default() }
@@ -282,6 +343,10 @@ mod tests {
         assert_eq!(frame.symbol.as_deref(), Some("bpf_prog_x"));
         assert_eq!((frame.offset, frame.dso.as_deref()), (0x10, Some("[bpf]")));
         assert_eq!(kernel.frame(0xffff_1900, false).symbol.as_deref(), Some("first"));
+        let before = kernel.version();
+        kernel.on_made(&MadeSymbol { name: b"bpf_prog_y", ..program });
+        assert_ne!(kernel.version(), before, "who remembers names has to ask again");
+        assert_eq!(kernel.frame(0xffff_1810, false).symbol.as_deref(), Some("bpf_prog_y"));
     }
 
     #[test]

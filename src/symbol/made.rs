@@ -26,16 +26,23 @@ pub struct MadeSymbol<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Made {
     symbols: Ranges<(Rc<str>, Rc<str>)>,
+    taken: u64,
 }
 
 impl Made {
     pub(super) fn take(&mut self, symbol: &MadeSymbol<'_>) {
+        self.taken += 1;
         if self.symbols.len() >= KEPT {
             self.symbols.drop_first();
         }
         let name = String::from_utf8_lossy(symbol.name).into();
         let dso = if symbol.bpf { "[bpf]" } else { "[kernel]" };
         self.symbols.put(symbol.address, symbol.length.into(), (name, dso.into()));
+    }
+
+    /// How many were taken: with each, an address may have another name.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Start, name and dso of the symbol that an address lies in.

@@ -122,6 +122,7 @@ impl Names for Symbols {
     }
 
     fn version(&self) -> u64 {
-        self.perf_maps.version(&self.programs.borrow())
+        let of_user_space = self.perf_maps.version(&self.programs.borrow());
+        of_user_space.wrapping_add(self.kernel.version())
     }
 }
