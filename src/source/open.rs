@@ -121,6 +121,8 @@ pub(super) struct CpuRing {
     pub(super) suspect: bool,
     /// Records of tasks that were lost so far.
     pub(super) owner_lost: u64,
+    /// A LOST record at or before this place may tell of one of these.
+    pub(super) owner_until: u64,
 }
 
 /// One open file of an opening.
@@ -221,6 +223,7 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
             last: 0,
             suspect: false,
             owner_lost: 0,
+            owner_until: 0,
         });
     }
     Ok(rings)

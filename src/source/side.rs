@@ -15,6 +15,7 @@ impl Live {
         self.flush(sink);
         let ring = &mut self.opened.rings[index];
         let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
+        let position = ring.at;
         ring.at += piece.len() as u64;
         let bytes = piece.bytes(&mut ring.scratch);
         let trailer = self.opened.side_layout.trailer(bytes);
@@ -27,7 +28,12 @@ impl Live {
                 let from = self.clock.since_start(ring.last);
                 let of_owner = ring.owner.read_counts().ok().and_then(|counts| counts.lost);
                 // A kernel that does not count them may have lost some.
-                let of_tasks = of_owner.is_none_or(|lost| lost > ring.owner_lost);
+                if of_owner.is_none_or(|lost| lost > ring.owner_lost) {
+                    ring.owner_until = ring.ring.head();
+                }
+                // The count is of now: any hole up to here may have what it grew by. That of the latest loss is told by the
+                // first record behind the head, which is not written yet.
+                let of_tasks = position <= ring.owner_until;
                 ring.owner_lost = of_owner.unwrap_or(0);
                 sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }
