@@ -87,7 +87,8 @@ impl Aggregates {
             let rows = kv.rows().map(|row| (row.key.to_vec(), sum_of(row.sums.first())));
             let rows: Vec<(Vec<Word>, u64)> = rows.collect();
             let unit = unit(weight.as_deref().unwrap_or("events"));
-            let flame = self.fold(Flame::new("", unit), kv.folded().count, rows, |key| {
+            let evicted = sum_of(kv.folded().sums.first());
+            let flame = self.fold(Flame::new("", unit), evicted, rows, |key| {
                 let [comm, stack] = *key else { return Ok((Vec::new(), Word::ZERO)) };
                 let Part::String(id) = comm.part() else { return Ok((Vec::new(), stack)) };
                 let name = String::from_utf8_lossy(self.0.strings.borrow().get(id)).into_owned();
