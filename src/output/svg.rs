@@ -108,19 +108,31 @@ pub fn write_difference(
     draw(&lines, flame, caption, out)
 }
 
-/// A line for inferno, which takes the colours from marks behind the names and does not show them.
+/// A line for inferno, which takes the colours from marks behind the names and does not show them. What would be such a mark
+/// in a name, or the first of two weights, is made to look the same and be none.
 fn line(flame: &Flame, stack: &[u32], weight: u64) -> String {
     let mut line = String::new();
     for (i, number) in stack.iter().enumerate() {
         if i > 0 {
             line.push(';');
         }
-        line.push_str(flame.name_of(*number));
-        line.push_str(match flame.mark_of(*number) {
+        let (name, mark) = (flame.name_of(*number), flame.mark_of(*number));
+        match name.rsplit_once("_[") {
+            Some((name, rest)) if mark == Mark::Plain && rest.ends_with(']') => {
+                line.extend([name, "_\u{2060}[", rest]);
+            }
+            _ => line.push_str(name),
+        }
+        line.push_str(match mark {
             Mark::Plain => "",
             Mark::Kernel => "_[k]",
             Mark::Inlined => "_[i]",
         });
+    }
+    if let Some((name, last)) = line.rsplit_once(' ')
+        && last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        line = format!("{name}\u{a0}{last}");
     }
     // Writing to a String cannot fail.
     let _ = write!(line, " {weight}");
@@ -222,5 +234,27 @@ mod tests {
     fn without_stacks_the_picture_says_so() {
         let svg = picture(|caption, out| write(&Flame::default(), caption, out));
         assert!(svg.contains("no stack was taken") && svg.contains("signal &lt;g&gt;"));
+    }
+
+    #[test]
+    fn a_name_that_ends_in_a_number_is_no_difference() {
+        let flame = flame(&[(&[NGINX, ("spinner 99", Mark::Plain)], 3), (&[NGINX, POLL], 1)]);
+        let svg = picture(|caption, out| write(&flame, caption, out));
+        assert!(svg.contains("spinner\u{a0}99 (3 samples, 75.00%)"), "{svg}");
+        assert!(svg.contains("do_poll (1 samples, 25.00%)"), "{svg}");
+    }
+
+    #[test]
+    fn a_name_does_not_choose_its_colour() {
+        for name in ["a_[k]", "a_[i]", "a_[j]"] {
+            let flame = flame(&[(&[(name, Mark::Plain)], 1)]);
+            let svg = picture(|caption, out| write(&flame, caption, out));
+            let shown = name.replace('[', "\u{2060}[");
+            let (_, frame) = svg.split_once(&format!("{shown} (1 samples, 100.00%)")).unwrap();
+            let (_, colour) = frame.split_once("fill=\"rgb(").unwrap();
+            let colour: Vec<&str> = colour.split([',', ')']).take(3).collect();
+            // Red has as much green as blue; orange, aqua and green have not.
+            assert_eq!(colour[1], colour[2], "{name}: {colour:?}");
+        }
     }
 }
