@@ -167,6 +167,20 @@ fn a_script_draws_its_own_graph_and_writes_it() {
 }
 
 #[test]
+fn a_script_writes_into_the_current_folder_only_unless_it_is_trusted() {
+    let folder = folder();
+    let own = read(&folder, "own.lua").replace("t:write(\"mine\")", "t:write(\"sub/mine\")");
+    fs::write(folder.path().join("elsewhere.lua"), own).unwrap();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    let ran = run(&folder, "kmem.events", &["./elsewhere.lua"]);
+    assert!(stderr(&ran).contains("`sub/mine` may lie in another folder"), "{}", stderr(&ran));
+    assert_eq!(fs::read_dir(folder.path().join("sub")).unwrap().count(), 0);
+    let ran = run(&folder, "kmem.events", &["./elsewhere.lua", "--unsafe"]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert!(read(&folder, "sub/mine.folded").contains("__kmalloc 512"));
+}
+
+#[test]
 fn a_difference_is_drawn_against_an_older_run() {
     let folder = folder();
     fs::write(folder.path().join("old.folded"), "redis;[redis];schedule;__schedule 1\n").unwrap();

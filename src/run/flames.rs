@@ -131,10 +131,11 @@ impl Flames {
             if flame.is_empty() {
                 continue;
             }
+            let timed = self.timed;
             let graph = self.graph(table)?;
             let mut part = Flame::new(&flame.title, &flame.unit);
             part.merge(&flame, below);
-            graph.take(part, !below.is_empty())?;
+            graph.take(part, timed)?;
         }
         let soon = self.drawn.elapsed() < self.cost * PART;
         if last || (self.timed && !soon) {
@@ -163,11 +164,6 @@ impl Flames {
     fn draw(&mut self, begin: Stamp, end: Stamp, coverage: &Coverage, last: bool) -> Result<()> {
         for graph in self.graphs.values_mut() {
             graph.all.settle();
-            if last && !self.timed {
-                let mut out = BufWriter::new(graph.folded.file());
-                folded::write(&graph.all, &mut out).context("failed to write the folded stacks")?;
-                out.flush().context("failed to write the folded stacks")?;
-            }
             if last {
                 graph.folded.place()?;
             }
@@ -223,11 +219,14 @@ impl Graph {
         Ok(Graph { path, folded, all: Flame::default() })
     }
 
-    fn take(&mut self, mut part: Flame, write: bool) -> Result<()> {
-        if write {
-            part.settle();
-            folded::write(&part, self.folded.file())
-                .context("failed to write the folded stacks")?;
+    /// Writes a part's stacks, all of them, and holds for the picture what can be seen. `now`: the file is seen at once.
+    fn take(&mut self, mut part: Flame, now: bool) -> Result<()> {
+        part.settle();
+        let mut out = BufWriter::new(self.folded.file());
+        folded::write(&part, &mut out).context("failed to write the folded stacks")?;
+        out.flush().context("failed to write the folded stacks")?;
+        drop(out);
+        if now {
             self.folded.place()?;
         }
         if self.all.is_empty() {

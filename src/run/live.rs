@@ -163,7 +163,7 @@ pub(super) fn run(
     }
     greet(&host, &live, request, &wish);
     let mut show = Show::new(host.shared().clone(), screen, files);
-    show.write_flames(&host, &request.monitor.name);
+    show.write_flames(&host, &request.monitor.name, request.host.allow_unsafe);
     show.raise();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);

@@ -86,7 +86,7 @@ pub(super) fn run(
         }
     });
     let mut show = Show::new(host.shared().clone(), None, files);
-    show.write_flames(&host, &request.monitor.name);
+    show.write_flames(&host, &request.monitor.name, request.host.allow_unsafe);
     let mut player = Player {
         replay: &replay,
         roles: &roles,

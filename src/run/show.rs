@@ -79,10 +79,17 @@ impl Show {
         self.shared.with(|context| context.clock.stamp(context.clock.clock_ns(time)))
     }
 
-    /// Lets the script write flame graphs of its own.
-    pub(super) fn write_flames(&self, host: &Host, monitor: &str) {
+    /// Lets the script write flame graphs of its own: into the current folder, since a script need not be trusted, or with
+    /// --unsafe anywhere.
+    pub(super) fn write_flames(&self, host: &Host, monitor: &str, anywhere: bool) {
         let monitor = monitor.to_owned();
         host.write_flames(Box::new(move |name, flame| {
+            if !anywhere && name.contains('/') {
+                return Err(format!(
+                    "write: `{name}` may lie in another folder; write a name without `/`, which is made in the current \
+                     folder, or run with --unsafe"
+                ));
+            }
             Flames::write(&monitor, name, flame).map_err(|why| format!("{why:#}"))
         }));
     }
