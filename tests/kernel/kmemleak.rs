@@ -40,6 +40,48 @@ fn what_is_kept_is_what_leaked() {
 }
 
 #[test]
+fn what_a_program_left_behind_is_named_by_it_and_not_by_the_next_one() {
+    if !can_trace("what a program leaves behind") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let graph = folder.path().join("left").display().to_string();
+    for drawn in [false, true] {
+        let mut pipes = Pipes::then_another_program(20);
+        let (pid, of) = (pipes.pid(), pipes.pid().to_string());
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
+        let name = name.trim_end();
+        let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
+        let mut args = vec!["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-g", "-p", &of];
+        if drawn {
+            args.extend(["--flame-graph", &graph]);
+        }
+        let tool = Tool::attach(&args);
+        pipes.run();
+        pipes.execute();
+        let run = tool.finish();
+        drop(pipes);
+        run.is_complete();
+        let is_of_pipes = |text: &str| text.contains("alloc_pipe_info");
+        if drawn {
+            let lines = std::fs::read_to_string(format!("{graph}.folded")).expect("it was drawn");
+            let lines: Vec<&str> = lines.lines().filter(|line| is_of_pipes(line)).collect();
+            let own = |line: &&str| line.starts_with(name) && line.contains("pipe;");
+            assert!(!lines.is_empty() && lines.iter().all(own), "{lines:?}");
+            continue;
+        }
+        let left = run.events_of(pid).into_iter().filter(|e| is_of_pipes(&e["stack"].to_string()));
+        let left: Vec<_> = left.collect();
+        assert_eq!(left.len(), 20, "{:?}", run.objects);
+        for event in left {
+            assert_eq!(event["comm"], name, "{event}");
+            let user = event["stack"].to_string();
+            assert!(user.contains(" pipe+0x") || user.contains(" __pipe+0x"), "{event}");
+        }
+    }
+}
+
+#[test]
 fn what_is_younger_than_asked_is_left_out() {
     if !can_trace("ages of allocations") {
         return;

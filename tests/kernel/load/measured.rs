@@ -206,6 +206,38 @@ impl Pipes {
         pipes
     }
 
+    /// The same, which keeps them all and then executes `/bin/sleep`.
+    pub(crate) fn then_another_program(n: usize) -> Pipes {
+        let ((done, done_in), (hold_out, hold)) = (pipe(), pipe());
+        let load = Load::new(move || {
+            close(hold);
+            let mut ends = [0; 2];
+            for _ in 0..n {
+                // SAFETY: room for two; they stay open in the next program.
+                unsafe { libc::pipe(ends.as_mut_ptr()) };
+            }
+            write_byte(done_in);
+            read_byte(hold_out);
+            let words = [c"sleep".as_ptr(), c"10".as_ptr(), std::ptr::null()];
+            // SAFETY: both are NUL-terminated, the list by null.
+            unsafe { libc::execv(c"/bin/sleep".as_ptr(), words.as_ptr()) };
+        });
+        close(done_in);
+        close(hold_out);
+        Pipes { load, done, hold }
+    }
+
+    /// Has it execute the other program, which is killed when this is dropped.
+    pub(crate) fn execute(&self) {
+        assert!(write_byte(self.hold), "the workload has ended");
+        let name = format!("/proc/{}/comm", self.pid());
+        let since = std::time::Instant::now();
+        while std::fs::read_to_string(&name).is_ok_and(|name| name != "sleep\n") {
+            assert!(since.elapsed() < super::PATIENCE, "no other program after 20 s");
+            sleep(5);
+        }
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.load.pid()
     }
