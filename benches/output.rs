@@ -73,6 +73,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 fields: &mut fields.iter().copied(),
                 text: EventText::Fields,
                 extra: &[],
+                period: None,
                 stack: &[],
             });
             // The sink takes everything.
