@@ -1,9 +1,17 @@
-//! What it costs to turn a call chain into its id: a script's `e._stack`, without the two nanoseconds of the call.
+//! What it costs to turn a call chain into its id, which is a script's `e._stack` without the two nanoseconds of the call, and
+//! to draw the ids as a flame graph.
 //!
 //! Each pass interns 1024 chains of 20 frames, of 700 different ones unless said otherwise.
 
+use std::rc::Rc;
+
 use divan::{Bencher, counter::ItemsCount};
-use perilune::{base::frame::Space, stack::Stacks};
+use perilune::base::chain::{KERNEL, USER};
+use perilune::base::flame::Flame;
+use perilune::base::frame::{Frame, Space};
+use perilune::output::{folded, svg};
+use perilune::stack::{Stacks, fold::Fold, naming::Naming};
+use perilune::symbol::Names;
 
 const CALLS: usize = 1024;
 const FRAMES: usize = 20;
@@ -38,4 +46,43 @@ fn new(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(CALLS)).with_inputs(Stacks::default).bench_local_refs(
         |stacks| chains.iter().map(|chain| stacks.intern(chain, || Space::UNKNOWN)).sum::<u64>(),
     );
+}
+
+/// Functions with names as long as those of C++.
+struct LongNames;
+
+impl Names for LongNames {
+    fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
+        let symbol = format!("namespace::of_module_{}::function_{address:x}(int)", address % 97);
+        out.push(Frame { address, symbol: Some(Rc::from(symbol)), kernel, ..Frame::default() });
+    }
+}
+
+/// A hundred thousand stacks of 30 frames, 20 of the process and 10 of the kernel, are folded, written and drawn. They
+/// make a tree: the outer frames are shared by many, the inner by few.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn drawn(bencher: Bencher<'_, '_>) {
+    const STACKS: u64 = 100_000;
+    let mut stacks = Stacks::default();
+    let stack = |leaf: u64| {
+        let address = |depth: u64| {
+            let breadth = (leaf >> 17u64.saturating_sub(depth)).wrapping_mul(0x9e37_79b9) % 1000;
+            0x40_0000 + depth * 0x10_0000 + breadth * 16
+        };
+        let mut chain = vec![KERNEL];
+        chain.extend((20..30).rev().map(|depth| (1 << 63) | (address(depth) % 0x1000_0000)));
+        chain.push(USER);
+        chain.extend((0..20).rev().map(address));
+        stacks.intern(&chain, || Space(1))
+    };
+    let ids: Vec<u64> = (0..STACKS).map(stack).collect();
+    bencher.counter(ItemsCount::new(STACKS)).bench_local(|| {
+        let mut naming = Naming::new(Box::new(LongNames));
+        let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", "samples"));
+        ids.iter().for_each(|id| fold.add(&["server"], *id, 1 + id % 100));
+        let (flame, mut picture) = (fold.finish(), Vec::new());
+        folded::write(&flame, &mut std::io::sink()).expect("nothing is written");
+        svg::write(&flame, &svg::Caption::default(), &mut picture).expect("memory takes it all");
+        picture
+    });
 }

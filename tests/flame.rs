@@ -1,22 +1,10 @@
 //! `--flame-graph`, `--diff` and `--heatmap` on recordings: what the files hold, and when there are none.
 
-#![allow(clippy::print_stderr, reason = "a measurement says what it found")]
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use perilune::base::chain::{KERNEL, USER};
-use perilune::base::flame::Flame;
-use perilune::base::frame::{Frame, Space};
-use perilune::output::{folded, svg};
-use perilune::stack::Stacks;
-use perilune::stack::fold::Fold;
-use perilune::stack::naming::Naming;
-use perilune::symbol::Names;
 use tempfile::TempDir;
 
 /// A folder to write to, with a script that has a table of stacks and one that draws its own.
@@ -307,64 +295,4 @@ fn what_cannot_be_drawn_or_written_is_refused_before_the_run() {
     let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
     let left: Vec<_> = names.filter(|name| !name.to_string_lossy().ends_with(".lua")).collect();
     assert_eq!(left, ["link.svg"]);
-}
-
-/// Functions with names as long as those of C++.
-struct LongNames;
-
-impl Names for LongNames {
-    fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
-        let symbol = format!("namespace::of_module_{}::function_{address:x}(int)", address % 97);
-        out.push(Frame { address, symbol: Some(Rc::from(symbol)), kernel, ..Frame::default() });
-    }
-}
-
-/// Kilobytes of this process's memory at its peak.
-fn peak_kb() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("/proc/self/status can be read");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a kernel tells it");
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("it is a number")
-}
-
-/// To be run by itself, on a quiet machine: `cargo test --release --test flame -- --ignored --nocapture`.
-#[test]
-#[ignore = "measures time and memory"]
-fn a_hundred_thousand_stacks_are_drawn_in_two_seconds_and_300_megabytes() {
-    let (mut stacks, mut naming) = (Stacks::default(), Naming::new(Box::new(LongNames)));
-    // A tree: of 30 frames the outer are shared by many stacks, the inner by few; 20 of the process, 10 of the kernel.
-    let mut ids = Vec::new();
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    for leaf in 0..100_000u64 {
-        let address = |depth: u64| {
-            let breadth = (leaf >> 17u64.saturating_sub(depth)).wrapping_mul(0x9e37_79b9) % 1000;
-            0x40_0000 + depth * 0x10_0000 + breadth * 16
-        };
-        let mut chain = vec![KERNEL];
-        chain.extend((20..30).rev().map(|depth| (1 << 63) | (address(depth) % 0x1000_0000)));
-        chain.push(USER);
-        chain.extend((0..20).rev().map(address));
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        ids.push((stacks.intern(&chain, || Space(1)), 1 + random % 100));
-    }
-    let before = peak_kb();
-    let began = Instant::now();
-    let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", "samples"));
-    for (id, weight) in &ids {
-        fold.add(&["server"], *id, *weight);
-    }
-    let flame = fold.finish();
-    let folding = began.elapsed();
-    let (mut lines, mut picture) = (std::io::sink(), Vec::new());
-    folded::write(&flame, &mut lines).unwrap();
-    svg::write(&flame, &svg::Caption::default(), &mut picture).unwrap();
-    let took = began.elapsed();
-    let (peak, size) = (peak_kb(), picture.len());
-    eprintln!(
-        "folded in {folding:?}, all in {took:?}; peak {before} kB before, {peak} kB; {size} bytes of SVG"
-    );
-    assert_eq!((stacks.len(), flame.len()), (100_000, 100_000));
-    assert!(took < Duration::from_secs(2), "{took:?}");
-    assert!(peak < 300 << 10, "{peak} kB");
 }
