@@ -21,20 +21,6 @@ local SHARE, SAMPLES, MOST = "ref-cycles|cpu-clock", "cycles:ppp|cycles:pp|cycle
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
 local ev, samples, shares, interval, symbol
 
---- Whether this CPU's share of the running second had reached `percent` before the sample at hand.
-local function busier(percent, hz)
-  local cycles = ev.name:match "^ref%-cycles"
-  local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)
-  local second, spent = per_cpu(-1), per_cpu(0)
-  return function(e)
-    local cpu, now = e._cpu, math.floor(e._time / 1e9)
-    if second[cpu] ~= now then second[cpu], spent[cpu] = now, 0 end
-    local before = spent[cpu]
-    spent[cpu] = before + (cycles and e._period or 1)
-    return before >= enough
-  end
-end
-
 --- Why this event cannot do what is asked: only hardware counters know of guests, and counts of a clock have no modes.
 local function refusal(opt)
   if not (ev.name:find "%-clock" or ev.name:find "^sched:") then return end
@@ -61,7 +47,7 @@ function m.init(opt)
     { freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp", functions = true, exclude = exclude })
   local why = refusal(opt)
   if why then error(why, 0) end
-  if opt.than then busy = busier(opt.than, hz or 1e9 / opt.period) end
+  if opt.than then busy = share.busier(ev, opt.than, hz or 1e9 / opt.period) end
   if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" } } end
   ev:each(function(e)
     if busy and not busy(e) then return end

@@ -1,4 +1,4 @@
---- Shares of a whole, in percent that add up to 100.
+--- Shares of a whole, in percent that add up to 100; and of a CPU's time.
 local share = {}
 
 --- Shares of `values`, in order, as percent with two decimals. Each is rounded down, and the hundredths that are left go to
@@ -51,6 +51,21 @@ function share.report(title, columns, rows, most, name)
   local shown = { { "share %", width = 7, decimals = 2 }, { columns[1], width = 8 } }
   for i = 2, #columns do shown[i + 1] = { columns[i], align = "left" } end
   return report(title, shown, all, name)
+end
+
+--- Whether a CPU's share of the running second had reached `percent` before the sample at hand: a function of the sample. Of
+--- `ref-cycles` their sum tells, against the time stamp counter's frequency; of a clock its samples, `hz` of them a second.
+function share.busier(ev, percent, hz)
+  local cycles = ev.name:match "^ref%-cycles"
+  local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)
+  local second, spent = per_cpu(-1), per_cpu(0)
+  return function(e)
+    local cpu, now = e._cpu, math.floor(e._time / 1e9)
+    if second[cpu] ~= now then second[cpu], spent[cpu] = now, 0 end
+    local before = spent[cpu]
+    spent[cpu] = before + (cycles and e._period or 1)
+    return before >= enough
+  end
 end
 
 return share

@@ -250,7 +250,7 @@ mod tests {
         let chain: Vec<u64> = std::iter::once(USER).chain(1..200).collect();
         let mut frames = Vec::new();
         naming.of_chain(Space(1), &chain, &mut frames);
-        assert_eq!((frames.len(), naming.answers.len()), (199, 2 * BYTES >> 20));
+        assert_eq!((frames.len(), naming.answers.len()), (199, (2 * BYTES) >> 20));
         naming.begin();
         assert_eq!((naming.answers.len(), naming.bytes), (0, 0));
     }

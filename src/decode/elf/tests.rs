@@ -60,7 +60,7 @@ fn what_a_file_makes_of_its_own_bytes_is_limited() {
     let sections = 0xfff0_u16;
     let (size, count) = (32_u64 << 20, usize::from(sections));
     let mut bytes = header((0, 0), (64, sections), 0);
-    let mut section = vec![0; 64];
+    let mut section = [0; 64];
     section[4..8].copy_from_slice(&SHT_NOTE.to_ne_bytes());
     section[32..40].copy_from_slice(&size.to_ne_bytes());
     bytes.extend(section.repeat(count));
@@ -72,7 +72,7 @@ fn what_a_file_makes_of_its_own_bytes_is_limited() {
     assert!(elf.sections().all(|(name, _)| name.len() <= NAME_MAX));
     assert_eq!((elf.section(".text"), elf.build_id()), (None, None));
     let mut many = header((64, 0xfff0), (0, 0), 0);
-    let mut segment = vec![0; 56];
+    let mut segment = [0; 56];
     segment[..4].copy_from_slice(&NOTE.to_ne_bytes());
     segment[32..40].copy_from_slice(&(3_u64 << 20).to_ne_bytes());
     many.extend(segment.repeat(count));
