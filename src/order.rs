@@ -39,7 +39,7 @@
 //!
 //! The earliest head stands apart from a binary heap of the others. While one ring stays the earliest
 //! (runs are common: a CPU writes many records before another one's turn comes), an offer is a single
-//! comparison with the top of that heap. The owner may spare itself that, too: [`Order::run_until`].
+//! comparison with the top of that heap.
 
 /// The longest step back, in nanoseconds, that counts as lifted: 1 ms, far beyond an interrupt handler
 /// or a copy in flight, and far below what a missing order would show (a task that changes its CPU was
@@ -152,22 +152,6 @@ impl Order {
             self.last = head.time;
         }
         Some(Next { ring: head.ring as usize, time: self.last })
-    }
-
-    /// To be asked right after [`Order::take`]: records of the ring taken from that are older than this are the earliest of
-    /// all and not later than `limit`, as long as their times do not fall. So they may be taken in a row, without an offer
-    /// for each; [`Order::took`] says that they were.
-    #[inline]
-    pub fn run_until(&self, limit: u64) -> u64 {
-        let beyond = limit.saturating_add(1);
-        self.others.first().map_or(beyond, |top| top.time.min(beyond))
-    }
-
-    /// Says that records of a run were handled, the last one written at `time`.
-    #[inline]
-    pub fn took(&mut self, time: u64) {
-        debug_assert!(time >= self.last, "a run of falling times");
-        self.last = time;
     }
 
     /// How many rings have a head here.

@@ -30,35 +30,6 @@ fn merge(rings: &[Vec<u64>], limits: &[u64], step_ns: u64) -> (Vec<(u64, Taken)>
     (taken, order.counts())
 }
 
-/// The same, with records of a ring taken in a row where the order allows it.
-fn merge_in_runs(rings: &[Vec<u64>], limits: &[u64], step_ns: u64) -> (Vec<(u64, Taken)>, Counts) {
-    let mut left: Vec<VecDeque<u64>> =
-        rings.iter().map(|ring| ring.iter().copied().collect()).collect();
-    let mut order = Order::with_step(rings.len(), step_ns);
-    let mut taken = Vec::new();
-    for (ring, records) in left.iter().enumerate() {
-        if let Some(&time) = records.front() {
-            order.offer(ring, time);
-        }
-    }
-    for &limit in limits {
-        while let Some(Next { ring, mut time }) = order.take(limit) {
-            let until = order.run_until(limit);
-            let own = left[ring].pop_front().expect("a head of a ring that is empty");
-            taken.push((limit, (ring, own, time)));
-            while let Some(next) = left[ring].pop_front_if(|next| (time..until).contains(next)) {
-                time = next;
-                taken.push((limit, (ring, time, time)));
-            }
-            order.took(time);
-            if let Some(&time) = left[ring].front() {
-                order.offer(ring, time);
-            }
-        }
-    }
-    (taken, order.counts())
-}
-
 fn taken(rings: &[Vec<u64>], limit: u64) -> Vec<Taken> {
     merge(rings, &[limit], STEP_NS).0.into_iter().map(|(_, taken)| taken).collect()
 }
@@ -171,12 +142,6 @@ proptest! {
             prop_assert!(time >= last && time >= own && time <= limit);
             last = time;
         }
-    }
-
-    #[test]
-    fn records_taken_in_a_row_come_as_they_would_one_by_one(rings in rings(), mut limits in limits()) {
-        limits.push(u64::MAX);
-        prop_assert_eq!(merge_in_runs(&rings, &limits, 100), merge(&rings, &limits, 100));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub const SLACK_NS: u64 = 2_000_000;
 const NEARLY_FULL: (u64, u64) = (7, 8);
 /// Stands in the poller for what is no ring.
 const OTHER: usize = usize::MAX;
-pub(super) const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 
 /// The rings of a run.
 pub struct Live {
@@ -38,10 +38,10 @@ pub struct Live {
     pub(super) openings: Vec<Opening>,
     pub(super) order: Option<Order>,
     poller: Poller,
-    pub(super) batch: Batch,
-    pub(super) room: usize,
+    batch: Batch,
+    room: usize,
     pub(super) clock: Clock,
-    pub(super) start: u64,
+    start: u64,
     own_pid: u32,
     pub(super) tasks: Option<HashSet<u32>>,
     /// Those of them that ended last: each is switched out once more after the record of its end.
@@ -247,10 +247,8 @@ impl Live {
         }
         let limit = self.clock.clock_ns(until);
         while let Some(next) = order.take(limit) {
-            if !self.take_run(order, next, limit) {
-                self.take(next.ring, Some(next.time), sink);
-                self.offer(order, next.ring);
-            }
+            self.take(next.ring, Some(next.time), sink);
+            self.offer(order, next.ring);
             if self.batch.is_full(self.room) {
                 self.flush(sink);
                 self.release_all();
@@ -273,7 +271,7 @@ impl Live {
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, order: &mut Order, index: usize) {
+    fn offer(&mut self, order: &mut Order, index: usize) {
         let ring = &mut self.opened.rings[index];
         match ring.ring.piece(ring.at, ring.head) {
             Ok(Some(piece)) => {
@@ -289,6 +287,29 @@ impl Live {
             Err(_) => order.offer(index, ring.last),
             Ok(None) => {}
         }
+    }
+
+    /// Takes records of a ring as long as they are the usual ones: samples of the plain layout that do not wrap, for
+    /// one role. What comes then is for [`Live::take`]. A loop of its own, so that its state stays in registers.
+    fn take_plain(&mut self, index: usize) {
+        let Opened { rings, ids, decoders, .. } = &mut self.opened;
+        let ring = &mut rings[index];
+        let (mut at, mut last) = (ring.at, ring.last);
+        while !self.batch.is_full(1) {
+            let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
+            let Piece::Single(bytes) = piece else { break };
+            let decoder = identifier(bytes).and_then(|id| ids.get(id));
+            let Some(decoder) = decoder.and_then(|i| decoders.get(i as usize)) else { break };
+            let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { break };
+            let Some(sample) = Plain::read(bytes) else { break };
+            if sample.raw.len() < decoder.raw_min {
+                break;
+            }
+            at += bytes.len() as u64;
+            last = last.max(sample.time);
+            push_plain(&mut self.batch, role, &sample, self.clock.since_start(sample.time));
+        }
+        (ring.at, ring.last) = (at, last);
     }
 
     /// Takes the next record of a ring: into the batch, or to the sink after what stands in the batch.

@@ -15,7 +15,6 @@ pub mod live;
 mod narrow;
 pub mod open;
 pub mod replay;
-mod runs;
 mod side;
 pub mod trial;
 
