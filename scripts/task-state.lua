@@ -1,5 +1,6 @@
 --- Where the time of tasks goes: running (R), waiting for a CPU (R+ preempted, RQ woken), asleep (S), stuck (D).
--- The times of a task add up to the wall time. A preempted task has the prev_state 0x100, not 0, on recent kernels: a filter
+-- The times of a task add up to the wall time from the first of its switches and wakeups that is seen to the last: a stay that began
+-- before the run, or goes on when it ends, is not among them. A preempted task has the prev_state 0x100, not 0, on recent kernels: a filter
 -- prev_state==0 misses it. With -S or -D only those sleeps are timed, at a fraction of the cost. --than prints the two events
 -- of each longer stay, the first with -g with the stack that began it; so does -g alone, of all. A flame graph has the sleeps.
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g

@@ -113,6 +113,8 @@
 //!   be gone by the time its addresses are named, and its mount namespace with it. A file is opened once, whoever maps it.
 //! - Whether an opened file is the mapped one is asked of a mapping of our own where `stat` tells another device: on overlayfs
 //!   and btrfs only a mapping has the numbers that records of mappings have ([`task::objects`]).
+//! - Files that processes execute are anybody's: a path is looked at before it is opened (`sys::held`), a file that is cut short
+//!   while it is mapped reads as zeros instead of ending the run by SIGBUS (`sys::torn`), and what its tables may make us do is limited.
 //! - blazesym is given held files through `/proc/self/fd`, one symbolizer an object, and not processes: what it knows of those it
 //!   reads when it is asked, when they may be gone, and its caches last until they are told to go.
 //! - An event that a script names with alternatives (`cycles|cpu-clock`) is opened for a moment when it is declared: only the kernel

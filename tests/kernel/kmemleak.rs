@@ -166,7 +166,8 @@ fn what_a_hole_may_have_freed_is_no_leak() {
     let (pid, run) = watch(pipes, &["-m", "1", "-g"]);
     let count = |key: &str| run.coverage()[key].as_u64().unwrap_or_default();
     assert!(count("lost") > 0, "a ring of one page held them all: {}", run.coverage());
-    assert!(count("unsafe") >= 20, "{}", run.coverage());
+    // Of the 20, those whose allocation was seen: a ring of one page may have lost some of these as well.
+    assert!(count("unsafe") >= 10, "{}", run.coverage());
     assert_eq!(run.events_of(pid).len(), 7, "{}", run.coverage());
     assert_eq!(run.sum("objects", "comm", comm(pid, &run)), 7, "{:?}", run.objects);
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -238,7 +238,7 @@ fn write_byte(end: libc::c_int) -> bool {
     unsafe { libc::write(end, (&raw const byte).cast(), 1) == 1 }
 }
 
-fn pin_to_cpu_0() {
+pub(super) fn pin_to_cpu_0() {
     // SAFETY: an all-zero set is an empty set; the call reads no more than its size.
     unsafe {
         let mut cpus: libc::cpu_set_t = std::mem::zeroed();

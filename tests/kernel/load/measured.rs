@@ -63,6 +63,8 @@ pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
     let measured = Measured::new();
     let at = measured.0;
     let load = Load::new(move || {
+        // On one CPU: a 6.18 kernel was seen to stop writing what the idle task of another did, for `perf stat` as well.
+        super::pin_to_cpu_0();
         let (since, mut asleep) = (clock_ns(libc::CLOCK_MONOTONIC), 0);
         for _ in 0..rounds {
             let before = clock_ns(libc::CLOCK_MONOTONIC);
