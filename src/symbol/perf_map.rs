@@ -124,12 +124,12 @@ impl PerfMaps {
 
 impl PerfMap {
     fn read(programs: &Programs, space: Space, room: Left) -> PerfMap {
-        let Some((path, (file, metadata))) = find(programs, space) else {
+        let Some((path, opened)) = find(programs, space) else {
             return PerfMap::default();
         };
-        let mut map = PerfMap { state: Some(state(path, &(file, metadata))), ..PerfMap::default() };
-        let Some((path, ..)) = &map.state else { return map };
-        let Ok(file) = open_regular(path, Links::Refused) else { return map };
+        let mut map = PerfMap { state: Some(state(path, &opened)), ..PerfMap::default() };
+        // The file that was found to be believed, not what its path leads to by now.
+        let (file, _) = opened;
         map.take(BufReader::new(file.take(SIZE_MAX)), room);
         map
     }
