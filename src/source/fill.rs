@@ -3,23 +3,39 @@
 use std::collections::HashSet;
 
 use super::chains::as_written;
+use super::ids::Ids;
+use super::live::SAMPLE;
 use super::open::Decoder;
 use super::{Batch, Sink};
 use crate::base::slot::Slot;
-use crate::decode::sample::{Plain, Sample};
+use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
+use crate::sys::ring::Piece;
 
-/// The usual slot.
+/// The usual record, if it is one: a sample of the plain layout that does not wrap, and the role that alone wants it.
 #[inline(always)]
-pub(super) fn push_plain(batch: &mut Batch, role: u16, sample: &Plain<'_>, time: f64) {
-    batch.push(Slot {
-        time,
+pub(super) fn plain_at<'a>(
+    piece: &Piece<'a>,
+    ids: &Ids,
+    decoders: &[Decoder],
+) -> Option<(u16, Plain<'a>)> {
+    let Piece::Single(bytes) = *piece else { return None };
+    let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
+    let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { return None };
+    let sample = Plain::read(bytes)?;
+    (sample.raw.len() >= decoder.raw_min).then_some((role, sample))
+}
+
+/// Its slot, but for the time.
+#[inline(always)]
+pub(super) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
+    Slot {
         pid: sample.pid,
         tid: sample.tid,
         cpu: sample.cpu as u16,
         ev: role,
         ..Slot::of(sample.raw)
-    });
+    }
 }
 
 /// A slot for each role that wants the sample.

@@ -2,35 +2,27 @@
 //!
 //! A batch's slots point into the rings, so a ring's tail moves only after its batch was dispatched. A record
 //! that wraps is copied into its ring's scratch; between two releases there is at most one such record.
-//!
-//! Merged, records go out up to a limit that lies [`SLACK_NS`] behind the clock as read before the ring heads:
-//! what is older was written everywhere, but for records in flight, and those `Order` mends. (The rings are
-//! stamped with `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would
-//! have to be searched as the limit, and idle rings would need a record of their own.)
 
-use super::fill::{push, push_plain};
-use super::ids::Ids;
-use super::open::{Decoder, Opened, Opening, Refused, Wish, open};
-use super::{Batch, Happening, Side, Sink};
+use super::fill::{plain, plain_at, push};
+use super::merged::SLACK_NS;
+use super::open::{Opened, Opening, Refused, Wish, open};
+use super::{Batch, Happening, Side, Sink, Slot};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
-use crate::decode::sample::{Layout, Plain, identifier};
+use crate::decode::sample::{Plain, identifier};
 use crate::event::catalog::What;
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::machine::page_size;
 use crate::sys::poll::Poller;
-use crate::sys::ring::Piece;
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
 
-/// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
-pub const SLACK_NS: u64 = 2_000_000;
 /// A fill of this part of a ring asks for a reading of its losses.
 const NEARLY_FULL: (u64, u64) = (7, 8);
 /// Stands in the poller for what is no ring.
 const OTHER: usize = usize::MAX;
-const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+pub(super) const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 
 /// The rings of a run.
 pub struct Live {
@@ -38,10 +30,10 @@ pub struct Live {
     pub(super) openings: Vec<Opening>,
     pub(super) order: Option<Order>,
     poller: Poller,
-    batch: Batch,
-    room: usize,
+    pub(super) batch: Batch,
+    pub(super) room: usize,
     pub(super) clock: Clock,
-    start: u64,
+    pub(super) start: u64,
     own_pid: u32,
     pub(super) tasks: Option<HashSet<u32>>,
     /// Those of them that ended last: each is switched out once more after the record of its end.
@@ -237,56 +229,13 @@ impl Live {
         }
     }
 
-    fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
-        for index in 0..self.opened.rings.len() {
-            let waiting = self.opened.rings[index].at < self.opened.rings[index].head;
-            self.look(index);
-            if !waiting {
-                self.offer(order, index);
-            }
-        }
-        let limit = self.clock.clock_ns(until);
-        while let Some(next) = order.take(limit) {
-            self.take(next.ring, Some(next.time), sink);
-            self.offer(order, next.ring);
-            if self.batch.is_full(self.room) {
-                self.flush(sink);
-                self.release_all();
-                if sink.stopped() {
-                    return;
-                }
-            }
-        }
-        self.flush(sink);
-        self.release_all();
-    }
-
     /// Notes how far the kernel has written.
-    fn look(&mut self, index: usize) {
+    pub(super) fn look(&mut self, index: usize) {
         let ring = &mut self.opened.rings[index];
         ring.head = ring.ring.head();
         let fill = ring.head.wrapping_sub(ring.ring.tail());
         let (part, whole) = NEARLY_FULL;
         ring.suspect |= fill * whole >= ring.ring.capacity() * part;
-    }
-
-    #[inline]
-    fn offer(&mut self, order: &mut Order, index: usize) {
-        let ring = &mut self.opened.rings[index];
-        match ring.ring.piece(ring.at, ring.head) {
-            Ok(Some(piece)) => {
-                let time = time_of(
-                    &piece,
-                    &self.opened.decoders,
-                    &self.opened.ids,
-                    &self.opened.side_layout,
-                );
-                order.offer(index, time.unwrap_or(ring.last));
-            }
-            // Taken at once, where it is counted.
-            Err(_) => order.offer(index, ring.last),
-            Ok(None) => {}
-        }
     }
 
     /// Takes records of a ring as long as they are the usual ones: samples of the plain layout that do not wrap, for
@@ -297,24 +246,17 @@ impl Live {
         let (mut at, mut last) = (ring.at, ring.last);
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
-            let Piece::Single(bytes) = piece else { break };
-            let decoder = identifier(bytes).and_then(|id| ids.get(id));
-            let Some(decoder) = decoder.and_then(|i| decoders.get(i as usize)) else { break };
-            let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { break };
-            let Some(sample) = Plain::read(bytes) else { break };
-            if sample.raw.len() < decoder.raw_min {
-                break;
-            }
-            at += bytes.len() as u64;
+            let Some((role, sample)) = plain_at(&piece, ids, decoders) else { break };
+            at += piece.len() as u64;
             last = last.max(sample.time);
-            push_plain(&mut self.batch, role, &sample, self.clock.since_start(sample.time));
+            let time = self.clock.since_start(sample.time);
+            self.batch.push(Slot { time, ..plain(role, &sample) });
         }
         (ring.at, ring.last) = (at, last);
     }
 
     /// Takes the next record of a ring: into the batch, or to the sink after what stands in the batch.
-    #[inline]
-    fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+    pub(super) fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
         let ring = &mut self.opened.rings[index];
         let piece = match ring.ring.piece(ring.at, ring.head) {
             Ok(Some(piece)) => piece,
@@ -341,7 +283,8 @@ impl Live {
             ring.last = ring.last.max(sample.time);
             let time = mended.unwrap_or(sample.time);
             if mended.is_none() || time >= self.start {
-                push_plain(&mut self.batch, role, &sample, self.clock.since_start(time));
+                let time = self.clock.since_start(time);
+                self.batch.push(Slot { time, ..plain(role, &sample) });
             }
             return;
         }
@@ -375,7 +318,7 @@ impl Live {
         ring.ring.release(ring.at);
     }
 
-    fn release_all(&mut self) {
+    pub(super) fn release_all(&mut self) {
         for index in 0..self.opened.rings.len() {
             self.release(index);
         }
@@ -384,13 +327,4 @@ impl Live {
 
 fn undecodable(cpu: u32) -> Side<'static> {
     Side { time: 0.0, cpu, what: Happening::Undecodable }
-}
-
-#[inline]
-fn time_of(piece: &Piece<'_>, decoders: &[Decoder], ids: &Ids, side: &Layout) -> Option<u64> {
-    if piece.kind() == SAMPLE {
-        let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
-        return piece.u64_at(decoder.time_at);
-    }
-    piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
 }

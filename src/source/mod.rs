@@ -12,6 +12,7 @@ pub mod counts;
 mod fill;
 mod ids;
 pub mod live;
+mod merged;
 mod narrow;
 pub mod open;
 pub mod replay;

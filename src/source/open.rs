@@ -14,6 +14,7 @@ use super::attr::{self, Common};
 use super::chains::Chained;
 use super::counts::Reading;
 use super::ids::Ids;
+use super::merged::Staged;
 use super::narrow::{remark, set_what_it_takes};
 use crate::base::units::counted;
 use crate::decode::sample::Layout;
@@ -115,6 +116,8 @@ pub(super) struct CpuRing {
     pub(super) at: u64,
     /// Where the last look at the kernel's head found it.
     pub(super) head: u64,
+    /// The record at `at`, where rings are merged.
+    pub(super) staged: Staged,
     /// The newest time read, for the window of a loss.
     pub(super) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
@@ -220,6 +223,7 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
             scratch: Scratch::new(),
             at: 0,
             head: 0,
+            staged: Staged::NONE,
             last: 0,
             suspect: false,
             owner_lost: 0,

@@ -1,0 +1,130 @@
+//! The rings of a run merged by time. The first unread record of each is staged, so that it is read once.
+//!
+//! Records go out up to a limit that lies [`SLACK_NS`] behind the clock as read before the ring heads: what is older was
+//! written everywhere, but for records in flight, and those `Order` mends. (The rings are stamped with
+//! `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would have to be searched as the
+//! limit, and idle rings would need a record of their own.)
+
+use super::fill::{plain, plain_at};
+use super::ids::Ids;
+use super::live::{Live, SAMPLE};
+use super::open::{CpuRing, Decoder, Opened};
+use super::{Sink, Slot};
+use crate::decode::sample::Layout;
+use crate::order::{Next, Order};
+use crate::sys::ring::Piece;
+
+/// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
+pub const SLACK_NS: u64 = 2_000_000;
+
+/// The usual record, read when its ring offered it and put into the batch when it is the earliest of all.
+pub(super) struct Staged {
+    /// All but its time.
+    slot: Slot,
+    /// Nanoseconds of the event clock.
+    time: u64,
+    /// Bytes in the ring; 0 when the first unread record is not staged.
+    length: u64,
+}
+
+impl Staged {
+    /// Nothing.
+    pub(super) const NONE: Staged = Staged { slot: Slot::EMPTY, time: 0, length: 0 };
+}
+
+impl Live {
+    /// Hands on, in order, what was written up to `until`, nanoseconds of the run.
+    pub(super) fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
+        for index in 0..self.opened.rings.len() {
+            let waiting = self.opened.rings[index].at < self.opened.rings[index].head;
+            self.look(index);
+            if !waiting {
+                self.offer(order, index);
+            }
+        }
+        let limit = self.clock.clock_ns(until);
+        loop {
+            let unusual = self.take_staged(order, limit);
+            if let Some(next) = unusual {
+                self.take(next.ring, Some(next.time), sink);
+                self.offer(order, next.ring);
+            }
+            if self.batch.is_full(self.room) {
+                self.flush(sink);
+                self.release_all();
+                if sink.stopped() {
+                    return;
+                }
+            } else if unusual.is_none() {
+                break;
+            }
+        }
+        self.flush(sink);
+        self.release_all();
+    }
+
+    /// Puts staged records into the batch as long as there is room and they are the earliest of all. The next one is
+    /// returned if it is not staged. A loop of its own, so that its state stays in registers.
+    fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<Next> {
+        let Opened { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        while !self.batch.is_full(self.room) {
+            let next = order.take(limit)?;
+            let ring = &mut rings[next.ring];
+            let Staged { slot, time, length } = ring.staged;
+            if length == 0 {
+                return Some(next);
+            }
+            ring.at += length;
+            ring.last = ring.last.max(time);
+            // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.
+            if next.time >= self.start {
+                self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
+            }
+            stage(order, next.ring, ring, ids, decoders, side_layout);
+        }
+        None
+    }
+
+    fn offer(&mut self, order: &mut Order, index: usize) {
+        let Opened { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        stage(order, index, &mut rings[index], ids, decoders, side_layout);
+    }
+}
+
+/// Offers the first unread record of a ring, if there is one, staged if it is the usual one.
+#[inline(always)]
+fn stage(
+    order: &mut Order,
+    index: usize,
+    ring: &mut CpuRing,
+    ids: &Ids,
+    decoders: &[Decoder],
+    side: &Layout,
+) {
+    let piece = match ring.ring.piece(ring.at, ring.head) {
+        Ok(Some(piece)) => piece,
+        Ok(None) => return,
+        Err(_) => {
+            // Taken at once, where it is counted.
+            ring.staged.length = 0;
+            return order.offer(index, ring.last);
+        }
+    };
+    if let Some((role, sample)) = plain_at(&piece, ids, decoders) {
+        ring.staged =
+            Staged { slot: plain(role, &sample), time: sample.time, length: piece.len() as u64 };
+        return order.offer(index, sample.time);
+    }
+    ring.staged.length = 0;
+    order.offer(index, time_of(&piece, ids, decoders, side).unwrap_or(ring.last));
+}
+
+/// Nanoseconds of the event clock at which a record was written.
+#[inline(never)]
+fn time_of(piece: &Piece<'_>, ids: &Ids, decoders: &[Decoder], side: &Layout) -> Option<u64> {
+    if piece.kind() == SAMPLE {
+        let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
+        return piece.u64_at(decoder.time_at);
+    }
+    piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
+}
