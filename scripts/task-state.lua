@@ -1,8 +1,10 @@
 --- Where the time of tasks goes: running (R), waiting for a CPU (R+ preempted, RQ woken), asleep (S), stuck (D).
--- The times of a task add up to the wall time from the first of its switches and wakeups that is seen to the last: a stay that began
--- before the run, or goes on when it ends, is not among them. A preempted task has the prev_state 0x100, not 0, on recent kernels: a filter
--- prev_state==0 misses it. With -S or -D only those sleeps are timed, at a fraction of the cost. --than prints the two events
--- of each longer stay, the first with -g with the stack that began it; so does -g alone, of all. A flame graph has the sleeps.
+-- The times of a task add up to the wall time from the first of its switches and wakeups that is seen to the last. A stay that
+-- began before the run is not known. One that goes on when it is drawn stands in a table of its own, if the task is stuck or,
+-- with --than, it is that long already; the event that began it is then printed at the end. A preempted task has the prev_state
+-- 0x100, not 0, on recent kernels: a filter prev_state==0 misses it. With -S or -D only those sleeps are timed, at a fraction of
+-- the cost. --than prints the two events of each longer stay, the first with -g with the stack that began it; so does -g alone,
+-- of all. A flame graph has the sleeps.
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g
 --   perilune task-state --perins -- make -j8
 local sched = require "sched"
@@ -27,6 +29,9 @@ function m.init(opt)
   local function draw(stay) if band(stay.state, ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end end
   local stays = states { perins "tid", { "state", sched.name }, "comm",
     than = opt.than, keep = told, longer = told and (opt.flame_graph and draw or print) }
+
+  function m.interval() return stays, sched.not_ended(stays, opt.than) end
+  function m.deinit() return stays, sched.not_ended(stays, opt.than, told and (opt.flame_graph and draw or opt.than and print)) end
 
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state
@@ -55,7 +60,14 @@ function m.init(opt)
     watch(SWITCH, "prev_pid", "prev_comm", leaves)
     watch(SWITCH, "next_pid", "next_comm", comes)
   else
-    evsel(SWITCH, { stack = opt.call_graph }, function(e) leaves(e) comes(e) end)
+    evsel(SWITCH, { stack = opt.call_graph }, function(e)
+      local prev, state, next = e.prev_pid, e.prev_state, e.next_pid
+      if band(state, DEAD) ~= 0 then leaves(e) comes(e) return end
+      state = after(state)
+      local known, known_next = stays:switch(prev, state, next, e)
+      if not known then stays:enter(prev, e, prev, state, e.prev_comm) end
+      if not known_next then stays:enter(next, e, next, RUNNING, e.next_comm) end
+    end)
   end
 end
 return m

@@ -25,4 +25,23 @@ function sched.mask(opt)
   return mask > 0 and mask or nil
 end
 
+local MOST = 20
+local COLUMNS = { { "state", align = "left" }, { "comm", align = "left" }, "tid", "for(us)" }
+
+--- A table of the states that have not ended, the longest first: of who is stuck, or of whoever is in one for longer than
+-- `than`. Each of those that is longer than it, or simply each, is also given to `tell`.
+function sched.not_ended(stays, than, tell)
+  local rows = {}
+  for tid, stay in stays:still(now()) do
+    local long = stay.delay > (than or 0)
+    if long and tell then tell(stay) end
+    if long and (than or band(stay.state, sched.UNINTERRUPTIBLE) ~= 0) then
+      rows[#rows + 1] = { sched.name(stay.state), stay.comm, tid, math.floor(stay.delay / 1e3) }
+    end
+  end
+  table.sort(rows, function(a, b) return a[4] > b[4] end)
+  for i = #rows, MOST + 1, -1 do rows[i] = nil end
+  return #rows > 0 and report("not ended yet", COLUMNS, rows, "not_ended") or nil
+end
+
 return sched

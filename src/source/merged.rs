@@ -15,7 +15,7 @@ use crate::order::{Next, Order};
 use crate::sys::ring::Piece;
 
 /// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
-pub const SLACK_NS: u64 = 2_000_000;
+pub(super) const SLACK_NS: u64 = 2_000_000;
 
 /// The usual record, read when its ring offered it and put into the batch when it is the earliest of all.
 pub(super) struct Staged {

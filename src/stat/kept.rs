@@ -94,14 +94,24 @@ impl Kept {
 
     pub(super) fn copy(&mut self, event: Event<'_>, kinship: Option<&Kinship>) {
         self.whose = kinship.map_or_else(Whose::default, |kin| kin.owners.ask(&event));
+        self.fill(event.slot, event.raw, event.chain);
+    }
+
+    /// The same event as another copy.
+    pub(super) fn copy_again(&mut self, other: &Kept) {
+        self.whose = other.whose;
+        self.fill(&other.slot, &other.raw, &other.chain);
+    }
+
+    fn fill(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) {
         self.raw.clear();
-        self.raw.extend_from_slice(event.raw);
+        self.raw.extend_from_slice(raw);
         self.chain.clear();
-        self.chain.extend_from_slice(event.chain);
+        self.chain.extend_from_slice(chain);
         self.slot = Slot {
-            raw: if event.raw.is_empty() { std::ptr::null() } else { self.raw.as_ptr() },
-            chain: if event.chain.is_empty() { std::ptr::null() } else { self.chain.as_ptr() },
-            ..*event.slot
+            raw: if raw.is_empty() { std::ptr::null() } else { self.raw.as_ptr() },
+            chain: if chain.is_empty() { std::ptr::null() } else { self.chain.as_ptr() },
+            ..*slot
         };
     }
 

@@ -185,9 +185,37 @@ unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {
 /// The other leaves of [`States`], name and address:
 ///
 /// - `move(p, slot, tid, time, mask, state)`: a [`Moved`](super::states::Moved),
-/// - `leave(p, tid, time)`: likewise.
-pub fn of_states() -> [(&'static str, *mut c_void); 2] {
-    [("move", move_to as *mut c_void), ("leave", leave as *mut c_void)]
+/// - `switch(p, slot, prev, next, time, state)`: what [`States::switch`] gives,
+/// - `leave(p, tid, time)`: as `move`,
+/// - `still(p, index, time)`: the index to go on with, or 0.
+pub fn of_states() -> [(&'static str, *mut c_void); 4] {
+    [
+        ("move", move_to as *mut c_void),
+        ("switch", switch as *mut c_void),
+        ("leave", leave as *mut c_void),
+        ("still", still as *mut c_void),
+    ]
+}
+
+unsafe extern "C" fn still(this: *const RefCell<States>, index: u32, time: f64) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().map_or(0, |mut this| this.still(index, time))
+}
+
+unsafe extern "C" fn switch(
+    this: *const RefCell<States>,
+    slot: *const Slot,
+    prev: u32,
+    next: u32,
+    time: f64,
+    state: i32,
+) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    // SAFETY: as in `move_to`.
+    let event = unsafe { event_at(slot) };
+    this.try_borrow_mut().map_or(0, |mut this| this.switch(event, prev, next, time, state))
 }
 
 unsafe extern "C" fn move_to(

@@ -213,18 +213,10 @@ impl States {
         if delay <= self.shape.than || delay.is_nan() {
             return Moved::Done;
         }
-        let ended = &mut *self.ended;
-        (ended.time, ended.delay, ended.key) = (slot.since, delay, f64::from(slot.tid));
-        (ended.values, ended.kinds) = (slot.values, slot.kinds);
-        if let Some(value) = ended.values.get_mut(self.shape.state) {
-            *value = f64::from(slot.state);
-        }
         if let Some(kept) = self.kept.get_mut(index) {
             std::mem::swap(kept, &mut self.ended_kept);
-            ended.event = &raw const self.ended_kept.slot;
-            let whose = self.ended_kept.whose;
-            self.kinship.iter().for_each(|kinship| kinship.ended.whose.set(whose));
         }
+        self.tell(index, delay);
         Moved::Longer
     }
 
@@ -396,5 +388,7 @@ impl EventLeaf for States {
     }
 }
 
+mod still;
+pub mod switch;
 #[cfg(test)]
 mod tests;

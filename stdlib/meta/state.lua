@@ -121,6 +121,16 @@ function st:move(tid, e, state) end
 ---@return boolean
 function st:move_from(mask, tid, e, state) end
 
+--- One task gives its CPU to another: `prev` moves to `state`, then `next` to state 0. Task 0 is nobody. Says of each
+--- whether it was known, as `move` does; one that was not has to be entered.
+---@param prev integer
+---@param state integer
+---@param next integer
+---@param e perilune.Record
+---@return boolean prev
+---@return boolean next
+function st:switch(prev, state, next, e) end
+
 --- Ends the task's state and forgets the task.
 ---@param tid integer
 ---@param e perilune.Record
@@ -129,3 +139,9 @@ function st:leave(tid, e) end
 --- The rows, as of `latency`: `for state, comm, s in stays:each() do … s.total … end`.
 ---@return fun(): ...
 function st:each() end
+
+--- The states that tasks are in at a time, mostly `now()`: `for tid, stay in stays:still(now()) do … stay.delay … end`. It only
+--- looks: their time is in no row of the table, which has what ended. What `stay` gives is good until the next turn.
+---@param time number nanoseconds of the run
+---@return fun(): integer?, perilune.State?
+function st:still(time) end

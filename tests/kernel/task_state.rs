@@ -1,6 +1,10 @@
 //! task-state: what it says of a task is what the task measured of itself.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    path::PathBuf,
+    process::{Child, Command},
+    time::Duration,
+};
 
 use crate::{
     can_trace, load,
@@ -97,8 +101,32 @@ fn a_writer_to_a_frozen_file_system_is_printed_with_its_stack() {
     assert!((250_000.0..5_000_000.0).contains(&longest), "{longest} us");
 }
 
+#[test]
+fn a_task_that_is_stuck_when_the_run_ends_is_shown_and_printed() {
+    if !can_trace("a task stuck at the end") {
+        return;
+    }
+    let Some(disk) = Frozen::new() else { return };
+    let tool = Tool::attach(&["task-state", "-D", "--than", "100ms", "--filter", "frozen-*", "-g"]);
+    let (thaw, mut writer) = disk.begin_to_write();
+    std::thread::sleep(Duration::from_millis(300));
+    let run = tool.finish();
+    drop(thaw);
+    assert!(writer.wait().expect("our own child").success());
+
+    let told = || format!("{:?} {}", run.objects, run.stderr);
+    let open: Vec<_> = run.of("row").filter(|row| row["table"] == "not_ended").collect();
+    let [row] = &open[..] else { panic!("{}", told()) };
+    assert_eq!((&row["state"], &row["tid"]), (&"D".into(), &writer.id().into()), "{}", told());
+    let us = row["for_us"].as_f64().unwrap_or_default();
+    assert!((200_000.0..5_000_000.0).contains(&us), "{}", told());
+    let began = run.events_of(writer.id());
+    let stack = began.first().unwrap_or_else(|| panic!("{}", told()))["stack"].to_string();
+    assert!(stack.contains("percpu_rwsem_wait"), "{stack}");
+}
+
 /// An ext4 in a file of its own, frozen as long as somebody wants.
-struct Frozen(std::path::PathBuf);
+struct Frozen(PathBuf);
 
 impl Frozen {
     fn new() -> Option<Frozen> {
@@ -117,16 +145,21 @@ impl Frozen {
 
     /// The process that tried to write while it was frozen.
     fn write_for(&self, time: Duration) -> u32 {
-        let mount = self.0.join("mnt");
-        assert!(run(Command::new("fsfreeze").arg("-f").arg(&mount)));
-        let thaw = Thaw(&mount);
-        let script =
-            format!("printf frozen-writer > /proc/$$/comm; echo x > {}/file", mount.display());
-        let mut writer = Command::new("sh").args(["-c", &script]).spawn().expect("sh runs");
+        let (thaw, mut writer) = self.begin_to_write();
         std::thread::sleep(time);
         drop(thaw);
         assert!(writer.wait().expect("our own child").success());
         writer.id()
+    }
+
+    /// Freezes it; what is to be dropped so that it thaws, and the process that writes.
+    fn begin_to_write(&self) -> (Thaw, Child) {
+        let mount = self.0.join("mnt");
+        assert!(run(Command::new("fsfreeze").arg("-f").arg(&mount)));
+        let script =
+            format!("printf frozen-writer > /proc/$$/comm; echo x > {}/file", mount.display());
+        let thaw = Thaw(mount);
+        (thaw, Command::new("sh").args(["-c", &script]).spawn().expect("sh runs"))
     }
 }
 
@@ -138,11 +171,11 @@ impl Drop for Frozen {
 }
 
 /// Thaws whatever happens: a frozen mount could not be taken away.
-struct Thaw<'a>(&'a Path);
+struct Thaw(PathBuf);
 
-impl Drop for Thaw<'_> {
+impl Drop for Thaw {
     fn drop(&mut self) {
-        run(Command::new("fsfreeze").arg("-u").arg(self.0));
+        run(Command::new("fsfreeze").arg("-u").arg(&self.0));
     }
 }
 

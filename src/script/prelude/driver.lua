@@ -25,9 +25,6 @@ local cursor, nowhere = view.cursor, view.nowhere
 local source = [[
 local cursor, slots, order, handler, e, met = ...
 local function one(...)
-  local at = ...
-  cursor.at = at
-  cursor.s = slots + order[at]
   HANDLE
 end
 local function many(...)
@@ -59,7 +56,7 @@ end
 
 local ones, manies = {}, {}
 -- Events of a handler that is off count as seen.
-local function idle_one(...) cursor.at = (...) end
+local function idle_one(...) end
 local function idle(...) local _, last = ... cursor.at = last end
 
 local function explain(why)
@@ -92,15 +89,33 @@ function M.clear(role) ones[role], manies[role] = idle_one, idle end
 --- Takes every handler away.
 function M.clear_all() for role in pairs(ones) do M.clear(role) end end
 
--- Walks from position `at`, which is in run `r`.
-local walk = loadstring([=[
-local ones, manies, kinds, starts, cursor = ...
+-- `single` walks the run of one event at position `at`; `singles` those from `at` to `last`, all of one event, as they
+-- are where roles take turns in order; `walk` the runs from `r` on, the first of them from `at`.
+local single, singles, walk = loadstring([=[
+local ones, manies, slots, order, kinds, starts, cursor = ...
+local function single(...)
+  local at = ...
+  local s = slots + order[at]
+  cursor.at = at
+  cursor.s = s
+  ones[s.ev]()
+end
+local function singles(...)
+  local at, last = ...
+  single(at)
+  if at == last or cursor.stop ~= 0 then return end
+  if at + 1 == last then single(last) return end
+  for at = at + 1, last do
+    single(at)
+    if cursor.stop ~= 0 then return end
+  end
+end
 local function run(...)
   local r, first = ...
   local last = starts[r + 1] - 1
-  if first == last then ones[kinds[r]](first) else manies[kinds[r]](first, last) end
+  if first == last then single(first) else manies[kinds[r]](first, last) end
 end
-return function(...)
+local function walk(...)
   local r, at, n = ...
   run(r, at)
   if r + 1 == n or cursor.stop ~= 0 then return end
@@ -110,7 +125,8 @@ return function(...)
     if cursor.stop ~= 0 then return end
   end
 end
-]=], "=perilune:walk")(ones, manies, kinds, starts, cursor)
+return single, singles, walk
+]=], "=perilune:walk")(ones, manies, slots, order, kinds, starts, cursor)
 
 -- The run, from `r` on, that position `at` lies in; `n` behind the last one.
 local function run_of(r, at, n)
@@ -136,7 +152,7 @@ function M.walk(...)
   local r, ok, why = 0
   if n == 1 then
     if at == last then
-      ok, why = xpcall(ones[role], explain, at)
+      ok, why = xpcall(single, explain, at)
     else
       ok, why = xpcall(manies[role], explain, at, last)
     end
@@ -149,7 +165,11 @@ function M.walk(...)
     r = run_of(0, at, n)
   end
   while r < n and cursor.stop == 0 do
-    ok, why = xpcall(walk, explain, r, at, n)
+    if n == last + 1 then
+      ok, why = xpcall(singles, explain, at, last)
+    else
+      ok, why = xpcall(walk, explain, r, at, n)
+    end
     if ok then at = cursor.at + 1 break end
     at, r = fail(r, n, why)
   end

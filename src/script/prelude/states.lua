@@ -12,6 +12,8 @@ local format, gsub = string.format, string.gsub
 local ids, intern, object_of, leaf_type = trusted.ids, trusted.intern, trusted.object_of, trusted.leaf_type
 local hooks, reader, State = trusted.hooks, trusted.state_reader, trusted.State
 local move_leaf = cast("uint32_t (*)(void *, const void *, uint32_t, double, uint32_t, int32_t)", native.states.move)
+local switch_leaf = cast("uint32_t (*)(void *, const void *, uint32_t, uint32_t, double, int32_t)", native.states.switch)
+local still_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.still)
 local leave_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.leave)
 
 -- What every word may call that finds something wrong, at the script's line.
@@ -35,6 +37,30 @@ return function(self, %s, extra)
   return moved ~= 0
 end]]
 
+-- A task gives its CPU to another. The bits are those of `States::switch`.
+local SWITCH = [[
+local object, leaf, move, pointer, ended, longer, type, slot_of, wrong, band = ...
+local usage = "switch(prev, state, next, e)"
+return function(self, prev, state, next, e, extra)
+  if self ~= object then wrong.self(usage) end
+  if type(prev) ~= "number" then wrong.number(usage, "task", prev) end
+  if type(state) ~= "number" then wrong.number(usage, "state", state) end
+  if type(next) ~= "number" then wrong.number(usage, "next task", next) end
+  if e == nil then wrong.event(usage) end
+  if extra ~= nil then wrong.surplus(usage) end
+  local slot = SLOT
+  local became = leaf(pointer, slot, prev, next, e._time, state)
+  if became == 0 then return true, true end
+  if became == 4 then
+    longer(ended, e)
+    local moved = next == 0 and 1 or move(pointer, slot, next, e._time, 0, 0)
+    if moved == 2 then longer(ended, e) end
+    return true, moved ~= 0
+  end
+  if band(became, 8) ~= 0 then longer(ended, e) end
+  return band(became, 1) == 0, band(became, 2) == 0
+end]]
+
 --- states { column…, "state", keep=, than=, longer=function(stay, e), unit=, title=, top=, percentiles= }
 function env.states(spec)
   local longer = type(spec) == "table" and spec.longer or nil
@@ -43,7 +69,8 @@ function env.states(spec)
   local plan, why = native.declare("states", spec)
   if not plan then error(why, 2) end
   local object, pointer = {}, cast("void *", plan.pointer)
-  local ended = reader("the state that ended", cast(State, (native.state(plan.id))), plan.fields, plan.keep ~= 0)
+  local state = cast(State, (native.state(plan.id)))
+  local ended = reader("the state that ended", state, plan.fields, plan.keep ~= 0)
   local slot = plan.keep ~= 0 and "slot_of(e)" or "nil"
 
   local function word(what, leaf, parameters, checks, passed, bad_value)
@@ -76,7 +103,18 @@ function env.states(spec)
       concat(passed, ", "), bad_value),
     move = word("move", move_leaf, "tid, e, state", STATE, slot .. ", tid, e._time, 0, state"),
     move_from = word("move_from", move_leaf, "mask, tid, e, state", MASK .. STATE, slot .. ", tid, e._time, mask, state"),
+    switch = load((gsub(SWITCH, "SLOT", slot)), "=perilune:states")(
+      object, switch_leaf, move_leaf, pointer, ended, longer, type, hooks.slot_of, wrong, bit.band),
     leave = word("leave", leave_leaf, "tid, e", "", "tid, e._time"),
     each = trusted.each_of(plan.id),
+    still = function(self, time)
+      if self ~= object then wrong.self("still(time)") end
+      if type(time) ~= "number" then wrong.number("still(time)", "time", time) end
+      local index = 0
+      return function()
+        index = still_leaf(pointer, index, time)
+        if index ~= 0 then return state.key, ended end
+      end
+    end,
   })
 end

@@ -1,5 +1,6 @@
 //! What states add up to, and each way in which a task is forgotten.
 
+use super::switch::*;
 use super::*;
 use crate::stat::Aggregate as _;
 use proptest::prelude::*;
@@ -134,4 +135,46 @@ proptest! {
         let total: f64 = rows(&spent).iter().map(|row| row.3).sum();
         prop_assert_eq!(total, time);
     }
+}
+
+#[test]
+fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
+    let (mut states, spent) = states(500.0);
+    assert_eq!(states.switch(None, 7, 8, 100.0, 1), PREV_UNKNOWN | NEXT_UNKNOWN);
+    states.enter(None, &[7.0, 100.0, 1.0, 5.0], 0);
+    states.enter(None, &[8.0, 100.0, 0.0, 6.0], 0);
+    // Back: 7 was asleep for 300, 8 ran as long.
+    assert_eq!(states.switch(None, 8, 7, 400.0, 2), 0);
+    // To nobody, and from nobody.
+    assert_eq!(states.switch(None, 7, 0, 450.0, 1), 0);
+    assert_eq!(states.switch(None, 0, 9, 460.0, 0), NEXT_UNKNOWN);
+    let expected = [
+        (number(0), number(6), 1, 300.0),
+        (number(1), number(5), 1, 300.0),
+        (number(0), number(5), 1, 50.0),
+    ];
+    assert_eq!(rows(&spent), expected);
+    // 8 was in state 2 for longer than 500: told at once, when it is the next one; 7 likewise, when it is the previous one.
+    assert_eq!(states.switch(None, 0, 8, 1000.0, 0), NEXT_LONGER);
+    assert_eq!((states.ended().key, states.ended().delay), (8.0, 600.0));
+    assert_eq!(states.switch(None, 7, 8, 2000.0, 1), PREV_LONGER);
+    assert_eq!((states.ended().key, states.ended().delay), (7.0, 1550.0));
+}
+
+#[test]
+fn what_is_still_held_can_be_looked_at_and_changes_nothing() {
+    let (mut states, spent) = states(f64::INFINITY);
+    states.enter(None, &[7.0, 100.0, 2.0, 5.0], 0);
+    states.enter(None, &[8.0, 200.0, -1.0, 5.0], 0);
+    states.enter(None, &[9.0, 300.0, 1.0, 6.0], 0);
+    assert_eq!(states.still(0, 250.0), 1);
+    assert_eq!(
+        (states.ended().key, states.ended().values[0], states.ended().delay),
+        (7.0, 2.0, 150.0)
+    );
+    assert_eq!(states.still(1, 250.0), 0);
+    assert_eq!(states.still(1, 400.0), 3);
+    assert_eq!((states.ended().key, states.ended().delay), (9.0, 100.0));
+    assert_eq!(states.still(3, 400.0), 0);
+    assert!(rows(&spent).is_empty());
 }

@@ -1,0 +1,43 @@
+//! A switch: two tasks whose states change at the same time, in one call.
+
+use super::{Event, Moved, States};
+
+/// Nothing is known of the task that gave its CPU away: it has to be entered.
+pub const PREV_UNKNOWN: u32 = 1;
+/// Nothing is known of the one that got it.
+pub const NEXT_UNKNOWN: u32 = 2;
+/// The state of the former was longer than `than`.
+pub const PREV_LONGER: u32 = 4;
+/// That of the latter.
+pub const NEXT_LONGER: u32 = 8;
+
+impl States {
+    /// One task gives its CPU to another: `prev` enters `state`, then `next` state 0. Task 0 is nobody. Gives the sum of
+    /// [`PREV_UNKNOWN`], [`NEXT_UNKNOWN`], [`NEXT_LONGER`], or [`PREV_LONGER`] alone: then `next` is still to be moved.
+    #[inline]
+    pub fn switch(
+        &mut self,
+        event: Option<Event<'_>>,
+        prev: u32,
+        next: u32,
+        time: f64,
+        state: i32,
+    ) -> u32 {
+        let mut became = 0;
+        if prev != 0 {
+            match self.move_to(event, prev, time, 0, state) {
+                Moved::Done => {}
+                Moved::Unknown => became = PREV_UNKNOWN,
+                Moved::Longer => return PREV_LONGER,
+            }
+        }
+        if next != 0 {
+            match self.move_to(event, next, time, 0, 0) {
+                Moved::Done => {}
+                Moved::Unknown => became |= NEXT_UNKNOWN,
+                Moved::Longer => became |= NEXT_LONGER,
+            }
+        }
+        became
+    }
+}
