@@ -29,6 +29,7 @@ fn text(bencher: Bencher) {
         colour,
         quiet: false,
         stacks: StackStyle::default(),
+        columns: || None,
         pages: 512,
     };
     events(bencher, Text::new(Box::new(sink()), Box::new(sink()), look));

@@ -101,6 +101,8 @@ pub struct Column {
     pub arrow: bool,
     /// In JSON only.
     pub json_only: bool,
+    /// Left out of text where a line has no room for all.
+    pub spare: bool,
 }
 
 /// How a table looks as text.
@@ -198,20 +200,24 @@ pub struct Stats {
     pub start_ms: f64,
 }
 
-/// Where a run's words go: one implementation per output format.
+/// Where a run's words go: one implementation per output format. What one does not implement goes nowhere.
 pub trait Draw {
     /// One event, now.
-    fn event(&mut self, event: &mut EventLine<'_>);
+    fn event(&mut self, _event: &mut EventLine<'_>) {}
     /// The parts of one report, under one time line; draws nothing when `parts` is empty.
-    fn report(&mut self, stamp: Stamp, parts: &[Report]);
+    fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
     /// A message of the script or the runtime. Text output sends all but alerts to stderr.
-    fn note(&mut self, stamp: Stamp, level: Level, text: &str);
+    fn note(&mut self, _stamp: Stamp, _level: Level, _text: &str) {}
     /// The coverage of an interval, or of the run when `last`; text output is silent when it is perfect.
-    fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool);
+    fn coverage(&mut self, _stamp: Stamp, _coverage: &Coverage, _last: bool) {}
     /// The run's own cost.
-    fn stats(&mut self, stamp: Stamp, stats: &Stats);
+    fn stats(&mut self, _stamp: Stamp, _stats: &Stats) {}
     /// Hands everything so far to the operating system. `Err` with `BrokenPipe` when the reader has gone.
-    fn flush(&mut self) -> std::io::Result<()>;
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
     /// Flushes when so much is pending that it should not wait for the interval.
-    fn flush_if_large(&mut self) -> std::io::Result<()>;
+    fn flush_if_large(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod events;
 pub mod file;
+mod fit;
 pub mod folded;
 pub mod heatmap;
 pub mod json;

@@ -117,6 +117,7 @@ pub(super) fn drawn_with(
         colour: Colour::Never,
         quiet: false,
         stacks: StackStyle::default(),
+        columns: || None,
         pages: 512,
     };
     change(&mut look);

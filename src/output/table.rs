@@ -4,7 +4,7 @@
 //! The layouts of histograms (bounds, counts, 40 stars) and of ruled tables are those that users of
 //! `funclatency`-like tools know.
 
-use super::Colour;
+use super::{Colour, fit};
 use crate::base::draw::{Align, Cell, Column, Hist, Style, Table};
 use crate::base::text::{digits, escape, field};
 
@@ -34,8 +34,8 @@ pub(super) fn painted(
     }
 }
 
-/// Titles, their rule if the style has one, and the rows.
-pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
+/// Titles, their rule if the style has one, and the rows; in lines of `room` characters, where that is possible.
+pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour, room: Option<usize>) {
     if let Some(title) = &table.title {
         painted(out, colour, BOLD, |out| {
             escape::push_shown(out, title.as_bytes());
@@ -45,7 +45,9 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
     // Stacks too long for a column stand below their rows, a line a frame.
     let below = long_stacks(table);
     let narrow = below.map(|column| without(table, column));
-    let Laid { columns, titles, rows } = lay_out(narrow.as_ref().unwrap_or(table));
+    let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
+    room.iter().for_each(|room| fit::fit(&mut laid, *room));
+    let Laid { columns, titles, rows } = laid;
     if columns.is_empty() && below.is_none() {
         return;
     }
@@ -61,8 +63,10 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour) {
         let cell = below.and_then(|column| table.rows.get(i)?.get(column));
         if let Some(Cell::Stack { frames, .. }) = cell {
             for frame in frames {
+                let start = out.len();
                 out.extend_from_slice(b"        ");
                 escape::push_shown(out, frame.as_bytes());
+                room.iter().for_each(|room| fit::shorten(out, start, *room));
                 out.push(b'\n');
             }
         }
@@ -74,12 +78,14 @@ const STACK_WIDTH: usize = 48;
 
 /// The first column that has a stack wider than that.
 fn long_stacks(table: &Table) -> Option<usize> {
-    let long = |cell: Option<&Cell>| match cell {
-        Some(Cell::Stack { .. }) => Shown::cell(cell, None).width > STACK_WIDTH,
-        _ => false,
-    };
+    let long = |cell: Option<&Cell>| is_chain(cell) && Shown::cell(cell, None).width > STACK_WIDTH;
     let columns = 0..table.columns.len();
     columns.into_iter().find(|column| table.rows.iter().any(|row| long(row.get(*column))))
+}
+
+/// Whether it shows several frames: one alone is a function's name.
+fn is_chain(cell: Option<&Cell>) -> bool {
+    matches!(cell, Some(Cell::Stack { frames, .. }) if frames.len() > 1)
 }
 
 /// The table without a column; its rows without their cells of it, which have frames by the dozen.
@@ -130,13 +136,24 @@ pub(super) fn lay_out(table: &Table) -> Laid {
     let columns = columns
         .iter()
         .enumerate()
-        .map(|(i, (_, column))| {
+        .map(|(i, (at, column))| {
             let cells = rows.iter().filter_map(|row| row.get(i)).chain(titles.get(i));
             let width = cells.map(|cell| cell.width).fold(column.width, usize::max);
-            Placed { width, align: column.align, arrow: column.arrow }
+            Placed {
+                width,
+                align: column.align,
+                arrow: column.arrow,
+                names: of_names(&table.rows, *at),
+                spare: column.spare,
+            }
         })
         .collect();
     Laid { columns, titles, rows }
+}
+
+/// Whether a column has texts in it.
+fn of_names(rows: &[Vec<Cell>], i: usize) -> bool {
+    rows.iter().any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Stack { .. })))
 }
 
 /// Digits after the point in a column's cells: as many as are wanted, fewer where it shrinks. The points stand in a line.
@@ -234,7 +251,7 @@ impl Shown {
 
     /// Of a stack that is too long for a column, the beginning.
     fn cut(mut self, cell: Option<&Cell>) -> Shown {
-        if matches!(cell, Some(Cell::Stack { .. })) && self.width > STACK_WIDTH {
+        if is_chain(cell) && self.width > STACK_WIDTH {
             let text = String::from_utf8_lossy(&self.text);
             let short: String = text.chars().take(STACK_WIDTH - 1).chain(['…']).collect();
             (self.text, self.width) = (short.into_bytes(), STACK_WIDTH);
@@ -259,6 +276,10 @@ pub(super) struct Placed {
     pub(super) width: usize,
     pub(super) align: Align,
     pub(super) arrow: bool,
+    /// Whether it shows names, which can be shortened, and not numbers.
+    pub(super) names: bool,
+    /// Whether it is left out where there is no room.
+    pub(super) spare: bool,
 }
 
 fn push_row(out: &mut Vec<u8>, cells: &[Shown], columns: &[Placed]) {

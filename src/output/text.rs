@@ -11,6 +11,7 @@
 //!
 //! Nothing that came from elsewhere reaches a terminal unescaped. Widths count characters.
 
+use super::fit;
 use super::table::{self, BOLD, DIM, RED, painted, push_pair};
 use super::wall::Wall;
 use super::{Colour, Sink};
@@ -37,6 +38,9 @@ pub struct Look {
     pub quiet: bool,
     /// What is shown of stacks.
     pub stacks: StackStyle,
+    /// How many characters a line of the results has room for; names that are longer are shortened. None is no limit: only a
+    /// terminal has one, and it may change.
+    pub columns: fn() -> Option<usize>,
     /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
     pub pages: usize,
 }
@@ -140,7 +144,7 @@ impl Draw for Text {
         }
         out.push(b'\n');
         if !event.stack.is_empty() {
-            push_stack(out, event.stack, &self.look.stacks);
+            push_stack(out, event.stack, &self.look.stacks, (self.look.columns)());
             if sampled {
                 out.push(b'\n');
             }
@@ -171,7 +175,8 @@ impl Draw for Text {
                     if table.style == Style::Top && !titled {
                         self.top_title(stamp, table);
                     }
-                    table::push_table(&mut self.results.buffer, table, self.look.colour);
+                    let columns = (self.look.columns)();
+                    table::push_table(&mut self.results.buffer, table, self.look.colour, columns);
                 }
                 Report::Hist(hist) => {
                     table::push_hist(&mut self.results.buffer, hist, self.look.colour);
@@ -290,19 +295,23 @@ fn push_clock(out: &mut Vec<u8>, stamp: Stamp) {
     digits::push_padded(out, stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
 }
 
-/// A line a frame, the addresses below each other; on one line where the style has a separator of its own.
-fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle) {
+/// A line of at most `room` characters a frame, the addresses below each other; on one line where the style has a separator of its own.
+fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle, room: Option<usize>) {
     /// Digits of an address.
     const ADDRESS: usize = 16;
     let (mut line, chosen) = (Vec::new(), style.chosen(frames));
     let Some(last) = chosen.len().checked_sub(1) else { return };
     for (i, frame) in chosen.into_iter().enumerate() {
+        let start = out.len();
         if i == 0 || style.between.is_none() {
             out.extend_from_slice(b"        ");
         }
         line.clear();
         style.push(&mut line, frame, if style.between.is_none() { ADDRESS } else { 0 });
         escape::push_shown(out, &line);
+        if let (None, Some(room)) = (&style.between, room) {
+            fit::shorten(out, start, room);
+        }
         match &style.between {
             Some(between) if i < last => out.extend_from_slice(between.as_bytes()),
             _ => out.push(b'\n'),

@@ -17,7 +17,7 @@ use crate::output::screen::Screen;
 use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
-use crate::sys::terminal::Terminal;
+use crate::sys::terminal::{self, Terminal};
 use request::{Color, HostOptions, RunRequest};
 
 pub mod catalog;
@@ -95,6 +95,7 @@ fn look(options: &HostOptions, pages: usize) -> Look {
         quiet: options.quiet,
         stacks: options.stack_style.clone(),
         pages,
+        columns: if options.output.is_none() { terminal::columns } else { || None },
     }
 }
 

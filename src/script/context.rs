@@ -7,8 +7,7 @@ use super::aggregate::flame::Taken;
 use super::guard::pause::off_the_clock;
 use super::texts::Texts;
 use crate::base::chain::Room;
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Cell as Value, Draw, EventLine, EventText, Level, Report, Stamp, Stats};
+use crate::base::draw::{Cell as Value, Draw, EventLine, EventText, Level};
 use crate::base::frame::{Frame, Space};
 use crate::base::heat::Heat;
 use crate::base::slot::Slot;
@@ -276,19 +275,7 @@ fn own_depth(count: u8) -> u8 {
 /// Output of a script that does not run.
 pub(super) struct Nowhere;
 
-impl Draw for Nowhere {
-    fn event(&mut self, _: &mut EventLine<'_>) {}
-    fn report(&mut self, _: Stamp, _: &[Report]) {}
-    fn note(&mut self, _: Stamp, _: Level, _: &str) {}
-    fn coverage(&mut self, _: Stamp, _: &Coverage, _: bool) {}
-    fn stats(&mut self, _: Stamp, _: &Stats) {}
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn flush_if_large(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+impl Draw for Nowhere {}
 
 /// A NUL-padded name without its padding.
 pub fn until_nul(name: &[u8]) -> &[u8] {

@@ -54,6 +54,7 @@ fn column(it: &Value) -> mlua::Result<Column> {
         arrow: false,
         shrinks: false,
         json_only: false,
+        spare: false,
     })
 }
 

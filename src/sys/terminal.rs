@@ -41,6 +41,22 @@ pub struct Size {
     pub rows: u16,
 }
 
+/// How many characters a line of stdout has now; None where it is no terminal or does not know.
+pub fn columns() -> Option<usize> {
+    size_of_stdout().map(|size| size.columns.into())
+}
+
+fn size_of_stdout() -> Option<Size> {
+    let mut size = MaybeUninit::<libc::winsize>::zeroed();
+    // SAFETY: TIOCGWINSZ writes a winsize, which `size` has room for and zeros are a value of.
+    let size = unsafe {
+        (libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, size.as_mut_ptr()) == 0)
+            .then(|| size.assume_init())
+    }?;
+    let known = size.ws_col > 0 && size.ws_row > 0;
+    known.then_some(Size { columns: size.ws_col, rows: size.ws_row })
+}
+
 impl Terminal {
     /// The terminal, if stdout is one, it knows control sequences, and this process is in its foreground: whoever
     /// was started with `&` would be stopped for touching it.
@@ -62,14 +78,7 @@ impl Terminal {
 
     /// How large it is now; None when it does not know.
     pub fn size(&self) -> Option<Size> {
-        let mut size = MaybeUninit::<libc::winsize>::zeroed();
-        // SAFETY: TIOCGWINSZ writes a winsize, which `size` has room for and zeros are a value of.
-        let size = unsafe {
-            (libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, size.as_mut_ptr()) == 0)
-                .then(|| size.assume_init())
-        }?;
-        let known = size.ws_col > 0 && size.ws_row > 0;
-        known.then_some(Size { columns: size.ws_col, rows: size.ws_row })
+        size_of_stdout()
     }
 
     /// Raises the screen; nothing happens when it is up. What is written to stdout before stays on the other one.

@@ -82,6 +82,7 @@ function r:add(key, time) end
 ---@field than? string|number only states that were held longer are given to `longer`: nanoseconds, or `"10ms"`
 ---@field longer? fun(stay: perilune.State, e: perilune.Record) gets a state that ended and the event that ended it
 ---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
+---@field count? string title of the count of stays, which is `calls` in JSON; Dflt: calls
 ---@field title? string
 ---@field top? integer rows; Dflt: all
 ---@field percentiles? boolean p50, p95 and p99 before max; --json always has them

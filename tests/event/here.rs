@@ -3,7 +3,6 @@
 
 use std::{
     cell::RefCell,
-    io,
     path::PathBuf,
     rc::Rc,
     sync::{Mutex, PoisonError},
@@ -11,8 +10,7 @@ use std::{
 
 use perilune::{
     base::{
-        coverage::Coverage,
-        draw::{Draw, EventLine, Level, Report, Stamp, Stats},
+        draw::{Draw, Level, Stamp},
         slot::Slot,
         value::Value,
     },
@@ -109,19 +107,9 @@ fn host(event: &str, roles: usize) -> Host {
 struct Heard(Rc<RefCell<Vec<Vec<usize>>>>);
 
 impl Draw for Heard {
-    fn event(&mut self, _: &mut EventLine<'_>) {}
-    fn report(&mut self, _: Stamp, _: &[Report]) {}
-    fn coverage(&mut self, _: Stamp, _: &Coverage, _: bool) {}
-    fn stats(&mut self, _: Stamp, _: &Stats) {}
     fn note(&mut self, _: Stamp, level: Level, text: &str) {
         assert!(matches!(level, Level::Info), "{text}");
         let (role, index) = text.split_once(' ').unwrap();
         self.0.borrow_mut()[role.parse::<usize>().unwrap()].push(index.parse().unwrap());
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-    fn flush_if_large(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

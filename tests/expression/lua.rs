@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perilune::base::coverage::Coverage;
-use perilune::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use perilune::base::draw::{Draw, Level, Stamp};
 use perilune::base::slot::Slot;
 use perilune::decode::format::Format;
 use perilune::event::catalog::{Catalog, Event, What};
@@ -35,18 +35,8 @@ impl Catalog for TwoEvents {
 struct NoErrors;
 
 impl Draw for NoErrors {
-    fn event(&mut self, _: &mut EventLine<'_>) {}
-    fn report(&mut self, _: Stamp, _: &[Report]) {}
     fn note(&mut self, _: Stamp, level: Level, text: &str) {
         assert_ne!(level, Level::Error, "{text}");
-    }
-    fn coverage(&mut self, _: Stamp, _: &Coverage, _: bool) {}
-    fn stats(&mut self, _: Stamp, _: &Stats) {}
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn flush_if_large(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

@@ -28,6 +28,7 @@ fn column(key: &str) -> Column {
         arrow: false,
         shrinks: false,
         json_only: false,
+        spare: false,
     }
 }
 

@@ -21,6 +21,7 @@ fn column(title: &str, width: usize, align: Align) -> Column {
         shrinks: false,
         arrow: false,
         json_only: false,
+        spare: false,
     }
 }
 

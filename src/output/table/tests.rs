@@ -7,8 +7,8 @@ use crate::output::probe::{drawn, stamp};
 fn column(title: &str, width: usize, align: Align) -> Column {
     let decimals = title.contains("(us)").then_some(3);
     let (title, key) = (title.to_owned(), title.to_owned());
-    let (shrinks, arrow, json_only) = (false, false, false);
-    Column { title, key, width, align, decimals, shrinks, arrow, json_only }
+    let (shrinks, arrow, json_only, spare) = (false, false, false, false);
+    Column { title, key, width, align, decimals, shrinks, arrow, json_only, spare }
 }
 
 fn left(title: &str, width: usize) -> Column {
@@ -278,4 +278,32 @@ fn a_long_stack_stands_below_its_row_and_a_short_one_in_it() {
         " comm bytes\nnginx   512\n        {long}\n        main\nnginx   512\n        leaky\n"
     );
     assert!(out.ends_with(&expected), "{out}");
+}
+
+#[test]
+fn a_terminal_gets_lines_that_fit_and_all_numbers() {
+    let lines = |room: Option<usize>| {
+        let spare = |title: &str| Column { spare: true, ..right(title, 8) };
+        let columns = vec![left("function", 20), spare("p50"), spare("p95"), right("max", 8)];
+        let name = "std::vector<int, std::allocator<int>>::push_back";
+        let row = |name: &str| vec![text(name), Cell::Int(1), Cell::Int(2), Cell::Int(1_000_000)];
+        let part = table(Style::Plain, columns, vec![row(name), row("main")]);
+        let mut out = Vec::new();
+        push_table(&mut out, &part, Colour::Never, room);
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wide = "std::vector<int, std::allocator<int>>::push_back        1        2  1000000";
+    assert_eq!(lines(None)[1], wide);
+    assert_eq!(lines(Some(75))[1], wide);
+    assert_eq!(
+        lines(Some(40)),
+        [
+            "function                 p50 p95     max",
+            "std::vector<…::push_back   1   2 1000000",
+            "main                       1   2 1000000"
+        ]
+    );
+    assert_eq!(lines(Some(30))[1], "std::vect…ush_back   2 1000000");
+    // Less is not possible.
+    assert_eq!(lines(Some(5))[1], "std::vec…sh_back 1000000");
 }

@@ -12,9 +12,11 @@ fn text(text: &str) -> Cell {
 
 /// A table of one column and one cell.
 fn one_cell(title: &str, cell: Cell) -> Report {
-    let (align, decimals, shrinks, arrow, json_only) = (Align::Left, None, false, false, false);
+    let (align, decimals, shrinks, arrow, json_only, spare) =
+        (Align::Left, None, false, false, false, false);
     let (title, key) = (title.to_owned(), title.to_owned());
-    let columns = vec![Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only }];
+    let columns =
+        vec![Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only, spare }];
     let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
     Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]] })
 }
@@ -259,6 +261,7 @@ fn a_reader_that_has_gone_surfaces_at_the_flush() {
         colour: Colour::Never,
         quiet: false,
         stacks: StackStyle::default(),
+        columns: || None,
         pages: 0,
     };
     let mut text = Text::new(Box::new(Closed), Box::new(Closed), look);

@@ -13,6 +13,7 @@ pub(super) fn column(title: &str, key: &str, width: usize) -> Column {
         shrinks: false,
         arrow: false,
         json_only: false,
+        spare: false,
     }
 }
 

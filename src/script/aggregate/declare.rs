@@ -99,10 +99,12 @@ impl Made {
 }
 
 fn latency(spec: &Value) -> Checked<Made> {
-    let spec = Spec::new("latency", spec, &["unit", "title", "top", "percentiles", "keep"])?;
+    let spec =
+        Spec::new("latency", spec, &["unit", "count", "title", "top", "percentiles", "keep"])?;
     let columns = key_columns("latency", &spec, 1)?;
     let look = LatencyLook {
         unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+        count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
         top: spec.top()?,
         percentiles: spec.flag("percentiles", true),
     };
@@ -299,7 +301,7 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
 }
 
 fn states(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
-    let known = ["unit", "title", "top", "percentiles", "keep", "than", "longer"];
+    let known = ["unit", "count", "title", "top", "percentiles", "keep", "than", "longer"];
     let spec = Spec::new("states", spec, &known)?;
     let columns = key_columns("states", &spec, 0)?;
     let values = present(&columns);
@@ -308,6 +310,7 @@ fn states(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
     )?;
     let look = LatencyLook {
         unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+        count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
         top: spec.top()?,
         percentiles: spec.flag("percentiles", true),
     };

@@ -3,11 +3,9 @@
 //! Rows are copied out first and Lua is asked for text only then, once per distinct value: a script's
 //! function may itself add to an aggregate.
 
-use super::{
-    Shared,
-    column::{column, make_unique, snake_case},
-    spec::{Column, SumColumn},
-};
+use super::Shared;
+use super::column::{column, make_unique, snake_case};
+use super::spec::{Column, SumColumn};
 use crate::{
     base::draw::{self, Align, Cell, Report, Style, Table},
     stat::{
@@ -25,6 +23,8 @@ use std::{cell::RefCell, collections::HashMap};
 /// How latencies are drawn.
 pub(super) struct LatencyLook {
     pub(super) unit: &'static str,
+    /// Title of the count.
+    pub(super) count: String,
     pub(super) top: Option<usize>,
     pub(super) percentiles: bool,
 }
@@ -92,18 +92,16 @@ impl Frame<'_> {
         let (divisor, unit) = (divisor(look.unit), look.unit);
         let widths = if look.percentiles { &NARROW } else { &WIDE };
         let mut columns = self.key_columns(Some(widths.key));
-        columns.push(draw::Column { decimals: None, ..column("calls", "calls", widths.calls) });
+        columns.push(draw::Column { decimals: None, ..column(&look.count, "calls", widths.calls) });
         let timed = |name: &str, width| draw::Column {
             shrinks: look.percentiles,
             ..column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
         };
-        columns.extend([
-            timed("total", widths.total),
-            timed("min", widths.time),
-            timed("avg", widths.time),
-        ]);
+        columns.push(timed("total", widths.total));
+        columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
         columns.extend(PERCENTILES.map(|percent| draw::Column {
             json_only: !look.percentiles,
+            spare: true,
             ..timed(&format!("p{percent}"), widths.time)
         }));
         columns.push(timed("max", widths.max));
