@@ -1,4 +1,5 @@
---- What the CPUs run, by samples: shares of processes and functions; with -g each sample with its stack, or a flame graph.
+--- What the CPUs run, by samples: shares of processes and of the functions in them; with -g each sample with its stack, or a
+-- flame graph. Of code without symbols the file is named. Shares are of the samples, and each table's add up to 100.
 -- Idle CPUs are left out. 99 or 997 samples a second do not keep step with what happens 100 or 1000 times a second. Without -e it
 -- samples the first that opens here of cycles:ppp, cycles:pp, cycles:p, cycles and cpu-clock, a timer; for --than and -F 0,
 -- which want a share of the time, ref-cycles. --than prints, once a CPU's share of a second has reached it, the rest of the second.
@@ -14,15 +15,20 @@ local m = monitor {
     event { "event", short = "e", help = "sample this event" },
     "freq", "period", "call-graph", "flame-graph", "exclude-user", "exclude-kernel", "exclude-guest", "guest",
     percent { "than", help = "only print samples, and their stacks, while a CPU is busier than this" },
+    number { "rows", default = 12, help = "functions that are shown; the others are one row" },
   },
 }
 
-local SHARE, SAMPLES, MOST = "ref-cycles|cpu-clock", "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock", 40
+local SHARE, SAMPLES = "ref-cycles|cpu-clock", "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock"
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
-local ev, samples, shares, interval, symbol
+local ev, samples, shares, interval, symbol, most
 
---- Why this event cannot do what is asked: only hardware counters know of guests, and counts of a clock have no modes.
+--- Why this event cannot do what is asked: only hardware counters know of guests, counts of a clock have no modes, and what is
+-- neither clock nor cycles does not tell how busy a CPU is.
 local function refusal(opt)
+  if opt.than and not (ev.name:find "%-clock" or ev.name:find "^ref%-cycles" or ev.name:find "^cycles" and not opt.period) then
+    return ("--than: %s does not tell what share of the time a CPU is busy; leave -e away, or take -e cpu-clock"):format(ev.name)
+  end
   if not (ev.name:find "%-clock" or ev.name:find "^sched:") then return end
   if opt.guest then return ("-G: %s does not tell guests from their host; that takes a hardware counter"):format(ev.name) end
   if opt.freq == 0 and (opt.exclude_user or opt.exclude_kernel) then
@@ -31,9 +37,10 @@ local function refusal(opt)
 end
 
 function m.init(opt)
-  symbol = stack.format "symbol"
+  symbol, most = stack.format "symbol", math.max(1, math.floor(opt.rows))
   local exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel, guest = opt.exclude_guest, host = opt.guest, idle = true }
   if opt.freq == 0 then
+    if opt.call_graph or opt.than then error("-F 0 takes no samples: leave it away, or -g, --flame-graph and --than", 0) end
     ev = evsel(opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock", { count = true, exclude = exclude })
     local why = refusal(opt)
     if why then error(why, 0) end
@@ -48,7 +55,7 @@ function m.init(opt)
   local why = refusal(opt)
   if why then error(why, 0) end
   if opt.than then busy = share.busier(ev, opt.than, hz or 1e9 / opt.period) end
-  if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" } } end
+  if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" }, top = most } end
   ev:each(function(e)
     if busy and not busy(e) then return end
     if printed then emit(e) else samples:add(e._pid, e._comm, e._function, e._period, 1) end
@@ -63,6 +70,6 @@ function m.interval(seconds)
   for pid, name, fn, period, n in samples:each() do rows[#rows + 1] = { period, n, name, pid, symbol(fn) } end
   samples:clear()
   local title = ("%s, %s"):format(ev.name, PRECISION[#(ev.name:match ":.-(p+)" or "")])
-  return share.report(title, { "samples", "comm", "pid", "function" }, rows, MOST, "profile")
+  return share.of_tasks(title, rows, most)
 end
 return m

@@ -1,7 +1,7 @@
 --- Counts and sums events per key, sorted: a GROUP BY over any events.
 -- A selector's key= tells rows apart, top-by= and top-add= are summed (else the event is counted), comm= names the row;
 -- alias= is the title of the first sum, printkey= how the key is shown. Rows sort by top-by=, then by the other sums.
--- The key _stack tells rows apart by the stack of the event.
+-- The key _stack tells rows apart by the stack of the event; --flame-graph draws them, and needs no other key.
 --   perilune top -e sched:sched_switch -k prev_pid
 --   perilune top -e skb:kfree_skb -k _stack
 --   perilune top -e 'sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/'
@@ -34,16 +34,16 @@ local function columns_of(s)
 end
 
 function m.init(opt)
-  local selectors, columns, plan, keyed = opt.event[1], {}, {}, 0
-  local key_title, printkey, name_title
+  local selectors, columns, plan, keyed, key_title, printkey, name_title = opt.event[1], {}, {}, 0, nil, nil, nil
   for i, s in ipairs(selectors) do
-    local key, own, values = s.attr.key or opt.key, columns_of(s)
+    local key, own, values = s.attr.key or opt.key or opt.flame_graph and "_stack", columns_of(s)
     plan[i] = { key = key, first = #columns + 1, values = values, name = s.attr.comm }
     for _, c in ipairs(own) do columns[#columns + 1] = c end
     key_title, printkey, name_title = key_title or key, printkey or s.attr.printkey, name_title or s.attr.comm
     keyed = keyed + (key and 1 or 0)
   end
   local by_stack = key_title == "_stack"
+  if opt.flame_graph and not by_stack then error("--flame-graph draws stacks; leave other keys away, or write -k _stack", 0) end
   for i, s in ipairs(selectors) do
     if by_stack ~= (plan[i].key == "_stack") then error(s.name .. ": a stack is the key of all events or of none", 0) end
     if keyed > 0 and not plan[i].key and not opt.only_comm then

@@ -1,6 +1,8 @@
 --- Shares of a whole, in percent that add up to 100; and of a CPU's time.
 local share = {}
 
+local PROCESSES = 5
+
 --- Shares of `values`, in order, as percent with two decimals. Each is rounded down, and the hundredths that are left go to
 --- those that lost most by it (the method of the largest remainder): so they add up to 100, and none is off by more than 0.01.
 function share.of(values)
@@ -23,7 +25,7 @@ function share.of(values)
 end
 
 --- A report of shares. Each row is a weight, a count, and texts: rows of the same texts are one, the heaviest come first, and
---- those after the first `most` are one row, `(others)`. `columns` are the titles of the count and of the texts.
+--- those after the first `most` are one row, `(23 others)`. `columns` are the titles of the count and of the texts.
 function share.report(title, columns, rows, most, name)
   local merged, all = {}, {}
   for _, row in ipairs(rows) do
@@ -39,18 +41,31 @@ function share.report(title, columns, rows, most, name)
     if a[1] ~= b[1] then return a[1] > b[1] end
     return table.concat(a, "\0", 3) < table.concat(b, "\0", 3)
   end)
-  local others = most and #all > most and { 0, 0, "(others)" }
-  while others and #all > most do
-    local row = table.remove(all)
-    others[1], others[2] = others[1] + row[1], others[2] + row[2]
+  -- In the place of one row that row itself says more.
+  local count = #all - most
+  if count > 1 then
+    local others = { 0, 0, ("(%d others)"):format(count) }
+    for _ = 1, count do
+      local row = table.remove(all)
+      others[1], others[2] = others[1] + row[1], others[2] + row[2]
+    end
+    all[#all + 1] = others
   end
-  all[#all + 1] = others or nil
   local weights = {}
   for i, row in ipairs(all) do weights[i] = row[1] end
   for i, percent in ipairs(share.of(weights)) do all[i][1] = percent end
   local shown = { { "share %", width = 7, decimals = 2 }, { columns[1], width = 8 } }
   for i = 2, #columns do shown[i + 1] = { columns[i], align = "left" } end
   return report(title, shown, all, name)
+end
+
+--- Two reports: of the processes, `PROCESSES` of them, and of `most` functions in them. Each row is a weight, a count of samples, a
+--- comm, a pid and a function.
+function share.of_tasks(title, rows, most)
+  local processes = {}
+  for i, row in ipairs(rows) do processes[i] = { unpack(row, 1, 4) } end
+  return share.report(title, { "samples", "comm", "pid" }, processes, PROCESSES, "processes"),
+    share.report(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
 end
 
 --- Whether a CPU's share of the running second had reached `percent` before the sample at hand: a function of the sample. Of

@@ -1,5 +1,6 @@
 //! A frame of a call chain, named: what is printed, folded and drawn.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 /// An address space: a process between two execs, or until other code is mapped where some was. What a user address
@@ -31,4 +32,16 @@ pub struct Frame {
     pub inlined: bool,
     /// File and line of the source, where they were asked for and the object tells.
     pub line: Option<(Rc<str>, u32)>,
+}
+
+impl Frame {
+    /// Its function, else the file that it lies in, `[libfoo.so]`, so that what has no names at least stands together.
+    pub fn name(&self) -> Cow<'_, str> {
+        match (&self.symbol, &self.dso) {
+            (Some(symbol), _) => Cow::Borrowed(symbol),
+            (None, Some(dso)) if dso.starts_with('[') => Cow::Borrowed(dso),
+            (None, Some(dso)) => format!("[{}]", dso.rsplit('/').next().unwrap_or(dso)).into(),
+            (None, None) => Cow::Borrowed("[unknown]"),
+        }
+    }
 }

@@ -154,6 +154,15 @@ impl StackStyle {
         self.push(&mut out, frame, 0);
         String::from_utf8_lossy(&out).into_owned()
     }
+
+    /// A frame in a table. Where neither addresses nor files are shown, what has no symbol is its file in brackets: a row for
+    /// each address would say nothing.
+    pub fn in_table(&self, frame: &Frame) -> String {
+        match frame.symbol.is_none() && !self.address && !self.dso {
+            true => frame.name().into_owned(),
+            false => self.text(frame),
+        }
+    }
 }
 
 fn unescaped(text: &str) -> String {
@@ -266,6 +275,17 @@ mod tests {
         assert_eq!(text("", &inlined), "118e5f poll+0x4f (inlined)");
         let line = Some(("a.c".into(), 7));
         assert_eq!(text("symbol", &Frame { line, ..inlined }), "poll at a.c:7");
+    }
+
+    #[test]
+    fn in_a_table_code_without_symbols_is_its_file() {
+        let text =
+            |dso, style: &str| StackStyle::parse(style).unwrap().in_table(&frame(0x10000, "", dso));
+        assert_eq!(text("/usr/lib/libfoo.so", "symbol"), "[libfoo.so]");
+        assert_eq!(text("[vdso]", "symbol"), "[vdso]");
+        assert_eq!(text("", "offset"), "[unknown]");
+        assert_eq!(text("/usr/lib/libfoo.so", "symbol,dso"), "(/usr/lib/libfoo.so)");
+        assert_eq!(text("/usr/lib/libfoo.so", "addr"), "10000");
     }
 
     #[test]

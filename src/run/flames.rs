@@ -50,6 +50,8 @@ struct Graph {
     path: PathBuf,
     folded: Making,
     all: Flame,
+    /// Whether `all` is only what was taken last.
+    snapshot: bool,
 }
 
 /// What the options ask of the script's side.
@@ -107,6 +109,11 @@ impl Flames {
         Ok(Some(flames))
     }
 
+    /// The file of the first picture.
+    pub(super) fn picture(&self) -> PathBuf {
+        with_ending(&self.name, "svg")
+    }
+
     /// The run begins.
     pub(super) fn start(&mut self, now: Stamp) {
         self.since = Some((now, now));
@@ -127,15 +134,15 @@ impl Flames {
         self.since = Some((begin, now));
         let below = folded::time_frames(&self.zone, since.wall_ns);
         let below: &[&str] = if self.timed { &[&below.0, &below.1] } else { &[] };
-        for (table, flame) in drawn {
-            if flame.is_empty() {
+        for Drawn { table, flame, snapshot } in drawn {
+            if flame.is_empty() && !snapshot {
                 continue;
             }
             let timed = self.timed;
             let graph = self.graph(table)?;
             let mut part = Flame::new(&flame.title, &flame.unit);
             part.merge(&flame, below);
-            graph.take(part, timed)?;
+            graph.take(part, timed, snapshot)?;
         }
         let soon = self.drawn.elapsed() < self.cost * PART;
         if last || (self.timed && !soon) {
@@ -189,7 +196,11 @@ impl Flames {
         let graph = |graph: &Graph| {
             let path = graph.path.display();
             let amount = svg::amount(graph.all.total(), graph.unit());
-            format!("wrote {path}.folded and {path}.svg, of {amount}")
+            let last = match self.timed && graph.snapshot {
+                true => " at the end of the last interval",
+                false => "",
+            };
+            format!("wrote {path}.folded and {path}.svg, of {amount}{last}")
         };
         self.graphs.values().map(graph).collect()
     }
@@ -216,12 +227,14 @@ impl Graph {
         let folded = Making::begin(&with_ending(&path, "folded"))?;
         // Whether the picture can be made is also asked before anything is measured.
         drop(Making::begin(&with_ending(&path, "svg"))?);
-        Ok(Graph { path, folded, all: Flame::default() })
+        Ok(Graph { path, folded, all: Flame::default(), snapshot: false })
     }
 
     /// Writes a part's stacks, all of them, and holds for the picture what can be seen. `now`: the file is seen at once.
-    fn take(&mut self, mut part: Flame, now: bool) -> Result<()> {
+    /// The picture of snapshots is the last one: their sum would show what stood there for long many times.
+    fn take(&mut self, mut part: Flame, now: bool, snapshot: bool) -> Result<()> {
         part.settle();
+        self.snapshot = snapshot;
         let mut out = BufWriter::new(self.folded.file());
         folded::write(&part, &mut out).context("failed to write the folded stacks")?;
         out.flush().context("failed to write the folded stacks")?;
@@ -229,7 +242,7 @@ impl Graph {
         if now {
             self.folded.place()?;
         }
-        if self.all.is_empty() {
+        if self.all.is_empty() || snapshot {
             self.all = part;
         } else {
             self.all.merge(&part, &[]);

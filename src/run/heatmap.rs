@@ -4,7 +4,7 @@
 //! A monitor that only adds up has nothing else to show than all that it was handed.
 
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use jiff::tz::TimeZone;
@@ -42,6 +42,11 @@ impl Heatmap {
         let picture = Making::begin(&path).context("--heatmap")?;
         let than = request.values.get("than").is_some_and(OptionValue::is_given);
         Ok(Some(Heatmap { path, picture, monitor: request.monitor.name.clone(), than }))
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Which of the two maps is drawn.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::flames::Flames;
 use super::heatmap::Heatmap;
@@ -44,9 +44,18 @@ impl Files {
     /// Begins those that are asked for.
     ///
     /// # Errors
-    /// One that cannot be written.
+    /// One that cannot be written, or two of one name.
     pub(super) fn begin(request: &RunRequest) -> anyhow::Result<Files> {
-        Ok(Files { flames: Flames::begin(request)?, heatmap: Heatmap::begin(request)? })
+        let (flames, heatmap) = (Flames::begin(request)?, Heatmap::begin(request)?);
+        if let (Some(flames), Some(heatmap)) = (&flames, &heatmap) {
+            let picture = flames.picture();
+            ensure!(
+                picture != heatmap.path(),
+                "--flame-graph and --heatmap would both be drawn in {}; give one another name",
+                picture.display()
+            );
+        }
+        Ok(Files { flames, heatmap })
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
     },
 };
 use draw::{Frame, KvLook, LatencyLook};
+use flame::Drawn;
 use mlua::{Function, Lua, Table, Value};
 pub(super) use stack::frames_of;
 use std::{
@@ -55,7 +56,7 @@ pub struct Shared {
     /// `--flame-graph`: tables of stacks are not shown but drawn here.
     pub flame: Rc<RefCell<Option<flame::Wish>>>,
     /// What was drawn so and not taken yet.
-    pub flames: Rc<RefCell<Vec<flame::Drawn>>>,
+    pub flames: Rc<RefCell<Vec<Drawn>>>,
     /// Writes what a script has itself drawn to files of that name; an error is a sentence for the script's author.
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// Whose the events are that `pending` and `states` keep.
@@ -278,6 +279,16 @@ impl Aggregates {
         Ok(reports)
     }
 
+    /// Begins a table anew because the script has read it. Of one that it keeps, what it says is how things stand: that adds up
+    /// to nothing over a run.
+    fn clear(&self, id: usize) {
+        if let Some(declared) = self.one(id)
+            && let Body::Kv(interval, _) = &declared.body
+        {
+            interval.restart(self.0.shared.totals.get() && !declared.keep);
+        }
+    }
+
     /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes on.
     pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
         self.restart(self.chosen(drawn), self.0.shared.totals.get());
@@ -310,14 +321,24 @@ impl Aggregates {
 
     fn draw_one(&self, lua: &Lua, id: usize, total: bool) -> mlua::Result<Vec<Report>> {
         let Some(declared) = self.one(id) else { return Ok(Vec::new()) };
-        if self.0.shared.flame.borrow().is_some() && flame::of_stacks(&declared.columns) {
-            // A total is what the intervals before it add up to.
-            let flame = if total { None } else { self.flame_of(lua, id)? };
-            let named = flame.map(|flame| (declared.name.clone(), flame));
-            self.0.shared.flames.borrow_mut().extend(named);
-            return Ok(Vec::new());
-        }
         let frame = self.frame(lua, &declared);
+        if let Body::Kv(of, look) = &declared.body
+            && self.0.shared.flame.borrow().is_some()
+            && flame::of_stacks(&declared.columns)
+        {
+            if total {
+                // A picture of the run is what those of its intervals add up to.
+                let drawn = of.with_total(|of| frame.beside_stacks(of, look))?;
+                return Ok(drawn.into_iter().collect());
+            }
+            let flame = self.flame_of(lua, id)?.map(|flame| Drawn {
+                table: declared.name.clone(),
+                flame,
+                snapshot: declared.keep,
+            });
+            self.0.shared.flames.borrow_mut().extend(flame);
+            return Ok(frame.beside_stacks(&of.live, look)?.into_iter().collect());
+        }
         let one = |report: mlua::Result<Report>| report.map(|report| vec![report]);
         match &declared.body {
             Body::Latency(of, look) | Body::States(_, of, look) if total => {
@@ -326,8 +347,8 @@ impl Aggregates {
             Body::Latency(of, look) | Body::States(_, of, look) => {
                 one(frame.latency(&of.live, look))
             }
-            Body::Kv(of, look) if total => one(of.with_total(|of| frame.kv(of, look))),
-            Body::Kv(of, look) => one(frame.kv(&of.live, look)),
+            Body::Kv(of, look) if total => one(of.with_total(|of| frame.counted(of, look))),
+            Body::Kv(of, look) => one(frame.counted(&of.live, look)),
             Body::Hist(of, unit) if total => of.with_total(|of| frame.hist(of, unit)),
             Body::Hist(of, unit) => frame.hist(&of.live, unit),
             Body::Pending(_) | Body::Rate(_) => Ok(Vec::new()),

@@ -30,8 +30,8 @@ impl Host {
     /// The flame graphs of the report that was made last.
     pub fn take_flames(&self) -> Vec<Drawn> {
         let mut flames = self.aggregates.take_flames();
-        for (_, flame) in flames.iter_mut().filter(|(_, flame)| flame.title.is_empty()) {
-            flame.title = self.events_with_stacks();
+        for drawn in flames.iter_mut().filter(|drawn| drawn.flame.title.is_empty()) {
+            drawn.flame.title = self.events_with_stacks();
         }
         flames
     }

@@ -91,22 +91,13 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// A frame's name: its function, else the file that it lies in, so that what has no names at least stands together.
 fn number(flame: &mut Flame, frame: &Frame) -> u32 {
     let mark = match (frame.inlined, frame.kernel) {
         (true, _) => Mark::Inlined,
         (_, true) => Mark::Kernel,
         _ => Mark::Plain,
     };
-    match (&frame.symbol, &frame.dso) {
-        (Some(symbol), _) => flame.name(symbol, mark),
-        (None, Some(dso)) if dso.starts_with('[') => flame.name(dso, mark),
-        (None, Some(dso)) => {
-            let file = dso.rsplit('/').next().unwrap_or(dso);
-            flame.name(&format!("[{file}]"), mark)
-        }
-        (None, None) => flame.name("[unknown]", mark),
-    }
+    flame.name(&frame.name(), mark)
 }
 
 /// Whether a name stands for what has none.

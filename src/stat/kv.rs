@@ -206,6 +206,35 @@ impl Kv {
         sums.fold(Ordering::Equal, Ordering::then).then(b.count.cmp(&a.count))
     }
 
+    /// The same rows under other keys: `change` gives each word of a key, by its place, another. Rows whose keys become equal are one.
+    pub fn rekeyed(&self, change: impl Fn(usize, Word) -> Word) -> Kv {
+        let mut changed = self.same_shape();
+        changed.take_in(self, change);
+        changed
+    }
+
+    fn take_in(&mut self, other: &Self, change: impl Fn(usize, Word) -> Word) {
+        self.samples = self.samples.max(other.samples);
+        let mut key = Vec::with_capacity(self.shape.keys);
+        for from in other.rows() {
+            key.clear();
+            key.extend(from.key.iter().enumerate().map(|(place, word)| change(place, *word)));
+            let row = self.row(&key);
+            if let Some(count) = self.counts.get_mut(row) {
+                *count += from.count;
+            }
+            let into = self.sums.iter_mut().skip(row * self.shape.sums);
+            into.zip(from.sums).for_each(|(into, sum)| into.merge(sum));
+            if let Some(name) = self.names.get_mut(row) {
+                *name = from.name.or(*name);
+            }
+        }
+        self.folded.keys += other.folded.keys;
+        self.folded.count += other.folded.count;
+        let sums = self.folded.sums.iter_mut().zip(&other.folded.sums);
+        sums.for_each(|(into, sum)| into.merge(sum));
+    }
+
     fn row_at(&self, row: usize) -> Row<'_> {
         let sums = row * self.shape.sums..(row + 1) * self.shape.sums;
         Row {
@@ -263,22 +292,7 @@ impl Aggregate for Kv {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.samples = self.samples.max(other.samples);
-        for from in other.rows() {
-            let row = self.row(from.key);
-            if let Some(count) = self.counts.get_mut(row) {
-                *count += from.count;
-            }
-            let into = self.sums.iter_mut().skip(row * self.shape.sums);
-            into.zip(from.sums).for_each(|(into, sum)| into.merge(sum));
-            if let Some(name) = self.names.get_mut(row) {
-                *name = from.name.or(*name);
-            }
-        }
-        self.folded.keys += other.folded.keys;
-        self.folded.count += other.folded.count;
-        let sums = self.folded.sums.iter_mut().zip(&other.folded.sums);
-        sums.for_each(|(into, sum)| into.merge(sum));
+        self.take_in(other, |_, word| word);
     }
 
     fn mark(&self, marks: &mut Marks) {

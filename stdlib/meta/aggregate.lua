@@ -23,6 +23,7 @@ function perins(column) end
 ---@class perilune.LatencySpec
 ---@field [integer] perilune.Column keys
 ---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
+---@field count? string title of the count, which is `calls` in JSON; Dflt: calls
 ---@field title? string
 ---@field top? integer rows; Dflt: all
 ---@field percentiles? boolean p50, p95 and p99 before max; --json always has them
@@ -69,7 +70,8 @@ function l:each() end
 ---@field keep? boolean
 
 --- Counts or sums by key, the largest first. With a column drawn by `stack_text` it is a flame graph for `--flame-graph`, too:
---- the other columns are the frames at the root, and the count of the rows weighs, or the sum that `--weight` names.
+--- the other columns are the frames at the root, and the count of the rows weighs, or the sum that `--weight` names. Stacks that
+--- read the same are one row. With `keep` its rows tell how things stand: the picture of a run with -i is the last one's.
 ---
 ---     local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
 ---@param spec perilune.KvSpec
@@ -83,7 +85,7 @@ local t = {}
 ---@param ... number|string a value for each column, then one for each sum
 function t:add(...) end
 
---- Begins anew: what was read with `each` and is not drawn itself.
+--- Begins anew: what was read with `each` and is not drawn itself, or, with `keep`, what is about to be added up anew.
 function t:clear() end
 
 --- A function that adds to `n` sums from the `first` on, and says whether the key has no name yet:

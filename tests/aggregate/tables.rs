@@ -2,7 +2,9 @@
 
 use crate::{Host, keys, rows, titles};
 use mlua::Value;
+use perilune::base::chain::USER;
 use perilune::base::draw::{Align, Cell, Report, Style};
+use perilune::base::frame::Space;
 
 #[test]
 fn latency_has_exact_columns_sorted_by_total() {
@@ -250,6 +252,20 @@ fn a_failing_column_is_an_error_not_a_lost_run() {
     let host = Host::new();
     host.run::<()>("local k = kv { { 'fn', function(v) error 'boom' end } } k:add(1)").unwrap();
     assert!(host.aggregates.draw(&host.lua, None).unwrap_err().to_string().contains("boom"));
+}
+
+#[test]
+fn stacks_that_read_the_same_are_one_row() {
+    let host = Host::new();
+    let stack = |space| host.shared.stacks.borrow_mut().intern(&[USER, 0x10], || Space(space));
+    let (before, again) = (stack(1), stack(2));
+    assert_ne!(before, again);
+    host.run::<()>(&format!(
+        "local f = flame_graph {{ unit = 'bytes' }}
+         f:add({before}, 5, 'a') f:add({again}, 6, 'a') f:add({again}, 20, 'b')"
+    ))
+    .unwrap();
+    assert_eq!(rows(&host.table()), ["[unknown]|b|20", "[unknown]|a|11"]);
 }
 
 #[test]

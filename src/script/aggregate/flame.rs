@@ -30,8 +30,15 @@ pub struct Wish {
     pub weight: Option<String>,
 }
 
-/// A flame graph that was drawn, and which table it is of; the table of emitted events has no name.
-pub type Drawn = (String, Flame);
+/// A flame graph that was drawn.
+pub struct Drawn {
+    /// Which table it is of; that of emitted events has no name.
+    pub table: String,
+    /// Its stacks.
+    pub flame: Flame,
+    /// Whether they tell how things stand, not what happened since the last ones: these do not add up.
+    pub snapshot: bool,
+}
 
 /// Where the stacks of emitted events go with `--flame-graph`.
 pub struct Taken {
@@ -95,7 +102,8 @@ impl Aggregates {
                 Ok((vec![name], stack))
             });
             kv.clear();
-            drawn.extend(flame.ok().map(|flame| (String::new(), flame)));
+            let of = |flame| Drawn { table: String::new(), flame, snapshot: false };
+            drawn.extend(flame.ok().map(of));
         }
         drawn
     }

@@ -43,8 +43,7 @@ impl Aggregates {
         native.set("rows", lua.create_function(move |lua, id: usize| this()?.rows(lua, id))?)?;
         let this = upgrade.clone();
         let clear = move |_: &Lua, id: usize| {
-            let aggregates = this()?;
-            aggregates.restart(vec![id], aggregates.0.shared.totals.get());
+            this()?.clear(id);
             Ok(())
         };
         native.set("clear", lua.create_function(clear)?)?;

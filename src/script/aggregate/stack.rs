@@ -1,12 +1,13 @@
 //! Columns of stacks: which words draw them, and what they show.
 
-use super::draw::Frame;
+use super::draw::{Frame, KvLook};
 use super::{Aggregates, Shared, spec};
-use crate::base::draw::Cell;
+use crate::base::draw::{Cell, Report};
 use crate::base::stack_style::StackStyle;
-use crate::stat::word::Word;
+use crate::stat::kv::Kv;
+use crate::stat::word::{Part, Word};
 use mlua::Function;
-use std::{collections::HashMap, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 impl Aggregates {
     /// Takes note of a word that draws stacks.
@@ -29,6 +30,55 @@ impl Aggregates {
 }
 
 impl Frame<'_> {
+    /// Counts and sums. Stacks that read the same are one row: two places of one function, or the same code in a process that is
+    /// taken for another one since the record of its mappings was lost.
+    pub(super) fn counted(&self, kv: &RefCell<Kv>, look: &KvLook) -> mlua::Result<Report> {
+        let styles: Vec<Option<&StackStyle>> =
+            self.columns.iter().flatten().map(|column| column.stack.as_deref()).collect();
+        if styles.iter().all(Option::is_none) {
+            return self.kv(kv, look);
+        }
+        let (mut alike, mut known) = (HashMap::new(), HashMap::new());
+        for row in kv.borrow().rows() {
+            for (place, (word, style)) in row.key.iter().zip(&styles).enumerate() {
+                if let (Part::Number(id), Some(style)) = (word.part(), style) {
+                    known.entry((place, *word)).or_insert_with(|| {
+                        let frames = frames_of(self.shared, id, style);
+                        *alike.entry((place, frames)).or_insert(*word)
+                    });
+                }
+            }
+        }
+        let joined = kv.borrow().rekeyed(|place, word| *known.get(&(place, word)).unwrap_or(&word));
+        self.kv(&RefCell::new(joined), look)
+    }
+
+    /// Counts and sums by the columns that show no stacks, which are in a flame graph; None where there are no others.
+    pub(super) fn beside_stacks(
+        &self,
+        kv: &RefCell<Kv>,
+        look: &KvLook,
+    ) -> mlua::Result<Option<Report>> {
+        let shown: Vec<bool> =
+            self.columns.iter().flatten().map(|column| column.stack.is_none()).collect();
+        if look.flame || look.hide_key || !shown.contains(&true) {
+            return Ok(None);
+        }
+        let is_shown = |place: usize| shown.get(place).is_none_or(|shown| *shown);
+        let joined =
+            kv.borrow().rekeyed(|place, word| if is_shown(place) { word } else { Word::ZERO });
+        let mut report = self.kv(&RefCell::new(joined), look)?;
+        if let Report::Table(table) = &mut report {
+            let mut places = 0..;
+            table.columns.retain(|_| places.next().is_some_and(is_shown));
+            for row in &mut table.rows {
+                let mut places = 0..;
+                row.retain(|_| places.next().is_some_and(is_shown));
+            }
+        }
+        Ok(Some(report))
+    }
+
     /// The cell of a stack.
     pub(super) fn stack(
         &self,
@@ -49,5 +99,5 @@ impl Frame<'_> {
 pub(in crate::script) fn frames_of(shared: &Shared, id: f64, style: &StackStyle) -> Vec<String> {
     let mut frames = Vec::new();
     shared.naming.borrow_mut().of_stack(&shared.stacks.borrow(), id as u64, &mut frames);
-    style.chosen(&frames).iter().map(|frame| style.text(frame)).collect()
+    style.chosen(&frames).iter().map(|frame| style.in_table(frame)).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::draw::Cell;
+use crate::stat::word::Part;
 use proptest::prelude::*;
 
 fn kv(sums: usize, first: Vec<usize>, bound: usize) -> Kv {
@@ -73,6 +74,24 @@ fn the_first_sum_decides_what_stays_at_the_bound() {
     assert!(kv.keys.find(&number(0)).is_none());
     assert!(kv.keys.find(&number(capacity - 1)).is_some());
     assert_eq!(kv.evicted(), u64::from(capacity.div_ceil(2)));
+}
+
+#[test]
+fn rows_whose_keys_become_equal_are_one() {
+    let mut kv = kv(1, vec![], 1 << 20);
+    for i in 0..6 {
+        kv.add(&number(i), 0, &[f64::from(i)]);
+    }
+    let odd = kv.rekeyed(|_, word| match word.part() {
+        Part::Number(n) => Word::number(n % 2.0),
+        Part::String(_) => word,
+    });
+    let rows = odd.rows().map(|row| (row.key[0], row.count, row.sums[0].cell()));
+    let expected = [0.0, 1.0].map(Word::number).into_iter().zip([3, 3]).zip([6, 9]);
+    let expected: Vec<_> =
+        expected.map(|((key, count), sum)| (key, count, Cell::Int(sum))).collect();
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    assert_eq!((odd.samples(), kv.rows().count()), (6, 6));
 }
 
 #[test]
