@@ -1,8 +1,8 @@
 --- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
 -- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
 -- one. --than leaves younger allocations out. What was open while events were lost is no leak for sure: dropped, and counted
--- as unsafe; a second allocation at one place means that its free was not seen: unmatched. With -p or a command only their own
--- frees are seen, and what others free for them, as the kernel does behind RCU, looks leaked.
+-- as unsafe; a second allocation at one place means that its free was not seen: unmatched. -p and a command choose whose allocations
+-- are told; frees are taken from all tasks, as the kernel frees much of it elsewhere, and so cost the whole machine their records.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {
@@ -36,9 +36,9 @@ function m.init(opt)
   end
   least = opt.than or 0
   live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true }
-  leaks = kv { "comm", opt.call_graph and { "stack", stack_text }, sums = { { "bytes", first = true }, "objects" } }
+  leaks = kv { "comm", opt.call_graph and { "stack", stack_text }, sums = { { "bytes", first = true }, "objects" }, keep = true }
 
-  local alloc, free = evsel(opt.alloc, { stack = opt.call_graph }), evsel(opt.free)
+  local alloc, free = evsel(opt.alloc, { stack = opt.call_graph }), evsel(opt.free, { everyone = true })
   local of = exprs_of({ source(alloc, "ptr", "ptr", true), source(alloc, "size", "bytes_alloc") }, alloc, "number")
   local freed = expr_of(source(free, "ptr", "ptr", true), free, "number")
   alloc:each(function(e)

@@ -128,9 +128,15 @@
 //!   sees it. Which numbers are stacks is not known either, so a sweep keeps every chain whose id some table or state
 //!   holds as whatever number.
 //! - Stacks of a recording are the lines that were printed, read back ([`base::stack_style`]): each line stands for an address.
-//! - With `--flame-graph`, tables of stacks become graphs where they are drawn, and the host takes the stacks of `emit` into
-//!   a table like those: no monitor knows of it. A picture is drawn from stacks cut at the first frame that is too narrow
+//! - With `--flame-graph`, tables of stacks become graphs where they are drawn, and show what else they have; the host takes the
+//!   stacks of `emit` into a table like those: no monitor knows of it. A table that a script keeps tells how things stand, so
+//!   of its intervals the last is drawn, not their sum. A picture is drawn from stacks cut at the first frame that is too narrow
 //!   to be seen, so that it costs what it shows; the folded file has all.
+//! - A table joins stacks that read the same: two places of a function, code without symbols (by its file), and the same code in
+//!   a process that counts as another one since a record of its mappings was lost.
+//! - Frees are taken from all tasks, whoever is watched: the kernel frees behind RCU, in a worker, or with the last of the
+//!   processes that share a thing (`everyone` of an evsel).
+//! - A command that outlives its run gets SIGTERM, as from perf: it was started to be watched.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
 
 pub mod base;

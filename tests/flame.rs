@@ -119,8 +119,44 @@ fn a_table_of_stacks_is_a_flame_graph_by_count_or_by_a_sum() {
         let ran = run(&folder, "kmem.events", &words);
         assert!(ran.status.success(), "{}", stderr(&ran));
         assert_eq!(read(&folder, "x.folded"), folded);
-        // The events have their lines, the stacks their graph.
-        assert_eq!(stdout(&ran).lines().count(), 3, "{}", stdout(&ran));
+        // The events have their lines, the stacks their graph, and the other columns a table.
+        let table = "2026-11-21 09:00:00.005000 \n    comm        bytes\n   nginx          640\n";
+        assert!(stdout(&ran).ends_with(table), "{}", stdout(&ran));
+        assert_eq!(stdout(&ran).lines().count(), 3 + 3, "{}", stdout(&ran));
+    }
+}
+
+#[test]
+fn a_top_without_a_key_draws_its_stacks() {
+    for event in ["sched:sched_switch", "sched:sched_switch//stack/"] {
+        let folder = folder();
+        let ran = run(&folder, "stacks.events", &["top", "-e", event, "--flame-graph", "x"]);
+        assert!(ran.status.success(), "{}", stderr(&ran));
+        let stacks =
+            "[redis];schedule;__schedule 2\n[truncated];__ppoll;poll;nf_hook;__schedule 1\n";
+        assert_eq!(read(&folder, "x.folded"), stacks, "{event}");
+    }
+}
+
+/// What is live after each millisecond: at the end two objects, of which one was there before.
+const SNAPSHOTS: [&str; 7] =
+    ["kmemleak", "--alloc", "kmem:kmalloc", "--free", "kmem:kfree", "-i", "1"];
+
+#[test]
+fn snapshots_do_not_add_up() {
+    let folder = folder();
+    let words = [&SNAPSHOTS[..], &["--flame-graph", "x", "--total", "--json"]].concat();
+    let ran = run(&folder, "kmem.events", &words);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let folded = read(&folder, "x.folded");
+    assert!(folded.lines().count() > 2, "{folded}");
+    assert!(folded.ends_with("nginx;leaky;__kmalloc 2\n"), "{folded}");
+    // The picture is the last of them, and so is the total.
+    assert!(read(&folder, "x.svg").contains(", 2 stacks<"), "{folded}");
+    let rows: Vec<String> =
+        stdout(&ran).lines().filter(|line| line.contains("\"row\"")).map(str::to_owned).collect();
+    for row in rows.iter().rev().take(2) {
+        assert!(row.contains(r#""comm":"nginx","bytes":512,"objects":2"#), "{row}");
     }
 }
 
@@ -252,7 +288,7 @@ fn a_full_disk_fails_the_run_after_its_results() {
     let said = stderr(&ran);
     assert_eq!(ran.status.code(), Some(1), "{said}");
     assert!(said.contains("--flame-graph: failed to write the picture: No space left"), "{said}");
-    assert_eq!(stdout(&ran).lines().count(), 3, "{}", stdout(&ran));
+    assert_eq!(stdout(&ran).lines().count(), 3 + 3, "{}", stdout(&ran));
     // The stacks had room; of the picture nothing is left.
     let left: Vec<_> = fs::read_dir(&disk).unwrap().flatten().map(|it| it.file_name()).collect();
     assert_eq!(left, ["x.folded"]);
@@ -263,7 +299,11 @@ fn what_cannot_be_drawn_or_written_is_refused_before_the_run() {
     let folder = folder();
     symlink("/etc/hostname", folder.path().join("link.svg")).unwrap();
     let trace = ["trace", "-e", "sched:sched_switch"];
-    let none = ["top", "-e", "sched:sched_switch"];
+    let keyed = ["top", "-e", "sched:sched_switch", "-k", "prev_pid"];
+    let plain = r#"local m = monitor { summary = "no stacks", options = { "flame-graph" } }
+        function m.init() evsel("sched:sched_switch", function() end) end
+        return m"#;
+    fs::write(folder.path().join("plain.lua"), plain).unwrap();
     for (words, more, why) in [
         (
             &trace[..],
@@ -287,7 +327,21 @@ fn what_cannot_be_drawn_or_written_is_refused_before_the_run() {
             &["--flame-graph", "x", "--diff", "y", "-i", "1s"][..],
             "--diff compares whole runs",
         ),
-        (&none[..], &["--flame-graph", "x"][..], "no event of this monitor takes a stack"),
+        (
+            &["./plain.lua"][..],
+            &["--flame-graph", "x"][..],
+            "no event of this monitor takes a stack",
+        ),
+        (
+            &keyed[..],
+            &["--flame-graph", "x"][..],
+            "--flame-graph draws stacks; leave other keys away, or write -k _stack",
+        ),
+        (
+            &trace[..],
+            &["--flame-graph", "x", "--heatmap", "x.svg"][..],
+            "--flame-graph and --heatmap would both be drawn in x.svg",
+        ),
     ] {
         let ran = run(&folder, "stacks.events", &[words, more].concat());
         assert!(!ran.status.success() && stderr(&ran).contains(why), "{more:?}: {}", stderr(&ran));

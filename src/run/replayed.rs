@@ -245,7 +245,7 @@ impl Player<'_> {
     fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
-        let watched = self.watched(entry);
+        let (here, watched) = self.watched(entry);
         match &entry.what {
             Happened::Event { event, raw, value, .. } => {
                 if !entry.comm.is_empty() {
@@ -255,6 +255,7 @@ impl Player<'_> {
                 let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
                 for (role, wish) in self.roles.iter().enumerate() {
                     let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
+                    let watched = here && (watched || wish.sampling.everyone);
                     if self.off[role] || !watched || wish.event.name != event.name || !passes {
                         continue;
                     }
@@ -312,12 +313,12 @@ impl Player<'_> {
         host.side(Side { time: entry.time_ns as f64, cpu: entry.cpu, what });
     }
 
-    /// Whether `-C`, `-p` and `-t` let the entry through.
-    fn watched(&self, entry: &Entry) -> bool {
+    /// Whether `-C` lets the entry through, and whether `-p` and `-t` do.
+    fn watched(&self, entry: &Entry) -> (bool, bool) {
         let s = self.settings;
         let cpu = s.cpus.as_ref().is_none_or(|cpus| cpus.contains(&entry.cpu));
         let everyone = s.pids.is_empty() && s.tids.is_empty();
-        cpu && (everyone || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
+        (cpu, everyone || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
     }
 
     fn flush(&self, batch: &mut Batch, host: &mut Host) {

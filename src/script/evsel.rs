@@ -30,6 +30,8 @@ pub struct Evsels {
     pub switches: BTreeMap<u32, bool>,
     /// Whether the run has begun: its events are open, and no wish reaches them any more.
     pub sealed: bool,
+    /// Lists of names that tasks are to have, as given to `ev:matching`.
+    pub names: Vec<String>,
     /// What a user should hear of events that are others than those asked for first.
     pub remarks: Vec<String>,
     declared: Vec<Declared>,
@@ -134,7 +136,12 @@ impl Declarer {
 
     /// ANDs to an evsel that `field` is one of a list of names and globs.
     pub fn matching(&self, index: usize, field: &str, list: &str) -> Result<(), Refused> {
-        self.each_role(index, |role| role.narrow(&names(field, list, role)?))
+        self.each_role(index, |role| role.narrow(&names(field, list, role)?))?;
+        let all = &mut self.evsels.borrow_mut().names;
+        if field.ends_with("comm") && !all.iter().any(|other| other == list) {
+            all.push(list.to_owned());
+        }
+        Ok(())
     }
 
     fn each_role(
@@ -235,7 +242,7 @@ struct Wishes {
     title: Option<String>,
 }
 
-const WISHES: [&str; 12] = [
+const WISHES: [&str; 13] = [
     "stack",
     "count",
     "freq",
@@ -247,6 +254,7 @@ const WISHES: [&str; 12] = [
     "max_stack",
     "cpus",
     "task",
+    "everyone",
     "functions",
 ];
 
@@ -303,6 +311,7 @@ impl Wishes {
                 "title" => title = Some(text()?),
                 "functions" => sampling.functions = true,
                 "task" => task = Some(text()?),
+                "everyone" => sampling.everyone = true,
                 "optional" => optional = true,
                 "exclude" => exclude(&mut sampling, &value)?,
                 field if Attr::names().any(|name| name == field) => {
@@ -319,7 +328,11 @@ impl Wishes {
         if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
             stack.depth.get_or_insert(depth);
         }
-        sampling.whole_cpus = task.is_some();
+        if sampling.everyone && task.is_some() {
+            return Err("an evsel has 'everyone' or 'task', not both: with 'task' it is about one"
+                .to_owned());
+        }
+        sampling.whole_cpus = task.is_some() || sampling.everyone;
         Ok(Wishes { sampling, task, filter, optional, title })
     }
 }

@@ -114,6 +114,9 @@ fn counts_time(name: &str) -> bool {
     name.starts_with("sched_stat_")
 }
 
+/// What the event that owns a CPU's ring is called.
+pub const OWNER: &str = "dummy";
+
 /// The attr of the dummy event that owns a CPU's ring and carries the records of tasks.
 pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);

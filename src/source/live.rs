@@ -295,6 +295,7 @@ impl Live {
         ring.last = ring.last.max(sample.time);
         let time = mended.unwrap_or(sample.time);
         let foreign = self.opened.tasks_checked
+            && !decoder.everyone
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
         // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.

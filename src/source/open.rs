@@ -87,6 +87,8 @@ pub(super) struct Decoder {
     pub(super) about: Vec<Option<usize>>,
     /// Whether the event was opened for whole CPUs, not for the tasks: an exec does not turn it on.
     pub(super) whole_cpus: bool,
+    /// Whether samples of tasks that are not watched are wanted as well.
+    pub(super) everyone: bool,
     /// What is to be done for its chains; None if it has none.
     pub(super) chained: Option<Chained>,
     /// Bytes that a raw record must have.
@@ -269,7 +271,7 @@ fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<E
         attr.raw().set_exclude_hv(1);
     }
     let target = Target { pid: tid, cpu: cpu as i32 };
-    Ok(Event::open(&attr, target, "dummy")?.event)
+    Ok(Event::open(&attr, target, attr::OWNER)?.event)
 }
 
 fn common(wish: &Wish, pages: usize, inherit: bool) -> Common {
@@ -315,7 +317,8 @@ fn open_event(
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
     let switches = opening.event.name.starts_with("sched:");
     // Not for `sched:*`: without the switches out of us, a CPU's time line would have holes.
-    let exclude_self = tracepoint && !switches && !wish.watch_self && tasks.is_none();
+    let everyone = opening.sampling.everyone;
+    let exclude_self = tracepoint && !switches && !wish.watch_self && !everyone && tasks.is_none();
     let own = wish.own_tid.filter(|_| exclude_self);
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
@@ -367,7 +370,8 @@ fn open_event(
         roles.iter_mut().for_each(|(_, own)| *own = None);
     }
     opened.refused.extend(handed_over);
-    let about = wish.tasks.is_some() && whole_cpus;
+    let about = wish.tasks.is_some() && whole_cpus && !everyone;
+    let told_apart = about || opened.tasks_checked && !everyone;
     opened.decoders.push(Decoder {
         time_at: match layout.time_offset() {
             Some(at) => at,
@@ -375,13 +379,12 @@ fn open_event(
             None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
         },
         plain: match &roles[..] {
-            [(role, None)] if layout.is_plain() && !opened.tasks_checked && !about => {
-                Some(*role as u16)
-            }
+            [(role, None)] if layout.is_plain() && !told_apart => Some(*role as u16),
             _ => None,
         },
         about: if about { opening.about.clone() } else { Vec::new() },
         whole_cpus,
+        everyone,
         layout,
         chained: opening.sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())

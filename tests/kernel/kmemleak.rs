@@ -1,7 +1,10 @@
 //! kmemleak: a workload that keeps N objects of a known size leaks N, whatever else it allocated and freed.
 
 use std::fmt::Write as _;
-use std::process::{Command, Output};
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{
     can_trace,
@@ -98,11 +101,12 @@ fn what_is_younger_than_asked_is_left_out() {
     run.is_complete();
 }
 
-/// Watches the pipes of a process, and of nobody else, while it does its work.
+/// Watches the pipes of a process, and what nobody else frees, while it does its work: the ring is its own.
 fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
     let of = pipes.pid().to_string();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
-    let args = ["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of];
+    let free = format!("kmem:kfree/common_pid=={of}/");
+    let args = ["kmemleak", "--alloc", &alloc, "--free", &free, "-p", &of];
     let tool = Tool::attach(&[&args, more].concat());
     pipes.run();
     let run = tool.finish();
@@ -190,6 +194,70 @@ fn a_hole_at_the_end_that_no_record_tells_of_is_minded_too() {
     assert!(run.coverage()["lost"].as_u64() > Some(0), "{}", run.coverage());
     assert_eq!(run.events_of(pid).len(), 0, "all were freed: {}", run.coverage());
     assert_eq!(run.of("row").count(), 0, "{:?}", run.objects);
+}
+
+#[test]
+fn what_another_process_frees_is_no_leak() {
+    if !can_trace("frees by others") {
+        return;
+    }
+    for freed in [true, false] {
+        // Long enough for others to get hold of them.
+        let mut pipes = Pipes::doing(
+            |_| {},
+            |held| {
+                held.open(20);
+                held.pause(500);
+                held.close(20);
+            },
+        );
+        let (pid, of) = (pipes.pid(), pipes.pid().to_string());
+        let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
+        let args = ["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of];
+        let tool = Tool::attach(&args);
+        let holder = std::thread::spawn(move || holder_of_pipes(pid, 40));
+        pipes.run();
+        // The last to hold a pipe frees it: this one is not watched.
+        let mut holder = holder.join().expect("they were there");
+        let end = |holder: &mut Child| (holder.kill().is_ok(), holder.wait().is_ok());
+        if freed {
+            assert_eq!(end(&mut holder), (true, true));
+        }
+        let run = tool.finish();
+        pipes.end();
+        let expected = if freed { 0 } else { 20 };
+        assert_eq!(run.events_of(pid).len(), expected, "{:?} {}", run.objects, run.stderr);
+        end(&mut holder);
+        run.is_complete();
+    }
+}
+
+/// Another process that has the ends of a process's pipes open, too, once there are so many.
+fn holder_of_pipes(pid: u32, least: usize) -> Child {
+    let since = Instant::now();
+    loop {
+        let listed = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+        let is_pipe = |path: &PathBuf| {
+            std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
+        };
+        let ends: Vec<PathBuf> = listed.map(|entry| entry.path()).filter(is_pipe).collect();
+        if ends.len() >= least {
+            let script = r#"for end; do exec {held}<"$end"; done; echo; read"#;
+            let holder = Command::new("bash")
+                .args(["-c", script, "bash"])
+                .args(&ends)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn();
+            let mut holder = holder.expect("bash runs");
+            let mut said = [0];
+            let read = holder.stdout.as_mut().expect("it is piped").read_exact(&mut said);
+            assert!(read.is_ok(), "it could not open them");
+            return holder;
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "{} ends of pipes", ends.len());
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn comm(pid: u32, run: &Run) -> String {
