@@ -2,16 +2,13 @@
 //!
 //! A batch of equal records is handed over again and again; each figure is for one event, and contains the walk and a sum.
 
-use std::rc::Rc;
+mod host;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use perilune::base::slot::{BATCH, Slot};
-use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, What};
-use perilune::script::bundle::{Library, Origin, Script};
-use perilune::script::host::{Host, Rules, Setting};
-use perilune::source::{Batch, Sink as _};
+use perilune::script::host::Host;
+use perilune::source::Sink as _;
 
 /// Batches before the first that counts: the traces are compiled then.
 const WARM_UP: usize = 200;
@@ -20,25 +17,12 @@ fn main() {
     divan::main();
 }
 
-/// A catalog of one event.
-struct OneEvent;
-
-impl Catalog for OneEvent {
-    fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
-        let format = Format::parse(
-            "name: x\nID: 1\n\
-             field:unsigned int vec; offset:8; size:4; signed:0;\n\
-             field:int pid; offset:12; size:4; signed:1;\n\
-             field:unsigned long addr; offset:16; size:8; signed:0;\n\
-             field:char comm[16]; offset:24; size:16; signed:0;\n",
-        )?;
-        Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
-    }
-
-    fn names(&self) -> anyhow::Result<Vec<String>> {
-        Ok(vec!["test:one".to_owned()])
-    }
-}
+/// The event.
+const FORMAT: &str = "name: x\nID: 1\n\
+     field:unsigned int vec; offset:8; size:4; signed:0;\n\
+     field:int pid; offset:12; size:4; signed:1;\n\
+     field:unsigned long addr; offset:16; size:8; signed:0;\n\
+     field:char comm[16]; offset:24; size:16; signed:0;\n";
 
 fn record() -> Vec<u8> {
     let (vec, pid, addr) = (7u32, 1234i32, 0xffff_ffff_8100_0001u64);
@@ -58,14 +42,7 @@ fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
         end
         return m"
     );
-    let mut host = Host::new(false).unwrap();
-    let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
-    host.load(&script, &Library::default(), &[]).unwrap();
-    let setting = Setting::of(Rc::new(OneEvent));
-    let options = host.lua().create_table().unwrap();
-    host.begin(&options, &setting, Rules::default()).unwrap();
-    let mut batch = Batch::new(1);
-    host.attach(batch.addresses()).unwrap();
+    let (mut host, mut batch) = host::begin(text, FORMAT, 1);
     let record = record();
     let mut dispatch = |host: &mut Host| {
         batch.clear();

@@ -4,17 +4,15 @@
 //! batch to a script, as a live run does. Each figure is for one event. What a ring, the order of several, and waking
 //! up add to it is measured by `benches/live.sh`.
 
+mod host;
+
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 use perilune::base::slot::{BATCH, Slot};
-use perilune::decode::format::Format;
 use perilune::decode::sample::Plain;
-use perilune::event::catalog::{Catalog, Event, What};
-use perilune::script::bundle::{Library, Origin, Script};
-use perilune::script::host::{Host, Rules, Setting};
+use perilune::script::host::Host;
 use perilune::source::{Batch, Sink as _};
-use std::rc::Rc;
 
 /// Events of a pass.
 const EVENTS: usize = 10 * BATCH;
@@ -48,20 +46,6 @@ format:
 
 print fmt: \"prev_pid=%d\", REC->prev_pid
 ";
-
-/// A catalog of this one event.
-struct OneEvent;
-
-impl Catalog for OneEvent {
-    fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
-        let format = Format::parse(SCHED_SWITCH)?;
-        Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
-    }
-
-    fn names(&self) -> anyhow::Result<Vec<String>> {
-        Ok(vec!["sched:sched_switch".to_owned()])
-    }
-}
 
 /// The task whose turn comes with event `n`.
 fn task(n: u64) -> u32 {
@@ -182,14 +166,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
         end
         return m"
     );
-    let mut host = Host::new(false).unwrap();
-    let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
-    host.load(&script, &Library::default(), &[]).unwrap();
-    let setting = Setting::of(Rc::new(OneEvent));
-    let options = host.lua().create_table().unwrap();
-    host.begin(&options, &setting, Rules::default()).unwrap();
-    let mut batch = Batch::new(shape.handlers as usize);
-    host.attach(batch.addresses()).unwrap();
+    let (mut host, mut batch) = host::begin(text, SCHED_SWITCH, shape.handlers.into());
 
     let (ring, size) = ring();
     for n in 0..shape.alone {

@@ -32,8 +32,6 @@ pub struct Segment {
     pub address: u64,
     /// Bytes in the file.
     pub file_size: u64,
-    /// Bytes in memory.
-    pub memory_size: u64,
 }
 
 /// A section header.
@@ -55,8 +53,6 @@ pub struct Section<'a> {
 pub const LOAD: u32 = 1;
 /// `PT_NOTE`.
 pub const NOTE: u32 = 4;
-/// `PT_GNU_EH_FRAME`: the table of unwind information.
-pub const GNU_EH_FRAME: u32 = 0x6474_e550;
 /// `PF_X`.
 pub const EXECUTABLE: u32 = 1;
 /// `SHF_COMPRESSED`.
@@ -90,11 +86,6 @@ impl<'a> Elf<'a> {
     /// Whether addresses have 64 bits.
     pub fn is_wide(&self) -> bool {
         self.wide
-    }
-
-    /// `EM_*`.
-    pub fn machine(&self) -> Option<u16> {
-        self.half(18).map(|machine| machine as u16)
     }
 
     /// The program headers, in their order.
@@ -267,7 +258,6 @@ impl<'a> Elf<'a> {
                 offset: wide(8)?,
                 address: wide(16)?,
                 file_size: wide(32)?,
-                memory_size: wide(40)?,
             },
             false => Segment {
                 kind,
@@ -275,7 +265,6 @@ impl<'a> Elf<'a> {
                 offset: narrow(4)?,
                 address: narrow(8)?,
                 file_size: narrow(16)?,
-                memory_size: narrow(20)?,
             },
         })
     }
