@@ -40,6 +40,21 @@ fn each_word_that_draws_is_described() {
 }
 
 #[test]
+fn each_shared_option_is_described_by_its_name_and_as_a_field_of_opt() {
+    let files = files();
+    let (_, text) = files.iter().find(|(name, _)| name == "option.lua").expect("it is there");
+    for option in perilune::script::option::shared::options() {
+        let (name, field) = (format!("---| \"{}\" # ", option.long), option.long.replace('-', "_"));
+        assert!(text.contains(&name), "`{}` is no perilune.SharedOption", option.long);
+        let is_field = |line: &str| {
+            let line = line.strip_prefix("---@field ").unwrap_or_default();
+            line.split([' ', '?']).next() == Some(&field)
+        };
+        assert!(text.lines().any(is_field), "`{field}` is no field of perilune.Options");
+    }
+}
+
+#[test]
 fn nothing_is_described_twice() {
     let mut seen = std::collections::HashMap::new();
     for (name, text) in files() {

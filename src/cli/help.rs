@@ -26,8 +26,11 @@ pub fn write(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result
     // Headings and wrapping are clap's; the rest of its page is ours above.
     let options = command::command(monitor).help_template("{all-args}").render_help();
     writeln!(out, "\n{}", options.to_string().trim_end())?;
-    writeln!(out, "\nFrom {}", monitor.origin)
+    writeln!(out, "\n{COMMAND}\n\nFrom {}", monitor.origin)
 }
+
+/// What becomes of a workload.
+const COMMAND: &str = "A COMMAND is started and watched until it ends. A run that ends first (Ctrl-C, --duration, -N) asks it to\nend, too, by SIGTERM.";
 
 /// Writes how a monitor is called, in short.
 pub fn write_usage(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -6,8 +6,10 @@ use super::filters::{self, From};
 use super::request::RunRequest;
 use crate::base::cpulist;
 use crate::base::draw::Level;
+use crate::base::stack_style::StackStyle;
 use crate::base::units::counted;
 use crate::event::sampling::Part;
+use crate::script::evsel::Role;
 use crate::script::host::Host;
 use crate::source::live::Live;
 use crate::source::open::Wish;
@@ -43,8 +45,8 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
         for remark in request.notes.iter().chain(live.remarks()) {
             context.note(Level::Warning, remark);
         }
-        if let Some(remark) = callchain_of_nothing(host, request) {
-            context.note(Level::Warning, remark);
+        for remark in without_stacks(&roles, request) {
+            context.note(Level::Warning, &remark);
         }
         for remark in host.remarks() {
             context.note(Level::Info, &remark);
@@ -74,16 +76,18 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
     });
 }
 
-/// An option that chooses among the frames of stacks, where no stack is taken.
-fn callchain_of_nothing(host: &Host, request: &RunRequest) -> Option<&'static str> {
-    match request.host.callchain {
-        _ if host.takes_stacks() => None,
-        Part::Both => None,
-        Part::User => Some(
-            "--user-callchain does nothing without stacks; give -g, or an event the attribute `stack`",
-        ),
-        Part::Kernel => Some(
-            "--kernel-callchain does nothing without stacks; give -g, or an event the attribute `stack`",
-        ),
-    }
+/// Options about stacks, where no stack is taken.
+fn without_stacks(roles: &[Role], request: &RunRequest) -> Vec<String> {
+    let options = &request.host;
+    let given = [
+        ("--user-callchain", options.callchain == Part::User),
+        ("--kernel-callchain", options.callchain == Part::Kernel),
+        ("--stack-style", options.stack_style != StackStyle::default()),
+    ];
+    let given = given.into_iter().filter(|(_, given)| *given);
+    let taken = roles.iter().any(|role| role.sampling.stack.is_some());
+    let remark = |(option, _)| {
+        format!("{option} does nothing without stacks; give -g, or an event the attribute `stack`")
+    };
+    if taken { Vec::new() } else { given.map(remark).collect() }
 }

@@ -15,6 +15,7 @@ use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::{Files, Show};
 use super::unnamed;
+use super::workload;
 use crate::base::coverage::Coverage;
 use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
@@ -54,7 +55,7 @@ pub(super) fn run(
     started: Instant,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.host;
-    let mut workload = workload(settings)?;
+    let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
     let cpus = cpus(settings)?;
     let tasks = tasks(settings, workload.as_ref())?;
@@ -97,7 +98,8 @@ pub(super) fn run(
     };
     let roles = host.roles();
     let openings = openings(&roles)?;
-    let mut live = Live::open(openings, &wish, roles.len())?;
+    let mut live = Live::open(openings, &wish, roles.len())
+        .map_err(|why| workload::refusal(why, request, &roles))?;
     for refused in live.refused() {
         host.filter_here(refused.role, refused.rest.clone())?;
     }
@@ -146,6 +148,13 @@ pub(super) fn run(
             }
         }
     });
+    if workload.is_none() {
+        let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
+        for list in host.lists_without(&names) {
+            let text = format!("no task is called {list} now; one that comes later is watched");
+            host.shared().with(|context| context.note(Level::Warning, &text));
+        }
+    }
     live.enable(wish.workload)?;
     let clock = *live.clock();
     host.shared().with(|context| context.clock = clock);
@@ -159,7 +168,8 @@ pub(super) fn run(
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
-        return no_workload(&host, &why);
+        Show::new(host.shared().clone(), None, Files::NONE).fail(&why.to_string())?;
+        return Ok(Outcome::NoWorkload);
     }
     greet(&host, &live, request, &wish);
     let mut show = Show::new(host.shared().clone(), screen, files);
@@ -167,7 +177,11 @@ pub(super) fn run(
     show.raise();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);
-    watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), wish.tasks.as_deref())?;
+    let tasks = wish.tasks.as_deref();
+    let watched = watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks);
+    live.disable();
+    workload::end(workload.as_mut(), host.shared());
+    watched?;
     finish(host, live, show, &pace, settings, &cost)
 }
 
@@ -247,7 +261,6 @@ fn finish(
     settings: &HostOptions,
     cost: &Cost,
 ) -> anyhow::Result<Outcome> {
-    live.disable();
     show.lower();
     host.finishing();
     // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
@@ -296,14 +309,6 @@ fn close(live: Live, quiet: bool) {
         let _ = writeln!(std::io::stderr(), "perilune: note: {text}");
     }
     drop(live);
-}
-
-fn workload(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
-    if settings.workload.is_empty() {
-        return Ok(None);
-    }
-    // Forked before anything else: no thread, no ring and no Lua is copied into it.
-    Ok(Some(Workload::prepare(&settings.workload)?))
 }
 
 fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
@@ -379,9 +384,4 @@ fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
         parent_pid: number(task.ppid),
         comm: task.comm.as_bytes(),
     }
-}
-
-fn no_workload(host: &Host, why: &std::io::Error) -> anyhow::Result<Outcome> {
-    Show::new(host.shared().clone(), None, Files::NONE).fail(&why.to_string())?;
-    Ok(Outcome::NoWorkload)
 }

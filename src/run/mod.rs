@@ -31,6 +31,7 @@ mod replayed;
 pub mod request;
 mod show;
 mod unnamed;
+mod workload;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +95,8 @@ fn look(options: &HostOptions, pages: usize) -> Look {
         colour: colours(options),
         quiet: options.quiet,
         stacks: options.stack_style.clone(),
-        pages,
         columns: if options.output.is_none() { terminal::columns } else { || None },
+        pages,
     }
 }
 

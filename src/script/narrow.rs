@@ -3,10 +3,11 @@
 use mlua::Value;
 
 use super::evsel::Role;
+use super::host::Host;
 use crate::decode::format::Kind;
 use crate::event::catalog::What;
 use crate::event::filter::{
-    names::of_names,
+    names::{asks_for, of_names},
     quote,
     split::{Rest, Split},
 };
@@ -74,6 +75,16 @@ pub(super) fn names(field: &str, list: &str, role: &Role) -> Result<String, Refu
         None => Some(COMM_ROOM),
     };
     of_names(field, list, room).map_err(|why| named(&role.event.name, why.to_string()))
+}
+
+impl Host {
+    /// Of the lists of names that tasks are to have, those that none of `names` is on.
+    pub fn lists_without(&self, names: &[&[u8]]) -> Vec<String> {
+        let state = self.state.borrow();
+        let lists = state.evsels.borrow().names.clone();
+        let unmet = |list: &String| !names.iter().any(|name| asks_for(list, name));
+        lists.into_iter().filter(unmet).collect()
+    }
 }
 
 /// Says whose filter it is, unless that is said.

@@ -1,5 +1,7 @@
 //! What is read from the events themselves: their own counts, and what the kernel dropped of them.
 
+use std::collections::BTreeMap;
+
 use super::live::Live;
 use crate::sys::perf::Event;
 
@@ -26,14 +28,26 @@ pub(super) struct Reading {
     running: u64,
 }
 
+/// So far apart, in nanoseconds, the readings of one thread's counters may be: they are made one after the other, while it runs.
+const APART: u64 = 1_000_000;
+
 impl Reading {
+    /// With the reading of the same counter on another CPU: a task is enabled on all of them at once, and runs on one.
+    fn and(self, other: Reading) -> Reading {
+        Reading {
+            value: self.value + other.value,
+            enabled: self.enabled.max(other.enabled),
+            running: self.running + other.running,
+        }
+    }
+
     /// What was added since `before`, and whether it is an estimate because the counter shared its hardware
     /// meanwhile. Scaled by this interval's own times: those of the whole run would let a count fall.
     fn since(self, before: Reading) -> (f64, bool) {
         let added = self.value.saturating_sub(before.value) as f64;
         let enabled = self.enabled.saturating_sub(before.enabled);
         let running = self.running.saturating_sub(before.running);
-        match (running < enabled, running) {
+        match (running + APART < enabled, running) {
             (false, _) => (added, false),
             (true, 0) => (0.0, true),
             (true, _) => (added * enabled as f64 / running as f64, true),
@@ -96,22 +110,25 @@ impl Live {
     /// What the counters added since the last call, per role and instance.
     pub fn counts(&mut self) -> Vec<Count> {
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
-        let mut counts = Vec::new();
+        // By opening and instance. A thread has an event on each CPU: what one of them does not count because the thread runs
+        // elsewhere, another one does.
+        let mut readings: BTreeMap<(usize, u32), (Reading, Reading)> = BTreeMap::new();
         for open in &mut self.opened.events {
-            let opening = &self.openings[open.opening];
-            if !opening.sampling.count {
+            if !self.openings[open.opening].sampling.count {
                 continue;
             }
             let Ok(read) = open.event.read_counts() else { continue };
             let now = Reading { value: read.value, enabled: read.enabled, running: read.running };
-            let (value, scaled) = now.since(std::mem::replace(&mut open.counted, now));
+            let before = std::mem::replace(&mut open.counted, now);
             let instance = if per_task { open.tid as u32 } else { open.cpu };
-            counts.extend(opening.roles.iter().map(|(role, _)| Count {
-                role: *role,
-                instance,
-                value,
-                scaled,
-            }));
+            let sums = readings.entry((open.opening, instance)).or_default();
+            *sums = (sums.0.and(before), sums.1.and(now));
+        }
+        let mut counts = Vec::new();
+        for ((opening, instance), (before, now)) in readings {
+            let (value, scaled) = now.since(before);
+            let roles = self.openings[opening].roles.iter();
+            counts.extend(roles.map(|(role, _)| Count { role: *role, instance, value, scaled }));
         }
         counts
     }
@@ -121,13 +138,27 @@ impl Live {
 mod tests {
     use super::*;
 
+    /// Times in milliseconds.
+    fn reading(value: u64, enabled: u64, running: u64) -> Reading {
+        Reading { value, enabled: enabled * 1_000_000, running: running * 1_000_000 }
+    }
+
     #[test]
     fn a_count_is_scaled_by_the_times_of_its_own_interval() {
-        let reading = |value, enabled, running| Reading { value, enabled, running };
         let first = reading(100, 10, 5);
         assert_eq!(first.since(Reading::default()), (200.0, true));
         // Alone on the hardware since: exact, and never below zero.
         assert_eq!(reading(130, 20, 15).since(first), (30.0, false));
         assert_eq!(reading(100, 20, 5).since(first), (0.0, true));
+    }
+
+    #[test]
+    fn a_thread_that_moves_between_cpus_shares_no_counter_with_anybody() {
+        let both = reading(30, 100, 30).and(reading(70, 100, 70));
+        assert_eq!(both.since(Reading::default()), (100.0, false));
+        let shared = reading(30, 100, 30).and(reading(20, 100, 20));
+        assert_eq!(shared.since(Reading::default()), (100.0, true));
+        // Read while it went on running.
+        assert_eq!(reading(99, 100, 99).since(Reading::default()), (99.0, false));
     }
 }

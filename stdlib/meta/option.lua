@@ -25,10 +25,29 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A declared option.
 ---@class perilune.Option
 
+--- An option that several monitors have: its name stands in `options` by itself, `options = { "call-graph", "flame-graph", … }`.
+--- The host's own (-C -p -i -m --json --stack-style --lines …) every monitor has; they are not declared.
+---@alias perilune.SharedOption
+---| "call-graph" # -g: stacks, for the `stack` of an evsel
+---| "flame-graph" # --flame-graph NAME: stacks of tables and of `emit` are drawn instead of shown, by the host; implies -g. --diff and --heatmap come with it
+---| "diff" # --diff OLD: the flame graph against an older one
+---| "heatmap" # --heatmap FILE: when the events came
+---| "perins" # --perins: a table per instance; see `perins()`
+---| "freq" # -F, samples a second; 100 when not given
+---| "period" # -c, events a sample
+---| "detail" # --detail: with --than, what happened in between
+---| "guest" # -G: guests only
+---| "exclude-user" # --exclude-user
+---| "exclude-kernel" # --exclude-kernel
+---| "exclude-guest" # --exclude-guest
+
 --- What the user asked for, by long name with `_` for `-`. What was not given is its default; a flag is false,
 --- never nil, and so is a shared option that is off.
 ---@class perilune.Options
 ---@field call_graph false|string -g: `"fp"`, `"dwarf"`, `"dwarf,16384"`, `"lbr"`; for the `stack` of an evsel
+---@field flame_graph false|string NAME of --flame-graph
+---@field diff false|string OLD of --diff
+---@field heatmap false|string FILE of --heatmap
 ---@field freq? integer -F, samples a second
 ---@field period? integer -c, events a sample
 ---@field perins boolean --perins

@@ -129,10 +129,30 @@ fn another_word_behind_g_is_not_swallowed() {
 }
 
 #[test]
-fn a_flame_graph_implies_stacks_and_that_is_said() {
+fn a_flame_graph_implies_stacks() {
     let request = request(&["signal", "--flame-graph", "out"]);
     assert_eq!(request.values["call-graph"], OptionValue::Choice("fp".into()));
-    assert_eq!(request.notes, ["--flame-graph takes stacks: -g is implied"]);
+    assert!(request.notes.is_empty(), "{:?}", request.notes);
+}
+
+#[test]
+fn a_weight_without_a_flame_graph_is_noted() {
+    let script = r#"local m = monitor { options = { "flame-graph", choice { "weight", of = { "count", "time" } } } }
+        function m.init() end
+        return m"#;
+    let notes = |words: &[&str]| {
+        let words = [&["weigh.lua", "--weight", "time"], words].concat();
+        call_on(Bench::with("weigh.lua", script), &words).ran.unwrap().notes
+    };
+    assert_eq!(notes(&[]), ["--weight does nothing without --flame-graph"]);
+    assert!(notes(&["--flame-graph", "x"]).is_empty());
+}
+
+#[test]
+fn a_share_is_at_most_the_whole() {
+    let line = crate::bench::refused(&["units", "--share=101"]);
+    assert!(line.contains("--share: `101` is no share of a whole; 0 to 100"), "{line}");
+    assert_eq!(request(&["units", "--share", "100%"]).values["share"], OptionValue::Percent(100.0));
 }
 
 #[test]

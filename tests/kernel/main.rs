@@ -240,6 +240,43 @@ fn as_many_events_as_asked_for_are_those_that_pass() {
 }
 
 #[test]
+fn a_command_that_outlives_the_run_is_asked_to_end() {
+    if !can_trace("a command that goes on") {
+        return;
+    }
+    let tool = Tool::attach_plain(&["top", "-e", "page-faults", "--json", "--", "sleep", "30"]);
+    let run = tool.finish();
+    let said = run.stderr.split("the command (pid ").nth(1).and_then(|text| text.split(')').next());
+    let pid = said.unwrap_or_else(|| panic!("{}", run.stderr));
+    let told = format!("the command (pid {pid}) was still running and was asked to end (SIGTERM)");
+    assert!(run.of("note").any(|note| note["text"] == told.as_str()), "{:?}", run.objects);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let (name, since) = (format!("/proc/{pid}/comm"), std::time::Instant::now());
+    while std::fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n") {
+        assert!(since.elapsed() < std::time::Duration::from_secs(10), "it sleeps on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_name_that_no_task_has_is_told() {
+    if !can_trace("names of tasks") {
+        return;
+    }
+    let notes = |list: &str| {
+        let run = Tool::attach(&["signal", "--filter", list]).finish();
+        let of_names = |note: &&serde_json::Value| note["text"].to_string().contains("no task");
+        run.of("note").filter(of_names).map(|note| note["text"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        notes("no-such-*"),
+        ["no task is called no-such-* now; one that comes later is watched"]
+    );
+    assert!(notes("no-such-*,kthread*").is_empty());
+    assert!(notes("!kthreadd").is_empty());
+}
+
+#[test]
 fn what_a_full_ring_loses_is_counted() {
     if !can_trace("losses") {
         return;

@@ -1,12 +1,18 @@
 //! profile: shares that add up, events that are what they are called, also for an ordinary user.
 
-use std::process::{Command, Stdio};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output, Stdio};
 
 use crate::{can_trace, load, tool::Run};
 
-fn hundredths(run: &Run) -> Vec<u64> {
+fn hundredths(run: &Run, table: &str) -> Vec<u64> {
     let percent = |row: &serde_json::Value| row["share_percent"].as_f64().unwrap_or(f64::NAN);
-    run.of("row").map(|row| (percent(row) * 100.0).round() as u64).collect()
+    of_table(run, table).map(|row| (percent(row) * 100.0).round() as u64).collect()
+}
+
+fn of_table<'a>(run: &'a Run, table: &'a str) -> impl Iterator<Item = &'a serde_json::Value> {
+    run.of("row").filter(move |row| row["table"] == table)
 }
 
 #[test]
@@ -17,13 +23,19 @@ fn shares_add_up_to_a_hundred() {
     let (load, measured) = load::alternate(3, 200);
     let pid = load.pid();
     let run = crate::watch(&["profile", "-F", "997", "-p", &pid.to_string()], load);
-    assert_eq!(hundredths(&run).iter().sum::<u64>(), 10_000, "{:?}", run.objects);
+    for table in ["processes", "functions"] {
+        let sum: u64 = hundredths(&run, table).iter().sum();
+        assert_eq!(sum, 10_000, "{table}: {:?}", run.objects);
+    }
     // One sample for each millisecond of its CPU time; the kernel may take the first and the last of a slice for its own.
-    let samples: u64 = run.of("row").filter_map(|row| row["samples"].as_u64()).sum();
+    let samples = |table: &str| -> u64 {
+        of_table(&run, table).filter_map(|row| row["samples"].as_u64()).sum()
+    };
+    assert_eq!(samples("processes"), samples("functions"));
     let expected = measured.get(2) as f64 / 1e9 * 997.0;
-    let got = samples as f64;
+    let got = samples("functions") as f64;
     assert!((expected * 0.9 - 5.0..expected * 1.1 + 5.0).contains(&got), "{got} of {expected}");
-    assert!(run.of("row").all(|row| row["pid"] == pid), "{:?}", run.objects);
+    assert!(of_table(&run, "processes").all(|row| row["pid"] == pid), "{:?}", run.objects);
     run.is_complete();
 }
 
@@ -102,27 +114,11 @@ fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
     if !can_trace("an ordinary user") {
         return;
     }
-    let paranoid =
-        std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    if paranoid.trim() != "2" {
+    if !own_only() {
         return;
     }
-    // Where nobody may execute it.
-    let own = std::env::temp_dir().join(format!("perilune-nobody-{}", std::process::id()));
-    // By another process: a child forked meanwhile must not hold the file open for writing.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
-    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&own)
-        .args(["profile", "-F", "997", "-g", "--json", "--", "sh", "-c"])
-        .arg("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")
-        .env_remove("PERILUNE_PATH")
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .output()
-        .expect("setpriv runs");
-    let _ = std::fs::remove_file(&own);
+    let spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+    let output = as_nobody(&["profile", "-F", "997", "-g", "--json", "--", "sh", "-c", spin]);
     let (text, said) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
@@ -137,4 +133,77 @@ fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
     let left_out =
         left_out.filter(|note| note["text"].as_str().is_some_and(|t| t.contains(kernel)));
     assert_eq!(left_out.count(), 1, "{text}");
+}
+
+#[test]
+fn a_refused_user_reads_what_he_asked_for_and_what_he_may_watch() {
+    if !can_trace("an ordinary user") || !own_only() {
+        return;
+    }
+    let output = as_nobody(&["profile", "-e", "cpu-clock"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or set it to 0, \
+               or watch a command of your own: perilune profile -- COMMAND\n";
+    assert!(said.ends_with(why), "{said}");
+}
+
+/// Whether users may watch what is their own, in user mode, and nothing else.
+fn own_only() -> bool {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    paranoid.unwrap_or_default().trim() == "2"
+}
+
+/// Runs the command as the user who is nobody.
+fn as_nobody(args: &[&str]) -> Output {
+    // Where nobody may execute it.
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
+    let folder = folder.expect("a folder can be made");
+    let own = folder.path().join("perilune");
+    // By another process: a child forked meanwhile must not hold the file open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
+    Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&own)
+        .args(args)
+        .env_remove("PERILUNE_PATH")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .expect("setpriv runs")
+}
+
+#[test]
+fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
+    if !can_trace("counts of threads") {
+        return;
+    }
+    let (load, measured) = load::alternate(3, 100);
+    let of = load.pid().to_string();
+    let run = crate::watch(&["profile", "-F", "0", "-e", "task-clock", "-p", &of], load);
+    assert_eq!(run.coverage()["multiplexed"], 0, "{:?}", run.objects);
+    let share = run.of("row").filter_map(|row| row["sharepercent"].as_f64()).sum::<f64>();
+    // Of a run that began before it and ended after it.
+    let most = 100.0 * measured.get(2) as f64 / measured.get(0) as f64;
+    assert!(share > 1.0 && share < most * 1.1, "{share} of {most}: {:?}", run.objects);
+}
+
+#[test]
+fn what_has_no_samples_or_tells_no_share_is_refused() {
+    for (options, why) in [
+        (&["-F0", "-g"][..], "-F 0 takes no samples"),
+        (&["-F0", "--than", "5"], "-F 0 takes no samples"),
+        (&["--than", "5", "-e", "page-faults"], "--than: page-faults does not tell what share"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .arg("profile")
+            .args(options)
+            .output()
+            .expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        if load::is_root() {
+            assert!(said.contains(why), "{options:?}: {said}");
+        }
+    }
 }

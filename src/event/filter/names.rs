@@ -49,6 +49,14 @@ pub fn of_names(field: &str, list: &str, room: Option<usize>) -> Result<String, 
     Ok(wanted.into_iter().chain(unwanted).collect::<Vec<_>>().join(" && "))
 }
 
+/// Whether the list asks for a task of this name; one that only names what it does not want asks for all others.
+pub fn asks_for(list: &str, name: &[u8]) -> bool {
+    let items = items(list).into_iter().map(|(_, item)| item.trim());
+    let mut wanted = items.filter(|item| !item.starts_with('!'));
+    let Some(first) = wanted.next() else { return true };
+    std::iter::once(first).chain(wanted).any(|item| glob::matches(item.as_bytes(), name))
+}
+
 /// Whether it stands for itself.
 fn is_plain(name: &str) -> bool {
     !glob::is_glob(name) && !name.contains('\\')

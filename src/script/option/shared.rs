@@ -68,10 +68,12 @@ pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>>
     };
     if given(values, "flame-graph") && values.get("call-graph") == Some(&OptionValue::Absent) {
         values.insert("call-graph".to_owned(), OptionValue::Choice(Walk::default().to_string()));
-        notes.push("--flame-graph takes stacks: -g is implied".to_owned());
     }
     if given(values, "diff") && !given(values, "flame-graph") {
         bail!("--diff is drawn as a flame graph; add --flame-graph NAME");
+    }
+    if given(values, "weight") && values.get("flame-graph") == Some(&OptionValue::Absent) {
+        notes.push("--weight does nothing without --flame-graph".to_owned());
     }
     if given(values, "detail") && values.get("than") == Some(&OptionValue::Absent) {
         notes.push("--detail does nothing without --than".to_owned());

@@ -59,7 +59,11 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
         Kind::Flag | Kind::Repeated => bail!("takes no value; leave `{text}` away"),
         Kind::Number => OptionValue::Number(number(text)?),
         Kind::Whole(least) => OptionValue::Number(whole(text, *least)? as f64),
-        Kind::Percent => OptionValue::Percent(units::parse_percent(text)?),
+        Kind::Percent => {
+            let share = units::parse_percent(text)?;
+            ensure!((0.0..=100.0).contains(&share), "`{text}` is no share of a whole; 0 to 100");
+            OptionValue::Percent(share)
+        }
         Kind::Duration(bare) => OptionValue::DurationNs(units::parse_duration(text, *bare)?),
         Kind::Size => OptionValue::Bytes(units::parse_size(text)?),
         Kind::Text | Kind::List => OptionValue::Text(text.to_owned()),

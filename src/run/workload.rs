@@ -1,0 +1,72 @@
+//! The command that a run starts: forked first, told when it outlives the run, and named where nothing else may be watched.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::request::{HostOptions, RunRequest};
+use crate::base::draw::Level;
+use crate::event::catalog::What;
+use crate::script::evsel::Role;
+use crate::script::leaf::Shared;
+use crate::source::attr::OWNER;
+use crate::sys::child::Workload;
+use crate::sys::machine::sysctl;
+use crate::sys::refusal::Refusal;
+use crate::sys::signal;
+
+/// The most restrictive `perf_event_paranoid` of the kernel itself, which lets users watch what is their own in user mode;
+/// distributions have added 3 and 4, which do not.
+const OWN_ALLOWED: i64 = 2;
+
+/// So long a command that Ctrl-C has reached as well may take to end by itself.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// Forks the command, if there is one.
+///
+/// # Errors
+/// No process is to be had.
+pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
+    if settings.workload.is_empty() {
+        return Ok(None);
+    }
+    // Forked before anything else: no thread, no ring and no Lua is copied into it.
+    Ok(Some(Workload::prepare(&settings.workload)?))
+}
+
+/// Asks a command that outlives the run to end, as perf does: it was started to be watched, and a terminal that shows its prompt
+/// again should not have it running behind.
+pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) {
+    let Some(workload) = workload else { return };
+    let mut runs = || matches!(workload.try_wait(), Ok(None));
+    if runs() && signal::interrupts() > 0 {
+        // A terminal sends Ctrl-C to both.
+        std::thread::sleep(GRACE);
+    }
+    if runs() && workload.terminate().is_ok() {
+        let pid = workload.pid();
+        let text =
+            format!("the command (pid {pid}) was still running and was asked to end (SIGTERM)");
+        shared.with(|context| context.note(Level::Info, &text));
+    }
+}
+
+/// A refusal in the words of what was asked for: what owns the rings is our own affair. Counters of a command of one's own take no
+/// privilege.
+pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyhow::Error {
+    let refusal = match why.downcast::<Refusal>() {
+        Ok(refusal) if refusal.what == OWNER => refusal,
+        Ok(refusal) => return refusal.into(),
+        Err(why) => return why,
+    };
+    let denied = matches!(refusal.errno, libc::EACCES | libc::EPERM);
+    let counted = roles.iter().all(|role| matches!(role.event.what, What::Counter(_)));
+    let paranoid: Option<i64> = sysctl("kernel/perf_event_paranoid");
+    let allowed = paranoid.is_none_or(|level| level <= OWN_ALLOWED);
+    let instead = match denied && counted && allowed && request.host.workload.is_empty() {
+        true => format!(", or watch a command of your own: perilune {} -- COMMAND", request.called),
+        false => String::new(),
+    };
+    let what = roles.first().map_or(OWNER, |role| role.event.name.as_str());
+    anyhow!("{what}: {}{instead}", refusal.why)
+}
