@@ -6,9 +6,8 @@
 //! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
 //! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
 
-use std::rc::Rc;
-
 use anyhow::bail;
+use std::rc::Rc;
 
 use super::attr::{self, Common};
 use super::chains::Chained;
@@ -114,7 +113,7 @@ pub(super) struct CpuRing {
     pub(super) owner: Event,
     pub(super) ring: Ring,
     pub(super) scratch: Scratch,
-    /// Where the next unread record begins; what lies before was read but may not be released yet.
+    /// Where the next unread record begins; what lies before may not be released yet.
     pub(super) at: u64,
     /// Where the last look at the kernel's head found it.
     pub(super) head: u64,

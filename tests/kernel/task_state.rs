@@ -85,7 +85,7 @@ fn a_writer_to_a_frozen_file_system_is_printed_with_its_stack() {
     if !can_trace("a frozen file system") {
         return;
     }
-    let Some(disk) = Frozen::new() else { return };
+    let Some(disk) = Frozen::new("frozen") else { return };
     let tool = Tool::attach(&["task-state", "-D", "--than", "100ms", "--filter", "frozen-*", "-g"]);
     let writer = disk.write_for(Duration::from_millis(300));
     let run = tool.finish();
@@ -106,7 +106,7 @@ fn a_task_that_is_stuck_when_the_run_ends_is_shown_and_printed() {
     if !can_trace("a task stuck at the end") {
         return;
     }
-    let Some(disk) = Frozen::new() else { return };
+    let Some(disk) = Frozen::new("still-frozen") else { return };
     let tool = Tool::attach(&["task-state", "-D", "--than", "100ms", "--filter", "frozen-*", "-g"]);
     let (thaw, mut writer) = disk.begin_to_write();
     std::thread::sleep(Duration::from_millis(300));
@@ -129,8 +129,9 @@ fn a_task_that_is_stuck_when_the_run_ends_is_shown_and_printed() {
 struct Frozen(PathBuf);
 
 impl Frozen {
-    fn new() -> Option<Frozen> {
-        let at = std::env::temp_dir().join(format!("perilune-frozen-{}", std::process::id()));
+    /// `name` tells it from those of other tests.
+    fn new(name: &str) -> Option<Frozen> {
+        let at = std::env::temp_dir().join(format!("perilune-{name}-{}", std::process::id()));
         std::fs::create_dir_all(at.join("mnt")).ok()?;
         let (image, mount) = (at.join("image"), at.join("mnt"));
         // From here on whatever was made is taken away again.
@@ -163,7 +164,8 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // Lazily: a writer that a failing test left behind may still hold it.
+        // Lazily: a writer that a failing test left behind may still hold it. Behind that nobody could thaw it.
+        run(Command::new("fsfreeze").arg("-u").arg(self.0.join("mnt")));
         run(Command::new("umount").arg("-l").arg(self.0.join("mnt")));
         let _ = std::fs::remove_dir_all(&self.0);
     }
