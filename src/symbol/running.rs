@@ -10,7 +10,6 @@ use crate::decode::btf::Enumerators;
 use crate::decode::print::{Kernel, Symbol};
 
 /// The kernel that runs.
-#[derive(Debug)]
 pub struct RunningKernel {
     hz: u32,
     tracefs: PathBuf,
