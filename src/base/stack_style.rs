@@ -10,7 +10,7 @@
 
 use super::frame::Frame;
 use super::nearest::{did_you_mean, nearest};
-use std::io::Write as _;
+use super::text::digits;
 
 /// What of a stack is written. Without an address, symbol or file that is known, what is known is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,10 +118,9 @@ impl StackStyle {
         let symbol = frame.symbol.as_deref().filter(|_| self.symbol);
         // An address of 0 is none: the frame stands for something else, or is of a recording that has names only.
         let alone = symbol.is_none() && (frame.dso.is_none() || !self.dso);
-        // Writing to a Vec cannot fail.
         if frame.address != 0 && (self.address || alone) {
             let width = if self.address { width } else { 0 };
-            let _ = write!(out, "{:width$x}", frame.address);
+            digits::push_hex_right(out, frame.address, width);
         }
         let part = |out: &mut Vec<u8>| {
             if out.len() > start {
@@ -132,7 +131,8 @@ impl StackStyle {
             part(out);
             out.extend_from_slice(symbol.as_bytes());
             if self.offset && frame.address != 0 {
-                let _ = write!(out, "+0x{:x}", frame.offset);
+                out.push(b'+');
+                digits::push_hex(out, frame.offset);
             }
         } else if alone && frame.address == 0 {
             out.extend_from_slice(b"[unknown]");
@@ -140,11 +140,16 @@ impl StackStyle {
         if self.dso && (frame.inlined || frame.dso.is_some()) {
             part(out);
             let dso = if frame.inlined { Some("inlined") } else { frame.dso.as_deref() };
-            let _ = write!(out, "({})", dso.unwrap_or_default());
+            out.push(b'(');
+            out.extend_from_slice(dso.unwrap_or_default().as_bytes());
+            out.push(b')');
         }
         if let Some((file, line)) = &frame.line {
             part(out);
-            let _ = write!(out, "at {file}:{line}");
+            out.extend_from_slice(b"at ");
+            out.extend_from_slice(file.as_bytes());
+            out.push(b':');
+            digits::push_u64(out, (*line).into());
         }
     }
 

@@ -299,16 +299,16 @@ fn push_clock(out: &mut Vec<u8>, stamp: Stamp) {
 fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle, room: Option<usize>) {
     /// Digits of an address.
     const ADDRESS: usize = 16;
-    let (mut line, chosen) = (Vec::new(), style.chosen(frames));
+    let chosen = style.chosen(frames);
     let Some(last) = chosen.len().checked_sub(1) else { return };
     for (i, frame) in chosen.into_iter().enumerate() {
         let start = out.len();
         if i == 0 || style.between.is_none() {
             out.extend_from_slice(b"        ");
         }
-        line.clear();
-        style.push(&mut line, frame, if style.between.is_none() { ADDRESS } else { 0 });
-        escape::push_shown(out, &line);
+        let text = out.len();
+        style.push(out, frame, if style.between.is_none() { ADDRESS } else { 0 });
+        escape::show_from(out, text);
         if let (None, Some(room)) = (&style.between, room) {
             fit::shorten(out, start, room);
         }

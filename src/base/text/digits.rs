@@ -46,10 +46,24 @@ pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
 /// `0x` and hexadecimal digits.
 pub fn push_hex(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(b"0x");
-    let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        out.push(nibble((value >> (4 * digit)) as u8));
+    push_hex_right(out, value, 0);
+}
+
+/// Hexadecimal digits, with blanks in front up to `width`.
+pub fn push_hex_right(out: &mut Vec<u8>, value: u64, width: usize) {
+    let mut digits = [0u8; 16];
+    let (mut start, mut left) = (digits.len(), value);
+    for digit in digits.iter_mut().rev() {
+        *digit = nibble(left as u8);
+        start -= 1;
+        left >>= 4;
+        if left == 0 {
+            break;
+        }
     }
+    let digits = digits.get(start..).unwrap_or_default();
+    out.resize(out.len() + width.saturating_sub(digits.len()), b' ');
+    out.extend_from_slice(digits);
 }
 
 /// Two hexadecimal digits a byte.
@@ -105,6 +119,7 @@ mod tests {
             prop_assert_eq!(text(|out| push_padded(out, value, 9, b'0')), format!("{value:09}"));
             prop_assert_eq!(text(|out| push_padded(out, value, 6, b' ')), format!("{value:6}"));
             prop_assert_eq!(text(|out| push_hex(out, value)), format!("{value:#x}"));
+            prop_assert_eq!(text(|out| push_hex_right(out, value, 9)), format!("{value:9x}"));
         }
     }
 
