@@ -16,6 +16,7 @@ mod mini;
 mod perf_map;
 mod ranges;
 mod running;
+mod spelling;
 mod symbols;
 mod tables;
 
@@ -41,7 +42,8 @@ pub trait Names {
         out: &mut Vec<Frame>,
     );
 
-    /// Changes whenever an address that was asked about may have another name now: answers of before are then asked anew.
+    /// Changes whenever an address that was asked about may have another name now: answers of before are then asked anew. Every
+    /// drawing begins by asking this.
     fn version(&self) -> u64 {
         0
     }

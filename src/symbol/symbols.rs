@@ -49,7 +49,7 @@ impl Symbols {
         let from = out.len();
         let programs = self.programs.clone();
         let mut programs = programs.borrow_mut();
-        let Some((mapping, object)) = programs.at(space, asked) else {
+        let Some((mapping, object)) = programs.at_to_draw(space, asked) else {
             return out.push(Frame { address, ..Frame::default() });
         };
         let named = match object {
@@ -122,7 +122,9 @@ impl Names for Symbols {
     }
 
     fn version(&self) -> u64 {
-        let of_user_space = self.perf_maps.version(&self.programs.borrow());
+        let mut programs = self.programs.borrow_mut();
+        programs.objects.begin_drawing();
+        let of_user_space = self.perf_maps.version(&programs);
         of_user_space.wrapping_add(self.kernel.version())
     }
 }

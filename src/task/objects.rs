@@ -13,18 +13,24 @@
 //!
 //! Two files with one build-id (the same library in two containers) are one object, unless somebody could so choose the
 //! names in what others execute: whose file it is must be the same, or it is root's and has the same bytes. The least
-//! used go when there are more than [`OBJECTS_MAX`]; what cannot be found is not looked for again until it is mapped anew.
+//! used go when there are more than [`OBJECTS_MAX`]; what cannot be found is looked for again after a pause that doubles each time,
+//! since the next process that maps it may lead to it, and a thousand of them a second should not cost a search each.
+//!
+//! btrfs counts inodes in each subvolume anew, and a mapping tells the device of the whole file system: two files of two subvolumes
+//! can have one [`Identity`], as they have for everybody who reads `/proc/PID/maps`. Then the first that is found is taken for
+//! both; their generations, where records tell them, mostly differ. With build-ids in the records there is no such doubt.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use std::hash::RandomState;
 
 use super::maps::{Identity, Mapping, Spaces};
 use crate::decode::elf::Elf;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::held::{Held, Inode, vdso};
 
 #[cfg(test)]
@@ -38,6 +44,10 @@ const COMPARED_MAX: usize = 16 << 20;
 
 /// Files that are remembered as not to be found.
 const MISSING_MAX: usize = 4096;
+
+/// How long a file that was not found is not looked for: the first time, and at most.
+const PAUSE_MIN_NS: u64 = 100_000_000;
+const PAUSE_MAX_NS: u64 = 10_000_000_000;
 
 /// Ancestors whose roots are tried.
 const ANCESTORS: usize = 8;
@@ -124,12 +134,22 @@ impl Object {
 #[derive(Default)]
 pub struct Objects {
     by_file: HashMap<File, Vec<Known>, RandomState>,
-    missing: HashSet<Identity, RandomState>,
+    missing: HashMap<Identity, Missed, RandomState>,
     vdso: Option<Option<Rc<Object>>>,
     held: usize,
     used: u64,
     next: u32,
     dropped: u64,
+    /// Counts drawings.
+    drawing: u64,
+}
+
+/// A file that was not found.
+#[derive(Clone, Copy)]
+struct Missed {
+    /// Until when it is not looked for (`CLOCK_MONOTONIC`).
+    until_ns: u64,
+    pause_ns: u64,
 }
 
 /// A file without its generation, which is not always told.
@@ -144,25 +164,40 @@ struct Known {
     object: Rc<Object>,
     /// Counts up with each use.
     used: u64,
+    /// The drawing in which it was last seen to be what it was.
+    intact_in: u64,
 }
 
 impl Objects {
     /// The object behind a mapping of that process, if it is one and can be found.
     pub fn get(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> Option<Rc<Object>> {
-        if let Some(known) = self.known(mapping) {
-            return Some(known);
+        match self.known(mapping, false) {
+            Some(known) => Some(known),
+            None => self.find(mapping, pid, spaces),
         }
-        if self.missing.contains(&mapping.file.identity) {
-            return None;
+    }
+
+    /// The same for one of many addresses: whether the file was overwritten is asked once a drawing.
+    pub fn get_to_draw(
+        &mut self,
+        mapping: &Mapping,
+        pid: u32,
+        spaces: &Spaces,
+    ) -> Option<Rc<Object>> {
+        match self.known(mapping, true) {
+            Some(known) => Some(known),
+            None => self.find(mapping, pid, spaces),
         }
-        self.find(mapping, pid, spaces)
+    }
+
+    /// Many addresses will be asked about, now.
+    pub fn begin_drawing(&mut self) {
+        self.drawing += 1;
     }
 
     /// Opens what has just been mapped, unless it is open.
     pub fn hold(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) {
-        if self.known(mapping).is_none() {
-            self.find(mapping, pid, spaces);
-        }
+        self.get(mapping, pid, spaces);
     }
 
     /// How many objects were dropped so far: who keeps something for each asks whether it is still there when this
@@ -171,7 +206,8 @@ impl Objects {
         self.dropped
     }
 
-    fn known(&mut self, mapping: &Mapping) -> Option<Rc<Object>> {
+    /// `drawing`: that it was intact once in this drawing is enough.
+    fn known(&mut self, mapping: &Mapping, drawing: bool) -> Option<Rc<Object>> {
         if &*mapping.file.path == b"[vdso]" {
             return self.vdso(mapping);
         }
@@ -181,14 +217,15 @@ impl Objects {
             known.generation.is_none() || generation.is_none() || known.generation == generation
         };
         let at = known.iter().position(same)?;
-        if !known[at].object.is_intact() {
+        let trusted = drawing && known[at].intact_in == self.drawing;
+        if !trusted && !known[at].object.is_intact() {
             // It was overwritten in place: what is mapped now is something else.
             known.remove(at);
             (self.held, self.dropped) = (self.held - 1, self.dropped + 1);
             return None;
         }
         self.used += 1;
-        known[at].used = self.used;
+        (known[at].used, known[at].intact_in) = (self.used, self.drawing);
         Some(known[at].object.clone())
     }
 
@@ -209,27 +246,35 @@ impl Objects {
     fn find(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> Option<Rc<Object>> {
         let identity = &mapping.file.identity;
         let (file, generation) = File::of(identity)?;
-        let mut ways = ways(mapping, pid, spaces);
-        let Some(held) = ways.find_map(|way| open_that(&way, identity)) else {
-            if self.missing.len() >= MISSING_MAX {
-                self.missing.clear();
-            }
-            self.missing.insert(*identity);
+        let missed = self.missing.get(identity).copied();
+        if missed.is_some_and(|missed| monotonic_ns() < missed.until_ns) {
+            return None;
+        }
+        let held = ways(mapping, pid, spaces).find_map(|way| open_that(&way, identity));
+        let generation =
+            generation.or_else(|| held.as_ref().and_then(Held::generation).map(u64::from));
+        let Some(object) = held.and_then(|held| self.share(held)) else {
+            self.miss(*identity, missed);
             return None;
         };
         self.missing.remove(identity);
-        let generation = generation.or_else(|| held.generation().map(u64::from));
-        let Some(object) = self.share(held) else {
-            self.missing.insert(*identity);
-            return None;
-        };
         if self.held >= OBJECTS_MAX {
             self.drop_least_used();
         }
         (self.used, self.held) = (self.used + 1, self.held + 1);
-        let known = Known { generation, object: object.clone(), used: self.used };
+        let (used, intact_in) = (self.used, self.drawing);
+        let known = Known { generation, object: object.clone(), used, intact_in };
         self.by_file.entry(file).or_default().push(known);
         Some(object)
+    }
+
+    fn miss(&mut self, identity: Identity, before: Option<Missed>) {
+        let pause = before.map_or(PAUSE_MIN_NS, |missed| missed.pause_ns.saturating_mul(2));
+        let pause_ns = pause.min(PAUSE_MAX_NS);
+        if self.missing.len() >= MISSING_MAX {
+            self.missing.clear();
+        }
+        self.missing.insert(identity, Missed { until_ns: monotonic_ns() + pause_ns, pause_ns });
     }
 
     /// The object with the file's build-id, or a new one.

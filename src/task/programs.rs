@@ -88,4 +88,16 @@ impl Programs {
         let object = self.objects.get(&mapping, pid, &self.spaces);
         Some((mapping, object))
     }
+
+    /// The same for one of the many addresses of a drawing, which [`Objects::begin_drawing`] has begun.
+    pub fn at_to_draw(
+        &mut self,
+        space: Space,
+        address: u64,
+    ) -> Option<(Mapping, Option<Rc<Object>>)> {
+        let mapping = self.spaces.find(space, address)?.clone();
+        let pid = self.spaces.process(space)?;
+        let object = self.objects.get_to_draw(&mapping, pid, &self.spaces);
+        Some((mapping, object))
+    }
 }

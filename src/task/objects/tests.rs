@@ -33,6 +33,28 @@ fn a_process_leads_to_its_own_program() {
 }
 
 #[test]
+fn a_file_that_was_overwritten_is_another_one_from_the_next_drawing_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+    let (mut spaces, pid, _) = this_program();
+    let found = Held::open(&path).unwrap().inode().unwrap();
+    let (major, minor, inode) = (found.major, found.minor, found.number);
+    let identity = Identity::Inode { major, minor, inode, generation: None };
+    let mapping = mapping_of(&mut spaces, pid, identity, path.to_str().unwrap());
+    let mut objects = Objects::default();
+    objects.begin_drawing();
+    let object = objects.get_to_draw(&mapping, pid, &spaces).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, [&bytes[..], b"more"].concat()).unwrap();
+    let again = objects.get_to_draw(&mapping, pid, &spaces).unwrap();
+    assert!(Rc::ptr_eq(&object, &again), "in one drawing it is asked once");
+    objects.begin_drawing();
+    let other = objects.get_to_draw(&mapping, pid, &spaces).unwrap();
+    assert_eq!((other.bytes().len(), objects.dropped()), (bytes.len() + 4, 1));
+}
+
+#[test]
 fn a_file_of_another_inode_or_generation_is_not_taken() {
     let (mut spaces, pid, mapping) = this_program();
     let Identity::Inode { major, minor, inode, .. } = mapping.file.identity else { unreachable!() };
@@ -46,6 +68,14 @@ fn a_file_of_another_inode_or_generation_is_not_taken() {
         let mut objects = Objects::default();
         assert!(objects.get(&other, pid, &spaces).is_none(), "{identity:?}");
         assert_eq!(objects.missing.len(), 1, "and it is not looked for again");
+        let until = |objects: &Objects| objects.missing.values().next().unwrap().until_ns;
+        let first = until(&objects);
+        objects.hold(&other, pid, &spaces);
+        assert_eq!(until(&objects), first, "for a while");
+        objects.missing.values_mut().for_each(|missed| missed.until_ns = 0);
+        objects.hold(&other, pid, &spaces);
+        let missed = objects.missing.values().next().unwrap();
+        assert_eq!(missed.pause_ns, 2 * PAUSE_MIN_NS);
     }
     let right = mapping_of(&mut spaces, pid, with(inode, told), &path);
     assert!(Objects::default().get(&right, pid, &spaces).is_some());
