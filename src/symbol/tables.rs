@@ -2,19 +2,19 @@
 //!
 //! blazesym reads them: `.symtab`, `.dynsym`, and with `lines` the DWARF that tells lines and inlined functions.
 //! It is given the files that are held, not their paths, and is dropped with them. Without `lines` DWARF is not looked at:
-//! that of a large program takes seconds and gigabytes.
+//! that of a large program takes seconds and gigabytes. With it, a function keeps the name that the symbol tables have:
+//! DWARF knows the parts that compilers make of one (`main.cold`, `f.constprop.0`) by the name of the whole, or not at all.
 //!
 //! Anybody can make an object. So there is no DWARF from one that leads blazesym to other files by their paths (a link, an
 //! alternate or supplementary file), nor from one with packed sections, unless it is root's; and names have a limit.
 
-use hashbrown::HashSet;
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use blazesym::symbolize::source::{Elf as ElfSource, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::spelling::Spellings;
 use super::{debug_file, mini};
 use crate::base::frame::Frame;
 use crate::decode::elf::{COMPRESSED, Elf};
@@ -29,13 +29,15 @@ pub struct Tables {
     /// Files to ask, in this order.
     sources: Vec<Asked>,
     /// Names that frames share.
-    names: RefCell<HashSet<Rc<str>>>,
+    names: Spellings,
 }
 
 /// A file with symbols; it is held as long as blazesym reads it.
 struct Asked {
     object: Rc<Object>,
-    source: Source<'static>,
+    symbols: Source<'static>,
+    /// The same with DWARF, where that is read.
+    lines: Option<Source<'static>>,
 }
 
 impl Tables {
@@ -46,6 +48,7 @@ impl Tables {
             .enable_auto_reload(false)
             .enable_code_info(lines)
             .enable_inlined_fns(lines)
+            .enable_demangling(false)
             .set_debug_dirs(Some(std::iter::empty::<PathBuf>()))
             .build();
         let mut sources = Vec::new();
@@ -62,7 +65,7 @@ impl Tables {
             }
             None => sources.push(Asked::new(object.clone(), lines)),
         }
-        Tables { symbolizer, own: object.clone(), sources, names: RefCell::default() }
+        Tables { symbolizer, own: object.clone(), sources, names: Spellings::default() }
     }
 
     /// Whether anybody else holds the object, too.
@@ -72,31 +75,36 @@ impl Tables {
     }
 
     /// Appends the functions that a byte of the file lies in, the innermost first; false if none is known. `asked` is the
-    /// address that the frames show, so many bytes behind the one that is looked up.
+    /// address that the frames show, so many bytes behind the one that is looked up. The caller sees to it that nobody has
+    /// written to the file ([`Object::is_intact`]).
     pub fn frames(&self, offset: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         // The object's own segments place it; a debug file keeps the addresses, but not the bytes.
-        let own = Some(&self.own).filter(|own| own.is_intact());
-        let elf = own.and_then(|own| Elf::new(own.bytes()));
+        let elf = Elf::new(self.own.bytes());
         let Some(address) = elf.and_then(|elf| elf.address_of(offset)) else { return false };
         self.sources.iter().any(|source| {
-            let Some(sym) = self.ask(source, address) else { return false };
+            let plain = self.ask(source, &source.symbols, address);
+            let told = source.lines.as_ref().and_then(|lines| self.ask(source, lines, address));
+            let Some(sym) = plain.as_ref().or(told.as_ref()) else { return false };
             let frame = |name: &str, line: Option<&CodeInfo<'_>>, inlined| Frame {
                 address: asked,
-                symbol: Some(self.name(name)),
+                symbol: Some(self.names.of_function(name)),
                 offset: address.wrapping_add(behind).saturating_sub(sym.addr),
                 inlined,
                 line: line.and_then(|line| self.line_of(line)),
                 ..Frame::default()
             };
-            let inlined = sym.inlined.iter().rev().take(INLINED_MAX);
-            out.extend(inlined.map(|f| frame(&f.name, f.code_info.as_ref(), true)));
-            out.push(frame(&sym.name, sym.code_info.as_deref(), false));
+            if let Some(told) = &told {
+                let inlined = told.inlined.iter().rev().take(INLINED_MAX);
+                out.extend(inlined.map(|f| frame(&f.name, f.code_info.as_ref(), true)));
+            }
+            let line = told.as_ref().and_then(|told| told.code_info.as_deref());
+            out.push(frame(&sym.name, line, false));
             true
         })
     }
 
-    fn ask(&self, asked: &Asked, address: u64) -> Option<Sym<'_>> {
-        let ask = || self.symbolizer.symbolize_single(&asked.source, Input::VirtOffset(address));
+    fn ask(&self, asked: &Asked, source: &Source<'static>, address: u64) -> Option<Sym<'_>> {
+        let ask = || self.symbolizer.symbolize_single(source, Input::VirtOffset(address));
         // It computes with what the file says, which may be anything: with overflow checks that can be a panic.
         let found = quietly(ask)?.ok()?;
         let Symbolized::Sym(sym) = found else { return None };
@@ -111,47 +119,23 @@ impl Tables {
         (covers && !sym.name.is_empty()).then_some(sym)
     }
 
-    /// A name, shared with all frames that have it, and cut if it is too long.
-    fn name(&self, name: &str) -> Rc<str> {
-        let mut names = self.names.borrow_mut();
-        if let Some(known) = names.get(name) {
-            return known.clone();
-        }
-        let shared: Rc<str> = match name.len() > NAME_MAX {
-            true => format!("{}…", beginning(name)).into(),
-            false => name.into(),
-        };
-        if name.len() > NAME_MAX
-            && let Some(known) = names.get(&shared)
-        {
-            return known.clone();
-        }
-        if names.len() >= NAMES_MAX {
-            names.clear();
-        }
-        names.insert(shared.clone());
-        shared
-    }
-
     fn line_of(&self, info: &CodeInfo<'_>) -> Option<(Rc<str>, u32)> {
         let line = info.line?;
-        Some((self.name(&info.to_path().to_string_lossy()), line))
+        Some((self.names.of_file(&info.to_path().to_string_lossy()), line))
     }
 }
 
 impl Asked {
     fn new(object: Rc<Object>, lines: bool) -> Asked {
-        let mut source = ElfSource::new(object.path());
-        source.debug_syms = lines && has(&object, DEBUG_INFO) && has_plain_dwarf(&object);
-        Asked { object, source: Source::Elf(source) }
+        let source = |debug_syms| {
+            let mut source = ElfSource::new(object.path());
+            source.debug_syms = debug_syms;
+            Source::Elf(source)
+        };
+        let lines = lines && has(&object, DEBUG_INFO) && has_plain_dwarf(&object);
+        Asked { symbols: source(false), lines: lines.then(|| source(true)), object }
     }
 }
-
-/// Bytes of a name; what is longer is cut.
-const NAME_MAX: usize = 1 << 10;
-
-/// Names of an object that are shared.
-const NAMES_MAX: usize = 1 << 16;
 
 /// Functions that are inlined at one address; the outermost of more are left out.
 const INLINED_MAX: usize = 256;
@@ -171,12 +155,6 @@ fn has(object: &Object, names: &[&str]) -> bool {
     })
 }
 
-/// As much of a long name as is kept.
-fn beginning(name: &str) -> &str {
-    let end = (0..=NAME_MAX).rev().find(|at| name.is_char_boundary(*at));
-    name.get(..end.unwrap_or(0)).unwrap_or(name)
-}
-
 /// Whether reading the object's DWARF leads to no other file and takes no more room than the file tells.
 fn has_plain_dwarf(object: &Object) -> bool {
     const ELSEWHERE: &[&str] = &[".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup"];
@@ -192,21 +170,4 @@ fn has_plain_dwarf(object: &Object) -> bool {
         }
     }
     !leads_elsewhere && (unpacked == 0 || object.is_roots() && unpacked <= UNPACKED_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_kept_once_and_has_an_end() {
-        let program = Object::open(Path::new("/proc/self/exe"), 1).unwrap();
-        let tables = Tables::of(&Rc::new(program), Path::new("program"), &[], false);
-        assert!(!tables.is_used());
-        let long = "ä".repeat(1 << 20);
-        let (first, again) = (tables.name(&long), tables.name(&long));
-        assert!(Rc::ptr_eq(&first, &again));
-        assert_eq!(*first, *("ä".repeat(NAME_MAX / 2) + "…"));
-        assert_eq!(&*tables.name("short"), "short");
-    }
 }
