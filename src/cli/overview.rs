@@ -33,6 +33,7 @@ Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_process_exec
          perilune monitors                   where each monitor comes from
          perilune doctor                     what this machine lets a run do
+         perilune --symbols FILE             names for the addresses in stdin, as pprof --symbols
 ";
 
 /// Writes the overview.

@@ -3,6 +3,10 @@
 //! So does gperftools' heap checker, with `$PPROF_PATH`: stdin has the text of the process's `/proc/self/maps`, in which it writes
 //! the device as `00:00`, and then an address a line, `0x…`. The answer is a name a line, in the order of the
 //! addresses; `??` where none is known. Parameters of functions are left out, as pprof does.
+//!
+//! As with pprof, any line with a word `0x…` asks for the first of them, and gets one answer; what is neither that nor a mapping gets
+//! none. A line of nothing but hexadecimal digits asks, too. Without any mapping, addresses are those of the file itself, as `nm`
+//! shows them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,32 +30,41 @@ const LINE_MAX: u64 = 1 << 16;
 /// The questions cannot be read, or the answers not be written.
 pub fn answer(program: &Path, questions: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
     let mut questions = questions;
-    let (mut line, mut maps, mut tables) = (Vec::new(), Vec::new(), HashMap::new());
+    let (mut line, mut maps, mut tables) = (Vec::new(), Vec::<Row>::new(), Known::new());
     while io::Read::take(&mut questions, LINE_MAX).read_until(b'\n', &mut line)? > 0 {
-        match address(&line) {
-            Some(address) => {
-                let name = name(program, &maps, &mut tables, address);
+        match (row(&line), asked(&line)) {
+            (Some(row), _) => maps.push(row),
+            (None, Some(address)) => {
+                let name = address.and_then(|address| match maps.is_empty() {
+                    true => own_name(program, &mut tables, address),
+                    false => name(program, &maps, &mut tables, address),
+                });
                 writeln!(out, "{}", printable(name.as_deref().map_or("??", short)))?;
             }
-            None => maps.extend(row(&line)),
+            (None, None) => {}
         }
         line.clear();
     }
     Ok(())
 }
 
-/// A line of maps has no `0x` in its numbers.
-fn address(line: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(line).ok()?.trim();
-    u64::from_str_radix(text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?, 16).ok()
+/// The address that a line asks for; None inside if it is no address after all: one too long still gets an answer.
+fn asked(line: &[u8]) -> Option<Option<u64>> {
+    let line = String::from_utf8_lossy(line);
+    let is_number =
+        |digits: &&str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let digits = words.find_map(|word| {
+        let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))?;
+        Some(digits).filter(is_number)
+    });
+    let digits = digits.or_else(|| Some(line.trim()).filter(is_number))?;
+    Some(u64::from_str_radix(digits, 16).ok())
 }
 
-fn name(
-    program: &Path,
-    maps: &[Row],
-    tables: &mut HashMap<Vec<u8>, Option<Tables>>,
-    address: u64,
-) -> Option<Rc<str>> {
+type Known = HashMap<Vec<u8>, Option<Tables>>;
+
+fn name(program: &Path, maps: &[Row], tables: &mut Known, address: u64) -> Option<Rc<str>> {
     let row = maps.iter().find(|row| row.start <= address && address < row.end())?;
     let table = tables.entry(row.path.clone()).or_insert_with(|| {
         let path = Path::new(OsStr::from_bytes(&row.path));
@@ -60,12 +73,25 @@ fn name(
         let same = path.file_name() == program.file_name();
         let object = object.or_else(|| same.then(|| Object::open(program, 0)).flatten())?;
         let is_that = object.inode().is_some_and(|inode| inode == row.inode || row.inode == 0);
-        is_that.then(|| Tables::of(&Rc::new(object), path, &[PathBuf::from("/")], false))
+        is_that.then(|| tables_of(object, path))
     });
     let mut frames: Vec<Frame> = Vec::new();
     let offset = (address - row.start).checked_add(row.offset)?;
     table.as_ref()?.frames(offset, address, 0, &mut frames);
     frames.pop()?.symbol
+}
+
+/// The name of an address as the file itself counts them.
+fn own_name(program: &Path, tables: &mut Known, address: u64) -> Option<Rc<str>> {
+    let key = program.as_os_str().as_bytes().to_vec();
+    let open = || Some(tables_of(Object::open(program, 0)?, program));
+    let mut frames: Vec<Frame> = Vec::new();
+    tables.entry(key).or_insert_with(open).as_ref()?.frames_at(address, address, 0, &mut frames);
+    frames.pop()?.symbol
+}
+
+fn tables_of(object: Object, path: &Path) -> Tables {
+    Tables::of(&Rc::new(object), path, &[PathBuf::from("/")], false)
 }
 
 /// A name without anything that would end the line, or speak to a terminal: it is whatever the file says.
@@ -142,6 +168,23 @@ mod tests {
         let mut answers = Vec::new();
         answer(&program, other_file.as_bytes(), &mut answers).unwrap();
         assert_eq!(answers, b"??\n");
+    }
+
+    #[test]
+    fn a_line_asks_if_it_has_a_number_marked_as_hexadecimal_or_nothing_but_one() {
+        for (line, asks) in [
+            ("0x10\n", Some(Some(0x10))),
+            ("  0X10 0x20\r\n", Some(Some(0x10))),
+            ("#1 0x1f in main", Some(Some(0x1f))),
+            ("7fff0010\n", Some(Some(0x7fff_0010))),
+            ("0x11112222333344445\n", Some(None)),
+            ("0xzz", None),
+            ("x0x10", None),
+            ("dead beef", None),
+            ("", None),
+        ] {
+            assert_eq!(asked(line.as_bytes()), asks, "{line}");
+        }
     }
 
     #[inline(never)]

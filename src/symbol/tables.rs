@@ -80,7 +80,12 @@ impl Tables {
     pub fn frames(&self, offset: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         // The object's own segments place it; a debug file keeps the addresses, but not the bytes.
         let elf = Elf::new(self.own.bytes());
-        let Some(address) = elf.and_then(|elf| elf.address_of(offset)) else { return false };
+        let address = elf.and_then(|elf| elf.address_of(offset));
+        address.is_some_and(|address| self.frames_at(address, asked, behind, out))
+    }
+
+    /// The same of an address as the object itself counts them, before it is moved.
+    pub fn frames_at(&self, address: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         self.sources.iter().any(|source| {
             let plain = self.ask(source, &source.symbols, address);
             let told = source.lines.as_ref().and_then(|lines| self.ask(source, lines, address));

@@ -66,8 +66,29 @@ fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
         address("the_leaking_function"),
         address("its_caller"),
     );
+    let answers = answers(program.path(), &asked);
+    assert_eq!(answers, "main\nthe_leaking_function\n??\nits_caller\n");
+}
+
+#[test]
+fn without_a_listing_of_mappings_addresses_are_those_of_the_file() {
+    for how in ["-no-pie", "-pie"] {
+        let program = Program::c(LEAK, &[how]);
+        let symbols = program.tool("nm").arg("chain").output().unwrap();
+        let symbols = String::from_utf8(symbols.stdout).unwrap();
+        let address = |name: &str| {
+            let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).unwrap();
+            line.split(' ').next().unwrap()
+        };
+        let (caller, main) = (address("its_caller"), address("main"));
+        let asked = format!("0x{caller}\n0xffffffffffff\nno address\n{main}\n#1 0x{main} 0x1\n");
+        assert_eq!(answers(program.path(), &asked), "its_caller\n??\nmain\nmain\n");
+    }
+}
+
+fn answers(program: &str, asked: &str) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(["--symbols", program.path()])
+        .args(["--symbols", program])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -75,6 +96,5 @@ fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
     child.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    let answers = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(answers, "main\nthe_leaking_function\n??\nits_caller\n");
+    String::from_utf8(output.stdout).unwrap()
 }
