@@ -25,10 +25,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::hash::RandomState;
 
-use super::maps::{Identity, Mapping, Spaces};
+use super::maps::{Backing, Identity, Mapping, Spaces};
 use crate::decode::elf::Elf;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::held::{Held, Inode, vdso};
@@ -135,6 +135,8 @@ impl Object {
 pub struct Objects {
     by_file: HashMap<File, Vec<Known>, RandomState>,
     missing: HashMap<Identity, Missed, RandomState>,
+    /// Files that lacked in a drawing.
+    nameless: HashSet<Rc<Backing>, RandomState>,
     vdso: Option<Option<Rc<Object>>>,
     held: usize,
     used: u64,
@@ -171,10 +173,7 @@ struct Known {
 impl Objects {
     /// The object behind a mapping of that process, if it is one and can be found.
     pub fn get(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> Option<Rc<Object>> {
-        match self.known(mapping, false) {
-            Some(known) => Some(known),
-            None => self.find(mapping, pid, spaces),
-        }
+        self.known(mapping, false).or_else(|| self.find(mapping, pid, spaces))
     }
 
     /// The same for one of many addresses: whether the file was overwritten is asked once a drawing.
@@ -184,10 +183,19 @@ impl Objects {
         pid: u32,
         spaces: &Spaces,
     ) -> Option<Rc<Object>> {
-        match self.known(mapping, true) {
-            Some(known) => Some(known),
-            None => self.find(mapping, pid, spaces),
+        let found = self.known(mapping, true).or_else(|| self.find(mapping, pid, spaces));
+        if found.is_none() && mapping.file.is_file() && self.nameless.len() < MISSING_MAX {
+            self.nameless.insert(mapping.file.clone());
         }
+        found
+    }
+
+    /// Files that addresses of a drawing lie in, and that were not found or are no objects: how many, and one of them.
+    pub fn nameless(&self) -> (usize, Option<&Backing>) {
+        (
+            self.nameless.len(),
+            self.nameless.iter().min_by_key(|file| &file.path).map(|file| &**file),
+        )
     }
 
     /// Many addresses will be asked about, now.

@@ -50,6 +50,34 @@ fn a_thousand_addresses_of_a_large_program_are_named() {
 }
 
 #[test]
+fn a_part_of_a_function_has_its_own_name_also_where_lines_are_told() {
+    let source = r#"
+int odd;
+__attribute__((noinline)) long work(int n) {
+    if (n > 1000) { fprintf(stderr, "too many: %d\n", n); abort(); }
+    return n + odd;
+}
+int main(int count, char **words) { return work(count) > 3; }
+"#;
+    let program = Program::c(source, &["-O2", "-g"]);
+    let symbols = program.tool("nm").arg("chain").output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let cold = symbols.lines().find(|line| line.ends_with(" t work.cold")).unwrap();
+    let address = u64::from_str_radix(cold.split(' ').next().unwrap(), 16).unwrap();
+    let path = Path::new(program.path());
+    let object = Rc::new(Object::open(path, 1).unwrap());
+    let [plain, told] = [false, true].map(|lines| {
+        let mut frames = Vec::new();
+        Tables::of(&object, path, &[], lines).frames_at(address + 4, address + 4, 0, &mut frames);
+        frames.pop().unwrap()
+    });
+    for frame in [&plain, &told] {
+        assert_eq!((frame.symbol.as_deref(), frame.offset), (Some("work.cold"), 4));
+    }
+    assert!(plain.line.is_none() && told.line.unwrap().0.ends_with("chain.c"));
+}
+
+#[test]
 fn no_bytes_of_an_object_end_the_run() {
     let program = Program::c(CHAIN, &["-g"]);
     let good = std::fs::read(program.path()).unwrap();
