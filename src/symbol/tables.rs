@@ -87,8 +87,11 @@ impl Tables {
     /// The same of an address as the object itself counts them, before it is moved.
     pub fn frames_at(&self, address: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         self.sources.iter().any(|source| {
-            let plain = self.ask(source, &source.symbols, address);
-            let told = source.lines.as_ref().and_then(|lines| self.ask(source, lines, address));
+            let covers = |sym: &Sym<'_>| source.covers(sym, address);
+            let plain = self.ask(&source.symbols, address).filter(covers);
+            let told = source.lines.as_ref().and_then(|lines| self.ask(lines, address));
+            // Of a function in several parts blazesym tells neither start nor size.
+            let told = told.filter(|told| plain.is_some() || covers(told));
             let Some(sym) = plain.as_ref().or(told.as_ref()) else { return false };
             let frame = |name: &str, line: Option<&CodeInfo<'_>>, inlined| Frame {
                 address: asked,
@@ -108,20 +111,13 @@ impl Tables {
         })
     }
 
-    fn ask(&self, asked: &Asked, source: &Source<'static>, address: u64) -> Option<Sym<'_>> {
+    fn ask(&self, source: &Source<'static>, address: u64) -> Option<Sym<'_>> {
         let ask = || self.symbolizer.symbolize_single(source, Input::VirtOffset(address));
         // It computes with what the file says, which may be anything: with overflow checks that can be a panic.
-        let found = quietly(ask)?.ok()?;
-        let Symbolized::Sym(sym) = found else { return None };
-        // A symbol without a size reaches to the next one, but not into another section: `_init` is not the PLT.
-        let covers = sym.size.is_some_and(|size| size > 0) || {
-            let elf = Elf::new(asked.object.bytes())?;
-            elf.sections().any(|(_, section)| {
-                let inside = |a: u64| a.wrapping_sub(section.address) < section.size;
-                section.address != 0 && inside(sym.addr) && inside(address)
-            })
-        };
-        (covers && !sym.name.is_empty()).then_some(sym)
+        match quietly(ask)?.ok()? {
+            Symbolized::Sym(sym) if !sym.name.is_empty() => Some(sym),
+            _ => None,
+        }
     }
 
     fn line_of(&self, info: &CodeInfo<'_>) -> Option<(Rc<str>, u32)> {
@@ -139,6 +135,18 @@ impl Asked {
         };
         let lines = lines && has(&object, DEBUG_INFO) && has_plain_dwarf(&object);
         Asked { symbols: source(false), lines: lines.then(|| source(true)), object }
+    }
+
+    /// Whether an address belongs to a symbol that was found for it.
+    fn covers(&self, sym: &Sym<'_>, address: u64) -> bool {
+        // One without a size reaches to the next one, but not into another section: `_init` is not the PLT.
+        sym.size.is_some_and(|size| size > 0)
+            || Elf::new(self.object.bytes()).is_some_and(|elf| {
+                elf.sections().any(|(_, section)| {
+                    let inside = |a: u64| a.wrapping_sub(section.address) < section.size;
+                    section.address != 0 && inside(sym.addr) && inside(address)
+                })
+            })
     }
 }
 
