@@ -95,7 +95,8 @@ fn look(options: &HostOptions, pages: usize) -> Look {
         colour: colours(options),
         quiet: options.quiet,
         stacks: options.stack_style.clone(),
-        columns: if options.output.is_none() { terminal::columns } else { || None },
+        // Asked for each stack that is printed.
+        columns: if is_on_terminal(options) { terminal::columns } else { || None },
         pages,
     }
 }
@@ -121,14 +122,17 @@ fn create(path: &Path) -> anyhow::Result<File> {
     })
 }
 
+fn is_on_terminal(options: &HostOptions) -> bool {
+    options.output.is_none() && std::io::stdout().is_terminal()
+}
+
 fn colours(options: &HostOptions) -> crate::output::Colour {
     let choice = match options.color {
         Color::Auto => ColourChoice::Auto,
         Color::Always => ColourChoice::Always,
         Color::Never => ColourChoice::Never,
     };
-    let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
-    colour(choice, is_terminal, std::env::var_os("NO_COLOR").as_deref())
+    colour(choice, is_on_terminal(options), std::env::var_os("NO_COLOR").as_deref())
 }
 
 #[cfg(test)]
