@@ -4,7 +4,8 @@
 //! Closing copies the slot into one result that stays good until the next close, so no memory is made per
 //! event and Lua reads plain fields. Events that were lost may have been the missing ends: what was open
 //! then must be dropped ([`Pending::drop_before`]), as must the state of a task that ended
-//! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes.
+//! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes, and so does one that is older
+//! than it may be.
 
 mod links;
 mod shape;
@@ -112,6 +113,9 @@ impl Pending {
             into.iter_mut().zip(values).for_each(|(into, value)| *into = *value);
         }
         self.keep(index, event);
+        while self.oldest != index && self.is_too_old(self.oldest, *time) {
+            self.evict_oldest();
+        }
         0
     }
 
@@ -123,6 +127,11 @@ impl Pending {
             return false;
         };
         let (index, _) = entry.remove();
+        if self.is_too_old(index, time) {
+            self.release(index);
+            self.losses.evicted += 1;
+            return false;
+        }
         self.copy(index, Target::Closed);
         self.closed.delay = time - self.closed.time;
         if let Some(kept) = self.kept.get_mut(index as usize) {
@@ -226,6 +235,11 @@ impl Pending {
             marks.mark_word(Word::passed(state.key, state.kinds & 1 != 0));
             mark_values(state.values.iter().take(self.shape.values), state.kinds, marks);
         }
+    }
+
+    #[inline]
+    fn is_too_old(&self, index: u32, now: f64) -> bool {
+        self.slots.get(index as usize).is_some_and(|slot| now - slot.time > self.shape.age)
     }
 
     #[inline]

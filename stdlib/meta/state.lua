@@ -8,6 +8,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field key? "tid"|"cpu"|"pointer"|"any" what the key is; a `"tid"` is forgotten when its task ends; Dflt: any
 ---@field keep? any keep the whole opening event, unless false or nil: `keep = opt.than`
 ---@field lost? "drop"|"keep" what becomes of open ones when events were lost; Dflt: drop
+---@field age? string|number|false after this long without its end an opening is given up, and counted as evicted: nanoseconds, or `"10s"`
 ---@field label? string what one left open at the end is called
 
 --- One slot per key, between an event that opens and one that closes it.

@@ -275,7 +275,7 @@ fn rate(spec: &Value) -> Checked<Made> {
 }
 
 fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
-    let spec = Spec::new("pending", spec, &["key", "keep", "lost"])?;
+    let spec = Spec::new("pending", spec, &["key", "keep", "lost", "age"])?;
     let fields = spec.fields(&["time", "delay", "event"])?;
     if fields.len() > VALUES {
         return Err(format!("pending remembers at most {VALUES} values"));
@@ -287,6 +287,7 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
         by_task: key == Some("tid"),
         keep_lost: lost == Some("keep"),
         keep_event: spec.flag("keep", false),
+        age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: PENDING_BYTES,
     };
     let shared = share(Pending::new(shape).asking(owners));

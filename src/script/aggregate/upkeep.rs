@@ -26,7 +26,7 @@ impl Aggregates {
         }
     }
 
-    /// Drops the open states of a thread that ended.
+    /// Drops the open states of a thread that ended, or of whoever had the number of a new one.
     pub fn drop_task(&self, tid: u32) {
         for declared in self.0.declared.borrow().iter() {
             match &declared.body {

@@ -11,6 +11,8 @@ pub struct Shape {
     pub keep_lost: bool,
     /// Whether the whole event is copied.
     pub keep_event: bool,
+    /// Nanoseconds after which a beginning is given up; infinite where it may wait for ever.
+    pub age: f64,
     /// Bytes it may take.
     pub bound: usize,
 }
@@ -24,6 +26,6 @@ pub struct Losses {
     pub unsafe_: u64,
     /// Their task ended.
     pub exited: u64,
-    /// No room.
+    /// No room, or too old.
     pub evicted: u64,
 }

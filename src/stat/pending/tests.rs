@@ -6,8 +6,14 @@ use crate::stat::kept::Whose;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-const SHAPE: Shape =
-    Shape { values: 1, by_task: true, keep_lost: false, keep_event: false, bound: 1 << 20 };
+const SHAPE: Shape = Shape {
+    values: 1,
+    by_task: true,
+    keep_lost: false,
+    keep_event: false,
+    age: f64::INFINITY,
+    bound: 1 << 20,
+};
 
 fn pending(shape: Shape) -> Pending {
     Pending::new(shape)
@@ -38,6 +44,21 @@ fn opening_again_replaces_and_counts_as_unmatched() {
     assert!(pending.close(number(7), 2500.0));
     assert_eq!((pending.closed().delay, pending.closed().values[0]), (500.0, 2.0));
     assert_eq!(pending.losses().unmatched, 1);
+}
+
+#[test]
+fn a_beginning_that_is_too_old_is_given_up() {
+    let mut pending = pending(Shape { age: 100.0, ..SHAPE });
+    pending.open(None, &[1.0, 0.0, 0.0], 0);
+    pending.open(None, &[2.0, 90.0, 0.0], 0);
+    assert!(pending.close(number(1), 100.0));
+    assert!(!pending.close(number(2), 191.0));
+    assert_eq!((pending.len(), pending.losses().evicted), (0, 1));
+    for n in 0..1000 {
+        pending.open(None, &[f64::from(n), f64::from(n), 0.0], 0);
+    }
+    assert_eq!((pending.len(), pending.losses().evicted), (101, 900));
+    assert!(pending.close(number(999), 1000.0));
 }
 
 #[test]
