@@ -69,4 +69,7 @@ measure "top, sched_switch, two sums"        "${switch[@]}"  -- top -e sched:sch
 measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter
 measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.lua"
 measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls
+measure "wakeup to switch, delay"            "${switch[@]}"  -- multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ -k pid
+measure "the same, or preempted"             "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid
+measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch

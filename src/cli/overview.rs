@@ -10,9 +10,9 @@ pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]
 /// What the bundled monitors are for. Any other is yours.
 const PURPOSES: [(&str, &[&str]); 6] = [
     ("Any event", &["trace", "top", "multi-trace", "mpdelay"]),
-    ("What tasks do", &["syscalls", "signal", "task-state"]),
+    ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
-    ("Delays and lockups", &["irq-off", "watchdog"]),
+    ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),
     ("Memory", &["kmemleak", "page-faults"]),
     ("Virtual machines", &["kvm-exit"]),
 ];

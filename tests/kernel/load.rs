@@ -74,6 +74,15 @@ pub(crate) fn renames(n: u32) -> Load {
     })
 }
 
+/// `n` moves of the task itself, from one CPU to another and back.
+pub(crate) fn migrations(n: u32) -> Load {
+    Load::new(move || {
+        for i in 0..n {
+            pin_to_cpu(i as usize % 2);
+        }
+    })
+}
+
 /// One nanosleep.
 pub(crate) fn sleep_ms(ms: u32) -> Load {
     Load::new(move || {
@@ -239,10 +248,14 @@ fn write_byte(end: libc::c_int) -> bool {
 }
 
 pub(super) fn pin_to_cpu_0() {
+    pin_to_cpu(0);
+}
+
+fn pin_to_cpu(cpu: usize) {
     // SAFETY: an all-zero set is an empty set; the call reads no more than its size.
     unsafe {
         let mut cpus: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(0, &mut cpus);
+        libc::CPU_SET(cpu, &mut cpus);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus);
     }
 }

@@ -9,6 +9,7 @@ mod kmemleak;
 mod load;
 mod page_faults;
 mod profile;
+mod relation;
 mod script;
 mod task_state;
 mod tool;

@@ -1,0 +1,32 @@
+--- How long the host takes for what a guest cannot do by itself, by the reason for which it left its CPU.
+-- HLT is the guest's idle time. The histogram is of all exits. While the CPU is given to another task the time goes on: with -p an exit
+-- belongs to the thread of its virtual CPU, else to the CPU.
+--   perilune kvm-exit -C 5-20 -i 1000 --than 1000us
+--   perilune kvm-exit -p 4242 --perins
+local m = monitor {
+  summary = "how long exits of virtual machines take, by reason",
+  order = true,
+  options = {
+    duration { "than", unit = "us", help = "print the exit and the entry of each longer one" },
+    "perins",
+  },
+}
+
+function m.init(opt)
+  local spread = hist.log2 { title = "kvm-exit latency", unit = "ns" }
+  local exits  = latency { perins(), "exit_reason", percentiles = false }
+  local out    = pending { "reason", keep = opt.than }
+
+  local exit = evsel "kvm:kvm_exit"
+  local reason = expr_of(exit.fields.isa and "exit_reason_str(isa, exit_reason)" or "exit_reason_str(exit_reason)", exit, "text")
+  exit:each(function(e) out:open(e._instance, e, reason(e)) end)
+  evsel("kvm:kvm_entry", function(e)
+    local exit = out:close(e._instance, e)
+    if not exit then return end
+    local delay = exit.delay
+    spread:add(delay)
+    exits:add(delay, e._instance, exit.reason)
+    if opt.than and delay > opt.than then emit(exit.event, e) end
+  end)
+end
+return m

@@ -1,0 +1,53 @@
+--- How long tasks wait for a CPU: from when they can run, woken or preempted, until they do.
+-- The wait begins at the first of the two. A wakeup of a task that runs, or waits already, begins none; so what is told here is the
+-- time in a run queue, as RQ and R+ of task-state.
+--   perilune rundelay -i 1000
+--   perilune rundelay --than 10ms --filter 'nginx*' --perins
+local sched = require "sched"
+local band, ASLEEP = bit.band, sched.ASLEEP              -- the bits of a task that ended are among them
+
+local m = monitor {
+  summary = "how long tasks wait for a CPU after they were woken or preempted",
+  order = true,
+  options = {
+    text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
+    duration { "than", unit = "ms", help = "print what began and what ended each longer wait" },
+    "perins",
+  },
+}
+
+function m.init(opt)
+  local delays = latency { perins "tid", "comm", { "after" } }
+  local waits = pending { "after", key = "tid", keep = opt.than }
+
+  local function woken(e) if not waits:get(e.pid) then waits:open(e.pid, e, "wakeup") end end
+  local function leaves(e)
+    local tid, state = e.prev_pid, e.prev_state
+    if tid == 0 then return end
+    waits:close(tid, e)                                    -- it was woken while it ran
+    if band(state, ASLEEP) == 0 then waits:open(tid, e, "preempted") end
+  end
+  local function comes(e)
+    local tid = e.next_pid
+    local wait = tid ~= 0 and waits:close(tid, e)
+    if not wait then return end
+    local delay = wait.delay
+    delays:add(delay, tid, e.next_comm, wait.after)
+    if opt.than and delay > opt.than then emit(wait.event, e) end
+  end
+
+  --- Of a switch, `task` and `name` say which of its two tasks has to be a watched one.
+  local function watch(event, task, name, handler)
+    local ev = evsel(event, { task = task }, handler)
+    if opt.filter then ev:matching(name, opt.filter) end
+  end
+  watch("sched:sched_wakeup", "pid", "comm", woken)
+  watch("sched:sched_wakeup_new", "pid", "comm", woken)
+  if opt.filter or per_thread() then
+    watch("sched:sched_switch", "prev_pid", "prev_comm", leaves)
+    watch("sched:sched_switch", "next_pid", "next_comm", comes)
+  else
+    evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
+  end
+end
+return m

@@ -1,0 +1,198 @@
+--- Relates events of successive stages by key: of the stages `A,B`, `C`, `D` come the pairs A=>C, B=>C and C=>D.
+-- A start waits for its end in a `pending`: bounded, dropped and counted when events were lost, its task ends, or it waited for longer than
+-- `opt.max_age`. An end consumes its start; a second start of a key replaces the first. An event of two stages is an end first, then a start.
+-- No relation, and left out: thread 0, which is the idle task of every CPU and so not one thread; and a wakeup of the task that its
+-- CPU is running anyway. That is told where every switch is among the events and whole CPUs are watched.
+local relation = {}
+
+-- What holds a thread: a start is forgotten when its thread ends, and with -p an event about a watched thread counts, whoever made it.
+local OWN = { _tid = true, __pid = true }
+local ABOUT = { pid = true, prev_pid = true, next_pid = true }
+local WAKEUP = { ["sched:sched_wakeup"] = true, ["sched:sched_waking"] = true }
+local SWITCH = "sched:sched_switch"
+
+--- The key of events without one of their own: -k, else the thread with -p, else the CPU.
+function relation.default_key(opt) return opt.key or (per_thread() and "_tid" or "_cpu") end
+
+-- Two roles with filters of their own would each be handed every record that they share, at about 20 ns. So where one role of an event takes
+-- all of it, the others tell theirs by an expression, if their filter says the same in C: comparisons of numbers.
+local function is_plain(filter) return filter:match "^[%w_%s&|()=!<>]+$" ~= nil end
+
+--- What each event of each stage is to do, in an order in which ends come before starts, and the stages.
+local function roles_of(groups, opt, on)
+  local roles, stages, by_name = {}, {}, {}
+  for i, group in ipairs(groups) do
+    local stage = { threads = i < #groups }
+    stages[i] = stage
+    for _, s in ipairs(group) do
+      local typed = s
+      if type(s) == "string" then s = { name = s, attr = {} } end
+      if not s.attr.untraced then
+        local key = on.key and on.key(s) or s.attr.key or relation.default_key(opt)
+        local event = by_name[s.name] or { stack = false, whole = false }
+        local role = { typed = typed, selector = s, name = s.name, filter = s.filter, event = event, key = key, thread = OWN[key] or ABOUT[key],
+          from = stages[i - 1], to = i < #groups and stage or nil, number = #roles + 1 }
+        by_name[s.name], roles[#roles + 1] = event, role
+        event.stack, event.whole = event.stack or s.stack or on.stacks and i == 1, event.whole or not s.filter
+        stage.threads = stage.threads and role.thread
+      end
+    end
+  end
+  return roles, stages
+end
+
+--- The evsel of a role: one that is there, if it gets the same events, or such that the rest can be told by `met`.
+local function evsel_of(role, declared)
+  local watched = per_thread()
+  local task, whole = ABOUT[role.key] and role.key, role.event.whole and not watched
+  local same = role.name .. "\0" .. (watched and task or "") .. "\0" .. (role.filter or "")
+  local shared = role.filter and whole and is_plain(role.filter)
+  if shared then same = role.name .. "\0\0" end
+  local d = declared[same]
+  if not d then
+    d = { ev = evsel(shared and role.name or role.typed, { stack = role.event.stack, task = task or nil }), whole = shared or not role.filter }
+    declared[same], declared[#declared + 1] = d, d
+  end
+  return d, shared and expr_of(("(%s) != 0"):format(role.filter), d.ev, "number")
+end
+
+--- The handler of one role.
+local function handler_of(role, ev, opt, on, running)
+  local id, key, idle = role.number, expr_of(role.key, ev), role.thread and 0 or nil
+  local waits, open = role.from and role.from.open, role.to and role.to.open
+  local pair, single, start = on.pair, on.single, on.start
+  local value = expr_of(open and on.value and on.value(role.selector, ev) or "0", ev)
+
+  local function ends(e)
+    local k = key(e)
+    if k == idle then return end
+    local s = waits:close(k, e)
+    if s then pair(s, e, id, k) elseif single then single(e, id, k) end
+  end
+  local function starts(e)
+    local k = key(e)
+    if k == idle then return end
+    local v = value(e)
+    open:open(k, e, id, v)
+    if start then start(e, id, k, v) end
+  end
+  local function starts_unless_running(e) if running[e.target_cpu] ~= e.pid then starts(e) end end
+
+  if not open then return ends end
+  local begins = running and WAKEUP[role.name] and role.key == "pid" and starts_unless_running or starts
+  if not waits then return begins end
+  return function(e) ends(e) begins(e) end
+end
+
+--- Declares the events of `groups`, a list of stages, each a list of selectors or names, and calls `on.pair(start, e, to, key)` for
+--- each pair: `start.delay`, `start.time`, `start.value`, and with `on.keep` `start.event`. `start.from` and `to` number the events, as
+--- typed; returned is what draws such a number. May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without
+--- a start; `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks.
+function relation.stages(groups, opt, on)
+  local roles, stages = roles_of(groups, opt, on)
+  for i = 1, #stages - 1 do
+    stages[i].open = pending { "from", "value", key = stages[i].threads and "tid" or "any", keep = on.keep, age = opt.max_age }
+  end
+  local every_switch = false
+  for _, role in ipairs(roles) do every_switch = every_switch or role.name == SWITCH and role.event.whole and not per_thread() end
+  local running, declared, names = every_switch and per_cpu(-1), {}, {}
+  for i = #roles, 1, -1 do
+    local role = roles[i]
+    local d, met = evsel_of(role, declared)
+    local handler, before = handler_of(role, d.ev, opt, on, running), d.handler
+    if met then
+      local all = handler
+      handler = function(e) if met(e) ~= 0 then all(e) end end
+    end
+    d.handler = before and function(e) before(e) handler(e) end or handler
+    names[i] = role.name
+  end
+  for _, d in ipairs(declared) do
+    local handler = d.handler
+    if running and d.ev.name == SWITCH and d.whole then
+      d.handler = function(e) running[e._cpu] = e.next_pid handler(e) end
+    end
+    d.ev:each(d.handler)
+  end
+  return function(number) return names[number] end
+end
+
+--- The columns of a pair, and of its key with --perins; `name(number)` is filled in once the events are declared.
+local function columns_of(opt)
+  local names
+  local function draw(number) return names(number) end
+  local function named(f) names = f end
+  local key = opt.key or opt.event[1][1].attr.key or (per_thread() and "tid" or "cpu")
+  return named, perins(key), { "start", draw, arrow = true }, { "end", draw }
+end
+
+--- How long each pair took: a table, with `opt.histogram` a distribution by powers of two, too. `opt.than` prints the two events of each
+--- longer one, `opt.only_than` counts no other. `look` is what else `latency` takes.
+function relation.delay(groups, opt, look)
+  local than, only, spread = opt.than or opt.only_than, opt.only_than or -math.huge, nil
+  local named, key, from, to = columns_of(opt)
+  local spec = { key, from, to }
+  for name, value in pairs(look or {}) do spec[name] = value end
+  local delays = latency(spec)
+  if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
+  named(relation.stages(groups, opt, { keep = than, pair = function(start, e, number, k)
+    local delay, first = start.delay, start.from
+    if delay <= only then return end
+    delays:add(delay, k, first, number)
+    if spread then spread:add(delay, first, number) end
+    if than and delay > than then emit(start.event, e) end
+  end }))
+end
+
+--- How many events had a partner and how many had none, or have none yet: as starts and as ends, since the run began.
+function relation.pair(groups, opt)
+  local named, key, event = columns_of(opt)
+  local seen = kv { key, { "event", event[2] }, "as", sums = { { "unpaired", first = true }, "paired" }, keep = true }
+  named(relation.stages(groups, opt, {
+    start = function(_, number, k) seen:add(k, number, "start", 1, 0) end,
+    single = function(_, number, k) seen:add(k, number, "end", 1, 0) end,
+    pair = function(start, _, number, k)
+      seen:add(k, start.from, "start", -1, 1)
+      seen:add(k, number, "end", 0, 1)
+    end,
+  }))
+end
+
+--- What was allocated, and what of that was freed; and the ten stacks that allocated most. The memory is told by ptr=, by the key, or by
+--- the field `ptr`; its size by size=, or by the field `bytes_alloc`.
+function relation.kmemprof(groups, opt)
+  local names
+  local bytes = kv { { "event", function(number) return names(number) end }, sums = { "calls", { "bytes", first = true } } }
+  local stacks = kv { { "stack", stack_text }, sums = { { "bytes", first = true }, "calls" }, top = 10 }
+  names = relation.stages(groups, opt, {
+    stacks = true,
+    key = function(s) return s.attr.ptr or s.attr.key or opt.key or "ptr" end,
+    value = function(s) return s.attr.size or "bytes_alloc" end,
+    start = function(e, number, _, size)
+      bytes:add(number, 1, size)
+      stacks:add(e._stack, size, 1)
+    end,
+    pair = function(start, _, number) bytes:add(number, 1, start.value) end,
+  })
+end
+
+--- How long system calls took, by call, and which failed how. `groups` are raw_syscalls:sys_enter and raw_syscalls:sys_exit.
+function relation.syscalls(groups, opt)
+  local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
+  local calls = latency { perins "tid", { "syscall", syscall_name } }
+  local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
+  relation.stages(groups, opt, {
+    keep = than,
+    key = function() return "_tid" end,
+    value = function() return "id" end,
+    pair = function(call, e, _, tid)
+      local delay, id, ret = call.delay, call.value, e.ret
+      if id ~= e.id or delay <= only then return end       -- it is the return from a signal's handler, or was not asked for
+      calls:add(delay, tid, id)
+      if ret < 0 and ret > -4096 then errors:add(id, ret) end
+      if than and delay > than then emit(call.event, e) end
+    end,
+  })
+end
+
+return relation
