@@ -16,7 +16,9 @@ const BYTES: u64 = 1024;
 fn attach(pipes: &Pipes, folder: &Path) -> Tool {
     let (of, name) = (pipes.pid().to_string(), folder.join("x"));
     let name = name.to_str().expect("a folder of ASCII");
-    let events = ["--alloc", "kmem:kmalloc/bytes_req==640/", "--free", "kmem:kfree", "-p", &of];
+    // The frees of the whole machine might be too many: what is lost takes everything away that was allocated before.
+    let freed = format!("kmem:kfree/common_pid=={of}/");
+    let events = ["--alloc", "kmem:kmalloc/bytes_req==640/", "--free", &freed, "-p", &of];
     let files = ["--flame-graph", name, "--weight", "bytes", "-i", "100"];
     Tool::attach(&[&["kmemleak"], &events[..], &files].concat())
 }

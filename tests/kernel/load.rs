@@ -83,6 +83,23 @@ pub(crate) fn migrations(n: u32) -> Load {
     })
 }
 
+/// Keeps the first two CPUs from being idle as long as it is held, for a test that counts switches to a task: a 6.18 kernel was
+/// seen to leave out all those from one CPU's idle task, for `perf stat` as well, and to say nothing of it.
+pub(crate) fn never_idle() -> [Load; 2] {
+    [0, 1].map(|cpu| {
+        let mut load = Load::new(move || {
+            pin_to_cpu(cpu);
+            // SAFETY: zeros are the only parameters of this policy, under which it gets what nobody else wants.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        load.start();
+        load
+    })
+}
+
 /// One nanosleep.
 pub(crate) fn sleep_ms(ms: u32) -> Load {
     Load::new(move || {
