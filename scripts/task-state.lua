@@ -38,11 +38,12 @@ function m.init(opt)
     if tid == 0 then return end
     if band(state, DEAD) ~= 0 then stays:leave(tid, e) return end
     state = after(state)
-    if not stays:move(tid, e, state) then stays:enter(tid, e, tid, state, e.prev_comm) end
+    if not stays:switch(tid, state, 0, e) then stays:enter(tid, e, tid, state, e.prev_comm) end
   end
   local function comes(e)
     local tid = e.next_pid
-    if tid ~= 0 and not stays:move(tid, e, RUNNING) then stays:enter(tid, e, tid, RUNNING, e.next_comm) end
+    local _, known = stays:switch(0, RUNNING, tid, e)
+    if not known then stays:enter(tid, e, tid, RUNNING, e.next_comm) end
   end
 
   --- Of a switch, `task` and `name` say which of its two tasks has to be a watched one.

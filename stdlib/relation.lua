@@ -12,11 +12,20 @@ local WAKEUP = { ["sched:sched_wakeup"] = true, ["sched:sched_waking"] = true }
 local SWITCH = "sched:sched_switch"
 
 --- The key of events without one of their own: -k, else the thread with -p, else the CPU.
-function relation.default_key(opt) return opt.key or (per_thread() and "_tid" or "_cpu") end
+local function default_key(opt) return opt.key or (per_thread() and "_tid" or "_cpu") end
 
 -- Two roles with filters of their own would each be handed every record that they share, at about 20 ns. So where one role of an event takes
 -- all of it, the others tell theirs by an expression, if their filter says the same in C: comparisons of numbers.
-local function is_plain(filter) return filter:match "^[%w_%s&|()=!<>]+$" ~= nil end
+local function is_plain(filter, fields)
+  for word in filter:gmatch "[%a_][%w_]*" do
+    if not fields[word] then return false end
+  end
+  return filter:match "^[%w_%s&|()=!<>]+$" ~= nil
+end
+
+--- What a selector says of how its event is opened: two that differ in it are not one event.
+local function opened_as(attr) return ("\0%s\0%s\0%s"):format(attr.cpus or "", attr.max_stack or "", attr.alias or "") end
+local ANYHOW = opened_as {}
 
 --- What each event of each stage is to do, in an order in which ends come before starts, and the stages.
 local function roles_of(groups, opt, on)
@@ -28,12 +37,12 @@ local function roles_of(groups, opt, on)
       local typed = s
       if type(s) == "string" then s = { name = s, attr = {} } end
       if not s.attr.untraced then
-        local key = on.key and on.key(s) or s.attr.key or relation.default_key(opt)
+        local key = on.key and on.key(s) or s.attr.key or default_key(opt)
         local event = by_name[s.name] or { stack = false, whole = false }
         local role = { typed = typed, selector = s, name = s.name, filter = s.filter, event = event, key = key, thread = OWN[key] or ABOUT[key],
           from = stages[i - 1], to = i < #groups and stage or nil, number = #roles + 1 }
         by_name[s.name], roles[#roles + 1] = event, role
-        event.stack, event.whole = event.stack or s.stack or on.stacks and i == 1, event.whole or not s.filter
+        event.stack, event.whole = event.stack or s.stack or on.stacks and i == 1, event.whole or not s.filter and opened_as(s.attr) == ANYHOW
         stage.threads = stage.threads and role.thread
       end
     end
@@ -43,17 +52,21 @@ end
 
 --- The evsel of a role: one that is there, if it gets the same events, or such that the rest can be told by `met`.
 local function evsel_of(role, declared)
-  local watched = per_thread()
-  local task, whole = ABOUT[role.key] and role.key, role.event.whole and not watched
-  local same = role.name .. "\0" .. (watched and task or "") .. "\0" .. (role.filter or "")
-  local shared = role.filter and whole and is_plain(role.filter)
-  if shared then same = role.name .. "\0\0" end
-  local d = declared[same]
-  if not d then
-    d = { ev = evsel(shared and role.name or role.typed, { stack = role.event.stack, task = task or nil }), whole = shared or not role.filter }
-    declared[same], declared[#declared + 1] = d, d
+  local watched, task, how = per_thread(), ABOUT[role.key] and role.key or nil, opened_as(role.selector.attr)
+  local function declare(typed, filter)
+    local same = role.name .. "\0" .. (watched and task or "") .. how .. "\0" .. (filter or "")
+    local d = declared[same]
+    if not d then
+      d = { ev = evsel(typed, { stack = role.event.stack, task = task }), whole = not filter and how == ANYHOW }
+      declared[same], declared[#declared + 1] = d, d
+    end
+    return d
   end
-  return d, shared and expr_of(("(%s) != 0"):format(role.filter), d.ev, "number")
+  if role.filter and role.event.whole and not watched and how == ANYHOW then
+    local all = declare(role.name)
+    if is_plain(role.filter, all.ev.fields) then return all, expr_of(("(%s) != 0"):format(role.filter), all.ev, "number") end
+  end
+  return declare(role.typed, role.filter)
 end
 
 --- The handler of one role.

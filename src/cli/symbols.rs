@@ -77,16 +77,19 @@ fn name(program: &Path, maps: &[Row], tables: &mut Known, address: u64) -> Optio
     });
     let mut frames: Vec<Frame> = Vec::new();
     let offset = (address - row.start).checked_add(row.offset)?;
-    table.as_ref()?.frames(offset, address, 0, &mut frames);
+    let intact = table.as_ref().filter(|table| table.is_intact())?;
+    intact.frames(offset, address, 0, &mut frames);
     frames.pop()?.symbol
 }
 
 /// The name of an address as the file itself counts them.
 fn own_name(program: &Path, tables: &mut Known, address: u64) -> Option<Rc<str>> {
-    let key = program.as_os_str().as_bytes().to_vec();
+    // No mapping has such a path: of those it has to be known that they are of this very file.
+    let key = [b"\0", program.as_os_str().as_bytes()].concat();
     let open = || Some(tables_of(Object::open(program, 0)?, program));
     let mut frames: Vec<Frame> = Vec::new();
-    tables.entry(key).or_insert_with(open).as_ref()?.frames_at(address, address, 0, &mut frames);
+    let table = tables.entry(key).or_insert_with(open).as_ref();
+    table.filter(|table| table.is_intact())?.frames_at(address, address, 0, &mut frames);
     frames.pop()?.symbol
 }
 

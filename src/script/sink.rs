@@ -140,7 +140,7 @@ impl Sink for Host {
             Happening::Fork { pid, tid, parent_pid, parent_tid } => {
                 tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
                 // Its number may have been another's, of whom something was begun after its end was told.
-                self.aggregates.drop_task(tid);
+                self.aggregates.forget_task(tid);
                 self.call_side(self.callbacks.on_fork.clone(), |r| {
                     r.set("pid", pid)?;
                     r.set("tid", tid)?;

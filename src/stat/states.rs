@@ -228,27 +228,6 @@ impl States {
         }
     }
 
-    /// A task ended: a timed state of it is dropped, unless it is running.
-    pub fn drop_task(&mut self, tid: u32) {
-        let Some(index) = self.find(tid) else { return };
-        let state = self.slots.get(index).map_or(0, |slot| slot.state);
-        if state != 0 {
-            self.forget(index);
-            self.losses.exited += u64::from(state > 0);
-        }
-    }
-
-    /// Drops everything entered at or before `time`: events were lost then.
-    pub fn drop_before(&mut self, time: f64) {
-        for index in 0..self.slots.len() {
-            let slot = self.slots.get(index).filter(|slot| slot.open && slot.since <= time);
-            if let Some(state) = slot.map(|slot| slot.state) {
-                self.forget(index);
-                self.losses.unsafe_ += u64::from(state >= 0);
-            }
-        }
-    }
-
     /// A task has another name: with its next state it is entered anew.
     pub fn rename_task(&mut self, tid: u32) {
         if let Some(slot) = self.find(tid).and_then(|index| self.slots.get_mut(index)) {
@@ -388,6 +367,7 @@ impl EventLeaf for States {
     }
 }
 
+mod dropped;
 mod still;
 pub mod switch;
 #[cfg(test)]

@@ -74,9 +74,14 @@ impl Tables {
         Rc::strong_count(&self.own) > 1 + ours
     }
 
+    /// Whether nobody has written to the file since it was opened.
+    pub fn is_intact(&self) -> bool {
+        self.own.is_intact()
+    }
+
     /// Appends the functions that a byte of the file lies in, the innermost first; false if none is known. `asked` is the
     /// address that the frames show, so many bytes behind the one that is looked up. The caller sees to it that nobody has
-    /// written to the file ([`Object::is_intact`]).
+    /// written to the file ([`Tables::is_intact`]).
     pub fn frames(&self, offset: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         // The object's own segments place it; a debug file keeps the addresses, but not the bytes.
         let elf = Elf::new(self.own.bytes());
@@ -84,7 +89,7 @@ impl Tables {
         address.is_some_and(|address| self.frames_at(address, asked, behind, out))
     }
 
-    /// The same of an address as the object itself counts them, before it is moved.
+    /// The same of an address as the object itself counts them, before it is moved; with the same care.
     pub fn frames_at(&self, address: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
         self.sources.iter().any(|source| {
             let covers = |sym: &Sym<'_>| source.covers(sym, address);

@@ -184,7 +184,9 @@ impl Objects {
         spaces: &Spaces,
     ) -> Option<Rc<Object>> {
         let found = self.known(mapping, true).or_else(|| self.find(mapping, pid, spaces));
-        if found.is_none() && mapping.file.is_file() && self.nameless.len() < MISSING_MAX {
+        if found.is_some() {
+            self.nameless.remove(&mapping.file);
+        } else if mapping.file.is_file() && self.nameless.len() < MISSING_MAX {
             self.nameless.insert(mapping.file.clone());
         }
         found

@@ -8,7 +8,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field key? "tid"|"cpu"|"pointer"|"any" what the key is; a `"tid"` is forgotten when its task ends; Dflt: any
 ---@field keep? any keep the whole opening event, unless false or nil: `keep = opt.than`
 ---@field lost? "drop"|"keep" what becomes of open ones when events were lost; Dflt: drop
----@field age? string|number|false after this long without its end an opening is given up, and counted as evicted: nanoseconds, or `"10s"`
+---@field age? string|number|false an opening that is longer ago has no end any more: it is given up, and counted as evicted, when another key is opened; nanoseconds, or `"10s"`
 ---@field label? string what one left open at the end is called
 
 --- One slot per key, between an event that opens and one that closes it.
@@ -59,6 +59,7 @@ function p:each() end
 function p:len() end
 
 --- A number for each CPU: `local last = per_cpu(0)`, then `last[e._cpu] = e._time`. "Never" is `-math.huge`: times start at 0.
+--- When events were lost each is `init` again.
 ---@param init number
 ---@return table<integer, number>
 function per_cpu(init) end
@@ -125,6 +126,8 @@ function st:move_from(mask, tid, e, state) end
 
 --- One task gives its CPU to another: `prev` moves to `state`, then `next` to state 0. Task 0 is nobody. Says of each
 --- whether it was known, as `move` does; one that was not has to be entered.
+--- A task that was not running when it gave its CPU away, or was when it got one, has had a switch that is missing: how long its
+--- state lasted is not known, and it counts as unmatched.
 ---@param prev integer
 ---@param state integer
 ---@param next integer

@@ -83,12 +83,15 @@ pub(crate) fn migrations(n: u32) -> Load {
     })
 }
 
-/// Keeps the first two CPUs from being idle as long as it is held, for a test that counts switches to a task: a 6.18 kernel was
-/// seen to leave out all those from one CPU's idle task, for `perf stat` as well, and to say nothing of it.
+/// Keeps the first two CPUs from being idle as long as it is held, for a test that counts what is seen of a task: a 6.18 kernel
+/// was seen to leave out all events from one CPU's idle task, for `perf stat` as well, and to say nothing of it.
 pub(crate) fn never_idle() -> [Load; 2] {
     [0, 1].map(|cpu| {
         let mut load = Load::new(move || {
             pin_to_cpu(cpu);
+            // Somebody may wait for the end of a pipe that this child has inherited.
+            // SAFETY: it uses none of them any more.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
             // SAFETY: zeros are the only parameters of this policy, under which it gets what nobody else wants.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };
             loop {

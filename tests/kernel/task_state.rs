@@ -64,6 +64,7 @@ fn a_vfork_parent_is_stuck_until_its_child_ends() {
     if !can_trace("a vfork parent") {
         return;
     }
+    let _busy = load::never_idle();
     let load = load::vforks(3, 50);
     let tid = load.pid();
     let run = crate::watch(&["task-state", "-D", "--perins", "-p", &tid.to_string()], load);

@@ -6,7 +6,8 @@ use crate::stat::pending::Losses;
 use std::rc::Rc;
 
 impl Aggregates {
-    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run.
+    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run, and what is
+    /// remembered of each CPU.
     pub fn drop_before(&self, time: f64) {
         for declared in self.0.declared.borrow().iter() {
             match &declared.body {
@@ -14,6 +15,10 @@ impl Aggregates {
                 Body::States(states, ..) => states.borrow_mut().drop_before(time),
                 _ => {}
             }
+        }
+        if let Ok(forget) = self.0.trusted.get::<mlua::Function>("forget_cpus") {
+            // It only stores, in tables that are there.
+            let _ = forget.call::<()>(());
         }
     }
 
@@ -26,7 +31,18 @@ impl Aggregates {
         }
     }
 
-    /// Drops the open states of a thread that ended, or of whoever had the number of a new one.
+    /// A thread is new: drops the open states of whoever had its number before.
+    pub fn forget_task(&self, tid: u32) {
+        for declared in self.0.declared.borrow().iter() {
+            match &declared.body {
+                Body::Pending(pending) => pending.borrow_mut().drop_task(tid),
+                Body::States(states, ..) => states.borrow_mut().forget_task(tid),
+                _ => {}
+            }
+        }
+    }
+
+    /// Drops the open states of a thread that ended.
     pub fn drop_task(&self, tid: u32) {
         for declared in self.0.declared.borrow().iter() {
             match &declared.body {

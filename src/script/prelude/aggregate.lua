@@ -234,11 +234,21 @@ function env.rate(spec)
   return object_of("rate", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0") })
 end
 
+local by_cpu = setmetatable({}, { __mode = "k" })          -- table of per_cpu → what it began with
+
+--- Events were lost: what was remembered of any CPU may be past.
+function trusted.forget_cpus()
+  for cpus, init in pairs(by_cpu) do
+    for cpu in pairs(cpus) do cpus[cpu] = init end
+  end
+end
+
 --- per_cpu(init): a table by CPU; every CPU has a value from the start.
 function env.per_cpu(init)
   if init == nil or type(init) == "table" then error("per_cpu(init) takes a number, text or a boolean", 2) end
   local cpus = setmetatable({}, { __index = function() return init end, __metatable = false })
   for cpu = 0, native.cpus - 1 do cpus[cpu] = init end
+  by_cpu[cpus] = init
   return cpus
 end
 

@@ -39,7 +39,7 @@ end]]
 
 -- A task gives its CPU to another. The bits are those of `States::switch`.
 local SWITCH = [[
-local object, leaf, move, pointer, ended, longer, type, slot_of, wrong, band = ...
+local object, leaf, pointer, ended, longer, type, slot_of, wrong, band = ...
 local usage = "switch(prev, state, next, e)"
 return function(self, prev, state, next, e, extra)
   if self ~= object then wrong.self(usage) end
@@ -53,9 +53,7 @@ return function(self, prev, state, next, e, extra)
   if became == 0 then return true, true end
   if became == 4 then
     longer(ended, e)
-    local moved = next == 0 and 1 or move(pointer, slot, next, e._time, 0, 0)
-    if moved == 2 then longer(ended, e) end
-    return true, moved ~= 0
+    became = leaf(pointer, slot, 0, next, e._time, 0)
   end
   if band(became, 8) ~= 0 then longer(ended, e) end
   return band(became, 1) == 0, band(became, 2) == 0
@@ -104,7 +102,7 @@ function env.states(spec)
     move = word("move", move_leaf, "tid, e, state", STATE, slot .. ", tid, e._time, 0, state"),
     move_from = word("move_from", move_leaf, "mask, tid, e, state", MASK .. STATE, slot .. ", tid, e._time, mask, state"),
     switch = load((gsub(SWITCH, "SLOT", slot)), "=perilune:states")(
-      object, switch_leaf, move_leaf, pointer, ended, longer, type, hooks.slot_of, wrong, bit.band),
+      object, switch_leaf, pointer, ended, longer, type, hooks.slot_of, wrong, bit.band),
     leave = word("leave", leave_leaf, "tid, e", "", "tid, e._time"),
     each = trusted.each_of(plan.id),
     still = function(self, time)

@@ -118,6 +118,17 @@ fn a_task_that_ends_is_still_running() {
     assert_eq!(rows(&spent), [(Word::ZERO, Word::ZERO, 1, 5.0)]);
 }
 
+#[test]
+fn a_new_task_has_no_state_of_the_one_that_had_its_number() {
+    let (mut states, spent) = states(f64::INFINITY);
+    states.enter(None, &[1.0, 0.0, 0.0, 0.0], 0);
+    states.drop_task(1);
+    states.forget_task(1);
+    assert_eq!((states.len(), states.losses().exited), (0, 1));
+    assert_eq!(moved(&mut states, 1, 9.0, 1), Moved::Unknown);
+    assert!(rows(&spent).is_empty());
+}
+
 proptest! {
     /// Whatever a task does, its times add up to the time between its first and its last event.
     #[test]
@@ -154,11 +165,28 @@ fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
         (number(0), number(5), 1, 50.0),
     ];
     assert_eq!(rows(&spent), expected);
-    // 8 was in state 2 for longer than 500: told at once, when it is the next one; 7 likewise, when it is the previous one.
+    // What was longer than 500 is told at once; of the previous one first.
     assert_eq!(states.switch(None, 0, 8, 1000.0, 0), NEXT_LONGER);
     assert_eq!((states.ended().key, states.ended().delay), (8.0, 600.0));
-    assert_eq!(states.switch(None, 7, 8, 2000.0, 1), PREV_LONGER);
+    assert_eq!(states.switch(None, 8, 7, 2000.0, 1), PREV_LONGER);
+    assert_eq!((states.ended().key, states.ended().delay), (8.0, 1000.0));
+    assert_eq!(states.switch(None, 0, 7, 2000.0, 0), NEXT_LONGER);
     assert_eq!((states.ended().key, states.ended().delay), (7.0, 1550.0));
+}
+
+#[test]
+fn where_a_switch_is_missing_no_time_is_made_up() {
+    let (mut states, spent) = states(500.0);
+    states.enter(None, &[7.0, 0.0, 1.0, 5.0], 0);
+    // Asleep, and asleep again: when it was woken and ran nobody knows.
+    assert_eq!(states.switch(None, 7, 0, 1000.0, 1), 0);
+    assert_eq!(states.losses().unmatched, 1);
+    assert_eq!(states.switch(None, 0, 7, 1100.0, 0), 0);
+    // On a CPU, and on a CPU again.
+    assert_eq!(states.switch(None, 0, 7, 2000.0, 0), 0);
+    assert_eq!(states.losses().unmatched, 2);
+    assert_eq!(states.switch(None, 7, 0, 2050.0, 2), 0);
+    assert_eq!(rows(&spent), [(number(1), number(5), 1, 100.0), (number(0), number(5), 1, 50.0)]);
 }
 
 #[test]

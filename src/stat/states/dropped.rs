@@ -1,0 +1,34 @@
+//! States that end without their event: the task has ended, its number is another's, or events were lost.
+
+use super::States;
+
+impl States {
+    /// Its number is a new task's: whatever is known of the one before is dropped.
+    pub fn forget_task(&mut self, tid: u32) {
+        if let Some(index) = self.find(tid) {
+            self.losses.exited += u64::from(self.slots.get(index).is_some_and(|s| s.state >= 0));
+            self.forget(index);
+        }
+    }
+
+    /// A task ended: a timed state of it is dropped, unless it is running.
+    pub fn drop_task(&mut self, tid: u32) {
+        let Some(index) = self.find(tid) else { return };
+        let state = self.slots.get(index).map_or(0, |slot| slot.state);
+        if state != 0 {
+            self.forget(index);
+            self.losses.exited += u64::from(state > 0);
+        }
+    }
+
+    /// Drops everything entered at or before `time`: events were lost then.
+    pub fn drop_before(&mut self, time: f64) {
+        for index in 0..self.slots.len() {
+            let slot = self.slots.get(index).filter(|slot| slot.open && slot.since <= time);
+            if let Some(state) = slot.map(|slot| slot.state) {
+                self.forget(index);
+                self.losses.unsafe_ += u64::from(state >= 0);
+            }
+        }
+    }
+}
