@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::live::Live;
+use crate::sys::cpus::online_cpus;
 use crate::sys::perf::Event;
 
 const FORMAT_LOST: u64 = perf_event_open_sys::bindings::PERF_FORMAT_LOST as u64;
@@ -42,16 +43,21 @@ impl Reading {
     }
 
     /// What was added since `before`, and whether it is an estimate because the counter shared its hardware
-    /// meanwhile. Scaled by this interval's own times: those of the whole run would let a count fall.
-    fn since(self, before: Reading) -> (f64, bool) {
-        let added = self.value.saturating_sub(before.value) as f64;
+    /// meanwhile. Scaled by this interval's own times: those of the whole run would let a count fall. Times that are no more than
+    /// `apart` nanoseconds apart are the same.
+    fn since(self, before: Reading, apart: u64) -> (f64, bool) {
+        let added = self.added(before);
         let enabled = self.enabled.saturating_sub(before.enabled);
         let running = self.running.saturating_sub(before.running);
-        match (running + APART < enabled, running) {
-            (false, _) => (added, false),
-            (true, 0) => (0.0, true),
-            (true, _) => (added * enabled as f64 / running as f64, true),
+        match running {
+            0 => (added, enabled > apart),
+            _ if running + apart >= enabled => (added, false),
+            _ => (added * enabled as f64 / running as f64, true),
         }
+    }
+
+    fn added(self, before: Reading) -> f64 {
+        self.value.saturating_sub(before.value) as f64
     }
 }
 
@@ -112,7 +118,7 @@ impl Live {
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
         // By opening and instance. A thread has an event on each CPU: what one of them does not count because the thread runs
         // elsewhere, another one does.
-        let mut readings: BTreeMap<(usize, u32), (Reading, Reading)> = BTreeMap::new();
+        let mut readings: BTreeMap<(usize, u32), (Reading, Reading, usize)> = BTreeMap::new();
         for open in &mut self.opened.events {
             if !self.openings[open.opening].sampling.count {
                 continue;
@@ -122,11 +128,16 @@ impl Live {
             let before = std::mem::replace(&mut open.counted, now);
             let instance = if per_task { open.tid as u32 } else { open.cpu };
             let sums = readings.entry((open.opening, instance)).or_default();
-            *sums = (sums.0.and(before), sums.1.and(now));
+            *sums = (sums.0.and(before), sums.1.and(now), sums.2 + 1);
         }
+        let cpus = if per_task { online_cpus().len() } else { 1 };
         let mut counts = Vec::new();
-        for ((opening, instance), (before, now)) in readings {
-            let (value, scaled) = now.since(before);
+        for ((opening, instance), (before, now, read)) in readings {
+            // With -C a thread was also where nobody counted: that tells nothing of shared hardware.
+            let (value, scaled) = match read < cpus {
+                true => (now.added(before), false),
+                false => now.since(before, if read > 1 { APART } else { 0 }),
+            };
             let roles = self.openings[opening].roles.iter();
             counts.extend(roles.map(|(role, _)| Count { role: *role, instance, value, scaled }));
         }
@@ -146,19 +157,21 @@ mod tests {
     #[test]
     fn a_count_is_scaled_by_the_times_of_its_own_interval() {
         let first = reading(100, 10, 5);
-        assert_eq!(first.since(Reading::default()), (200.0, true));
+        assert_eq!(first.since(Reading::default(), APART), (200.0, true));
         // Alone on the hardware since: exact, and never below zero.
-        assert_eq!(reading(130, 20, 15).since(first), (30.0, false));
-        assert_eq!(reading(100, 20, 5).since(first), (0.0, true));
+        assert_eq!(reading(130, 20, 15).since(first, 0), (30.0, false));
+        assert_eq!(reading(100, 20, 5).since(first, 0), (0.0, true));
     }
 
     #[test]
     fn a_thread_that_moves_between_cpus_shares_no_counter_with_anybody() {
         let both = reading(30, 100, 30).and(reading(70, 100, 70));
-        assert_eq!(both.since(Reading::default()), (100.0, false));
+        assert_eq!(both.since(Reading::default(), APART), (100.0, false));
         let shared = reading(30, 100, 30).and(reading(20, 100, 20));
-        assert_eq!(shared.since(Reading::default()), (100.0, true));
+        assert_eq!(shared.since(Reading::default(), APART), (100.0, true));
+        // Never on the hardware in a short interval: nothing is known, which is no zero.
+        assert_eq!(reading(0, 2, 0).since(Reading::default(), APART), (0.0, true));
         // Read while it went on running.
-        assert_eq!(reading(99, 100, 99).since(Reading::default()), (99.0, false));
+        assert_eq!(reading(99, 100, 99).since(Reading::default(), APART), (99.0, false));
     }
 }
