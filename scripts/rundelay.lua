@@ -36,16 +36,11 @@ function m.init(opt)
     if opt.than and delay > opt.than then emit(wait.event, e) end
   end
 
-  --- Of a switch, `task` and `name` say which of its two tasks has to be a watched one.
-  local function watch(event, task, name, handler)
-    local ev = evsel(event, { task = task }, handler)
-    if opt.filter then ev:matching(name, opt.filter) end
-  end
-  watch("sched:sched_wakeup", "pid", "comm", woken)
-  watch("sched:sched_wakeup_new", "pid", "comm", woken)
+  sched.watch(opt, "sched:sched_wakeup", "pid", "comm", woken)
+  sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm", woken)
   if opt.filter or per_thread() then
-    watch("sched:sched_switch", "prev_pid", "prev_comm", leaves)
-    watch("sched:sched_switch", "next_pid", "next_comm", comes)
+    sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
+    sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
   else
     evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
   end

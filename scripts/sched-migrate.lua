@@ -3,6 +3,8 @@
 -- again before it ran is unmatched: it counts as a migration, but there is no time until it ran.
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
+local sched = require "sched"
+
 local m = monitor {
   summary = "tasks that move to another CPU, and how long until they run there",
   order = true,
@@ -18,20 +20,16 @@ function m.init(opt)
   local waits = latency { { "from", arrow = true }, "to", title = "until it runs" }
   local moved = pending { "from", key = "tid", keep = opt.than }
 
-  local move = evsel("sched:sched_migrate_task", { task = "pid" }, function(e)
+  sched.watch(opt, "sched:sched_migrate_task", "pid", "comm", function(e)
     local tid = e.pid
     migrations:add(tid, e.comm)
     moved:open(tid, e, e.orig_cpu)
   end)
-  local run = evsel("sched:sched_switch", { task = "next_pid" }, function(e)
+  sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", function(e)
     local move = moved:close(e.next_pid, e)
     if not move then return end
     waits:add(move.delay, move.from, e._cpu)
     if opt.than and move.delay > opt.than then emit(move.event, e) end
   end)
-  if opt.filter then
-    move:matching("comm", opt.filter)
-    run:matching("next_comm", opt.filter)
-  end
 end
 return m

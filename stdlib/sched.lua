@@ -25,6 +25,12 @@ function sched.mask(opt)
   return mask > 0 and mask or nil
 end
 
+--- Watches an event for a monitor with the option `filter`: `task` and `name` say which of the event's tasks has to be a watched one.
+function sched.watch(opt, event, task, name, handler)
+  local ev = evsel(event, { task = task }, handler)
+  return opt.filter and ev:matching(name, opt.filter) or ev
+end
+
 local MOST = 20
 local COLUMNS = { { "state", align = "left" }, { "comm", align = "left" }, "tid", "for(us)" }
 

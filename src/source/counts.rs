@@ -130,7 +130,7 @@ impl Live {
             let sums = readings.entry((open.opening, instance)).or_default();
             *sums = (sums.0.and(before), sums.1.and(now), sums.2 + 1);
         }
-        let cpus = if per_task { online_cpus().len() } else { 1 };
+        let cpus = if per_task && !readings.is_empty() { online_cpus().len() } else { 1 };
         let mut counts = Vec::new();
         for ((opening, instance), (before, now, read)) in readings {
             // With -C a thread was also where nobody counted: that tells nothing of shared hardware.

@@ -148,52 +148,6 @@ impl States {
         moved
     }
 
-    /// Enters another state with the same other values. With a mask that is not 0 only from a state that has one of its
-    /// bits, which an unknown one has not: then nothing is done.
-    #[inline]
-    pub fn move_to(
-        &mut self,
-        event: Option<Event<'_>>,
-        tid: u32,
-        time: f64,
-        mask: u32,
-        state: i32,
-    ) -> Moved {
-        let found = self.find(tid);
-        let Some(slot) = found.and_then(|index| self.slots.get_mut(index)) else {
-            return if mask == 0 { Moved::Unknown } else { Moved::Done };
-        };
-        let before = slot.state;
-        if mask != 0 && (before < 0 || before as u32 & mask == 0) {
-            return Moved::Done;
-        }
-        if slot.stale && mask == 0 {
-            return Moved::Unknown;
-        }
-        let delay = time - slot.since;
-        if self.shape.keep_event || delay > self.shape.than {
-            return self.move_slowly(event, tid, time, state);
-        }
-        (slot.state, slot.since) = (state, time);
-        if before >= 0 {
-            add(slot, before, delay, &self.shape, &self.spent);
-        }
-        Moved::Done
-    }
-
-    /// The whole way: what ended is to be read, or the event to be kept.
-    #[cold]
-    #[inline(never)]
-    fn move_slowly(&mut self, event: Option<Event<'_>>, tid: u32, time: f64, state: i32) -> Moved {
-        let Some(index) = self.find(tid) else { return Moved::Unknown };
-        let moved = self.end(index, time);
-        if let Some(slot) = self.slots.get_mut(index) {
-            (slot.state, slot.since) = (state, time);
-        }
-        self.keep(index, event);
-        moved
-    }
-
     /// Leaves the state of a task, if there is one, and enters none.
     pub fn leave(&mut self, tid: u32, time: f64) -> Moved {
         let Some(index) = self.find(tid) else { return Moved::Done };
@@ -368,6 +322,7 @@ impl EventLeaf for States {
 }
 
 mod dropped;
+mod moves;
 mod still;
 pub mod switch;
 #[cfg(test)]

@@ -2,20 +2,15 @@
 
 use super::{Aggregates, Body, Declared};
 use crate::base::coverage::Coverage;
-use crate::stat::pending::Losses;
+use crate::stat::pending::{Losses, Pending};
+use crate::stat::states::States;
 use std::rc::Rc;
 
 impl Aggregates {
     /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run, and what is
     /// remembered of each CPU.
     pub fn drop_before(&self, time: f64) {
-        for declared in self.0.declared.borrow().iter() {
-            match &declared.body {
-                Body::Pending(pending) => pending.borrow_mut().drop_before(time),
-                Body::States(states, ..) => states.borrow_mut().drop_before(time),
-                _ => {}
-            }
-        }
+        self.each_state(|pending| pending.drop_before(time), |states| states.drop_before(time));
         if let Ok(forget) = self.0.trusted.get::<mlua::Function>("forget_cpus") {
             // It only stores, in tables that are there.
             let _ = forget.call::<()>(());
@@ -24,30 +19,24 @@ impl Aggregates {
 
     /// A thread has another name.
     pub fn rename_task(&self, tid: u32) {
-        for declared in self.0.declared.borrow().iter() {
-            if let Body::States(states, ..) = &declared.body {
-                states.borrow_mut().rename_task(tid);
-            }
-        }
+        self.each_state(|_| {}, |states| states.rename_task(tid));
     }
 
     /// A thread is new: drops the open states of whoever had its number before.
     pub fn forget_task(&self, tid: u32) {
-        for declared in self.0.declared.borrow().iter() {
-            match &declared.body {
-                Body::Pending(pending) => pending.borrow_mut().drop_task(tid),
-                Body::States(states, ..) => states.borrow_mut().forget_task(tid),
-                _ => {}
-            }
-        }
+        self.each_state(|pending| pending.drop_task(tid), |states| states.forget_task(tid));
     }
 
     /// Drops the open states of a thread that ended.
     pub fn drop_task(&self, tid: u32) {
+        self.each_state(|pending| pending.drop_task(tid), |states| states.drop_task(tid));
+    }
+
+    fn each_state(&self, pending: impl Fn(&mut Pending), states: impl Fn(&mut States)) {
         for declared in self.0.declared.borrow().iter() {
             match &declared.body {
-                Body::Pending(pending) => pending.borrow_mut().drop_task(tid),
-                Body::States(states, ..) => states.borrow_mut().drop_task(tid),
+                Body::Pending(of) => pending(&mut of.borrow_mut()),
+                Body::States(of, ..) => states(&mut of.borrow_mut()),
                 _ => {}
             }
         }

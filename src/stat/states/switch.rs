@@ -47,12 +47,12 @@ impl States {
 
     #[inline]
     fn step(&mut self, event: Option<Event<'_>>, tid: u32, time: f64, state: i32) -> Moved {
-        let found = self.find(tid);
-        let slot = found.and_then(|index| self.slots.get_mut(index));
+        let Some(index) = self.find(tid) else { return Moved::Unknown };
+        let slot = self.slots.get_mut(index);
         if let Some(slot) = slot.filter(|s| s.state >= 0 && (s.state > 0) == (state > 0)) {
             slot.state = -1;
             self.losses.unmatched += 1;
         }
-        self.move_to(event, tid, time, 0, state)
+        self.move_known(event, index, time, state)
     }
 }

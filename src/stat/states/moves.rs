@@ -1,0 +1,82 @@
+//! A task enters another state, all else staying the same: the step that most events ask for.
+
+use super::{Event, Moved, States, add};
+
+impl States {
+    /// Enters another state with the same other values. With a mask that is not 0 only from a state that has one of its
+    /// bits, which an unknown one has not: then nothing is done.
+    #[inline]
+    pub fn move_to(
+        &mut self,
+        event: Option<Event<'_>>,
+        tid: u32,
+        time: f64,
+        mask: u32,
+        state: i32,
+    ) -> Moved {
+        let Some(index) = self.find(tid) else {
+            return if mask == 0 { Moved::Unknown } else { Moved::Done };
+        };
+        if mask == 0 {
+            return self.move_known(event, index, time, state);
+        }
+        let before = self.slots.get(index).map_or(-1, |slot| slot.state);
+        if before < 0 || before as u32 & mask == 0 {
+            return Moved::Done;
+        }
+        self.move_slot(event, index, time, state)
+    }
+
+    /// Moves a slot, unless its task has to be entered anew.
+    #[inline]
+    pub(super) fn move_known(
+        &mut self,
+        event: Option<Event<'_>>,
+        index: usize,
+        time: f64,
+        state: i32,
+    ) -> Moved {
+        if self.slots.get(index).is_none_or(|slot| slot.stale) {
+            return Moved::Unknown;
+        }
+        self.move_slot(event, index, time, state)
+    }
+
+    #[inline]
+    fn move_slot(
+        &mut self,
+        event: Option<Event<'_>>,
+        index: usize,
+        time: f64,
+        state: i32,
+    ) -> Moved {
+        let Some(slot) = self.slots.get_mut(index) else { return Moved::Unknown };
+        let (before, delay) = (slot.state, time - slot.since);
+        if self.shape.keep_event || delay > self.shape.than {
+            return self.move_slowly(event, index, time, state);
+        }
+        (slot.state, slot.since) = (state, time);
+        if before >= 0 {
+            add(slot, before, delay, &self.shape, &self.spent);
+        }
+        Moved::Done
+    }
+
+    /// The whole way: what ended is to be read, or the event to be kept.
+    #[cold]
+    #[inline(never)]
+    fn move_slowly(
+        &mut self,
+        event: Option<Event<'_>>,
+        index: usize,
+        time: f64,
+        state: i32,
+    ) -> Moved {
+        let moved = self.end(index, time);
+        if let Some(slot) = self.slots.get_mut(index) {
+            (slot.state, slot.since) = (state, time);
+        }
+        self.keep(index, event);
+        moved
+    }
+}
