@@ -154,6 +154,11 @@ impl Order {
         Some(Next { ring: head.ring as usize, time: self.last })
     }
 
+    /// The time that came out last.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// How many rings have a head here.
     pub fn len(&self) -> usize {
         self.others.len() + usize::from(self.first.is_some())

@@ -288,12 +288,13 @@ impl Player<'_> {
                 // One entry a batch: a name, a timer or a limit between two events is exact then.
                 self.flush(batch, host);
             }
-            Happened::Lost { count } => {
+            Happened::Lost { count, length_ns } => {
                 self.side(
                     entry,
-                    Happening::Lost { count: *count, from: time, of_tasks: false },
+                    Happening::Hole { from: time, to: time + *length_ns as f64 },
                     host,
                 );
+                self.side(entry, Happening::Lost { count: *count, of_tasks: false }, host);
             }
             Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, host),
             Happened::Fork { parent_pid, parent_tid } => {

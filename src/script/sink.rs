@@ -27,15 +27,12 @@ impl Host {
         }
     }
 
-    fn lost(&mut self, count: u64, from: f64, side: &Side<'_>) {
-        self.coverage.lost += count;
-        self.aggregates.drop_before(side.time);
-        if let Some(callback) = self.callbacks.on_lost.clone() {
-            let (to, cpu) = (side.time, side.cpu);
-            let args = (from, to, cpu);
-            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, args) {
-                self.failed(&why.to_string());
-            }
+    /// Nothing is related across a hole, nor with what its neighbours tell of that time.
+    fn hole(&mut self, from: f64, to: f64, cpu: u32) {
+        self.aggregates.drop_before(to);
+        let Some(callback) = self.callbacks.on_lost.clone() else { return };
+        if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, (from, to, cpu)) {
+            self.failed(&why.to_string());
         }
     }
 
@@ -183,7 +180,8 @@ impl Sink for Host {
                 });
             }
             Happening::Made { .. } => {}
-            Happening::Lost { count, from, .. } => self.lost(count, from, &side),
+            Happening::Hole { from, to } => self.hole(from, to, side.cpu),
+            Happening::Lost { count, .. } => self.coverage.lost += count,
             Happening::Throttled => self.coverage.throttled += 1,
             Happening::Undecodable => self.coverage.undecodable += 1,
         }

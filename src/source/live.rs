@@ -236,6 +236,7 @@ impl Live {
         let fill = ring.head.wrapping_sub(ring.ring.tail());
         let (part, whole) = NEARLY_FULL;
         ring.suspect |= fill * whole >= ring.ring.capacity() * part;
+        ring.holes.look(fill, ring.ring.capacity());
     }
 
     /// Takes records of a ring as long as they are the usual ones: samples of the plain layout that do not wrap, for
@@ -314,7 +315,7 @@ impl Live {
     }
 
     /// Gives what was read back to the kernel.
-    fn release(&mut self, index: usize) {
+    pub(super) fn release(&mut self, index: usize) {
         let ring = &mut self.opened.rings[index];
         ring.ring.release(ring.at);
     }

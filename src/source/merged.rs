@@ -6,6 +6,7 @@
 //! limit, and idle rings would need a record of their own.)
 
 use super::fill::{plain, plain_at};
+use super::hole::{due_at_end, due_before};
 use super::ids::Ids;
 use super::live::{Live, SAMPLE};
 use super::open::{CpuRing, Decoder, Opened};
@@ -36,7 +37,8 @@ impl Live {
     /// Hands on, in order, what was written up to `until`, nanoseconds of the run.
     pub(super) fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
         for index in 0..self.opened.rings.len() {
-            let waiting = self.opened.rings[index].at < self.opened.rings[index].head;
+            let ring = &self.opened.rings[index];
+            let waiting = ring.at < ring.head || ring.holes.is_looking();
             self.look(index);
             if !waiting {
                 self.offer(order, index);
@@ -46,7 +48,9 @@ impl Live {
         loop {
             let unusual = self.take_staged(order, limit);
             if let Some(next) = unusual {
-                self.take(next.ring, Some(next.time), sink);
+                if !self.tell_hole(next.ring, sink) {
+                    self.take(next.ring, Some(next.time), sink);
+                }
                 self.offer(order, next.ring);
             }
             if self.batch.is_full(self.room) {
@@ -103,7 +107,13 @@ fn stage(
 ) {
     let piece = match ring.ring.piece(ring.at, ring.head) {
         Ok(Some(piece)) => piece,
-        Ok(None) => return,
+        Ok(None) => {
+            ring.staged.length = 0;
+            if let Some(time) = due_at_end(ring, order) {
+                order.offer(index, time);
+            }
+            return;
+        }
         Err(_) => {
             // Taken at once, where it is counted.
             ring.staged.length = 0;
@@ -115,8 +125,11 @@ fn stage(
             Staged { slot: plain(role, &sample), time: sample.time, length: piece.len() as u64 };
         return order.offer(index, sample.time);
     }
+    let time = due_before(ring, &piece, order)
+        .or_else(|| time_of(&piece, ids, decoders, side))
+        .unwrap_or(ring.last);
     ring.staged.length = 0;
-    order.offer(index, time_of(&piece, ids, decoders, side).unwrap_or(ring.last));
+    order.offer(index, time);
 }
 
 /// Nanoseconds of the event clock at which a record was written.

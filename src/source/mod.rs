@@ -10,6 +10,7 @@ pub mod batch;
 mod chains;
 pub mod counts;
 mod fill;
+mod hole;
 mod ids;
 pub mod live;
 mod merged;
@@ -116,12 +117,18 @@ pub enum Happening<'a> {
         /// Its name.
         name: &'a [u8],
     },
-    /// The ring was full: so many records are missing, between `from` and this record's time.
+    /// The ring was full: records are missing between `from` and `to`. Where rings are merged this comes before anything that
+    /// other rings hold of that time; how many are missing is told later.
+    Hole {
+        /// Time of the last record before, nanoseconds since the run began.
+        from: f64,
+        /// Time of the first one after, or when there was room again.
+        to: f64,
+    },
+    /// So many records of a hole are missing.
     Lost {
         /// Records.
         count: u64,
-        /// Time of the last record before, nanoseconds since the run began.
-        from: f64,
         /// Whether some of them told of tasks and their mappings.
         of_tasks: bool,
     },

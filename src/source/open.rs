@@ -12,6 +12,7 @@ use std::rc::Rc;
 use super::attr::{self, Common};
 use super::chains::Chained;
 use super::counts::Reading;
+use super::hole::Holes;
 use super::ids::Ids;
 use super::merged::Staged;
 use super::narrow::{remark, set_what_it_takes};
@@ -123,10 +124,8 @@ pub(super) struct CpuRing {
     pub(super) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
     pub(super) suspect: bool,
-    /// Records of tasks that were lost so far.
-    pub(super) owner_lost: u64,
-    /// A LOST record at or before this place may tell of one of these.
-    pub(super) owner_until: u64,
+    /// What is known of its losses.
+    pub(super) holes: Holes,
 }
 
 /// One open file of an opening.
@@ -227,8 +226,7 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
             staged: Staged::NONE,
             last: 0,
             suspect: false,
-            owner_lost: 0,
-            owner_until: 0,
+            holes: Holes::default(),
         });
     }
     Ok(rings)

@@ -15,8 +15,8 @@
 //!   frame of the stack.
 //! - A field is decimal, hexadecimal (`0x…`: a pointer), an array, bytes, or else text. An event whose only field
 //!   is ever `value` is a count: so many since the last such line of the CPU.
-//! - Words in capitals are not events but what else befell the task of the line: `LOST: n=N`, `EXIT:`,
-//!   `FORK: ppid=PID ptid=TID` (of the parent), `COMM: comm=NEW`, `EXEC: comm=NEW`.
+//! - Words in capitals are not events but what else befell the task of the line: `EXIT:`, `FORK: ppid=PID ptid=TID` (of the
+//!   parent), `COMM: comm=NEW`, `EXEC: comm=NEW`; or its CPU's ring: `LOST: n=N ns=LENGTH`, from that time on, so many records.
 //!
 //! Events become raw records under a format made up from all their lines, so that whatever handles records
 //! of a kernel handles these. Fields that a line leaves out read 0 or "". A recording is held in memory.
@@ -76,10 +76,12 @@ pub enum Happened {
         /// The count, of an event whose only field is `value`.
         value: Option<u64>,
     },
-    /// The CPU's ring lost so many records since its last one.
+    /// The CPU's ring lost records.
     Lost {
         /// How many.
         count: u64,
+        /// For so long, from the line's time on.
+        length_ns: u64,
     },
     /// The task ended.
     Exit,
@@ -245,7 +247,10 @@ fn happened(line: &Line<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happen
     let text = |name: &str| line.field(name).map(line::Field::text);
     let missing = |what: &str| line.mistake(format!("{} needs {what}", line.event));
     Ok(match line.event {
-        "LOST" => Happened::Lost { count: number("n").ok_or_else(|| missing("n=COUNT"))? },
+        "LOST" => Happened::Lost {
+            count: number("n").ok_or_else(|| missing("n=COUNT"))?,
+            length_ns: number("ns").unwrap_or_default(),
+        },
         "EXIT" => Happened::Exit,
         "FORK" => {
             let parent_pid =

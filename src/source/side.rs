@@ -25,17 +25,14 @@ impl Live {
         match record::parse(bytes, &self.opened.side_layout) {
             Ok(Record::Lost(lost)) => {
                 ring.suspect = true;
-                let from = self.clock.since_start(ring.last);
-                let of_owner = ring.owner.read_counts().ok().and_then(|counts| counts.lost);
-                // A kernel that does not count them may have lost some.
-                if of_owner.is_none_or(|lost| lost > ring.owner_lost) {
-                    ring.owner_until = ring.ring.head();
+                if mended.is_none() {
+                    // Merged, it was told before.
+                    let from = self.clock.since_start(ring.last).max(0.0);
+                    sink.side(side(Happening::Hole { from, to: time.max(from) }));
                 }
-                // The count is of now: any hole up to here may have what it grew by. That of the latest loss is told by the
-                // first record behind the head, which is not written yet.
-                let of_tasks = position <= ring.owner_until;
-                ring.owner_lost = of_owner.unwrap_or(0);
-                sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
+                let of_tasks = ring.holes.of_tasks(position, &ring.owner, &ring.ring);
+                ring.holes.took(lost.lost, stamped);
+                sink.side(side(Happening::Lost { count: lost.lost, of_tasks }));
             }
             Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
             Ok(Record::Comm(r)) => sink.side(side(Happening::Comm {

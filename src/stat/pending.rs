@@ -7,6 +7,7 @@
 //! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes, and so does one that is older
 //! than it may be.
 
+mod dropped;
 mod links;
 mod shape;
 mod state;
@@ -50,6 +51,8 @@ pub struct Pending {
     read_slot: Box<Slot>,
     walk: Walk,
     kinship: Option<Kinship>,
+    /// Up to here events were lost: what begins by then is not opened.
+    unsafe_until: f64,
     losses: Losses,
 }
 
@@ -78,6 +81,7 @@ impl Pending {
             read_slot: Box::new(Slot::EMPTY),
             walk: Walk::default(),
             kinship: None,
+            unsafe_until: f64::NEG_INFINITY,
             losses: Losses::default(),
         }
     }
@@ -93,6 +97,10 @@ impl Pending {
     #[inline]
     pub fn open(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> u32 {
         let [key, time, values @ ..] = doubles else { return 0 };
+        if *time <= self.unsafe_until {
+            self.losses.unsafe_ += 1;
+            return 0;
+        }
         let key = Word::passed(*key, kinds & 1 != 0);
         let hash = hash(&[key]);
         let index = match self.find(hash, key) {
@@ -172,31 +180,6 @@ impl Pending {
             *into = value;
         }
         self.read_at(index)
-    }
-
-    /// Drops everything opened at or before `time`: events were lost then.
-    pub fn drop_before(&mut self, time: f64) {
-        if self.shape.keep_lost {
-            return;
-        }
-        for index in 0..self.slots.len() as u32 {
-            if self.slots.get(index as usize).is_some_and(|slot| slot.open && slot.time <= time) {
-                self.remove(index);
-                self.losses.unsafe_ += 1;
-            }
-        }
-    }
-
-    /// Drops the slot of a task that ended, when the keys are tasks.
-    pub fn drop_task(&mut self, tid: u32) {
-        if !self.shape.by_task {
-            return;
-        }
-        let key = Word::number(f64::from(tid));
-        if let Some(index) = self.find(hash(&[key]), key) {
-            self.remove(index);
-            self.losses.exited += 1;
-        }
     }
 
     /// How many are open.

@@ -53,6 +53,8 @@ pub struct States {
     ended: Box<State>,
     ended_kept: Box<Kept>,
     kinship: Option<Kinship>,
+    /// Up to here events were lost: what begins by then is not entered.
+    unsafe_until: f64,
     losses: Losses,
 }
 
@@ -116,6 +118,7 @@ impl States {
             ended: Box::new(State::EMPTY),
             ended_kept: Box::new(Kept::new()),
             kinship: None,
+            unsafe_until: f64::NEG_INFINITY,
             losses: Losses::default(),
         }
     }
@@ -131,6 +134,9 @@ impl States {
     pub fn enter(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> Moved {
         let [tid, time, values @ ..] = doubles else { return Moved::Done };
         let (tid, time) = (*tid as u32, *time);
+        if time <= self.unsafe_until {
+            return Moved::Done;
+        }
         let mut moved = Moved::Done;
         let index = match self.find(tid) {
             Some(index) => {

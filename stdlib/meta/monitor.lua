@@ -79,7 +79,8 @@ function m.on_comm(r) end
 ---@param r { tid: integer, pid: integer, address: number, length: number, offset: number, path: string, time: number }
 function m.on_mmap(r) end
 
---- Events of that CPU between these times were lost. `pending` has dropped what it must; rarely needed.
+--- Events of that CPU between these times were lost. In an ordered run it comes before any event of that time, so `to` may be yet to
+--- come. `pending` has dropped what it must; rarely needed.
 ---@param from number ns since the run began
 ---@param to number ns since the run began
 ---@param cpu integer

@@ -6,7 +6,7 @@
 
 mod measured;
 
-pub(crate) use measured::{Pipes, alternate, faults, vforks};
+pub(crate) use measured::{Pipes, alternate, faults, sleeps_in_storms, vforks};
 
 use std::{
     io,
@@ -271,7 +271,7 @@ pub(super) fn pin_to_cpu_0() {
     pin_to_cpu(0);
 }
 
-fn pin_to_cpu(cpu: usize) {
+pub(super) fn pin_to_cpu(cpu: usize) {
     // SAFETY: an all-zero set is an empty set; the call reads no more than its size.
     unsafe {
         let mut cpus: libc::cpu_set_t = std::mem::zeroed();

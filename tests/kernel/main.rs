@@ -7,6 +7,7 @@
 mod flames;
 mod kmemleak;
 mod load;
+mod loss;
 mod page_faults;
 mod profile;
 mod relation;

@@ -118,7 +118,7 @@ fn words_in_capitals_tell_of_the_task() {
     assert_eq!(
         what,
         [
-            Happened::Lost { count: 312 },
+            Happened::Lost { count: 312, length_ns: 0 },
             Happened::Exit,
             Happened::Fork { parent_pid: 30, parent_tid: 33 },
             Happened::Fork { parent_pid: 30, parent_tid: 30 },

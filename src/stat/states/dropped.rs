@@ -21,8 +21,9 @@ impl States {
         }
     }
 
-    /// Drops everything entered at or before `time`: events were lost then.
+    /// Drops everything entered at or before `time`: events were lost until then. What begins by then is not entered.
     pub fn drop_before(&mut self, time: f64) {
+        self.unsafe_until = self.unsafe_until.max(time);
         for index in 0..self.slots.len() {
             let slot = self.slots.get(index).filter(|slot| slot.open && slot.since <= time);
             if let Some(state) = slot.map(|slot| slot.state) {

@@ -148,6 +148,32 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Whatever is lost and whatever a task does, no time is told of a state that a hole touches.
+    #[test]
+    fn no_time_is_told_of_what_a_hole_touches(steps in prop::collection::vec((0u32..4, 0u32..30, 0u32..50), 1..200)) {
+        let (mut states, spent) = states(f64::INFINITY);
+        let (mut time, mut told, mut hole) = (0.0, 0.0, f64::NEG_INFINITY);
+        let mut since = None;
+        for (what, step, length) in steps {
+            time += f64::from(step);
+            if what == 0 {
+                hole = (time + f64::from(length)).max(hole);
+                states.drop_before(hole);
+                since = since.filter(|since| *since > hole);
+                continue;
+            }
+            if moved(&mut states, 1, time, 1) == Moved::Unknown {
+                states.enter(None, &[1.0, time, 1.0, 0.0], 0);
+            }
+            told += since.map_or(0.0, |since| time - since);
+            since = (time > hole).then_some(time);
+        }
+        let total: f64 = rows(&spent).iter().map(|row| row.3).sum();
+        prop_assert_eq!(total, told);
+    }
+}
+
 #[test]
 fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
     let (mut states, spent) = states(500.0);

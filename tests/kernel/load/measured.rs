@@ -85,6 +85,30 @@ pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
     (load, measured)
 }
 
+/// A task that sleeps `ms` in each round, with a storm of calls before that is longer each time until it begins anew, on one CPU
+/// and the other in turn. It measures the longest of the sleeps, in nanoseconds.
+pub(crate) fn sleeps_in_storms(rounds: u32, ms: u64) -> (Load, Measured) {
+    const LONGEST_STORM: u32 = 200;
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        let mut longest = 0;
+        for round in 0..rounds {
+            super::pin_to_cpu((round % 2) as usize);
+            for _ in 0..round * 17 % LONGEST_STORM {
+                // SAFETY: takes nothing, changes nothing.
+                unsafe { libc::syscall(libc::SYS_getppid) };
+            }
+            let before = clock_ns(libc::CLOCK_MONOTONIC);
+            sleep(ms);
+            longest = longest.max(clock_ns(libc::CLOCK_MONOTONIC) - before);
+        }
+        // SAFETY: the page is shared and large enough.
+        unsafe { at.write_volatile(longest) };
+    });
+    (load, measured)
+}
+
 /// A parent that waits for `n` children, made as by vfork(2), each of which sleeps: the wait cannot be interrupted.
 pub(crate) fn vforks(n: u32, ms: u64) -> Load {
     Load::new(move || {

@@ -1,0 +1,73 @@
+//! What is told when rings were full: fewer relations, and never a wrong one.
+
+use crate::{
+    can_trace, load,
+    tool::{Run, Tool},
+    watch,
+};
+
+const MS: u64 = 20;
+const ROUNDS: u32 = 60;
+
+/// How many sleeps a run relates, and its shortest and longest in microseconds; and how long the longest was by the
+/// workload's own clock.
+fn sleeps(args: &[&str]) -> (Run, f64, [f64; 2], f64) {
+    let (load, measured) = load::sleeps_in_storms(ROUNDS, MS);
+    let of = load.pid().to_string();
+    let ends = ["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"];
+    let by = ["--impl", "syscalls", "-p", &of];
+    let run = watch(&[&["multi-trace"], &ends[..], &by, args].concat(), load);
+    let rows: Vec<_> = run.of("row").filter(|row| row["syscall"] == "clock_nanosleep").collect();
+    let number = |key: &str| rows.first().and_then(|row| row[key].as_f64()).unwrap_or_default();
+    let (calls, span) = (number("calls"), [number("min_us"), number("max_us")]);
+    (run, calls, span, measured.get(0) as f64 / 1e3)
+}
+
+#[test]
+fn a_sleep_is_never_told_longer_than_it_was_whatever_was_lost() {
+    if !can_trace("sleeps in storms") {
+        return;
+    }
+    let asked = (MS * 1000) as f64;
+    let (run, calls, [shortest, longest], truth) = sleeps(&[]);
+    run.is_complete();
+    assert_eq!(calls, f64::from(ROUNDS), "{:?}", run.objects);
+    assert!(asked <= shortest && longest <= truth, "{shortest}..{longest} of {asked}..{truth} us");
+    let (run, calls, [shortest, longest], truth) = sleeps(&["-m", "4"]);
+    let coverage = run.coverage();
+    assert!(coverage["lost"].as_u64() > Some(0), "the storms were too small: {coverage}");
+    assert!(calls > 0.0 && calls < f64::from(ROUNDS), "{calls} of {ROUNDS}: {coverage}");
+    assert!(asked <= shortest && longest <= truth, "{shortest}..{longest} of {asked}..{truth} us");
+}
+
+#[test]
+fn a_hole_is_told_before_what_the_other_cpus_did_meanwhile() {
+    if !can_trace("holes") {
+        return;
+    }
+    let script = r#"
+        local m = monitor { summary = "holes, and those told too late", order = true }
+        local last, holes, late = 0, 0, 0
+        function m.init()
+          evsel("raw_syscalls:sys_enter/id==GETPPID/", function(e) last = e._time end)
+        end
+        function m.on_lost(from, to)
+          holes = holes + 1
+          if last > from then late = late + 1 end
+        end
+        function m.deinit() emit { holes = holes, late = late } end
+        return m
+    "#;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("holes.lua");
+    let script = script.replace("GETPPID", &libc::SYS_getppid.to_string());
+    std::fs::write(&path, script).expect("the script can be written");
+    let tool = Tool::attach(&[&path.display().to_string(), "-m", "1"]);
+    let mut loads = [load::getppid(300_000), load::getppid(300_000)];
+    loads.iter_mut().for_each(load::Load::start);
+    loads.into_iter().for_each(load::Load::wait);
+    let run = tool.finish();
+    let number = |key: &str| run.of("row").find_map(|row| row[key].as_u64()).unwrap_or_default();
+    let (holes, late) = (number("holes"), number("late"));
+    assert!(holes > 2 && late == 0, "{late} of {holes}: {:?}", run.objects);
+}
