@@ -48,7 +48,7 @@ impl Machine {
     fn of_the_user(&self, called: &str, why: anyhow::Error) -> anyhow::Error {
         let is_bundled = matches!(self.library.find(called), Ok(s) if s.origin == Origin::Bundled);
         match why.downcast_ref() {
-            Some(Failure::Script(error)) if is_bundled && error.traceback.is_none() => {
+            Some(Failure::Script(error)) if is_bundled && error.raised => {
                 anyhow!("{}", error.without_place())
             }
             _ => why,

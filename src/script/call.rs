@@ -2,7 +2,7 @@
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti};
 
-use super::fault::{ScriptError, file_name};
+use super::fault::{STDLIB, ScriptError, file_name};
 use super::guard::{Failure, Guard, Phase};
 
 /// What to do about memory that was refused.
@@ -45,7 +45,10 @@ pub(super) fn explained_error(error: ScriptError, place: Option<&str>) -> Script
 pub(super) fn place_of(function: &Function) -> Option<String> {
     let info = function.info();
     let source = info.source?;
-    let path = source.strip_prefix('@')?;
+    let path = match source.strip_prefix('=') {
+        Some(ours) => ours.strip_prefix(STDLIB)?,
+        None => source.strip_prefix('@')?,
+    };
     Some(format!("{}:{}", file_name(path), info.line_defined?))
 }
 
@@ -73,5 +76,6 @@ mod tests {
         };
         assert_eq!(place_of(&load("@/etc/a.lua")).as_deref(), Some("a.lua:3"));
         assert_eq!(place_of(&load("=perilune:view")), None);
+        assert_eq!(place_of(&load("=perilune:stdlib/b.lua")).as_deref(), Some("b.lua:3"));
     }
 }

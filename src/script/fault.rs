@@ -11,6 +11,9 @@ use std::fmt;
 /// Chunk names of the runtime's own Lua begin so, after the `=`.
 pub const TRUSTED: &str = "perilune:";
 
+/// Chunk names of the bundled modules begin so: their frames help whoever made a mistake in one, not whoever it refused.
+pub const STDLIB: &str = "perilune:stdlib/";
+
 /// The mark between an error's message and its frames, as LuaJIT writes it.
 const TRACEBACK: &str = "stack traceback:";
 
@@ -26,6 +29,8 @@ pub struct ScriptError {
     pub traceback: Option<String>,
     /// Lua was refused memory.
     pub out_of_memory: bool,
+    /// Somebody called `error`; else an operation failed that was not meant to.
+    pub raised: bool,
 }
 
 impl fmt::Display for ScriptError {
@@ -91,9 +96,18 @@ pub fn describe_text(text: &str) -> ScriptError {
     }
     // The first section is the one taken where the error happened.
     let frames: Vec<&str> = sections
-        .map(|section| section.lines().map(str::trim).filter(|f| is_of_script(f)).collect())
-        .find(|frames: &Vec<&str>| !frames.is_empty())
+        .map(|section| section.lines().map(str::trim).filter(|f| !f.is_empty()).collect())
+        .find(|frames: &Vec<&str>| frames.iter().any(|frame| is_of_script(frame)))
         .unwrap_or_default();
+    let raised =
+        frames.iter().take_while(|frame| !is_of_script(frame)).any(|frame| is_error(frame));
+    let is_own = |frame: &&str| is_of_script(frame) && !frame.starts_with(STDLIB);
+    let only_own = raised && frames.iter().any(is_own);
+    let frames: Vec<String> = frames
+        .into_iter()
+        .filter(|frame| if only_own { is_own(frame) } else { is_of_script(frame) })
+        .map(|frame| frame.replace(STDLIB, ""))
+        .collect();
     let place = frames.iter().find_map(|frame| position(frame));
     let message = match (position(message), place) {
         // The runtime raised it without knowing for whom: the script's line is the one that helps.
@@ -107,7 +121,7 @@ pub fn describe_text(text: &str) -> ScriptError {
     };
     let out_of_memory = message.ends_with(NO_MEMORY);
     let traceback = (frames.len() > 1).then(|| frames.join("\n"));
-    ScriptError { message, traceback, out_of_memory }
+    ScriptError { message, traceback, out_of_memory, raised }
 }
 
 /// The same as text, for whoever prints it as it is.
@@ -157,7 +171,6 @@ fn is_chunk(name: &str) -> bool {
 
 /// Whether a frame is worth showing: the script's own, or a C function that the script called by its name.
 fn is_of_script(frame: &str) -> bool {
-    let ours = frame.is_empty() || frame.starts_with(TRUSTED);
     let noise = ["[C]: at ", "[C]: in ?", "[C]: in metamethod ", "...", "(...tail calls...)"]
         .iter()
         .any(|n| frame.starts_with(n))
@@ -165,7 +178,13 @@ fn is_of_script(frame: &str) -> bool {
     let carriers =
         ["'error'", "'assert'", "'pcall'", "'xpcall'"].iter().any(|n| frame.ends_with(n))
             && frame.starts_with("[C]:");
+    let ours = frame.starts_with(TRUSTED) && !frame.starts_with(STDLIB);
     !(ours || noise || carriers)
+}
+
+/// Whether a frame is the call of `error`, a global function or an upvalue.
+fn is_error(frame: &str) -> bool {
+    frame.starts_with("[C]: in ") && frame.ends_with("'error'")
 }
 
 #[cfg(test)]
@@ -200,6 +219,24 @@ mod tests {
             );
             assert_eq!(describe_text(&text).message, "s.lua:7: no field 'x'");
         }
+    }
+
+    #[test]
+    fn what_a_bundled_module_refuses_stands_at_the_line_of_its_caller() {
+        let text = "perilune:stdlib/relation.lua:61: no event 'a:b'\nstack traceback:\n\t[C]: in ?\n\t[C]: in function 'error'\n\tperilune:evsel:70: in function 'evsel'\n\tperilune:stdlib/relation.lua:61: in function 'delay'\n\tmy.lua:7: in function <my.lua:6>";
+        let error = describe_text(text);
+        assert_eq!((error.message.as_str(), error.raised), ("my.lua:7: no event 'a:b'", true));
+        assert_eq!(error.traceback, None);
+        let mistake = text
+            .replace("no event 'a:b'", "attempt to index a nil value")
+            .replace("\t[C]: in function 'error'\n", "");
+        let error = describe_text(&mistake);
+        assert_eq!(error.message, "relation.lua:61: attempt to index a nil value");
+        assert_eq!(
+            error.traceback.as_deref(),
+            Some("relation.lua:61: in function 'delay'\nmy.lua:7: in function <my.lua:6>")
+        );
+        assert!(!error.raised);
     }
 
     #[test]

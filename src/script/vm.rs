@@ -16,7 +16,8 @@ use anyhow::Context as _;
 use mlua::chunk::ChunkMode;
 use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
 
-use super::bundle::{Library, Script};
+use super::bundle::{Library, Origin, Script};
+use super::fault::STDLIB;
 pub use super::fault::{ScriptError, describe, tidy_traceback};
 use crate::base::nearest::{did_you_mean, nearest};
 
@@ -285,7 +286,7 @@ fn require(vm: &Vm) -> mlua::Result<Function> {
         };
         let module = module.map_err(|why| mlua::Error::runtime(format!("{why:#}")))?;
         required.borrow_mut().open.push(name.clone());
-        let value = in_sandbox(lua, &env, &module.chunk_name(), &module.text);
+        let value = in_sandbox(lua, &env, &module_chunk_name(&module), &module.text);
         let mut required = required.borrow_mut();
         required.open.pop();
         let value = match value? {
@@ -295,6 +296,14 @@ fn require(vm: &Vm) -> mlua::Result<Function> {
         required.done.push((name, value.clone()));
         Ok(value)
     })
+}
+
+/// What Lua calls a module's chunk: a bundled one is the runtime's own.
+fn module_chunk_name(module: &Script) -> String {
+    match module.origin {
+        Origin::Bundled => format!("={STDLIB}{}.lua", module.name.replace('.', "/")),
+        Origin::Path(_) => module.chunk_name(),
+    }
 }
 
 #[cfg(test)]
