@@ -40,7 +40,8 @@ local function roles_of(groups, opt, on)
         local key = on.key and on.key(s) or s.attr.key or default_key(opt)
         local event = by_name[s.name] or { stack = false, whole = false }
         local role = { typed = typed, selector = s, name = s.name, filter = s.filter, event = event, key = key, thread = OWN[key] or ABOUT[key],
-          from = stages[i - 1], to = i < #groups and stage or nil, number = #roles + 1 }
+          from = stages[i - 1], to = i < #groups and stage or nil, number = #roles + 1, everyone = i == #groups and on.everyone,
+          stage = stage }
         by_name[s.name], roles[#roles + 1] = event, role
         event.stack, event.whole = event.stack or s.stack or on.stacks and i == 1, event.whole or not s.filter and opened_as(s.attr) == ANYHOW
         stage.threads = stage.threads and role.thread
@@ -51,13 +52,15 @@ local function roles_of(groups, opt, on)
 end
 
 --- The evsel of a role: one that is there, if it gets the same events, or such that the rest can be told by `met`.
-local function evsel_of(role, declared)
+local function evsel_of(role, declared, optional)
   local watched, task, how = per_thread(), ABOUT[role.key] and role.key or nil, opened_as(role.selector.attr)
   local function declare(typed, filter)
     local same = role.name .. "\0" .. (watched and task or "") .. how .. "\0" .. (filter or "")
     local d = declared[same]
     if not d then
-      d = { ev = evsel(typed, { stack = role.event.stack, task = task }), whole = not filter and how == ANYHOW }
+      local ev = evsel(typed, { stack = role.event.stack, task = task, everyone = role.everyone or nil, optional = optional })
+      if not ev then return end
+      d = { ev = ev, whole = not filter and how == ANYHOW }
       declared[same], declared[#declared + 1] = d, d
     end
     return d
@@ -71,20 +74,20 @@ end
 
 --- The handler of one role.
 local function handler_of(role, ev, opt, on, running)
-  local id, key, idle = role.number, expr_of(role.key, ev), role.thread and 0 or nil
+  local id, key, none = role.number, expr_of(role.key, ev), role.thread and 0 or on.none
   local waits, open = role.from and role.from.open, role.to and role.to.open
   local pair, single, start = on.pair, on.single, on.start
   local value = expr_of(open and on.value and on.value(role.selector, ev) or "0", ev)
 
   local function ends(e)
     local k = key(e)
-    if k == idle then return end
+    if k == none then return end
     local s = waits:close(k, e)
     if s then pair(s, e, id, k) elseif single then single(e, id, k) end
   end
   local function starts(e)
     local k = key(e)
-    if k == idle then return end
+    if k == none then return end
     local v = value(e)
     open:open(k, e, id, v)
     if start then start(e, id, k, v) end
@@ -100,7 +103,8 @@ end
 --- Declares the events of `groups`, a list of stages, each a list of selectors or names, and calls `on.pair(start, e, to, key)` for
 --- each pair: `start.delay`, `start.time`, `start.value`, and with `on.keep` `start.event`. `start.from` and `to` number the events, as
 --- typed; returned is what draws such a number. May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without
---- a start; `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks.
+--- a start; `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks; `on.none`, a key
+--- that is none; `on.everyone`, whether the last stage is that of all tasks, whoever is watched; `on.optional`, whether events may be missing here.
 function relation.stages(groups, opt, on)
   local roles, stages = roles_of(groups, opt, on)
   for i = 1, #stages - 1 do
@@ -111,14 +115,17 @@ function relation.stages(groups, opt, on)
   local running, declared, names = every_switch and per_cpu(-1), {}, {}
   for i = #roles, 1, -1 do
     local role = roles[i]
-    local d, met = evsel_of(role, declared)
-    local handler, before = handler_of(role, d.ev, opt, on, running), d.handler
-    if met then
-      local all = handler
-      handler = function(e) if met(e) ~= 0 then all(e) end end
-    end
-    d.handler = before and function(e) before(e) handler(e) end or handler
     names[i] = role.name
+    -- Of a stage one event has to be there: the first that was named, if none behind it is.
+    local d, met = evsel_of(role, declared, on.optional and (role.stage.there or roles[i - 1] and roles[i - 1].stage == role.stage))
+    if d then
+      local handler, before = handler_of(role, d.ev, opt, on, running), d.handler
+      if met then
+        local all = handler
+        handler = function(e) if met(e) ~= 0 then all(e) end end
+      end
+      d.handler, role.stage.there = before and function(e) before(e) handler(e) end or handler, true
+    end
   end
   for _, d in ipairs(declared) do
     local handler = d.handler
@@ -172,13 +179,13 @@ function relation.pair(groups, opt)
 end
 
 --- What was allocated, and what of that was freed; and the ten stacks that allocated most. The memory is told by ptr=, by the key, or by
---- the field `ptr`; its size by size=, or by the field `bytes_alloc`.
-function relation.kmemprof(groups, opt)
+--- the field `ptr`; its size by size=, or by the field `bytes_alloc`. With `optional` an event that is not here is left out.
+function relation.kmemprof(groups, opt, optional)
   local names
   local bytes = kv { { "event", function(number) return names(number) end }, sums = { "calls", { "bytes", first = true } } }
   local stacks = kv { { "stack", stack_text }, sums = { { "bytes", first = true }, "calls" }, top = 10 }
   names = relation.stages(groups, opt, {
-    stacks = true,
+    stacks = true, none = 0, optional = optional, everyone = true,              -- the kernel frees behind RCU, in a worker
     key = function(s) return s.attr.ptr or s.attr.key or opt.key or "ptr" end,
     value = function(s) return s.attr.size or "bytes_alloc" end,
     start = function(e, number, _, size)

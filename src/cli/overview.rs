@@ -13,7 +13,7 @@ const PURPOSES: [(&str, &[&str]); 6] = [
     ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
     ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),
-    ("Memory", &["kmemleak", "page-faults"]),
+    ("Memory", &["kmemleak", "kmemprof", "page-faults"]),
     ("Virtual machines", &["kvm-exit"]),
 ];
 

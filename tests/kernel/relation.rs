@@ -153,18 +153,21 @@ fn what_was_allocated_and_freed_is_what_the_workload_did() {
     }
     // As many slots as a pipe has, of the size that the kernel gives each.
     let alloc = "kmem:kmalloc/bytes_req==640/";
-    let mut pipes = load::Pipes::new(50, 20);
-    let of = pipes.pid().to_string();
-    let args = ["multi-trace", "-e", alloc, "-e", "kmem:kfree", "--impl", "kmemprof", "-p", &of];
-    let tool = Tool::attach(&args);
-    pipes.run();
-    let run = tool.finish();
-    pipes.end();
-    let of = |event: &str, count: &str| sum(&run, "kv", count, |row| row["event"] == event);
-    assert_eq!((of("kmem:kmalloc", "calls"), of("kmem:kfree", "calls")), (50.0, 20.0));
-    assert_eq!((of("kmem:kmalloc", "bytes"), of("kmem:kfree", "bytes")), (51200.0, 20480.0));
-    let stacks: Vec<_> = run.of("row").filter(|row| !row["stack"].is_null()).collect();
-    assert_eq!(stacks.len(), 1, "one place allocates them: {stacks:?}");
-    assert!(stacks[0]["stack"].to_string().contains("alloc_pipe_info"), "{}", stacks[0]);
-    run.is_complete();
+    for words in [
+        &["multi-trace", "--impl", "kmemprof", "-e", alloc, "-e", "kmem:kfree"][..],
+        &["kmemprof", "--alloc", alloc, "--free", "kmem:kfree"],
+    ] {
+        let mut pipes = load::Pipes::new(50, 20);
+        let tool = Tool::attach(&[words, &["-p", &pipes.pid().to_string()]].concat());
+        pipes.run();
+        let run = tool.finish();
+        pipes.end();
+        let of = |event: &str, count: &str| sum(&run, "kv", count, |row| row["event"] == event);
+        assert_eq!((of("kmem:kmalloc", "calls"), of("kmem:kfree", "calls")), (50.0, 20.0));
+        assert_eq!((of("kmem:kmalloc", "bytes"), of("kmem:kfree", "bytes")), (51200.0, 20480.0));
+        let stacks: Vec<_> = run.of("row").filter(|row| !row["stack"].is_null()).collect();
+        assert_eq!(stacks.len(), 1, "one place allocates them: {stacks:?}");
+        assert!(stacks[0]["stack"].to_string().contains("alloc_pipe_info"), "{}", stacks[0]);
+        run.is_complete();
+    }
 }
