@@ -8,11 +8,12 @@ use super::{monitors, run::Runtime};
 pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]]";
 
 /// What the bundled monitors are for. Any other is yours.
-const PURPOSES: [(&str, &[&str]); 6] = [
+const PURPOSES: [(&str, &[&str]); 7] = [
     ("Any event", &["trace", "top", "multi-trace", "mpdelay"]),
     ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
     ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),
+    ("Disks", &["blktrace"]),
     ("Memory", &["kmemleak", "kmemprof", "page-faults"]),
     ("Virtual machines", &["kvm-exit"]),
 ];

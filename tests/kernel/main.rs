@@ -4,6 +4,7 @@
 //! command with SIGINT. Other tasks of the machine do what they want meanwhile, so the counts are those of
 //! the workload's process.
 
+mod blktrace;
 mod flames;
 mod kmemleak;
 mod load;

@@ -1,0 +1,113 @@
+//! blktrace: each request to a private loop device passes each stage once.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Read as _,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::{can_trace, tool::Tool};
+
+/// What one read asks for, and where its memory has to begin.
+const BLOCK: usize = 4096;
+
+/// A block device of our own, over a file, with a scheduler.
+struct LoopDevice {
+    path: String,
+    scheduler_before: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl LoopDevice {
+    fn with_scheduler(scheduler: &str) -> LoopDevice {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.as_file().set_len(8 << 20).expect("it has a size");
+        let losetup = Command::new("losetup").args(["-f", "--show"]).arg(file.path()).output();
+        let losetup = losetup.expect("losetup can be executed");
+        let said = String::from_utf8_lossy(&losetup.stderr);
+        assert!(losetup.status.success(), "losetup: {said}");
+        let path = String::from_utf8_lossy(&losetup.stdout).trim().to_owned();
+        let mut device = LoopDevice { path, scheduler_before: String::new(), _file: file };
+        let chosen = std::fs::read_to_string(device.scheduler()).expect("it has a scheduler");
+        let chosen = chosen.split(['[', ']']).nth(1).unwrap_or("none");
+        device.scheduler_before = chosen.to_owned();
+        std::fs::write(device.scheduler(), scheduler).expect("the kernel has this scheduler");
+        device
+    }
+
+    fn of_queue(&self, file: &str) -> PathBuf {
+        let name = Path::new(&self.path).file_name().expect("it is /dev/loopN");
+        Path::new("/sys/block").join(name).join(file)
+    }
+
+    fn scheduler(&self) -> PathBuf {
+        self.of_queue("queue/scheduler")
+    }
+
+    /// `7:0`.
+    fn number(&self) -> String {
+        let mut text = String::new();
+        let mut file = File::open(self.of_queue("dev")).expect("it has a number");
+        file.read_to_string(&mut text).expect("which is text");
+        text.trim().to_owned()
+    }
+
+    /// Reads blocks that lie apart, past the page cache: each is a request of its own.
+    fn read_directly(&self, blocks: usize) {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(libc::O_DIRECT).open(&self.path);
+        let file = file.expect("the device opens");
+        let mut memory = vec![0u8; 2 * BLOCK];
+        let aligned = memory.as_ptr().align_offset(BLOCK);
+        for block in 0..blocks {
+            let buffer = &mut memory[aligned..aligned + BLOCK];
+            file.read_exact_at(buffer, (block * 2 * BLOCK) as u64).expect("it is read");
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // What cannot be put back is no reason to fail: the device is ours.
+        let _ = std::fs::write(self.scheduler(), &self.scheduler_before);
+        let _ = Command::new("losetup").args(["-d", &self.path]).status();
+    }
+}
+
+#[test]
+fn each_request_passes_each_stage_once() {
+    if !can_trace("requests of a loop device") {
+        return;
+    }
+    const READS: usize = 40;
+    let direct = [("get", "issue"), ("issue", "complete"), ("get", "complete")];
+    let queued =
+        [("get", "insert"), ("insert", "issue"), ("issue", "complete"), ("get", "complete")];
+    for (scheduler, stages) in [("none", &direct[..]), ("mq-deadline", &queued[..])] {
+        let device = LoopDevice::with_scheduler(scheduler);
+        let number = device.number();
+        // Whoever looks at new devices may be reading from it, too.
+        let own = std::process::id().to_string();
+        let tool = Tool::attach(&["blktrace", "--device", &number, "-p", &own]);
+        device.read_directly(READS);
+        let run = tool.finish();
+        let mut seen: Vec<(&str, &str, &Value)> = run
+            .of("row")
+            .filter(|row| row["kind"] == "read" && row["device"] == number.as_str())
+            .map(|row| {
+                let of = |key: &str| row[key].as_str().unwrap_or_default();
+                (of("from"), of("to"), &row["calls"])
+            })
+            .collect();
+        seen.sort_by_key(|(from, to, _)| stages.iter().position(|s| *s == (*from, *to)));
+        let calls = Value::from(READS);
+        let expected: Vec<_> = stages.iter().map(|(from, to)| (*from, *to, &calls)).collect();
+        assert_eq!(seen, expected, "{scheduler}: {:?} {}", run.objects, run.stderr);
+        assert_eq!(run.coverage()["unmatched"], 0);
+        run.is_complete();
+    }
+}
