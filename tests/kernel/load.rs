@@ -138,6 +138,32 @@ pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
     (first, second)
 }
 
+/// Tasks that hand a token around `rounds` times, each on a CPU of its own as far as there are so many; whoever has it
+/// calls getppid once.
+pub(crate) fn token_ring<const N: usize>(rounds: u32) -> [Load; N] {
+    let pipes: [_; N] = std::array::from_fn(|_| pipe());
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let loads = std::array::from_fn(|place| {
+        let (from, to) = (pipes[place].0, pipes[(place + 1) % N].1);
+        Load::new(move || {
+            pin_to_cpu(place % cpus);
+            for round in 0..rounds {
+                if place > 0 || round > 0 {
+                    read_byte(from);
+                }
+                // SAFETY: takes nothing, changes nothing.
+                unsafe { libc::syscall(libc::SYS_getppid) };
+                write_byte(to);
+            }
+        })
+    });
+    for (out, into) in pipes {
+        close(out);
+        close(into);
+    }
+    loads
+}
+
 impl Load {
     /// Forks a child that does `work` once it is started.
     fn new(work: impl FnOnce()) -> Load {

@@ -1,4 +1,4 @@
-//! What is told when rings were full: fewer relations, and never a wrong one.
+//! The order of what lies in many rings; and what is told when they were full: fewer relations, and never a wrong one.
 
 use crate::{
     can_trace, load,
@@ -38,6 +38,28 @@ fn a_sleep_is_never_told_longer_than_it_was_whatever_was_lost() {
     assert!(coverage["lost"].as_u64() > Some(0), "the storms were too small: {coverage}");
     assert!(calls > 0.0 && calls < f64::from(ROUNDS), "{calls} of {ROUNDS}: {coverage}");
     assert!(asked <= shortest && longest <= truth, "{shortest}..{longest} of {asked}..{truth} us");
+}
+
+#[test]
+fn a_token_is_seen_where_it_is_and_nowhere_else() {
+    if !can_trace("a token") {
+        return;
+    }
+    const ROUNDS: u32 = 500;
+    let mut loads = load::token_ring::<4>(ROUNDS);
+    let pids = loads.each_ref().map(load::Load::pid);
+    let of = pids.map(|pid| pid.to_string()).join(",");
+    let tool = Tool::attach(&["trace", "-e", "syscalls:sys_enter_getppid", "--order", "-p", &of]);
+    loads.iter_mut().for_each(load::Load::start);
+    loads.into_iter().for_each(load::Load::wait);
+    let run = tool.finish();
+    run.is_complete();
+    let seen: Vec<u64> = run.of("event").filter_map(|event| event["pid"].as_u64()).collect();
+    let around: Vec<u64> = (0..ROUNDS).flat_map(|_| pids.map(u64::from)).collect();
+    assert_eq!(seen, around);
+    let cpus: std::collections::BTreeSet<_> =
+        run.of("event").filter_map(|event| event["cpu"].as_u64()).collect();
+    assert!(cpus.len() > 1 || std::thread::available_parallelism().is_ok_and(|n| n.get() == 1));
 }
 
 #[test]
