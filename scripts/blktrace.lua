@@ -14,28 +14,25 @@ local m = monitor {
   options = {
     text { "device", value = "M:N,…", help = "only requests to these devices, as lsblk numbers them" },
     duration { "than", unit = "ms", help = "print what began and what ended each request that took longer" },
+    "heatmap",
   },
 }
 
-local GET, SPAN = "block:block_getrq", 2 ^ 44             -- sectors: keys of up to 512 devices are exact
+local GET = "block:block_getrq"
 
 function m.init(opt)
   local stages = latency { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
   local requests = pending { "made", "last", "stage", "kind", keep = opt.than }
-  local mine, numbers, count = per_thread(), {}, 0
+  local heat = opt.heatmap and heat_map {}              -- of the whole way
+  local mine, place = per_thread(), block.places()
 
-  local function key(dev, sector)
-    local number = numbers[dev]
-    if not number then number, count = count, count + 1 numbers[dev] = number end
-    return number * SPAN + sector
-  end
   local function watch(event, handler)
     local ev = evsel(event, { everyone = event ~= GET or nil, optional = event == "block:block_rq_merge" or nil })
     if not ev then return end
     ev:filter "nr_sector > 0"
     if opt.device then ev:filter(block.filter("--device", opt.device)) end
     local kind = expr_of("rwbs[0]", ev, "number")
-    ev:each(function(e) handler(e, key(e.dev, e.sector), kind(e)) end)
+    ev:each(function(e) handler(e, place(e.dev, e.sector), kind(e)) end)
   end
   local function reaches(stage)
     return function(e, k, kind)
@@ -63,8 +60,11 @@ function m.init(opt)
     if not r then return end
     local time = e._time
     stages:add(time - r.last, e.dev, r.kind, r.stage, "complete")
-    if r.made >= 0 then stages:add(time - r.made, e.dev, r.kind, "get", "complete") end
-    if opt.than and r.made >= 0 and time - r.made > opt.than then emit(r.event, e) end
+    if r.made < 0 then return end
+    local took = time - r.made
+    stages:add(took, e.dev, r.kind, "get", "complete")
+    if heat then heat:add(time, took) end
+    if opt.than and took > opt.than then emit(r.event, e) end
   end)
 end
 return m

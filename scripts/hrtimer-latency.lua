@@ -9,12 +9,13 @@ local m = monitor {
   order = true,
   options = {
     duration { "than", unit = "us", help = "print how each later timer was set and expired" },
-    "perins",
+    "perins", "heatmap",
   },
 }
 
 function m.init(opt)
   local late = latency { perins "cpu", "function" }
+  local heat = opt.heatmap and heat_map {}
   local armed = pending { "expires", key = "pointer", keep = opt.than }
 
   evsel("timer:hrtimer_start", function(e)
@@ -27,7 +28,9 @@ function m.init(opt)
     local timer = armed:close(e.hrtimer, e)
     if not timer then return end                           -- it was set before the run
     local delay = e.now - timer.expires
-    late:add(delay > 0 and delay or 0, e._cpu, name(e))
+    if delay < 0 then delay = 0 end
+    late:add(delay, e._cpu, name(e))
+    if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then emit(timer.event, e) end
   end)
 end

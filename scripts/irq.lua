@@ -12,11 +12,12 @@ local m = monitor {
     flag { "hard", help = "only the handlers of devices" },
     flag { "soft", help = "only soft interrupts" },
     duration { "than", unit = "us", help = "print entry and exit of each longer one" },
-    "perins",
+    "perins", "heatmap",
   },
 }
 
 function m.init(opt)
+  local heat = opt.heatmap and heat_map {}
   local function measure(kind, entry, exit, field, draw)
     local times = latency { perins "cpu", { kind, draw }, title = kind }
     relation.stages({ { entry }, { exit } }, opt, {
@@ -26,6 +27,7 @@ function m.init(opt)
       pair = function(start, e, _, cpu)
         local delay = start.delay
         times:add(delay, cpu, start.value)
+        if heat then heat:add(e._time, delay) end
         if opt.than and delay > opt.than then emit(start.event, e) end
       end,
     })

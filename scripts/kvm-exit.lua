@@ -8,13 +8,14 @@ local m = monitor {
   order = true,
   options = {
     duration { "than", unit = "us", help = "print the exit and the entry of each longer one" },
-    "perins",
+    "perins", "heatmap",
   },
 }
 
 function m.init(opt)
   local spread = hist.log2 { title = "kvm-exit latency", unit = "ns" }
   local exits  = latency { perins(), "exit_reason", percentiles = false }
+  local heat   = opt.heatmap and heat_map {}
   local out    = pending { "reason", keep = opt.than }
 
   local exit = evsel "kvm:kvm_exit"
@@ -26,6 +27,7 @@ function m.init(opt)
     local delay = exit.delay
     spread:add(delay)
     exits:add(delay, e._instance, exit.reason)
+    if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then emit(exit.event, e) end
   end)
 end

@@ -22,7 +22,7 @@ local m = monitor {
     duration { "only-than", unit = "ns", help = "the same, and count no other pair" },
     duration { "max-age", unit = "s", help = "give a start up that has no end after this long" },
     flag { "histogram", help = "of delay, draw the distribution of each pair, too" },
-    "perins",
+    "perins", "heatmap",
   },
 }
 

@@ -12,12 +12,13 @@ local m = monitor {
   options = {
     text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
     duration { "than", unit = "ms", help = "print what began and what ended each longer wait" },
-    "perins",
+    "perins", "heatmap",
   },
 }
 
 function m.init(opt)
   local delays = latency { perins "tid", "comm", { "after" } }
+  local heat = opt.heatmap and heat_map {}
   local waits = pending { "after", key = "tid", keep = opt.than }
 
   local function woken(e) if not waits:get(e.pid) then waits:open(e.pid, e, "wakeup") end end
@@ -33,6 +34,7 @@ function m.init(opt)
     if not wait then return end
     local delay = wait.delay
     delays:add(delay, tid, e.next_comm, wait.after)
+    if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then emit(wait.event, e) end
   end
 

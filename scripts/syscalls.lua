@@ -7,7 +7,7 @@ local m = monitor {
   summary = "latency and errors of system calls, by call",
   order = true, every = "1s",
   options = {
-    "perins",
+    "perins", "heatmap",
     duration { "than", unit = "us", help = "print enter and exit of each longer call" },
   },
 }

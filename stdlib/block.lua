@@ -21,4 +21,19 @@ function block.filter(option, devices)
   return table.concat(terms, " || ")
 end
 
+local SECTORS = 2 ^ 44                                     -- of a device; with it, places on 512 devices are exact as doubles
+
+--- A function that gives each sector of each device a number of its own: `place(e.dev, e.sector)`.
+function block.places()
+  local numbers, count = {}, 0
+  return function(dev, sector)
+    local number = numbers[dev]
+    if not number then
+      number, count = count, count + 1
+      numbers[dev] = number
+    end
+    return number * SECTORS + sector
+  end
+end
+
 return block

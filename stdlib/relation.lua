@@ -153,12 +153,13 @@ function relation.delay(groups, opt, look)
   local named, key, from, to = columns_of(opt)
   local spec = { key, from, to }
   for name, value in pairs(look or {}) do spec[name] = value end
-  local delays = latency(spec)
+  local delays, heat = latency(spec), opt.heatmap and heat_map {}
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
   named(relation.stages(groups, opt, { keep = than, pair = function(start, e, number, k)
     local delay, first = start.delay, start.from
     if delay <= only then return end
     delays:add(delay, k, first, number)
+    if heat then heat:add(e._time, delay) end
     if spread then spread:add(delay, first, number) end
     if than and delay > than then emit(start.event, e) end
   end }))
@@ -199,7 +200,7 @@ end
 --- How long system calls took, by call, and which failed how. `groups` are raw_syscalls:sys_enter and raw_syscalls:sys_exit.
 function relation.syscalls(groups, opt)
   local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
-  local calls = latency { perins "tid", { "syscall", syscall_name } }
+  local calls, heat = latency { perins "tid", { "syscall", syscall_name } }, opt.heatmap and heat_map {}
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   relation.stages(groups, opt, {
     keep = than,
@@ -209,6 +210,7 @@ function relation.syscalls(groups, opt)
       local delay, id, ret = call.delay, call.value, e.ret
       if id ~= e.id or delay <= only then return end       -- it is the return from a signal's handler, or was not asked for
       calls:add(delay, tid, id)
+      if heat then heat:add(e._time, delay) end
       if ret < 0 and ret > -4096 then errors:add(id, ret) end
       if than and delay > than then emit(call.event, e) end
     end,

@@ -236,6 +236,27 @@ fn a_heat_map_counts_every_event() {
 }
 
 #[test]
+fn a_heat_map_of_delays_shows_each_and_writes_it_down() {
+    let folder = folder();
+    let stages = ["-e", "timer:hrtimer_start", "-e", "timer:hrtimer_expire_entry"];
+    let words = [&["multi-trace"], &stages[..], &["--heatmap", "late"]].concat();
+    let said = stderr(&run(&folder, "hrtimer.events", &words));
+    assert!(said.contains("wrote late.svg, of 2 delays, and late.lat"), "{said}");
+    assert_eq!(
+        read(&folder, "late.lat"),
+        "# microseconds since 2026-11-21 09:00:00; delay in microseconds\n\
+         2990.000 1990.000\n8000.000 5000.000\n"
+    );
+    let picture = read(&folder, "late.svg");
+    for text in
+        ["multi-trace: delays over time", ", 2 delays", "2 ms to 3 ms, 1.763 ms to 2.097 ms: 1"]
+    {
+        assert!(picture.contains(text), "{text} in {picture}");
+    }
+    assert_eq!(picture.matches("<title>").count(), 2);
+}
+
+#[test]
 fn a_heat_map_shows_what_is_printed_where_a_monitor_prints() {
     let folder = folder();
     fs::write(

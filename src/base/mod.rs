@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod coverage;
 pub mod cpulist;
+pub mod delay_map;
 pub mod draw;
 pub mod exit_reason;
 pub mod flame;

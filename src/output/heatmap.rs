@@ -58,7 +58,7 @@ fn write_cells(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> 
                 out,
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{CELL_HEIGHT}\" fill=\"{}\">\
                  <title>{at:.3} s: {count}</title></rect>",
-                colour(*count, most)
+                colour(share(*count, most))
             )?;
         }
     }
@@ -102,7 +102,7 @@ fn write_legend(heat: &Heat, y: usize, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for step in 0..10usize {
         let count = (most as usize * step / 9).max(1) as u32;
-        let fill = colour(count, most);
+        let fill = colour(share(count, most));
         write!(
             out,
             "<rect x=\"{}\" y=\"{y}\" width=\"16\" height=\"12\" fill=\"{fill}\"/>",
@@ -116,11 +116,15 @@ fn most(heat: &Heat) -> u32 {
     heat.columns().iter().flatten().copied().max().unwrap_or(0).max(1)
 }
 
+fn share(count: u32, most: u32) -> f64 {
+    f64::from(count) / f64::from(most.max(1))
+}
+
 /// From a light yellow over orange to a dark red, by the share of the most.
-fn colour(count: u32, most: u32) -> String {
+pub(super) fn colour(share: f64) -> String {
     const SCALE: [[f64; 3]; 4] =
         [[255.0, 237.0, 160.0], [254.0, 178.0, 76.0], [240.0, 59.0, 32.0], [110.0, 0.0, 30.0]];
-    let share = (f64::from(count) / f64::from(most.max(1))).clamp(0.0, 1.0) * 3.0;
+    let share = share.clamp(0.0, 1.0) * 3.0;
     let from = (share as usize).min(2);
     let part = share - from as f64;
     let mix = |i: usize| {
@@ -164,6 +168,9 @@ mod tests {
 
     #[test]
     fn more_is_darker() {
-        assert_eq!((colour(0, 9), colour(9, 9)), ("#ffeda0".to_owned(), "#6e001e".to_owned()));
+        assert_eq!(
+            (colour(share(0, 9)), colour(share(9, 9))),
+            ("#ffeda0".to_owned(), "#6e001e".to_owned())
+        );
     }
 }

@@ -4,12 +4,14 @@
 //! the operating system: at each interval, and in between when 64 KiB are pending. Drawing an event
 //! neither allocates nor formats through `std::fmt`, since `trace` does it for every record.
 
+pub mod delays;
 pub mod events;
 pub mod file;
 mod fit;
 pub mod folded;
 pub mod heatmap;
 pub mod json;
+pub mod latencies;
 #[cfg(test)]
 mod probe;
 pub mod screen;

@@ -173,7 +173,7 @@ pub(super) fn run(
     }
     greet(&host, &live, request, &wish);
     let mut show = Show::new(host.shared().clone(), screen, files);
-    show.write_flames(&host, &request.monitor.name, request.host.allow_unsafe);
+    show.serve(&host, request)?;
     show.raise();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);

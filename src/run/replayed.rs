@@ -86,7 +86,7 @@ pub(super) fn run(
         }
     });
     let mut show = Show::new(host.shared().clone(), None, files);
-    show.write_flames(&host, &request.monitor.name, request.host.allow_unsafe);
+    show.serve(&host, request)?;
     let mut player = Player {
         replay: &replay,
         roles: &roles,
@@ -112,6 +112,7 @@ pub(super) fn run(
         }
         player.play(index, entry, &mut batch, &mut host);
         player.switch(&mut host);
+        show.write_delays();
         if host.ended() {
             break;
         }

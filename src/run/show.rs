@@ -88,10 +88,17 @@ impl Show {
         self.shared.with(|context| context.clock.stamp(context.clock.clock_ns(time)))
     }
 
-    /// Lets the script write flame graphs of its own: into the current folder, since a script need not be trusted, or with
-    /// --unsafe anywhere.
-    pub(super) fn write_flames(&self, host: &Host, monitor: &str, anywhere: bool) {
-        let monitor = monitor.to_owned();
+    /// Has the script's delays drawn, and lets it write flame graphs of its own: into the current folder, since a script need
+    /// not be trusted, or with --unsafe anywhere.
+    ///
+    /// # Errors
+    /// A file that was asked for cannot be begun.
+    pub(super) fn serve(&mut self, host: &Host, request: &RunRequest) -> anyhow::Result<()> {
+        let begin = self.stamp(0.0);
+        if let (Some(heatmap), Some(delays)) = (&mut self.heatmap, host.heat_map()) {
+            heatmap.follow(delays, begin)?;
+        }
+        let (monitor, anywhere) = (request.monitor.name.clone(), request.host.allow_unsafe);
         host.write_flames(Box::new(move |name, flame| {
             if !anywhere && name.contains('/') {
                 return Err(format!(
@@ -101,6 +108,16 @@ impl Show {
             }
             Flames::write(&monitor, name, flame).map_err(|why| format!("{why:#}"))
         }));
+        Ok(())
+    }
+
+    /// Writes the delays that have come since. A failure ends the run: they are what was asked for.
+    pub(super) fn write_delays(&mut self) {
+        let written = self.heatmap.as_mut().map_or(Ok(()), Heatmap::write_delays);
+        if let (Err(why), None) = (written, &self.files_failed) {
+            self.files_failed = Some(why);
+            self.closed = true;
+        }
     }
 
     /// Writes the files of an interval, or of the run's end. A failure ends the run: it is what was asked for.
@@ -135,7 +152,7 @@ impl Show {
                 |context: &mut Context| (context.heat.take(), context.heat_of_emitted.take());
             let (all, emitted) = self.shared.with(heats);
             let heat = heatmap.choose(all.unwrap_or_default(), emitted.unwrap_or_default());
-            summary.push(heatmap.write(&heat, (begin, now), coverage)?);
+            summary.push(heatmap.write(&heat, time, (begin, now), coverage)?);
         }
         Ok(summary)
     }
@@ -251,6 +268,7 @@ impl Show {
 
     /// Hands on what has gathered between reports.
     pub(super) fn flush_events(&mut self) {
+        self.write_delays();
         self.flush();
     }
 

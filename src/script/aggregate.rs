@@ -1,4 +1,4 @@
-//! The words that add up: `latency`, `kv`, `hist`, `pending`, `rate`, `per_cpu`, `perins`.
+//! The words that add up: `latency`, `kv`, `hist`, `heat_map`, `pending`, `rate`, `per_cpu`, `perins`.
 //!
 //! A constructor reads its table here, makes the aggregate in [`crate::stat`] and gives the prelude a plan; the
 //! prelude generates an `add` that calls the leaf directly. So a script's `add` never passes through this
@@ -21,8 +21,8 @@ use crate::{
     base::{draw::Report, flame::Flame, stack_style::StackStyle},
     stack::{Stacks, naming::Naming},
     stat::{
-        Aggregate, hist::Hist, kept::Owners, kv::Kv, latency::Latency, leaf::Shared as Leaf,
-        pending::Pending, rate::Rate, states::States, strings::Strings,
+        Aggregate, heat_map::HeatMap, hist::Hist, kept::Owners, kv::Kv, latency::Latency,
+        leaf::Shared as Leaf, pending::Pending, rate::Rate, states::States, strings::Strings,
     },
 };
 use draw::{Frame, KvLook, LatencyLook};
@@ -111,6 +111,7 @@ enum Body {
     Pending(Leaf<Pending>),
     States(Leaf<States>, Interval<Latency>, LatencyLook),
     Rate(Leaf<Rate>),
+    HeatMap(Leaf<HeatMap>),
 }
 
 /// A table of the current interval, and of the run before it when totals are wanted.
@@ -247,7 +248,7 @@ impl Aggregates {
     }
 
     /// The parts of a report: of `handles` in their order, or of everything declared. What is not an aggregate of
-    /// this state, and what has no drawing (`pending`, `rate`), is passed over.
+    /// this state, and what has no drawing in a report (`pending`, `rate`, `heat_map`), is passed over.
     ///
     /// # Errors
     /// A column's own function failed.
@@ -314,7 +315,7 @@ impl Aggregates {
                 }
                 Body::Kv(interval, _) => interval.restart(totals),
                 Body::Hist(interval, _) => interval.restart(totals),
-                Body::Pending(_) | Body::Rate(_) => {}
+                Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => {}
             }
         }
     }
@@ -351,7 +352,7 @@ impl Aggregates {
             Body::Kv(of, look) => one(frame.counted(&of.live, look)),
             Body::Hist(of, unit) if total => of.with_total(|of| frame.hist(of, unit)),
             Body::Hist(of, unit) => frame.hist(&of.live, unit),
-            Body::Pending(_) | Body::Rate(_) => Ok(Vec::new()),
+            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => Ok(Vec::new()),
         }
     }
 

@@ -1,10 +1,11 @@
-//! The host's part in flame graphs: whether there is anything to draw, and what was drawn.
+//! The host's part in flame graphs and heat maps: whether there is anything to draw, and what was drawn.
 
 use anyhow::ensure;
 
 use super::aggregate::WriteFlame;
 use super::aggregate::flame::Drawn;
 use super::host::{Host, Setting};
+use crate::stat::{heat_map::HeatMap, leaf::Shared};
 
 impl Host {
     /// With `--flame-graph`, has stacks drawn instead of shown.
@@ -49,6 +50,11 @@ impl Host {
         let more = if names.len() > NAMED { ", …" } else { "" };
         names.truncate(NAMED);
         names.join(", ") + more
+    }
+
+    /// The delays over time of the script, if it has any.
+    pub fn heat_map(&self) -> Option<Shared<HeatMap>> {
+        self.aggregates.heat_map()
     }
 
     /// Has the script's own flame graphs written so.

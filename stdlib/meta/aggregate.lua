@@ -104,6 +104,24 @@ function t:name(key, name) end
 ---@return fun(): ...
 function t:each() end
 
+--- Delays over time, for `--heatmap FILE`: a picture in FILE.svg, time to the right and the delay upwards, and each of them in FILE.lat. A
+--- run has one: who asks again gets the same.
+---
+---     local heat = opt.heatmap and heat_map {}
+---     …
+---     if heat then heat:add(e._time, delay) end
+---@param spec {}
+---@return perilune.HeatMap
+function heat_map(spec) end
+
+---@class perilune.HeatMap
+local hm = {}
+
+--- Adds a delay that ended at `time`; both in nanoseconds.
+---@param time number mostly `e._time`
+---@param ns number
+function hm:add(time, ns) end
+
 ---@class perilune.FlameGraphSpec
 ---@field title? string of the picture
 ---@field unit? string of the weights; Dflt: samples

@@ -31,7 +31,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "call-graph" # -g: stacks, for the `stack` of an evsel
 ---| "flame-graph" # --flame-graph NAME: stacks of tables and of `emit` are drawn instead of shown, by the host; implies -g. --diff and --heatmap come with it
 ---| "diff" # --diff OLD: the flame graph against an older one
----| "heatmap" # --heatmap FILE: when the events came
+---| "heatmap" # --heatmap FILE: what `heat_map` was given; of a monitor without one, when the events came
 ---| "perins" # --perins: a table per instance; see `perins()`
 ---| "freq" # -F, samples a second; 100 when not given
 ---| "period" # -c, events a sample

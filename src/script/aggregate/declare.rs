@@ -9,6 +9,7 @@ use super::{
 use crate::{
     base::draw::Style,
     stat::{
+        heat_map::HeatMap,
         hist::{Hist, Scale},
         kept::Owners,
         kv::{Kv, Shape},
@@ -52,6 +53,7 @@ pub(super) fn declare(
         "kv" => kv(spec),
         "flame_graph" => flame_graph(spec),
         "hist.log2" | "hist.linear" => hist(kind, spec),
+        "heat_map" => heat_map(spec, aggregates),
         "pending" => pending(spec, &aggregates.shared().owners),
         "states" => states(spec, &aggregates.shared().owners),
         _ => rate(spec),
@@ -256,6 +258,20 @@ fn hist(kind: &str, spec: &Value) -> Checked<Made> {
             keep: spec.flag("keep", false),
             body: Body::Hist(Interval::new(shared), unit),
         },
+    })
+}
+
+/// A run has one: who asks again gets the same.
+fn heat_map(spec: &Value, aggregates: &Aggregates) -> Checked<Made> {
+    Spec::new("heat_map", spec, &[])?;
+    let shared = aggregates.heat_map().unwrap_or_else(|| share(HeatMap::default()));
+    Ok(Made {
+        pointer: LightUserData(leaf::pointer(&shared)),
+        leaf: take::<HeatMap>(2),
+        parameters: ["time", "ns"].map(|name| (name.to_owned(), "value")).to_vec(),
+        extra: Vec::new(),
+        fields: Vec::new(),
+        declared: Declared::hidden(Body::HeatMap(shared)),
     })
 }
 

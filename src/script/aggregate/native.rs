@@ -113,7 +113,7 @@ impl Aggregates {
                     row(key, vec![list.into_lua(lua)?])?;
                 }
             }
-            Body::Pending(_) | Body::Rate(_) => {}
+            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => {}
         }
         Ok(rows)
     }

@@ -35,6 +35,7 @@ impl Aggregates {
                     of.each(|latency| latency.mark(&mut marks));
                 }
                 Body::Rate(of) => of.borrow().mark(&mut marks),
+                Body::HeatMap(_) => {}
             }
         }
         if let Some(kv) = &*self.0.emitted.borrow() {

@@ -1,7 +1,8 @@
 //! What a run does to aggregates between events: drops what became doubtful, counts what was dropped.
 
-use super::{Aggregates, Body, Declared};
+use super::{Aggregates, Body, Declared, Leaf};
 use crate::base::coverage::Coverage;
+use crate::stat::heat_map::HeatMap;
 use crate::stat::pending::{Losses, Pending};
 use crate::stat::states::States;
 use std::rc::Rc;
@@ -42,6 +43,14 @@ impl Aggregates {
         }
     }
 
+    /// The delays over time of the script, if it has any.
+    pub fn heat_map(&self) -> Option<Leaf<HeatMap>> {
+        self.0.declared.borrow().iter().find_map(|one| match &one.body {
+            Body::HeatMap(of) => Some(of.clone()),
+            _ => None,
+        })
+    }
+
     /// Whether a script keeps state between events.
     pub fn has_state(&self) -> bool {
         let keeps = |one: &Rc<Declared>| matches!(one.body, Body::Pending(_) | Body::States(..));
@@ -76,6 +85,7 @@ impl Aggregates {
                 }),
                 Body::Pending(of) => add(of.borrow().losses(), &mut counts),
                 Body::Rate(of) => counts.evicted += of.borrow().evicted(),
+                Body::HeatMap(of) => counts.disordered += of.borrow().disordered(),
             }
         }
         counts.evicted += self.0.emitted.borrow().as_ref().map_or(0, |kv| kv.borrow().evicted());

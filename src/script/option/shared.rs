@@ -42,7 +42,11 @@ pub fn options() -> Vec<OptionSpec> {
             )
         },
         flag("detail", None, "with --than: print what happened in between, too"),
-        text("heatmap", "FILE", "draw when the events came, by second and part of it, in FILE.svg"),
+        text(
+            "heatmap",
+            "FILE",
+            "draw in FILE.svg how delays spread over time, and write each to FILE.lat; of a monitor that measures none, draw when events came",
+        ),
         flag("guest", Some('G'), "watch guests only"),
         flag("exclude-user", None, "leave user mode out"),
         flag("exclude-kernel", None, "leave the kernel out"),

@@ -1,4 +1,4 @@
---- The words that add up: latency, kv, hist, rate, per_cpu, perins. Trusted: it has the ffi, scripts do not.
+--- The words that add up: latency, kv, hist, heat_map, rate, per_cpu, perins. Trusted: it has the ffi, scripts do not.
 --
 -- Each instance gets an `add` of its own, generated for its arity and loaded apart, so that a trace through it
 -- sees constants: the leaf, the table's address, which keys are strings. Rust makes the plan (aggregate/declare.rs).
@@ -224,6 +224,14 @@ function env.flame_graph(spec)
       if wrong then error(wrong, 2) end
     end,
   })
+end
+
+--- heat_map {}: add(time, ns)
+function env.heat_map(spec)
+  local plan, why = native.declare("heat_map", spec)
+  if not plan then error(why, 2) end
+  local object = {}
+  return object_of("heat_map", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true) })
 end
 
 --- rate { window="1s" }: add(key, time) → how many of this key in the window that ends with this one

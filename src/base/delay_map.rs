@@ -1,0 +1,146 @@
+//! How delays spread over time: counts by time and by the delay's magnitude, what a latency heat map is drawn from.
+//!
+//! A row is a quarter of an octave, so that every delay keeps its magnitude to a fifth. A run of more columns than a picture has
+//! room for joins two columns into one, again and again: counts stay exact and the memory bounded, below 400 KiB.
+
+/// Rows of an octave.
+const STEPS: f64 = 4.0;
+
+/// Rows of a column: up to 2^44 ns, 4.9 hours; what is longer is in the last.
+pub const ROWS: usize = 176;
+
+/// Columns at most.
+const COLUMNS: usize = 512;
+
+/// The width of a column at first, in nanoseconds.
+const FIRST_NS: f64 = 1e6;
+
+/// Counts over time and delay.
+#[derive(Clone, Debug)]
+pub struct DelayMap {
+    column_ns: f64,
+    counts: Vec<u32>,
+    total: u64,
+}
+
+impl Default for DelayMap {
+    fn default() -> DelayMap {
+        DelayMap { column_ns: FIRST_NS, counts: Vec::new(), total: 0 }
+    }
+}
+
+impl DelayMap {
+    /// Counts a delay that ended at `time`; both in nanoseconds, the time since the run began. What is no delay, negative or NaN, is
+    /// not counted: then it gives false.
+    #[inline]
+    pub fn add(&mut self, time: f64, delay: f64) -> bool {
+        if delay.is_nan() || delay < 0.0 {
+            return false;
+        }
+        let time = time.max(0.0);
+        while time >= self.column_ns * COLUMNS as f64 && self.column_ns < 1e18 {
+            self.join();
+        }
+        let column = ((time / self.column_ns) as usize).min(COLUMNS - 1);
+        let row = ((delay.max(1.0).log2() * STEPS) as usize).min(ROWS - 1);
+        if (column + 1) * ROWS > self.counts.len() {
+            self.counts.resize((column + 1) * ROWS, 0);
+        }
+        if let Some(count) = self.counts.get_mut(column * ROWS + row) {
+            *count = count.saturating_add(1);
+            self.total += 1;
+        }
+        true
+    }
+
+    /// Makes one column of two.
+    #[cold]
+    fn join(&mut self) {
+        self.column_ns *= 2.0;
+        let columns = self.counts.len().div_ceil(ROWS).div_ceil(2);
+        for column in 0..columns {
+            for row in 0..ROWS {
+                let of = |half: usize| {
+                    self.counts.get((2 * column + half) * ROWS + row).copied().unwrap_or(0)
+                };
+                let both = of(0).saturating_add(of(1));
+                if let Some(count) = self.counts.get_mut(column * ROWS + row) {
+                    *count = both;
+                }
+            }
+        }
+        self.counts.truncate(columns * ROWS);
+    }
+
+    /// Nanoseconds of a column.
+    pub fn column_ns(&self) -> f64 {
+        self.column_ns
+    }
+
+    /// The columns from the run's begin on, each with its [`ROWS`] counts.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.counts.chunks_exact(ROWS)
+    }
+
+    /// The least delay of a row, in nanoseconds.
+    pub fn least(row: usize) -> f64 {
+        (row as f64 / STEPS).exp2()
+    }
+
+    /// Where a delay lies, in rows and parts of one.
+    pub fn height(delay: f64) -> f64 {
+        delay.max(1.0).log2() * STEPS
+    }
+
+    /// How many were counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells(map: &DelayMap) -> Vec<(usize, usize, u32)> {
+        let cells = map.columns().enumerate().flat_map(|(column, rows)| {
+            rows.iter().enumerate().map(move |(row, count)| (column, row, *count))
+        });
+        cells.filter(|cell| cell.2 > 0).collect()
+    }
+
+    #[test]
+    fn a_delay_counts_at_its_time_and_in_its_quarter_of_an_octave() {
+        let mut map = DelayMap::default();
+        for (time, delay) in
+            [(0.0, 0.0), (0.5e6, 1.0), (2e6, 1024.0), (2.9e6, 1100.0), (3e6, 1e300)]
+        {
+            assert!(map.add(time, delay));
+        }
+        assert_eq!(cells(&map), [(0, 0, 2), (2, 40, 2), (3, ROWS - 1, 1)]);
+        assert_eq!((DelayMap::least(40), DelayMap::height(1024.0)), (1024.0, 40.0));
+    }
+
+    #[test]
+    fn what_is_no_delay_is_not_counted() {
+        let mut map = DelayMap::default();
+        assert!(!map.add(0.0, -1.0) && !map.add(0.0, f64::NAN));
+        assert_eq!(map.total(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_long_run_joins_columns_and_loses_no_delay(adds in prop::collection::vec((0f64..1e15, 0f64..1e12), 1..200)) {
+            let mut map = DelayMap::default();
+            adds.iter().for_each(|(time, delay)| assert!(map.add(*time, *delay)));
+            prop_assert!(map.columns().len() <= COLUMNS);
+            let cells = cells(&map);
+            prop_assert_eq!(cells.iter().map(|cell| u64::from(cell.2)).sum::<u64>(), adds.len() as u64);
+            for (time, delay) in adds {
+                let (column, row) = ((time / map.column_ns()) as usize, DelayMap::height(delay) as usize);
+                prop_assert!(cells.iter().any(|cell| cell.0 == column && cell.1 == row));
+            }
+        }
+    }
+}
