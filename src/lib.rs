@@ -142,6 +142,9 @@
 //! - Frees are taken from all tasks, whoever is watched: the kernel frees behind RCU, in a worker, or with the last of the
 //!   processes that share a thing (`everyone` of an evsel).
 //! - A command that outlives its run gets SIGTERM, as from perf: it was started to be watched.
+//! - Fields that a handler misspells are looked for in its bytecode, not in its source (`prelude/fields.lua`): the function and what it
+//!   holds on to are there as they will run, so a script that looks whether a field is there is understood, wherever it stands. Not
+//!   in a replay, as a recording has the fields of its lines only.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
 
 pub mod base;

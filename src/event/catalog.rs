@@ -54,6 +54,10 @@ pub trait Catalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>>;
     /// All tracepoints as `sys:name`, sorted. Errors: they cannot be listed.
     fn names(&self) -> Result<Vec<String>>;
+    /// Whether a format has every field that records of its event can have. A recording has those of its lines only.
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// The events that a selector means, in the catalog's order; at least one.

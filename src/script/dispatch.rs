@@ -145,6 +145,27 @@ impl Dispatch {
         Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
     }
 
+    /// Looks for fields that handlers read and their events do not have, in all of the handlers' code: see `prelude/fields.lua`.
+    ///
+    /// # Errors
+    /// The first, with its line and the nearest name.
+    pub(super) fn check_fields(&self) -> anyhow::Result<()> {
+        let missing: Function = self.exports.get("missing_field")?;
+        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+            let entry = entry?;
+            let roles: Vec<usize> = entry.get("roles")?;
+            let Some(handler) = self.handlers.iter().find(|h| roles.contains(&h.role)) else {
+                continue;
+            };
+            let event: Table = entry.get("ev")?;
+            let name: String = event.raw_get("name")?;
+            let event = (roles.len() == 1).then_some(event);
+            let why = missing.call::<Option<String>>((&handler.function, name, roles, event))?;
+            why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))?;
+        }
+        Ok(())
+    }
+
     /// Puts the handlers on their drivers, over a batch's arrays, behind the predicates of their roles.
     pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
         let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;

@@ -192,7 +192,8 @@ impl Host {
         self.shared.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
-        self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)
+        self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
+        if setting.catalog.is_whole() { self.dispatch.check_fields() } else { Ok(()) }
     }
 
     /// The roles that the script declared.

@@ -19,6 +19,7 @@ use crate::source::batch::Addresses;
 const VIEW: &str = include_str!("prelude/view.lua");
 const DRIVER: &str = include_str!("prelude/driver.lua");
 const EVSEL: &str = include_str!("prelude/evsel.lua");
+const FIELDS: &str = include_str!("prelude/fields.lua");
 const EMIT: &str = include_str!("prelude/emit.lua");
 
 /// Puts all words, with those that `words` already holds, into the machine's environment; gives the dispatch of the run.
@@ -39,17 +40,9 @@ pub(super) fn register(
     let ffi: Table = lua.globals().get::<Function>("require")?.call("ffi")?;
     let leaves = leaves(lua)?;
     let address = LightUserData(shared.address().cast_mut());
-    let views: Table = vm.trusted(
-        "view",
-        VIEW,
-        (
-            &ffi,
-            &leaves,
-            address,
-            near_field(lua, state)?,
-            aggregates.trusted().get::<Table>("hooks")?,
-        ),
-    )?;
+    let nearest = near_field(lua, state)?;
+    let hooks: Table = aggregates.trusted().get("hooks")?;
+    let views: Table = vm.trusted("view", VIEW, (&ffi, &leaves, address, &nearest, hooks))?;
 
     let exports = lua.create_table()?;
     let declare = declare(lua, state)?;
@@ -60,6 +53,9 @@ pub(super) fn register(
     let compile = expression::compiler(vm, state, &exports)?;
     let narrowers = (declare, narrow, matching, switch, fields, compile, &exports);
     vm.trusted::<()>("evsel", EVSEL, narrowers)?;
+    let looks =
+        (exports.get::<Function>("index_of")?, views.get::<Function>("getters_of")?, nearest);
+    exports.set("missing_field", vm.trusted::<Function>("fields", FIELDS, looks)?)?;
     let parts = (
         &ffi,
         &views,

@@ -207,6 +207,10 @@ impl Catalog for Replay {
     fn names(&self) -> Result<Vec<String>> {
         Ok(self.events.keys().cloned().collect())
     }
+
+    fn is_whole(&self) -> bool {
+        false
+    }
 }
 
 /// A line in its file, for errors.

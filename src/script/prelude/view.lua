@@ -108,7 +108,10 @@ local function make(role, name, source, event, per_thread)
   return view
 end
 
-local M = { cursor = cursor, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
+--- What the records of a role have.
+local function getters_of(role) return views[role].getters end
+
+local M = { cursor = cursor, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
   scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
