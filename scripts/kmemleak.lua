@@ -17,7 +17,7 @@ local m = monitor {
   },
 }
 
-local live, leaks, least
+local live, leaks, least ---@type perilune.Pending, perilune.Kv, number
 
 --- The expression that an event's attribute gives, or the field that is meant without it.
 local function source(ev, attr, field, needed)

@@ -21,6 +21,7 @@ local m = monitor {
 
 local SHARE, SAMPLES = "ref-cycles|cpu-clock", "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock"
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
+---@type perilune.Evsel, perilune.Kv?, perilune.Counters?, number, (fun(stack: integer): string), integer
 local ev, samples, shares, interval, symbol, most
 
 --- Why this event cannot do what is asked: only hardware counters know of guests, counts of a clock have no modes, and what is

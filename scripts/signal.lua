@@ -10,7 +10,7 @@ local m = monitor {
   },
 }
 
-local generate
+local generate ---@type perilune.Evsel
 
 function m.init(opt)
   generate = evsel("signal:signal_generate", { stack = opt.call_graph })

@@ -18,7 +18,7 @@ local m = monitor {
 
 --- What one selector counts: its value columns and their sources.
 local function columns_of(s)
-  local columns, values = {}, {}
+  local columns, values = {}, {} ---@type table[], string[]
   for _, attr in ipairs(s.attr) do
     if attr[1] == "top-by" or attr[1] == "top-add" then
       local title = #values == 0 and s.attr.alias or attr[2]
@@ -34,7 +34,7 @@ local function columns_of(s)
 end
 
 function m.init(opt)
-  local selectors, columns, plan, keyed, key_title, printkey, name_title = opt.event[1], {}, {}, 0, nil, nil, nil
+  local plan, selectors, columns, keyed, key_title, printkey, name_title = {}, opt.event[1], {}, 0, nil, nil, nil ---@type table[]
   for i, s in ipairs(selectors) do
     local key, own, values = s.attr.key or opt.key or opt.flame_graph and "_stack", columns_of(s)
     plan[i] = { key = key, first = #columns + 1, values = values, name = s.attr.comm }

@@ -28,6 +28,7 @@ pub mod overview;
 mod refusal;
 pub mod run;
 pub mod symbols;
+pub mod types;
 
 /// Why a command did not succeed. Each is one error line.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,7 @@ impl From<io::Error> for Failed {
 }
 
 /// Commands beside the monitors: name, what may follow, what it does.
-pub const COMMANDS: [(&str, &str, &str); 4] = [
+pub const COMMANDS: [(&str, &str, &str); 5] = [
     (
         "list",
         "[-v] [--json] [GLOB]",
@@ -55,6 +56,11 @@ pub const COMMANDS: [(&str, &str, &str); 4] = [
     ),
     ("monitors", "", "all monitors, what they do and where they come from"),
     ("doctor", "[--json]", "what this machine lets a run do, and what to do about the rest"),
+    (
+        "types",
+        "[DIR]",
+        "describes the API and the events of this kernel to editors and checkers, in DIR/types and DIR/.luarc.json",
+    ),
     ("help", "[NAME]", "what a monitor or command does, and its options"),
 ];
 
@@ -115,7 +121,7 @@ fn dispatch(
         Some(option) if option.starts_with('-') => {
             Err(Failed::Usage(misplaced(option, rest, runtime)))
         }
-        Some(name @ ("list" | "monitors" | "doctor" | "help")) if rest_is_help => {
+        Some(name) if rest_is_help && COMMANDS.iter().any(|c| c.0 == name) => {
             done(help::write_command(name, out))
         }
         Some("list") => {
@@ -134,6 +140,10 @@ fn dispatch(
             [] => done(monitors::write(runtime, out)),
             [word, ..] => Err(too_many("monitors", word)),
         },
+        Some("types") => {
+            let folder = one_word("types", rest)?.unwrap_or(".");
+            types::write(folder.as_ref(), runtime, out)
+        }
         Some("help") => match one_word("help", rest)? {
             None => done(overview::write(runtime, out)),
             Some(name) if COMMANDS.iter().any(|c| c.0 == name) => {

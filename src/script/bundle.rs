@@ -288,6 +288,18 @@ fn lua_files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     })
 }
 
+/// Names and texts of what describes the API to editors and checkers, sorted.
+pub fn descriptions() -> Vec<(String, String)> {
+    let meta = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
+    let text = |file: &include_dir::File<'_>| {
+        let name = file.path().file_name()?.to_str()?;
+        Some((name.to_owned(), embedded(&STDLIB, "stdlib", &format!("meta/{name}"))?))
+    };
+    let mut all: Vec<_> = meta.filter_map(text).collect();
+    all.sort();
+    all
+}
+
 /// The source tree's copy of an embedded folder, where a debug build finds it.
 fn source_folder(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

@@ -66,7 +66,7 @@ function l:each() end
 ---@field top? integer rows; Dflt: all
 ---@field style? "top" the look of `top`: sums before names, 64-bit keys as integers, and a line with the time and the events
 ---@field hide_key? boolean
----@field name? { [1]: string, [2]?: fun(key: any): string } a column of names, which `name` sets
+---@field name? false|{ [1]: string, [2]?: fun(key: any): string } a column of names, which `name` sets
 ---@field keep? boolean
 
 --- Counts or sums by key, the largest first. With a column drawn by `stack_text` it is a flame graph for `--flame-graph`, too:
@@ -176,7 +176,7 @@ function hist.linear(spec) end
 local h = {}
 
 --- Adds one: `runs:add(e.runtime, e.comm)`.
----@param value number
+---@param value number|string
 ---@param ... number|string a value for each column
 function h:add(value, ...) end
 

@@ -7,9 +7,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
 ---@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
----@field freq? number samples a second
----@field period? number one sample each so many events, or nanoseconds of a clock
----@field filter? string a filter, ANDed to the selector's; see `ev:filter`
+---@field freq? number|false samples a second
+---@field period? number|false one sample each so many events, or nanoseconds of a clock
+---@field filter? string|false a filter, ANDed to the selector's; see `ev:filter`
 ---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
 ---@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
 ---@field everyone? boolean also of tasks that are not watched: it is opened for whole CPUs, and -p and a command leave nothing of it out
@@ -34,12 +34,19 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---
 ---     evsel("sched:sched_wakeup", function(e) waking:add(e.comm) end)
 ---     local switches = evsel("context-switches", { count = true, title = "switches" })
----@param selector string|perilune.Selector
----@param spec? perilune.EvselSpec
----@param handler? fun(e: perilune.Record)
----@return perilune.Evsel ev nil only if `optional` and absent
----@overload fun(selector: string|perilune.Selector, handler: fun(e: perilune.Record)): perilune.Evsel
-function evsel(selector, spec, handler) end
+--- A handler's argument has the type of its event where `perilune types` has described this kernel's.
+---@class perilune.EvselWord
+---@overload fun(selector: perilune.Selector, handler: fun(e: perilune.Record)): perilune.Evsel
+---@overload fun(selector: perilune.Selector, spec: perilune.EvselSpec, handler?: fun(e: perilune.Record)): perilune.Evsel
+---@overload fun<K: string>(selector: K, handler?: fun(e: perilune.Records[K])): perilune.Evsel
+---@overload fun<K: string>(selector: K, spec: perilune.EvselSpec, handler?: fun(e: perilune.Records[K])): perilune.Evsel
+
+---@type perilune.EvselWord
+evsel = nil
+
+--- The type of an event's records, by its name.
+---@class perilune.Records
+---@field [string] perilune.Record
 
 --- A declared event.
 ---@class perilune.Evsel
@@ -104,12 +111,13 @@ function ev:off() end
 ---@param source string
 ---@param of perilune.Evsel|"key" whose fields it names
 ---@param kind? "number"|"text" what it has to give; another is an error now
----@return fun(e: perilune.Record|number|string): number|string
+---@return fun(e: perilune.Sample|number|string): number|string
+---@overload fun(source: string, of: perilune.Evsel, kind: "text"): fun(e: perilune.Sample|number|string): string
 function expr_of(source, of, kind) end
 
 --- Compiles several into one function that returns as many values: `exprs_of({ "bytes_req", "1" }, ev)`.
 ---@param sources string[]
 ---@param of perilune.Evsel|"key"
 ---@param kind? "number"|"text" what each has to give
----@return fun(e: perilune.Record|number|string): ...
+---@return fun(e: perilune.Sample|number|string): ...
 function exprs_of(sources, of, kind) end

@@ -44,14 +44,14 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- What the user asked for, by long name with `_` for `-`. What was not given is its default; a flag is false,
 --- never nil, and so is a shared option that is off.
 ---@class perilune.Options
----@field call_graph false|string -g: `"fp"`, `"dwarf"`, `"dwarf,16384"`, `"lbr"`; for the `stack` of an evsel
+---@field call_graph false|string of -g: `"fp"`, `"dwarf"`, `"dwarf,16384"`, `"lbr"`; for the `stack` of an evsel
 ---@field flame_graph false|string NAME of --flame-graph
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
----@field freq? integer -F, samples a second
----@field period? integer -c, events a sample
----@field perins boolean --perins
----@field detail boolean --detail
+---@field freq? integer of -F, samples a second
+---@field period? integer of -c, events a sample
+---@field perins boolean of --perins
+---@field detail boolean of --detail
 ---@field exclude_user boolean
 ---@field exclude_kernel boolean
 ---@field exclude_guest boolean

@@ -9,7 +9,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- `_`: `e.function_`, `e.end_`. A name that the event has not is an error at the script's line.
 ---
 ---     slept:add(e._time - since, e.prev_comm, e.prev_pid)
----@class perilune.Record
+---@class perilune.Sample
 ---@field _time number ns since the run began
 ---@field _cpu integer
 ---@field _pid integer process
@@ -24,6 +24,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _addr number|string
 ---@field _function integer the function of `_ip`, as a stack of one frame: draw it with `stack.format "symbol"`
 ---@field _text string the text that `trace` prints behind the event's name
+
+--- The record of an event whose fields are not described here.
+---@class perilune.Record: perilune.Sample
 ---@field [string] any
 
 --- A record that `pending` kept.
@@ -36,6 +39,6 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---     emit(e)
 ---     emit(s.event, e, { late_us = late / 1e3 })
 ---     emit { signal = "KILL", victim = e.comm }
----@param first perilune.Record|perilune.Kept|table<string, any>
----@param ... perilune.Record|perilune.Kept|table<string, any>
+---@param first perilune.Sample|table<string, any>|nil
+---@param ... perilune.Sample|table<string, any>|nil
 function emit(first, ...) end

@@ -32,7 +32,7 @@ local p = {}
 ---
 ---     asleep:open(e.prev_pid, e, e.prev_state)
 ---@param key number|string
----@param e perilune.Record
+---@param e perilune.Sample
 ---@param ... number|string
 function p:open(key, e, ...) end
 
@@ -41,7 +41,7 @@ function p:open(key, e, ...) end
 ---     local s = asleep:close(e.pid, e)
 ---     if s then slept:add(s.delay, s.state) end
 ---@param key number|string
----@param e perilune.Record
+---@param e perilune.Sample
 ---@return perilune.State?
 function p:close(key, e) end
 
@@ -82,7 +82,7 @@ function r:add(key, time) end
 ---@field [integer] perilune.Column keys of the table, one of them called `state`
 ---@field keep? any keep the event that began each state, for `stay.event`, unless false or nil
 ---@field than? string|number only states that were held longer are given to `longer`: nanoseconds, or `"10ms"`
----@field longer? fun(stay: perilune.State, e: perilune.Record) gets a state that ended and the event that ended it
+---@field longer? fun(stay: perilune.State, e: perilune.Sample) gets a state that ended and the event that ended it
 ---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
 ---@field count? string title of the count of stays, which is `calls` in JSON; Dflt: calls
 ---@field title? string
@@ -103,7 +103,7 @@ local st = {}
 
 --- Ends the task's state, if one is known, and begins another, with a value for each column.
 ---@param tid integer
----@param e perilune.Record
+---@param e perilune.Sample
 ---@param ... number|string
 ---@return true
 function st:enter(tid, e, ...) end
@@ -111,7 +111,7 @@ function st:enter(tid, e, ...) end
 --- Ends the task's state and begins another with the same other values; false when nothing is known of the task, or its
 --- name changed: then `enter` it. This is the cheap way, which reads no text.
 ---@param tid integer
----@param e perilune.Record
+---@param e perilune.Sample
 ---@param state integer
 ---@return boolean
 function st:move(tid, e, state) end
@@ -119,7 +119,7 @@ function st:move(tid, e, state) end
 --- As `move`, but only from a state that has a bit of the mask: `stays:move_from(0xff, e.pid, e, WOKEN)`.
 ---@param mask integer
 ---@param tid integer
----@param e perilune.Record
+---@param e perilune.Sample
 ---@param state integer
 ---@return boolean
 function st:move_from(mask, tid, e, state) end
@@ -131,14 +131,14 @@ function st:move_from(mask, tid, e, state) end
 ---@param prev integer
 ---@param state integer
 ---@param next integer
----@param e perilune.Record
+---@param e perilune.Sample
 ---@return boolean prev
 ---@return boolean next
 function st:switch(prev, state, next, e) end
 
 --- Ends the task's state and forgets the task.
 ---@param tid integer
----@param e perilune.Record
+---@param e perilune.Sample
 function st:leave(tid, e) end
 
 --- The rows, as of `latency`: `for state, comm, s in stays:each() do … s.total … end`.

@@ -1,0 +1,146 @@
+//! `types [DIR]`: the API and the events of this kernel, described to editors and checkers of Lua (LuaCATS).
+//!
+//! `DIR/types/` gets the files of `stdlib/meta`, and for each system of tracepoints a file with a class for every
+//! event: the fields that its records have as `e.FIELD`, by the parser that decodes them. `DIR/.luarc.json` points
+//! lua-language-server and emmylua there; one that is there already is left as it is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::{Failed, run::Runtime};
+use crate::base::units::counted;
+use crate::decode::format::{Element, Field, Format, Kind};
+use crate::event::expr::lua_name;
+use crate::script::bundle;
+
+/// What generated files begin with; a file of that name that does not is somebody's own.
+const OURS: &str = "---@meta\n";
+
+/// How editors are told where the types are. A monitor's locals get their values in `init`, so none is nil where it is used.
+const SETTINGS: &str = r#"{
+  "$schema": "https://raw.githubusercontent.com/LuaLS/vscode-lua/master/setting/schema.json",
+  "runtime.version": "LuaJIT",
+  "runtime.builtin": {
+    "ffi": "disable",
+    "io": "disable",
+    "debug": "disable",
+    "package": "disable",
+    "jit": "disable"
+  },
+  "workspace.library": ["types"],
+  "workspace.checkThirdParty": false,
+  "diagnostics.disable": ["lowercase-global", "need-check-nil"]
+}
+"#;
+
+/// Writes the files into `folder`, and says to `out` what they hold.
+///
+/// # Errors
+/// Tracepoints that cannot be read; a folder that cannot be written; a file of one of the names that is none of ours.
+pub fn write(folder: &Path, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<u8, Failed> {
+    let catalog = runtime.catalog(None)?;
+    let mut systems: BTreeMap<String, Vec<(String, Format)>> = BTreeMap::new();
+    let mut unread = 0;
+    for name in catalog.names()? {
+        let Some((system, _)) = name.split_once(':') else { continue };
+        match catalog.describe(&name).map(|event| event.format().cloned()) {
+            Ok(Some(format)) => systems.entry(system.to_owned()).or_default().push((name, format)),
+            _ => unread += 1,
+        }
+    }
+    let types = folder.join("types");
+    for (file, text) in bundle::descriptions() {
+        put(&types, &file, &text)?;
+    }
+    for (system, events) in &systems {
+        put(&types.join("events"), &format!("{system}.lua"), &described(system, events))?;
+    }
+    let events: usize = systems.values().map(Vec::len).sum();
+    let (shown, settings) = (types.display(), folder.join(".luarc.json"));
+    writeln!(out, "{shown}: the API, and {}", counted(events as u64, "event"))?;
+    if unread > 0 {
+        writeln!(out, "{} left out: perilune doctor says why", counted(unread, "event"))?;
+    }
+    match fs::read_to_string(&settings) {
+        Ok(text) if text == SETTINGS => {}
+        Ok(_) => writeln!(
+            out,
+            "{}: left as it is; it needs \"workspace.library\": [\"types\"]",
+            settings.display()
+        )?,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            fs::write(&settings, SETTINGS).with_context(|| failed(&settings))?;
+            writeln!(out, "{}: points editors there", settings.display())?;
+        }
+        Err(why) => return Err(anyhow::Error::new(why).context(failed(&settings)).into()),
+    }
+    Ok(0)
+}
+
+fn failed(path: &Path) -> String {
+    format!("failed to write `{}`", path.display())
+}
+
+fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder).with_context(|| failed(folder))?;
+    if fs::read(&path).is_ok_and(|there| !there.starts_with(OURS.as_bytes())) {
+        anyhow::bail!(
+            "{}: is no file of types, so it is not overwritten; name another folder",
+            path.display()
+        );
+    }
+    fs::write(&path, text).with_context(|| failed(&path))
+}
+
+/// The file of one system.
+fn described(system: &str, events: &[(String, Format)]) -> String {
+    let mut text = format!(
+        "{OURS}--- The tracepoints of `{system}`, as this kernel describes them; written by `perilune types`.\n\
+         error \"this file describes events to editors and checkers; it cannot be required\"\n"
+    );
+    for (name, format) in events {
+        let class = class_of(name);
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "\n--- `{name}`\n---@class {class}: perilune.Sample");
+        for field in &format.fields {
+            let (name, type_) = (lua_name(&field.name), type_of(field));
+            let _ = writeln!(text, "---@field {name} {type_} {}", field.type_text);
+        }
+    }
+    text.push_str("\n---@class perilune.Records\n");
+    for (name, _) in events {
+        let _ = writeln!(text, "---@field [\"{name}\"] {}", class_of(name));
+    }
+    text
+}
+
+/// `perilune.sched.sched_switch`: the class of an event's records.
+pub(super) fn class_of(event: &str) -> String {
+    let word = |word: &str| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+        let word: String = word.chars().map(plain).collect();
+        if word.starts_with(|c: char| c.is_ascii_digit()) { format!("_{word}") } else { word }
+    };
+    let (system, name) = event.split_once(':').unwrap_or(("", event));
+    format!("perilune.{}.{}", word(system), word(name))
+}
+
+/// What `e.FIELD` is in Lua; see `script::view`.
+fn type_of(field: &Field) -> &'static str {
+    match field.kind {
+        Kind::Int | Kind::Pointer if !matches!(field.size, 1 | 2 | 4 | 8) => "string",
+        // A pointer is no number that a double holds.
+        Kind::Pointer => "integer|string",
+        Kind::Int => "integer",
+        Kind::Array(_) | Kind::DataLoc(Element::Int(_)) | Kind::RelLoc(Element::Int(_)) => {
+            "integer[]"
+        }
+        Kind::Chars | Kind::Bytes | Kind::DataLoc(_) | Kind::RelLoc(_) => "string",
+    }
+}
