@@ -8,15 +8,17 @@ use super::table::Laid;
 /// Characters that are left of a name at least.
 const LEAST: usize = 16;
 
-/// Narrows a table until a row has no more than `room` characters, or nothing is left to take.
-pub(super) fn fit(laid: &mut Laid, room: usize) {
+/// Narrows a table until a row has no more than `room` characters, or nothing is left to take. The titles of the columns that
+/// were spared for it.
+pub(super) fn fit(laid: &mut Laid, room: usize) -> Vec<Vec<u8>> {
+    let mut spared = Vec::new();
     let all = |laid: &Laid, names: usize| -> Vec<usize> {
         (0..laid.columns.len()).map(|i| least(laid, i, names)).collect()
     };
     while all(laid, LEAST).iter().sum::<usize>() + gaps(laid) > room {
         let Some(i) = laid.columns.iter().position(|column| column.spare) else { break };
         laid.columns.remove(i);
-        laid.titles.remove(i);
+        spared.push(laid.titles.remove(i).text);
         laid.rows.iter_mut().filter(|row| i < row.len()).for_each(|row| _ = row.remove(i));
     }
     for names in [usize::MAX, LEAST] {
@@ -39,6 +41,7 @@ pub(super) fn fit(laid: &mut Laid, room: usize) {
             }
         }
     }
+    spared
 }
 
 /// What stands between the columns.

@@ -34,8 +34,14 @@ pub(super) fn painted(
     }
 }
 
-/// Titles, their rule if the style has one, and the rows; in lines of `room` characters, where that is possible.
-pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour, room: Option<usize>) {
+/// Titles, their rule if the style has one, and the rows; in lines of `room` characters, where that is possible. The titles of the
+/// columns that there was no room for.
+pub(super) fn push_table(
+    out: &mut Vec<u8>,
+    table: &Table,
+    colour: Colour,
+    room: Option<usize>,
+) -> Vec<Vec<u8>> {
     if let Some(title) = &table.title {
         painted(out, colour, BOLD, |out| {
             escape::push_shown(out, title.as_bytes());
@@ -46,10 +52,10 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour, room:
     let below = long_stacks(table);
     let narrow = below.map(|column| without(table, column));
     let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
-    room.iter().for_each(|room| fit::fit(&mut laid, *room));
+    let spared = room.map(|room| fit::fit(&mut laid, room)).unwrap_or_default();
     let Laid { columns, titles, rows } = laid;
     if columns.is_empty() && below.is_none() {
-        return;
+        return spared;
     }
     painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
     out.push(b'\n');
@@ -71,6 +77,17 @@ pub(super) fn push_table(out: &mut Vec<u8>, table: &Table, colour: Colour, room:
             }
         }
     }
+    spared
+}
+
+/// A line below a table: which columns had no room.
+pub(super) fn push_spared(out: &mut Vec<u8>, titles: &[Vec<u8>], colour: Colour) {
+    painted(out, colour, DIM, |out| {
+        out.extend_from_slice(b"(a wider terminal, a file and --json also have ");
+        out.extend_from_slice(&titles.join(&b' '));
+        out.push(b')');
+    });
+    out.push(b'\n');
 }
 
 /// The widest stack that stands in a column.

@@ -38,8 +38,7 @@ pub struct Look {
     pub quiet: bool,
     /// What is shown of stacks.
     pub stacks: StackStyle,
-    /// How many characters a line of the results has room for; names that are longer are shortened. None is no limit: only a
-    /// terminal has one, and it may change.
+    /// How many characters a line of the results has room for. None is no limit: only a terminal has one, and it may change.
     pub columns: fn() -> Option<usize>,
     /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
     pub pages: usize,
@@ -53,13 +52,22 @@ pub struct Text {
     wall: Wall,
     /// Intervals whose coverage was shown, and the problems of the last of them.
     shown: (usize, Coverage),
+    /// Whether it was said which columns have no room.
+    told_spared: bool,
 }
 
 impl Text {
     /// Text with results to one writer, notes to the other. Notes are written at once.
     pub fn new(results: Box<dyn Write>, stderr: Box<dyn Write>, look: Look) -> Text {
         let wall = Wall::new(look.zone.clone(), ' ');
-        Text { results: Sink::new(results), stderr, look, wall, shown: (0, Coverage::default()) }
+        Text {
+            results: Sink::new(results),
+            stderr,
+            look,
+            wall,
+            shown: (0, Coverage::default()),
+            told_spared: false,
+        }
     }
 
     /// The wall-clock time and a blank.
@@ -175,8 +183,11 @@ impl Draw for Text {
                     if table.style == Style::Top && !titled {
                         self.top_title(stamp, table);
                     }
-                    let columns = (self.look.columns)();
-                    table::push_table(&mut self.results.buffer, table, self.look.colour, columns);
+                    let (out, colour) = (&mut self.results.buffer, self.look.colour);
+                    let spared = table::push_table(out, table, colour, (self.look.columns)());
+                    if !spared.is_empty() && !std::mem::replace(&mut self.told_spared, true) {
+                        table::push_spared(out, &spared, colour);
+                    }
                 }
                 Report::Hist(hist) => {
                     table::push_hist(&mut self.results.buffer, hist, self.look.colour);

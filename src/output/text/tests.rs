@@ -255,6 +255,25 @@ fn colour_marks_stamps_titles_and_alerts() {
 }
 
 #[test]
+fn columns_without_room_are_named_once() {
+    let part = || {
+        let mut part = one_cell("p50", Cell::Int(1));
+        if let Report::Table(table) = &mut part {
+            table.columns.iter_mut().for_each(|column| column.spare = true);
+        }
+        part
+    };
+    let told = |columns: fn() -> Option<usize>| {
+        let draw = |text: &mut Text| {
+            text.report(stamp(0), &[part()]);
+            text.report(stamp(0), &[part()]);
+        };
+        drawn_with(|look| look.columns = columns, draw).0.matches("also have p50)").count()
+    };
+    assert_eq!((told(|| Some(2)), told(|| Some(80)), told(|| None)), (1, 0, 0));
+}
+
+#[test]
 fn a_reader_that_has_gone_surfaces_at_the_flush() {
     let look = Look {
         zone: TimeZone::UTC,
