@@ -128,13 +128,15 @@ pub fn intern() -> *mut c_void {
 
 /// The other leaves of [`Pending`], name and address:
 ///
+/// - `close_call(p, key, time, call, kinds)`: whether there was one,
 /// - `close(p, key, time, kinds)` and `get(p, key, kinds)`: whether there was one,
 /// - `next(p, index)`: the index to go on with, or 0,
 /// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
 /// - `len(p)`.
-pub fn of_pending() -> [(&'static str, *mut c_void); 5] {
+pub fn of_pending() -> [(&'static str, *mut c_void); 6] {
     [
         ("close", close as *mut c_void),
+        ("close_call", close_call as *mut c_void),
         ("get", get as *mut c_void),
         ("next", next as *mut c_void),
         ("set", set as *mut c_void),
@@ -147,6 +149,20 @@ unsafe extern "C" fn close(this: *const RefCell<Pending>, key: f64, time: f64, k
     let this = unsafe { &*this };
     this.try_borrow_mut()
         .map_or(0, |mut this| u32::from(this.close(Word::passed(key, kinds & 1 != 0), time)))
+}
+
+unsafe extern "C" fn close_call(
+    this: *const RefCell<Pending>,
+    key: f64,
+    time: f64,
+    call: f64,
+    kinds: u32,
+) -> u32 {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().map_or(0, |mut this| {
+        u32::from(this.close_call(Word::passed(key, kinds & 1 != 0), time, call))
+    })
 }
 
 unsafe extern "C" fn get(this: *const RefCell<Pending>, key: f64, kinds: u32) -> u32 {

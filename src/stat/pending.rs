@@ -6,9 +6,13 @@
 //! then must be dropped ([`Pending::drop_before`]), as must the state of a task that ended
 //! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes, and so does one that is older
 //! than it may be.
+//!
+//! With [`Shape::nested`] opening again begins inside of what is open, and closing ends the innermost ([`Pending::close_call`]).
 
-mod dropped;
+mod drop;
 mod links;
+mod nest;
+mod read;
 mod shape;
 mod state;
 mod walk;
@@ -16,12 +20,12 @@ mod walk;
 use super::{
     kept::{Kept, Kinship, Owners},
     leaf::{Event, EventLeaf},
-    strings::Marks,
-    word::{Part, Word, hash},
+    word::{Word, hash},
 };
 use crate::base::slot::Slot;
 use hashbrown::HashTable;
-use state::{Open, is_at, mark_values};
+use read::Target;
+use state::{Open, is_at};
 use std::rc::Rc;
 use walk::Walk;
 
@@ -104,6 +108,10 @@ impl Pending {
         let key = Word::passed(*key, kinds & 1 != 0);
         let hash = hash(&[key]);
         let index = match self.find(hash, key) {
+            Some(outer) if self.shape.nested => match self.inside(hash, key, outer) {
+                Some(index) => index,
+                None => return 0,
+            },
             Some(index) => {
                 self.losses.unmatched += 1;
                 self.forget_read(index);
@@ -134,7 +142,11 @@ impl Pending {
         let Ok(entry) = self.index.find_entry(hash, |&i| is_at(slots, i, key)) else {
             return false;
         };
-        let (index, _) = entry.remove();
+        let index = *entry.get();
+        match slots.get(index as usize).map_or(NONE, |slot| slot.below) {
+            NONE => drop(entry.remove()),
+            below => *entry.into_mut() = below,
+        }
         if self.is_too_old(index, time) {
             self.release(index);
             self.losses.evicted += 1;
@@ -184,7 +196,10 @@ impl Pending {
 
     /// How many are open.
     pub fn len(&self) -> usize {
-        self.index.len()
+        match self.shape.nested {
+            true => self.slots.iter().filter(|slot| slot.open).count(),
+            false => self.index.len(),
+        }
     }
 
     /// Whether none is.
@@ -192,106 +207,40 @@ impl Pending {
         self.index.is_empty()
     }
 
-    /// What the last [`Pending::close`] found. Its address never changes.
-    pub fn closed(&self) -> &State {
-        &self.closed
-    }
-
-    /// What the last [`Pending::get`] or [`Pending::next`] found. Its address never changes.
-    pub fn read(&self) -> &State {
-        &self.read
-    }
-
-    /// What was dropped.
-    pub fn losses(&self) -> Losses {
-        self.losses
-    }
-
-    /// Marks the strings in use, also those of what was closed or read last.
-    pub fn mark(&self, marks: &mut Marks) {
-        for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.open) {
-            marks.mark_word(slot.key);
-            let values = self.values.get(i * self.shape.values..).unwrap_or_default();
-            mark_values(values.iter().take(self.shape.values), slot.kinds, marks);
-        }
-        for state in [&self.closed, &self.read] {
-            marks.mark_word(Word::passed(state.key, state.kinds & 1 != 0));
-            mark_values(state.values.iter().take(self.shape.values), state.kinds, marks);
-        }
-    }
-
-    #[inline]
-    fn is_too_old(&self, index: u32, now: f64) -> bool {
-        self.slots.get(index as usize).is_some_and(|slot| now - slot.time > self.shape.age)
-    }
-
     #[inline]
     fn find(&self, hash: u64, key: Word) -> Option<u32> {
         self.index.find(hash, |&i| is_at(&self.slots, i, key)).copied()
     }
 
-    /// Copies an open slot field by field: a copy of a whole struct would wait for its stores.
-    #[inline]
-    fn copy(&mut self, index: u32, target: Target) -> bool {
-        let into = match target {
-            Target::Closed => &mut *self.closed,
-            Target::Read => &mut *self.read,
-        };
-        let Some(slot) = self.slots.get(index as usize).filter(|slot| slot.open) else {
-            return false;
-        };
-        into.time = slot.time;
-        into.key = match slot.key.part() {
-            Part::Number(key) => key,
-            Part::String(id) => f64::from(id),
-        };
-        (into.kinds, into.index, into.generation) = (slot.kinds, index, slot.generation);
-        let start = index as usize * self.shape.values;
-        let values = self.values.get(start..start + self.shape.values).unwrap_or_default();
-        into.values.iter_mut().zip(values).for_each(|(into, value)| *into = *value);
-        true
-    }
-
-    fn read_at(&mut self, index: u32) -> bool {
-        if !self.copy(index, Target::Read) {
-            return false;
-        }
-        if let Some(kept) = self.kept.get(index as usize) {
-            *self.read_slot = kept.slot;
-            self.read.event = &raw const *self.read_slot;
-            if let Some(place) = self.kinship.as_ref().and_then(|kin| kin.read.as_ref()) {
-                place.whose.set(kept.whose);
-            }
-        }
-        true
-    }
-
-    /// The copy of the event that was read last goes with its slot.
-    #[inline]
-    fn forget_read(&mut self, index: u32) {
-        if self.read.index == index {
-            self.read.event = std::ptr::null();
-            *self.read_slot = Slot::EMPTY;
-        }
-    }
-
     #[inline]
     fn new_slot(&mut self, hash: u64) -> u32 {
+        let index = self.free_slot();
+        self.list(hash, index);
+        index
+    }
+
+    /// Lets a slot be found by its key.
+    #[inline]
+    fn list(&mut self, hash: u64, index: u32) {
+        let slots = &self.slots;
+        let hash_of = |&i: &u32| slots.get(i as usize).map_or(0, |slot| self::hash(&[slot.key]));
+        self.index.insert_unique(hash, index, hash_of);
+    }
+
+    #[inline]
+    fn free_slot(&mut self) -> u32 {
         if self.free == NONE && self.slots.len() >= self.capacity {
             self.evict_oldest();
         }
         let index = self.free;
-        let index = match self.slots.get(index as usize) {
+        match self.slots.get_mut(index as usize) {
             Some(slot) => {
                 self.free = slot.newer;
+                (slot.below, slot.depth, slot.deeper) = (NONE, 0, 0);
                 index
             }
             None => self.grow(),
-        };
-        let slots = &self.slots;
-        let hash_of = |&i: &u32| slots.get(i as usize).map_or(0, |slot| self::hash(&[slot.key]));
-        self.index.insert_unique(hash, index, hash_of);
-        index
+        }
     }
 
     #[cold]
@@ -305,6 +254,9 @@ impl Pending {
             generation,
             older,
             newer,
+            below: NONE,
+            depth: 0,
+            deeper: 0,
             open: false,
         });
         self.values.resize(self.slots.len() * self.shape.values, 0.0);
@@ -312,19 +264,6 @@ impl Pending {
             self.kept.push(Kept::new());
         }
         (self.slots.len() - 1) as u32
-    }
-
-    #[cold]
-    fn evict_oldest(&mut self) {
-        if self.oldest != NONE {
-            let index = self.oldest;
-            self.remove(index);
-            self.losses.evicted += 1;
-            if let Some(kept) = self.kept.get_mut(index as usize) {
-                self.kept_bytes = self.kept_bytes.saturating_sub(kept.bytes());
-                *kept = Kept::new();
-            }
-        }
     }
 
     #[inline]
@@ -341,39 +280,12 @@ impl Pending {
             self.evict_oldest();
         }
     }
-
-    fn remove(&mut self, index: u32) {
-        let Some(key) = self.slots.get(index as usize).map(|slot| slot.key) else { return };
-        if let Ok(entry) = self.index.find_entry(hash(&[key]), |&i| i == index) {
-            entry.remove();
-        }
-        self.release(index);
-    }
-
-    /// Makes a slot free that the index does not know any more.
-    #[inline]
-    fn release(&mut self, index: u32) {
-        self.forget_read(index);
-        self.unlink(index);
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            slot.open = false;
-            slot.newer = self.free;
-            self.free = index;
-        }
-    }
 }
 
 impl EventLeaf for Pending {
     fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32 {
         self.open(event, doubles, flags)
     }
-}
-
-/// Where a slot is copied to.
-#[derive(Clone, Copy)]
-enum Target {
-    Closed,
-    Read,
 }
 
 #[cfg(test)]

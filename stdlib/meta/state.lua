@@ -9,6 +9,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field keep? any keep the whole opening event, unless false or nil: `keep = opt.than`
 ---@field lost? "drop"|"keep" what becomes of open ones when events were lost; Dflt: drop
 ---@field age? string|number|false an opening that is longer ago has no end any more: it is given up, and counted as evicted, when another key is opened; nanoseconds, or `"10s"`
+---@field nested? boolean opening again begins inside of what is open, up to 64 deep; `close` takes which call ends
 ---@field label? string what one left open at the end is called
 
 --- One slot per key, between an event that opens and one that closes it.
@@ -40,10 +41,13 @@ function p:open(key, e, ...) end
 ---
 ---     local s = asleep:close(e.pid, e)
 ---     if s then slept:add(s.delay, s.state) end
+--- With `nested`, the innermost one whose first field is `call`, a number: `local s = calls:close(e._tid, e, WRITE)`. What is open
+--- inside of it never came back, and counts as unmatched; `get` is then what it was inside of.
 ---@param key number|string
 ---@param e perilune.Sample
+---@param call? number
 ---@return perilune.State?
-function p:close(key, e) end
+function p:close(key, e, call) end
 
 --- What is remembered, without forgetting it: `local s = inside:get(e._tid)`.
 ---@param key number|string

@@ -171,3 +171,29 @@ fn what_was_allocated_and_freed_is_what_the_workload_did() {
         run.is_complete();
     }
 }
+
+#[test]
+fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
+    if !can_trace("calls inside calls") {
+        return;
+    }
+    const SLEEPS: u32 = 10;
+    const MS: u64 = 20;
+    let (load, measured) = load::alternate(SLEEPS, MS);
+    let of = load.pid().to_string();
+    let sleep =
+        "syscalls:sys_enter_clock_nanosleep//alias=sleep/,syscalls:sys_exit_clock_nanosleep";
+    let off = "sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/";
+    let args = ["nested", "-k", "_tid", "-e", sleep, "-e", off, "-p", &of];
+    let run = watch(&args, load);
+    run.is_complete();
+    let of = |call: &str, what: &str| sum(&run, "calls", what, |row| row["call"] == call);
+    assert_eq!(of("sleep", "calls"), f64::from(SLEEPS), "{:?} {}", run.objects, run.stderr);
+    // It may be preempted on its way out.
+    let inside = of("  off-CPU", "calls") - f64::from(SLEEPS);
+    assert!((0.0..=2.0).contains(&inside), "{inside} more: {:?}", run.objects);
+    let total = of("sleep", "total_us");
+    assert!(total <= measured.get(1) as f64 / 1e3 && total >= f64::from(SLEEPS) * MS as f64 * 1e3);
+    let (own, off) = (of("sleep", "self_us"), of("  off-CPU", "total_us"));
+    assert!((own + off - total).abs() < 1.0 && own < total / 4.0, "{own} + {off} of {total} us");
+}

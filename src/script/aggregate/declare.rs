@@ -291,10 +291,15 @@ fn rate(spec: &Value) -> Checked<Made> {
 }
 
 fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
-    let spec = Spec::new("pending", spec, &["key", "keep", "lost", "age"])?;
+    let spec = Spec::new("pending", spec, &["key", "keep", "lost", "age", "nested"])?;
     let fields = spec.fields(&["time", "delay", "event"])?;
     if fields.len() > VALUES {
         return Err(format!("pending remembers at most {VALUES} values"));
+    }
+    if spec.flag("nested", false) && fields.is_empty() {
+        return Err(
+            "pending with nested has no field: the first is the call that close() ends".to_owned()
+        );
     }
     let key = spec.choice("key", &["tid", "cpu", "pointer", "any"])?;
     let lost = spec.choice("lost", &["drop", "keep"])?;
@@ -302,6 +307,7 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
         values: fields.len(),
         by_task: key == Some("tid"),
         keep_lost: lost == Some("keep"),
+        nested: spec.flag("nested", false),
         keep_event: spec.flag("keep", false),
         age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: PENDING_BYTES,
@@ -311,7 +317,10 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: leaf::open::<Pending>(2 + fields.len()).map(LightUserData),
         parameters: Vec::new(),
-        extra: vec![("keep", usize::from(spec.flag("keep", false)))],
+        extra: vec![
+            ("keep", usize::from(spec.flag("keep", false))),
+            ("nested", usize::from(spec.flag("nested", false))),
+        ],
         fields,
         declared: Declared::hidden(Body::Pending(shared)),
     })

@@ -25,6 +25,7 @@ ffi.cdef [[
 ]]
 local State = ffi.typeof "const perilune_state *"
 local close_leaf = cast("uint32_t (*)(void *, double, double, uint32_t)", native.pending.close)
+local close_call_leaf = cast("uint32_t (*)(void *, double, double, double, uint32_t)", native.pending.close_call)
 local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.get)
 local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
 local set_leaf = cast("uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
@@ -147,7 +148,21 @@ end
 
 trusted.state_reader, trusted.State, trusted.CHECK_KEY = reader, State, CHECK_KEY
 
---- pending { field…, key="tid"|"cpu"|"pointer"|"any", keep=bool, lost="drop"|"keep" }
+--- close(key, e) of a table of calls inside calls takes what ends: close(key, e, call).
+local CLOSE_CALL = [[
+    local object, what, leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call = ...
+    return function(self, key, e, call, extra)
+      if self ~= object then not_self(what) end
+      local kinds = 0
+      %s
+      if e == nil then bad_event(what) end
+      if type(call) ~= "number" then bad_call(what) end
+      if extra ~= nil then surplus(what) end
+      if leaf(pointer, key, e._time, call, kinds) ~= 0 then return result end
+    end]]
+local function bad_call(what) error(what .. " has no call: a number, as the first field was when it was opened", 3) end
+
+--- pending { field…, key="tid"|"cpu"|"pointer"|"any", keep=bool, lost="drop"|"keep", nested=bool }
 function env.pending(spec)
   local plan, why = native.declare("pending", spec)
   if not plan then error(why, 2) end
@@ -169,7 +184,8 @@ function env.pending(spec)
   end
   local result, live = reader("what close() returned", closed, plan.fields, keep), reader("a state", read, plan.fields, keep, set)
 
-  local close = load(format([[
+  local nested = plan.nested ~= 0
+  local close = load(format(nested and CLOSE_CALL or [[
     local object, what, leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self = ...
     return function(self, key, e, extra)
       if self ~= object then not_self(what) end
@@ -193,7 +209,8 @@ function env.pending(spec)
   local usage = "open(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"
   return object_of("pending", plan.id, object, {
     open = generate_open(object, plan, usage),
-    close = close(object, "close(key, e)", close_leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self),
+    close = close(object, nested and "close(key, e, call)" or "close(key, e)", nested and close_call_leaf or close_leaf, pointer, result,
+      ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call),
     get = get(object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),
     each = function()
       local index = 0

@@ -9,6 +9,8 @@ pub struct Shape {
     pub by_task: bool,
     /// Whether slots outlive lost events: when a missing end is no reason to doubt the beginning.
     pub keep_lost: bool,
+    /// Whether opening again does not replace what is open but begins inside of it: slots of a key are a stack.
+    pub nested: bool,
     /// Whether the whole event is copied.
     pub keep_event: bool,
     /// Nanoseconds after which a beginning is given up; infinite where it may wait for ever.

@@ -55,6 +55,11 @@ pub(super) struct Open {
     pub(super) older: u32,
     /// The slot opened just after; of a free slot, the next free one.
     pub(super) newer: u32,
+    /// Of a stack, the slot that this one is inside of, or [`NONE`].
+    pub(super) below: u32,
+    /// How many slots it is inside of, and how many that found no room were opened inside of it.
+    pub(super) depth: u16,
+    pub(super) deeper: u16,
     pub(super) open: bool,
 }
 

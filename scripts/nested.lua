@@ -1,0 +1,62 @@
+--- Calls inside calls: what a call did itself, and what the calls did that were made inside of it, as a tree.
+-- Each -e is a call: the event with which it begins, then those with which it ends. What begins while another is open, of the same key, is
+-- inside of it: self is a call's time without those. The key is -k, key= of an event, else the CPU, or with -p the thread; calls that a
+-- task can sleep in want -k _tid. alias= names a call; the tree is indented by two blanks a level, in --json, too. A call that never came back ends with the one around it and is unmatched;
+-- calls inside of more than 64 others are evicted.
+--   perilune nested -e irq:softirq_entry,irq:softirq_exit -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
+--   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
+--   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
+local calls = require "calls"
+
+local m = monitor {
+  summary = "calls inside calls: a tree of their own and their whole times",
+  order = true,
+  options = {
+    events { "event", short = "e", required = true, value = "BEGIN,END",
+      help = "a call: sys:name[/filter/key=…/alias=…/] of its begin, then of its end or ends", attrs = { key = expr, alias = text } },
+    expr { "key", short = "k", help = "what begin and end of a call have in common, and calls inside of each other" },
+    duration { "than", unit = "us", help = "print begin and end of each longer call" },
+  },
+}
+
+local ABOUT = { pid = "pid", prev_pid = "prev_pid", next_pid = "next_pid" }
+local tree
+
+function m.init(opt)
+  tree = calls.tree()
+  local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
+  local default = opt.key or (per_thread() and "_tid" or "_cpu")
+
+  --- What an event has to do, with its key; thread 0 is the idle task of every CPU, and so no one thread.
+  local function watch(s, handler)
+    local text = s.attr.key or default
+    local ev = evsel(s, { task = per_thread() and ABOUT[text] or nil })
+    local key, none = expr_of(text, ev), (ABOUT[text] or text == "_tid") and 0 or nil
+    ev:each(function(e)
+      local k = key(e)
+      if k ~= none then handler(e, k) end
+    end)
+  end
+
+  for call, group in ipairs(opt.event) do
+    if #group < 2 then error(("-e %s: a call has a begin and an end: -e BEGIN,END"):format(group[1].name), 0) end
+    tree:call(call, group[1].attr.alias or group[1].name)
+    for i = 2, #group do
+      watch(group[i], function(e, k)
+        local ended = open:close(k, e, call)
+        if not ended then return end
+        local total, node, outer = ended.delay, ended.node, open:get(k)
+        if outer then outer.inner = outer.inner + total end
+        tree:add(node, total, total - ended.inner)
+        if opt.than and total > opt.than then emit(ended.event, e) end
+      end)
+    end
+    watch(group[1], function(e, k)
+      local outer = open:get(k)
+      open:open(k, e, call, tree:inside(outer and outer.node or 0, call), 0)
+    end)
+  end
+end
+
+function m.interval() return tree:report() end
+return m

@@ -1,0 +1,83 @@
+//! How slots go otherwise than by their ends: their events were lost, their task ended, no room is left, or they are too old.
+
+use super::{Losses, NONE, Pending};
+use crate::stat::{
+    kept::Kept,
+    word::{Word, hash},
+};
+
+impl Pending {
+    /// Drops everything opened at or before `time`: events were lost until then. What begins by then is not opened.
+    pub fn drop_before(&mut self, time: f64) {
+        if self.shape.keep_lost {
+            return;
+        }
+        self.unsafe_until = self.unsafe_until.max(time);
+        if self.is_empty() {
+            return;
+        }
+        for index in 0..self.slots.len() as u32 {
+            if self.slots.get(index as usize).is_some_and(|slot| slot.open && slot.time <= time) {
+                self.remove(index);
+                self.losses.unsafe_ += 1;
+            }
+        }
+    }
+
+    /// Drops the slot of a task that ended, when the keys are tasks.
+    pub fn drop_task(&mut self, tid: u32) {
+        if !self.shape.by_task {
+            return;
+        }
+        let key = Word::number(f64::from(tid));
+        while let Some(index) = self.find(hash(&[key]), key) {
+            self.remove(index);
+            self.losses.exited += 1;
+        }
+    }
+
+    /// What was dropped.
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    #[inline]
+    pub(super) fn is_too_old(&self, index: u32, now: f64) -> bool {
+        self.slots.get(index as usize).is_some_and(|slot| now - slot.time > self.shape.age)
+    }
+
+    #[cold]
+    pub(super) fn evict_oldest(&mut self) {
+        if self.oldest != NONE {
+            let index = self.oldest;
+            self.remove(index);
+            self.losses.evicted += 1;
+            if let Some(kept) = self.kept.get_mut(index as usize) {
+                self.kept_bytes = self.kept_bytes.saturating_sub(kept.bytes());
+                *kept = Kept::new();
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, index: u32) {
+        let Some(key) = self.slots.get(index as usize).map(|slot| slot.key) else { return };
+        if self.shape.nested {
+            self.unnest(index, key);
+        } else if let Ok(entry) = self.index.find_entry(hash(&[key]), |&i| i == index) {
+            entry.remove();
+        }
+        self.release(index);
+    }
+
+    /// Makes a slot free that the index does not know any more.
+    #[inline]
+    pub(super) fn release(&mut self, index: u32) {
+        self.forget_read(index);
+        self.unlink(index);
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.open = false;
+            slot.newer = self.free;
+            self.free = index;
+        }
+    }
+}
