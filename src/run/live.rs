@@ -69,6 +69,7 @@ pub(super) fn run(
         trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
         cpus: cpus.clone(),
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
+        verbose: settings.verbose > 0,
         per_thread,
         stack: request.stack()?,
         memory: settings.lua_mem as usize,

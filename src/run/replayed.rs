@@ -57,6 +57,7 @@ pub(super) fn run(
         trial: None,
         cpus,
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
+        verbose: settings.verbose > 0,
         per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
         stack: request.stack()?,
         memory: settings.lua_mem as usize,

@@ -45,6 +45,8 @@ pub type WriteFlame = Box<dyn FnMut(&str, &Flame) -> Result<(), String>>;
 pub struct Shared {
     /// `--perins`: a table per instance.
     pub perins: Rc<Cell<bool>>,
+    /// `-v`: percentiles are shown where they are left out otherwise.
+    pub verbose: Rc<Cell<bool>>,
     /// Whether an instance is a thread, as with `-p`, and not a CPU.
     pub by_thread: Rc<Cell<bool>>,
     /// `--total`: what an interval drew is added up for the end.

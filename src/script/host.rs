@@ -155,6 +155,7 @@ impl Host {
         self.rules = rules;
         self.limit_memory(setting.memory)?;
         self.sums.perins.set(setting.perins);
+        self.sums.verbose.set(setting.verbose);
         self.sums.by_thread.set(setting.per_thread);
         self.sums.totals.set(setting.totals);
         {

@@ -17,6 +17,8 @@ pub struct Setting {
     pub cpus: Vec<u32>,
     /// `--perins`.
     pub perins: bool,
+    /// `-v`: tables say all that they have.
+    pub verbose: bool,
     /// Whether the instances are threads (`-p`, `-t`).
     pub per_thread: bool,
     /// How stacks are taken where an event does not say it.
@@ -37,6 +39,7 @@ impl Setting {
             trial: None,
             cpus: vec![0],
             perins: false,
+            verbose: false,
             per_thread: false,
             stack: Stack::default(),
             memory: 0,

@@ -26,7 +26,7 @@ function perins(column) end
 ---@field count? string title of the count, which is `calls` in JSON; Dflt: calls
 ---@field title? string
 ---@field top? integer rows; Dflt: all
----@field percentiles? boolean p50, p95 and p99 before max; --json always has them
+---@field percentiles? boolean p50, p95 and p99 before max; false leaves them to -v and --json, which always has them
 ---@field keep? boolean
 
 --- Durations by key: calls, total, min, avg, percentiles, max, sorted by total.

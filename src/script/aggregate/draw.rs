@@ -100,7 +100,7 @@ impl Frame<'_> {
         columns.push(timed("total", widths.total));
         columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
         columns.extend(PERCENTILES.map(|percent| draw::Column {
-            json_only: !look.percentiles,
+            json_only: !(look.percentiles || self.shared.verbose.get()),
             spare: true,
             ..timed(&format!("p{percent}"), widths.time)
         }));
