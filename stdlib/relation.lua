@@ -212,7 +212,7 @@ function relation.syscalls(groups, opt)
       calls:add(delay, tid, id)
       if heat then heat:add(e._time, delay) end
       if ret < 0 and ret > -4096 then errors:add(id, ret) end
-      if than and delay > than then emit(call.event, e) end
+      if than and delay > than then emit(call.event, e, { syscall = syscall_name(id) }) end
     end,
   })
 end
