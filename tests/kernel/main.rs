@@ -7,6 +7,8 @@
 mod blktrace;
 mod flames;
 mod kmemleak;
+#[cfg(target_arch = "x86_64")]
+mod kvm;
 mod load;
 mod loss;
 mod page_faults;
@@ -314,10 +316,15 @@ fn can_trace(test: &str) -> bool {
     } else {
         return true;
     };
+    skip(test, missing);
+    false
+}
+
+/// Says that a test cannot run here. On a build machine it has to.
+fn skip(test: &str, missing: &str) {
     assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: {missing}");
     #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
     {
         eprintln!("{test}: skipped: {missing}");
     }
-    false
 }

@@ -1,0 +1,110 @@
+//! kvm-exit for real: an emulated machine with a kernel of its own runs a guest, whose port accesses are counted.
+//!
+//! No event of KVM fires on most machines that tests run on. qemu emulates one with AMD's virtualization in some seconds;
+//! its kernel is a package that was unpacked into `$PERILUNE_GUEST`, as `.ci/run` does.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::skip;
+
+/// How long the machine may take from its begin to its end, in seconds.
+const PATIENCE: &str = "120";
+
+/// Runs a command to its end; what it printed.
+fn run(command: &mut Command) -> Vec<u8> {
+    let output = command.stderr(Stdio::piped()).output();
+    let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}: {said}", output.status);
+    output.stdout
+}
+
+/// All files below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the kernel's package is unpacked").flatten() {
+        match entry.path() {
+            path if path.is_dir() => files(&path, found),
+            path => found.push(path),
+        }
+    }
+}
+
+/// The root file system of the machine, as the kernel unpacks it: the command, its libraries, the guest, and the modules of KVM.
+fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
+    let root = folder.join("root");
+    for part in ["bin", "lib", "proc", "sys", "dev"] {
+        fs::create_dir_all(root.join(part)).expect("a folder");
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/guest");
+    run(Command::new("cc")
+        .args(["-O2", "-static", "-o"])
+        .arg(root.join("bin/ports"))
+        .arg(here.join("ports.c")));
+    let command = env!("CARGO_BIN_EXE_perilune");
+    run(Command::new("objcopy").arg("--strip-debug").arg(command).arg(root.join("bin/perilune")));
+    let listed = String::from_utf8(run(Command::new("ldd").arg(command))).expect("paths are text");
+    for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+        let to = root.join(&library[1..]);
+        fs::create_dir_all(to.parent().expect("it lies in a folder")).expect("a folder");
+        fs::copy(library, to).expect("a library can be copied");
+    }
+    for module in ["irqbypass.ko", "ccp.ko", "kvm.ko", "kvm-amd.ko"] {
+        if let Some(path) = of_kernel.iter().find(|path| path.ends_with(module)) {
+            fs::copy(path, root.join("lib").join(module)).expect("a module can be copied");
+        }
+    }
+    let busybox = String::from_utf8(run(Command::new("sh").args(["-c", "command -v busybox"])));
+    fs::copy(busybox.expect("a path").trim(), root.join("bin/busybox")).expect("busybox is static");
+    fs::copy(here.join("init"), root.join("init")).expect("init can be copied");
+    fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let image = folder.join("image");
+    let pack = "cd \"$0\" && find . | busybox cpio -o -H newc > \"$1\"";
+    run(Command::new("sh").args(["-c", pack]).arg(&root).arg(&image));
+    image
+}
+
+#[test]
+fn the_exits_of_a_guest_are_its_port_accesses() {
+    let Some(unpacked) = std::env::var_os("PERILUNE_GUEST") else {
+        return skip(
+            "a guest",
+            "PERILUNE_GUEST names no unpacked kernel package (.ci/run shows how)",
+        );
+    };
+    let mut of_kernel = Vec::new();
+    files(Path::new(&unpacked), &mut of_kernel);
+    let is_kernel = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+    };
+    let kernel = of_kernel.iter().find(is_kernel).expect("the package has a kernel");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let image = root(&of_kernel, folder.path());
+    let machine = ["-accel", "tcg,thread=multi", "-cpu", "max,+svm", "-m", "1024", "-smp", "2"];
+    let console = run(Command::new("timeout")
+        .args(["-k", "1", PATIENCE, "qemu-system-x86_64", "-nographic", "-no-reboot"])
+        .args(["-nic", "none", "-append", "console=ttyS0 quiet panic=-1"])
+        .args(machine)
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(image)
+        .stdin(Stdio::null()));
+    let console = String::from_utf8_lossy(&console);
+    assert!(console.contains("ports 1000"), "the guest did not run: {console}");
+    let printed = console.lines().filter_map(|line| line.trim_end().strip_prefix("out: "));
+    let objects: Vec<Value> = printed.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let calls = |reason: &str| {
+        let row = objects.iter().find(|object| object["exit_reason"] == reason);
+        row.and_then(|row| row["calls"].as_u64())
+    };
+    assert_eq!(calls("io"), Some(1000), "{console}");
+    let coverage = objects.iter().find(|object| object["final"] == true).expect("a last coverage");
+    assert_eq!((&coverage["lost"], &coverage["unmatched"]), (&0.into(), &0.into()), "{coverage}");
+}
