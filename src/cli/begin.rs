@@ -61,6 +61,12 @@ fn keyed(event: &Event, key: &Field, attrs: &Attrs) -> String {
     format!("{}//{key}{comm}{sum}", event.name)
 }
 
+/// What a count of the event is best kept by: a task's number, else a number, else a name; not an address.
+pub(super) fn first_key(format: &Format) -> Option<&Field> {
+    let number = |f: &&Field| is_number(f) && (f.size < 8 || f.signed);
+    key(format).or_else(|| own(format).find(number)).or_else(|| own(format).find(|f| is_name(f)))
+}
+
 fn own(format: &Format) -> impl Iterator<Item = &Field> {
     format.fields.iter().filter(|field| !field.common)
 }

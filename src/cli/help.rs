@@ -42,11 +42,34 @@ pub fn write_usage(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::
     writeln!(out, "{line} [OPTION…] [COMMAND [ARG…]]")
 }
 
+/// What is not said by a line about a command.
+const MORE: [(&str, &str); 2] = [
+    (
+        "new",
+        "NAME.lua counts the events by task and lists the fields of each; NAME.events holds some to replay, NAME.out what\n\
+         that prints. Nothing is overwritten.\n\nExamples:\n  perilune new forks -e sched:sched_process_fork\n  perilune forks.lua\n",
+    ),
+    (
+        "test",
+        "A FILE is a case, a monitor (NAME.events and NAME-*.events beside it) or a folder; none is this folder. A case has\n\
+         lines as `trace --events` prints them, and says by `# run MONITOR [OPTION…]` what is run over it: NAME.lua beside it\n\
+         if it does not. NAME.out is what it must print. No privilege is needed. Exit code 1 if a case fails.\n\n\
+         \x20 # run who.lua --than 1ms\n\
+         \x20 0.001 0 100 web signal:signal_generate: sig=9 pid=200\n\
+         \x20 0.002@0.009 1 200 db signal:signal_generate: sig=9 pid=100    happened at 2 ms and came at 9\n\
+         \x20 0.003 1 0 - LOST: n=312                                       records of CPU 1 that were lost\n\
+         \x20 0.004 0 100 web EXIT:       also FORK: ppid=PID ptid=TID, COMM: comm=NEW, EXEC: comm=NEW\n",
+    ),
+];
+
 /// Writes the help of a command that is no monitor.
 pub fn write_command(name: &str, out: &mut dyn Write) -> io::Result<()> {
     for (command, follows, help) in COMMANDS.iter().filter(|c| c.0 == name) {
         writeln!(out, "{command} - {help}\n")?;
         writeln!(out, "Usage: {}", format!("perilune {command} {follows}").trim_end())?;
+        for (_, more) in MORE.iter().filter(|more| more.0 == name) {
+            write!(out, "\n{more}")?;
+        }
     }
     Ok(())
 }

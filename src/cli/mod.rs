@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod begin;
+pub mod cases;
 pub mod command;
 pub mod describe;
 pub mod doctor;
@@ -24,6 +25,7 @@ pub mod host;
 pub mod list;
 pub mod machine;
 pub mod monitors;
+pub mod new;
 pub mod overview;
 mod refusal;
 pub mod run;
@@ -48,7 +50,7 @@ impl From<io::Error> for Failed {
 }
 
 /// Commands beside the monitors: name, what may follow, what it does.
-pub const COMMANDS: [(&str, &str, &str); 5] = [
+pub const COMMANDS: [(&str, &str, &str); 7] = [
     (
         "list",
         "[-v] [--json] [GLOB]",
@@ -56,6 +58,12 @@ pub const COMMANDS: [(&str, &str, &str); 5] = [
     ),
     ("monitors", "", "all monitors, what they do and where they come from"),
     ("doctor", "[--json]", "what this machine lets a run do, and what to do about the rest"),
+    ("new", "NAME -e EVENT,…", "writes a monitor to begin with, and a case to test it by"),
+    (
+        "test",
+        "[--bless] [FILE…]",
+        "runs the cases (.events) of monitors, and compares what they print; --bless takes it over",
+    ),
     (
         "types",
         "[DIR]",
@@ -140,6 +148,11 @@ fn dispatch(
             [] => done(monitors::write(runtime, out)),
             [word, ..] => Err(too_many("monitors", word)),
         },
+        Some("new") => new::write(rest, runtime, out),
+        Some("test") => {
+            let (flags, rest) = flags("test", &["--bless"], rest)?;
+            cases::run(&rest, flags[0], out)
+        }
         Some("types") => {
             let folder = one_word("types", rest)?.unwrap_or(".");
             types::write(folder.as_ref(), runtime, out)

@@ -28,6 +28,7 @@ Write    a file forks.lua, a few lines that are a whole monitor:
            function m.init() evsel(\"sched:sched_process_fork\", function(e) emit(e) end) end
            return m
          perilune forks.lua                  runs like any other
+         perilune help new                   a longer one to begin with; help test, help types: cases, your editor
 Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_switch help
                                              its fields, and a command to begin with

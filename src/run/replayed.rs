@@ -98,11 +98,16 @@ pub(super) fn run(
         off: vec![false; roles.len()],
     };
     player.switch(&mut host);
+    let ordered = host.ordered();
     let mut pace = Pace::new(request);
     let cost = Cost::start(started);
     let mut now = 0.0;
-    for (index, entry) in replay.entries().iter().enumerate() {
-        let time = entry.time_ns as f64;
+    let turn = |entry: &Entry| if ordered { entry.time_ns } else { entry.came_ns };
+    let mut entries: Vec<(usize, &Entry)> = replay.entries().iter().enumerate().collect();
+    // Stable, and what comes late is rare: mostly they stand so.
+    entries.sort_by_key(|(_, entry)| turn(entry));
+    for (index, entry) in entries {
+        let time = turn(entry) as f64;
         player.turns(time.min(pace.end), &mut pace, &mut host, &mut show);
         if host.ended() || show.closed() {
             break;

@@ -8,8 +8,9 @@
 //! 0.003 1 0 - LOST: n=312
 //! ```
 //!
-//! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order. The header
-//!   `# wall` gives the wall-clock time of 0; other lines that begin with `#`, and blank ones, mean nothing.
+//! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order. `0.005@0.009` happened
+//!   at 5 ms and came at 9 ms: a run that does not put events in order gets it then. The header `# wall` gives the
+//!   wall-clock time of 0; other lines that begin with `#`, and blank ones, mean nothing.
 //! - TID is the thread, `PID/TID` when its process has another number. COMM `-` is unknown. Text with blanks,
 //!   quotes, `=` or `\` stands in double quotes, where `\" \\ \n \r \t \xNN` are escapes; so may any text, and a
 //!   frame of the stack.
@@ -50,6 +51,8 @@ pub struct Replay {
 pub struct Entry {
     /// Nanoseconds since the run began.
     pub time_ns: u64,
+    /// The same of when it came; mostly the same.
+    pub came_ns: u64,
     /// CPU.
     pub cpu: u32,
     /// Process.
@@ -153,8 +156,8 @@ impl Replay {
         let mut entries = Vec::with_capacity(lines.len());
         for (line, at) in lines {
             let what = happened(&line, &settled).map_err(|mistake| at.error(&mistake))?;
-            let Line { time_ns, cpu, pid, tid, comm, .. } = line;
-            entries.push(Entry { time_ns, cpu, pid, tid, comm, what });
+            let Line { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
+            entries.push(Entry { time_ns, came_ns, cpu, pid, tid, comm, what });
         }
         // Stable: lines of one time stay as written.
         entries.sort_by_key(|entry| entry.time_ns);

@@ -7,6 +7,8 @@ use crate::base::slot::CPUS_MAX;
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub(super) time_ns: u64,
+    /// When it came.
+    pub(super) came_ns: u64,
     pub(super) cpu: u32,
     pub(super) pid: u32,
     pub(super) tid: u32,
@@ -105,12 +107,18 @@ struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     fn line(mut self) -> Result<Line<'a>, Mistake> {
         let (at, word) = self.word("the time")?;
-        let time_ns = nanoseconds(word).ok_or_else(|| Mistake {
+        let (time, came) = word.split_once('@').unwrap_or((word, word));
+        let mistake = |word: &str| Mistake {
             at,
             what: format!(
                 "`{word}` is not a time: seconds with at most nine decimals, for example 0.001"
             ),
-        })?;
+        };
+        let time_ns = nanoseconds(time).ok_or_else(|| mistake(time))?;
+        let came_ns = nanoseconds(came).ok_or_else(|| mistake(came))?;
+        if came_ns < time_ns {
+            return Err(Mistake { at, what: format!("`{word}` came before it happened") });
+        }
         let (at, word) = self.word("the CPU")?;
         let cpu = number(word, at, "CPU")?;
         if cpu >= CPUS_MAX {
@@ -141,7 +149,7 @@ impl<'a> Cursor<'a> {
             }
             fields.push(field);
         }
-        Ok(Line { time_ns, cpu, pid, tid, comm, event, event_at, fields, stack })
+        Ok(Line { time_ns, came_ns, cpu, pid, tid, comm, event, event_at, fields, stack })
     }
 
     /// What is left, blanks skipped.

@@ -1,0 +1,202 @@
+//! `test [--bless] [FILE…]`: monitors over recorded or written events, and what they must print. It takes no privilege.
+//!
+//! A case is a file `NAME.events`, as `trace --events` prints it or somebody writes it (see [`crate::source::replay`]). Each of
+//! its lines `# run MONITOR [OPTION…]` is a run over the file, in the file's own folder; without one it is `NAME.lua`
+//! beside it. What the runs print is compared with `NAME.out`. A FILE is a case, a monitor (its cases are `NAME.events`
+//! and `NAME-*.events` beside it) or a folder; none is this folder. Exit code 1 if a case fails.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use similar::TextDiff;
+
+use super::Failed;
+use crate::base::text::escape;
+use crate::base::units::counted;
+
+/// Runs the cases that `words` name, and says to `out` how they went.
+///
+/// # Errors
+/// A file that is none of the three, or that cannot be read.
+pub fn run(words: &[OsString], bless: bool, out: &mut dyn Write) -> Result<u8, Failed> {
+    let here = OsString::from(".");
+    let words = if words.is_empty() { std::slice::from_ref(&here) } else { words };
+    let mut cases = Vec::new();
+    for word in words {
+        cases.extend(cases_of(Path::new(word))?);
+    }
+    let mut failed = 0;
+    for case in &cases {
+        let verdict = judge(case, bless)?;
+        failed += u64::from(verdict.failed);
+        writeln!(out, "{}  {}", verdict.word, case.display())?;
+        for line in verdict.shown.lines() {
+            let mut text = b"    ".to_vec();
+            escape::push_shown(&mut text, line.as_bytes());
+            writeln!(out, "{}", String::from_utf8_lossy(&text).trim_end())?;
+        }
+    }
+    let all = counted(cases.len() as u64, "case");
+    writeln!(
+        out,
+        "{all}, {}",
+        if failed > 0 { format!("{failed} failed") } else { "all as expected".to_owned() }
+    )?;
+    Ok(u8::from(failed > 0))
+}
+
+/// The cases that a word of the command line means; at least one.
+fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
+    let extension = word.extension().and_then(|e| e.to_str());
+    if extension == Some("events") {
+        return Ok(vec![word.to_owned()]);
+    }
+    let (folder, of) = match (word.is_dir(), extension) {
+        (true, _) => (word, None),
+        (false, Some("lua")) => {
+            ensure!(word.is_file(), "no file '{}'; check the path", word.display());
+            let folder = word.parent().filter(|folder| *folder != "");
+            (folder.unwrap_or(Path::new(".")), word.file_stem().and_then(|stem| stem.to_str()))
+        }
+        _ => bail!("'{}' is no FILE.events, no FILE.lua and no folder", word.display()),
+    };
+    let is_of = |path: &Path| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let rest = of.map_or(Some(""), |name| stem.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("failed to list `{}`", folder.display()))?;
+    let mut cases: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "events") && is_of(path))
+        .collect();
+    cases.sort();
+    let wanted = of.map_or("*.events".to_owned(), |name| format!("{name}.events"));
+    ensure!(!cases.is_empty(), "no {wanted} in `{}`; perilune new writes one", folder.display());
+    Ok(cases)
+}
+
+/// How a case went.
+struct Verdict {
+    failed: bool,
+    word: &'static str,
+    shown: String,
+}
+
+/// Runs a case, and compares or writes what it prints.
+pub(super) fn bless(case: &Path) -> Result<()> {
+    judge(case, true).map(|_| ())
+}
+
+fn judge(case: &Path, bless: bool) -> Result<Verdict> {
+    let got = printed(case)?;
+    let file = case.with_extension("out");
+    let expected = fs::read_to_string(&file).ok();
+    let verdict = |failed, word, shown| Ok(Verdict { failed, word, shown });
+    match expected {
+        Some(expected) if expected == got => verdict(false, "ok     ", String::new()),
+        _ if bless => {
+            fs::write(&file, &got)
+                .with_context(|| format!("failed to write `{}`", file.display()))?;
+            verdict(false, "blessed", String::new())
+        }
+        None => verdict(
+            true,
+            "FAILED ",
+            format!(
+                "there is no {}; read this, and take it over with --bless:\n{got}",
+                file.display()
+            ),
+        ),
+        Some(expected) => {
+            let diff = TextDiff::from_lines(&expected, &got);
+            let shown = diff.unified_diff().header("expected", "printed").to_string();
+            verdict(true, "FAILED ", shown)
+        }
+    }
+}
+
+/// What the runs of a case print, each behind its command. Of one that fails also why.
+fn printed(case: &Path) -> Result<String> {
+    let (mut text, own) = (String::new(), std::env::current_exe()?);
+    let folder = case.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+    let file = case.file_name().context("a case has a name")?;
+    for run in runs(case)? {
+        text += &format!("$ perilune {run}\n");
+        let words = words(&run).with_context(|| format!("{}: # run {run}", case.display()))?;
+        let output = Command::new(&own)
+            .args(&words)
+            .arg("--replay")
+            .arg(file)
+            .current_dir(folder)
+            .env("TZ", "UTC")
+            .env("NO_COLOR", "1")
+            .env_remove("PERILUNE_PATH")
+            .stdin(Stdio::null())
+            .output()
+            .context("failed to start a run")?;
+        text += &String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            text += &format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    Ok(text)
+}
+
+/// The lines `# run …` of a case, or the monitor of its name.
+fn runs(case: &Path) -> Result<Vec<String>> {
+    let text =
+        fs::read_to_string(case).with_context(|| format!("failed to read `{}`", case.display()))?;
+    let runs: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# run "))
+        .map(|run| run.trim().trim_start_matches("perilune ").to_owned())
+        .collect();
+    if !runs.is_empty() {
+        return Ok(runs);
+    }
+    let monitor = case.with_extension("lua");
+    ensure!(
+        monitor.is_file(),
+        "{}: names no monitor; begin it with `# run MONITOR [OPTION…]`",
+        case.display()
+    );
+    Ok(vec![monitor.file_name().unwrap_or_default().to_string_lossy().into_owned()])
+}
+
+/// Words of a command, parted by blanks that stand in no quotes of either kind.
+fn words(command: &str) -> Result<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\t') => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    ensure!(quote.is_none(), "a quote is not closed");
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_parted_by_blanks_outside_of_quotes() {
+        let all = words("top  -e 'a:b/x == \"y\"/' --k= ''").unwrap();
+        assert_eq!(all, ["top", "-e", "a:b/x == \"y\"/", "--k=", ""]);
+        assert!(words("top 'x").is_err());
+    }
+}

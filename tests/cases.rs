@@ -1,0 +1,147 @@
+//! `perilune new` and `perilune test`: a monitor to begin with, and cases that say what it must print.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Exit code, stdout and stderr of `perilune WORDS…` in a folder.
+fn perilune(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .expect("the built command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A folder with `t.lua`, which prints when each event happened, and a case of it.
+fn folder(order: &str, events: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "local m = monitor {{ summary = 'times', {order} }}\n\
+         function m.init() evsel('s:x', function(e) emit {{ ms = e._time / 1e6, n = e.n }} end) end\n\
+         function m.on_exit(r) emit {{ ended = r.tid }} end\nreturn m\n"
+    );
+    fs::write(folder.path().join("t.lua"), script).unwrap();
+    fs::write(folder.path().join("t.events"), events).unwrap();
+    folder
+}
+
+fn read(folder: &Path, file: &str) -> String {
+    fs::read_to_string(folder.join(file)).unwrap()
+}
+
+#[test]
+fn a_case_fails_until_it_is_blessed_and_again_when_something_else_is_printed() {
+    let here = folder("order = true", "0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n");
+    let path = here.path();
+    let (code, out, _) = perilune(path, &["test"]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("FAILED   ./t.events") && out.ends_with("1 case, 1 failed\n"), "{out}");
+    assert!(!path.join("t.out").exists());
+    let (code, out, _) = perilune(path, &["test", "--bless", "t.lua"]);
+    assert_eq!((code, out.as_str()), (Some(0), "blessed  ./t.events\n1 case, all as expected\n"));
+    let (code, out, _) = perilune(path, &["test", "t.events"]);
+    assert_eq!((code, out.as_str()), (Some(0), "ok       t.events\n1 case, all as expected\n"));
+
+    let events = read(path, "t.events").replace("n=2", "n=3");
+    fs::write(path.join("t.events"), events).unwrap();
+    let (code, out, _) = perilune(path, &["test"]);
+    assert_eq!(code, Some(1));
+    let of = |mark: &str| out.lines().filter(|l| l.starts_with(&format!("    {mark}"))).count();
+    assert_eq!((of("-"), of("+")), (2, 2), "the heads and one line each: {out}");
+    assert!(out.contains("n=3"), "{out}");
+}
+
+#[test]
+fn a_case_says_itself_what_is_run_over_it_and_how_it_fails() {
+    let events = "# run t.lua -N 1\n# run perilune t.lua --than 3\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n";
+    let here = folder("order = true", events);
+    fs::rename(here.path().join("t.events"), here.path().join("t-two.events")).unwrap();
+    assert_eq!(perilune(here.path(), &["test", "--bless", "t.lua"]).0, Some(0));
+    let out = read(here.path(), "t-two.out");
+    let (first, second) = out.split_once("$ perilune t.lua --than 3\n").unwrap();
+    assert!(first.starts_with("$ perilune t.lua -N 1\n") && first.contains("n=1"), "{out}");
+    assert!(!first.contains("n=2"), "{out}");
+    assert!(second.contains("exit status: 2") && second.contains("no option '--than'"), "{out}");
+}
+
+#[test]
+fn loss_disorder_and_exits_are_words_of_a_case() {
+    let events = "0.001@0.004 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n0.003 0 8 b EXIT:\n0.005 1 0 - LOST: n=3\n";
+    let words = |order: &str| {
+        let here = folder(order, events);
+        assert_eq!(perilune(here.path(), &["test", "--bless"]).0, Some(0));
+        let out = read(here.path(), "t.out");
+        let mut found: Vec<(usize, &str)> = ["n=1", "n=2", "ended=8", "3 lost"]
+            .into_iter()
+            .map(|word| (out.find(word).unwrap_or_else(|| panic!("no {word} in {out}")), word))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
+    };
+    assert_eq!(words("order = true"), ["n=1", "n=2", "ended=8", "3 lost"]);
+    assert_eq!(words("order = false"), ["n=2", "ended=8", "n=1", "3 lost"]);
+}
+
+#[test]
+fn what_is_no_case_is_refused() {
+    let here = folder("order = true", "0.001 0 7 a s:x: n=1\n");
+    for (words, why) in [
+        (["test", "none.events"], "failed to read `none.events`"),
+        (["test", "none.lua"], "no file 'none.lua'; check the path"),
+        (["test", "none"], "'none' is no FILE.events, no FILE.lua and no folder"),
+        (["test", "--fast"], "test: no option '--fast'"),
+    ] {
+        let (code, out, err) = perilune(here.path(), &words);
+        assert!(code != Some(0) && out.is_empty() && err.contains(why), "{words:?}: {err}");
+    }
+    fs::remove_file(here.path().join("t.lua")).unwrap();
+    let (code, _, err) = perilune(here.path(), &["test"]);
+    assert!(code == Some(1) && err.contains("names no monitor; begin it with `# run"), "{err}");
+}
+
+#[test]
+fn a_new_monitor_works_lists_its_fields_and_has_a_case() {
+    if !Path::new("/sys/kernel/tracing/events/sched").is_dir() {
+        assert!(std::env::var_os("CI").is_none(), "tracefs cannot be read");
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let path = here.path();
+    let events = "sched:sched_switch/prev_pid > 0/,signal:signal_generate";
+    let (code, out, err) = perilune(path, &["new", "mine", "-e", events, "-e", "cpu-clock"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("perilune test mine.lua"), "{out}");
+    let script = read(path, "mine.lua");
+    for line in [
+        "  -- sched:sched_switch: besides _time (ns), _cpu, _pid, _tid, _comm",
+        "  --   e.prev_comm   char[16]",
+        "  --   e.sig     int",
+        "  ---@param e perilune.sched.sched_switch",
+        "  evsel(\"sched:sched_switch\", { filter = \"prev_pid > 0\" }, function(e)",
+        "  evsel(\"cpu-clock\", { freq = 100 }, function(e)",
+    ] {
+        assert!(script.lines().any(|l| l == line), "no {line:?} in\n{script}");
+    }
+    let (code, out, _) = perilune(path, &["test"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "ok       ./mine.events\n1 case, all as expected\n")
+    );
+    let out = read(path, "mine.out");
+    // Three of each, by two tasks.
+    for event in ["sched_switch", "signal_generate", "cpu-clock"] {
+        let counts: Vec<u32> = out
+            .lines()
+            .filter(|line| line.split_whitespace().next() == Some(event))
+            .map(|line| line.split_whitespace().last().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(counts, [2, 1], "{event} in {out}");
+    }
+    let (code, _, err) = perilune(path, &["new", "mine", "-e", "signal:signal_generate"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(err, "perilune: new: 'mine.lua' is there already; take another name\n");
+    assert_eq!(read(path, "mine.lua"), script);
+}
