@@ -201,12 +201,13 @@ impl Context {
     }
 
     /// The name of a task, NUL-padded; `<...>` when unknown.
+    #[inline]
     pub fn comm_of(&self, tid: u32, cpu: u32) -> [u8; 16] {
-        let mut comm = [0; 16];
-        let name = self.tasks.comm_on(cpu, tid).unwrap_or(UNKNOWN);
-        let n = name.len().min(15);
-        comm[..n].copy_from_slice(&name[..n]);
-        comm
+        self.tasks.padded_comm_on(cpu, tid).unwrap_or_else(|| {
+            let mut comm = [0; 16];
+            comm[..UNKNOWN.len()].copy_from_slice(UNKNOWN);
+            comm
+        })
     }
 
     /// Whether an event meets one of `filters`.
