@@ -74,6 +74,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 fields: &mut fields.iter().copied(),
                 text: EventText::Fields,
                 extra: &[],
+                detail: None,
                 period: None,
                 stack: &[],
             });

@@ -191,6 +191,12 @@ fn empty_handler(bencher: Bencher<'_, '_>) {
     run(bencher, "", "");
 }
 
+/// What looking back costs an event that nobody asks for.
+#[divan::bench]
+fn empty_handler_and_a_history(bencher: Bencher<'_, '_>) {
+    run(bencher, "history()", "");
+}
+
 #[divan::bench]
 fn count_by_pid(bencher: Bencher<'_, '_>) {
     run(bencher, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
@@ -225,6 +231,18 @@ fn two_fields_table_hist(bencher: Bencher<'_, '_>) {
          since[e.prev_pid] = now
          local from = since[next]
          if from then ran:add(now - from) end",
+    );
+}
+
+/// The same with the event kept, and a history: what `--than --detail` adds to a relation.
+#[divan::bench]
+fn pending_open_close_and_a_history(bencher: Bencher<'_, '_>) {
+    run(
+        bencher,
+        "history() local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid', keep = true }",
+        "running:open(e.next_pid, e, e.next_prio)
+         local s = running:close(e.prev_pid, e)
+         if s then ran:add(s.delay, e.prev_pid) end",
     );
 }
 

@@ -129,6 +129,10 @@
 //! - `states` is not made of `pending` and `latency`: a task that is known moves from one state to the next without its
 //!   name being read, and its rows are remembered ([`stat::states`]). From 130 ns per event of the scheduler to 71. A
 //!   switch that is missing is seen there, too: who gives a CPU away has to be running, and who gets one must not be.
+//! - A history copies every event before its handler runs ([`stat::history`]), though hardly one will be asked for: once something has
+//!   taken long, what happened meanwhile is over. Nothing else is done for it then. Predicates, keys and printers read the copy when it
+//!   is printed, so that who was on which CPU and what has which key costs the events nothing; and a start that never
+//!   finds its end keeps no event alive, its detail says how many are gone.
 //! - A stack is a number in scripts ([`stack`]), and no number is ever given to a second one: a script may keep it where nobody
 //!   sees it. Which numbers are stacks is not known either, so a sweep keeps every chain whose id some table or state
 //!   holds as whatever number.

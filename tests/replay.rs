@@ -63,7 +63,7 @@ proptest! {
             let of_name = |name: &String| Frame { symbol: Some(name.as_str().into()), ..Frame::default() };
             let stack: Vec<Frame> = stack.iter().map(of_name).collect();
             let (name, flags, stack) = ("s:x", *b"....", stack.as_slice());
-            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: EventText::Fields, extra: &[], period: None, stack });
+            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: EventText::Fields, extra: &[], detail: None, period: None, stack });
         });
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
 
@@ -142,6 +142,7 @@ fn written(replay: &Replay) -> String {
                 fields: &mut fields.into_iter(),
                 text: EventText::Fields,
                 extra: &[],
+                detail: None,
                 period: None,
                 stack: &stack.iter().map(|line| parse_frame(line)).collect::<Vec<_>>(),
             });

@@ -37,8 +37,19 @@ pub struct EventLine<'a> {
     pub text: EventText<'a>,
     /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
     pub extra: &'a [(String, Cell)],
+    /// Which detail it is a part of, of an event that is printed as one.
+    pub detail: Option<Detail>,
     /// Frames of the call chain, outermost last.
     pub stack: &'a [Frame],
+}
+
+/// The place of an event in a detail: all that happened around something that took long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// The detail's number in the run, from 1 on.
+    pub number: u64,
+    /// Nanoseconds since what it begins with; negative before that.
+    pub offset_ns: i64,
 }
 
 /// Where an event's text comes from.

@@ -4,7 +4,7 @@
 //!
 //! | type | further keys |
 //! |---|---|
-//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `text` if the event has a printer, `stack` (an array of frames, innermost first, each as text prints it) if there is one |
+//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `detail` (its number) and `offset_ns` if it is printed as a part of one, `text` if the event has a printer, `stack` (an array of frames, innermost first, each as text prints it) if there is one |
 //! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
@@ -45,8 +45,20 @@ pub struct Json {
 }
 
 /// Keys of each type that its own names must not take.
-const EVENT: &[&str] =
-    &["type", "time", "monitor", "event", "cpu", "pid", "tid", "comm", "text", "stack"];
+const EVENT: &[&str] = &[
+    "type",
+    "time",
+    "monitor",
+    "event",
+    "cpu",
+    "pid",
+    "tid",
+    "comm",
+    "detail",
+    "offset_ns",
+    "text",
+    "stack",
+];
 const ROW: &[&str] = &["type", "time", "monitor", "table"];
 const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
 
@@ -152,6 +164,10 @@ impl Draw for Json {
         }
         for (name, cell) in event.extra {
             push_cell(self.own(name, EVENT), cell);
+        }
+        if let Some(detail) = event.detail {
+            digits::push_u64(self.fixed("detail"), detail.number);
+            digits::push_i64(self.fixed("offset_ns"), detail.offset_ns);
         }
         if let EventText::Printer(text) = event.text {
             push_string(self.fixed("text"), text);

@@ -102,6 +102,7 @@ pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], arou
         fields,
         text,
         extra,
+        detail: None,
         stack,
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! | what | where it goes | how it looks |
 //! |---|---|---|
-//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* ` |
+//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* `; in a detail its offset stands in front, `+12.345 us` |
 //! | sample of a counter | results | `COMM TID SEC.USEC: %10u EVENT:` with its period, as `perf script` has it, then frames as above and an empty line; without frames its address stands there as `ip=` |
 //! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
 //! | alert | results | `WALL-CLOCK ALERT text` |
@@ -116,6 +116,10 @@ impl Draw for Text {
                 push_pair(out, name, cell);
             }
             out.push(b'\n');
+        }
+        if let Some(detail) = event.detail {
+            digits::push_micros(&mut self.results.buffer, detail.offset_ns, 16);
+            self.results.buffer.extend_from_slice(b" us ");
         }
         match event.period {
             Some(period) => push_sample(&mut self.results.buffer, event, period),

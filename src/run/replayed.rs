@@ -301,7 +301,8 @@ impl Player<'_> {
                     Happening::Hole { from: time, to: time + *length_ns as f64 },
                     host,
                 );
-                self.side(entry, Happening::Lost { count: *count, of_tasks: false }, host);
+                let lost = Happening::Lost { count: *count, from: time, of_tasks: false };
+                self.side(entry, lost, host);
             }
             Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, host),
             Happened::Fork { parent_pid, parent_tid } => {

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use super::aggregate::flame::Taken;
 use super::guard::pause::off_the_clock;
+use super::history::Past;
 use super::texts::Texts;
 use crate::base::chain::Room;
-use crate::base::draw::{Cell as Value, Draw, EventLine, EventText, Level};
+use crate::base::draw::{Cell as Value, Detail, Draw, EventLine, EventText, Level};
 use crate::base::frame::{Frame, Space};
 use crate::base::heat::Heat;
 use crate::base::slot::Slot;
@@ -33,6 +34,8 @@ pub struct Said<'a> {
     pub text: Option<&'a [u8]>,
     /// Further fields.
     pub extra: &'a [(String, Value)],
+    /// The detail that it is a part of.
+    pub detail: Option<Detail>,
 }
 
 /// The state behind the words of a running script.
@@ -61,6 +64,8 @@ pub struct Context {
     pub stacks: Rc<RefCell<Stacks>>,
     /// Whose the events are that scripts keep.
     pub owners: Rc<Owners>,
+    /// The events so far, if the script wants to look back.
+    pub past: Past,
     /// Names of the frames of stacks.
     pub naming: Rc<RefCell<Naming>>,
     /// Where stacks of emitted events go instead of being printed.
@@ -109,6 +114,7 @@ impl Context {
             symbols: Rc::default(),
             stacks: Rc::default(),
             owners: Rc::default(),
+            past: Past::default(),
             naming: Rc::default(),
             taken: None,
             no_stacks: false,
@@ -126,7 +132,9 @@ impl Context {
         if self.hide_pid == Some(slot.pid) {
             return;
         }
-        self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));
+        if said.detail.is_none() {
+            self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));
+        }
         if let Some(taken) = &self.taken {
             if !chain.is_empty() {
                 let comm = self.comm_of_slot(slot);
@@ -187,6 +195,7 @@ impl Context {
                 (None, None) => EventText::Fields,
             },
             extra: said.extra,
+            detail: said.detail,
             stack: &stack,
         });
         self.frames = stack;

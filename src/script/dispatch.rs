@@ -170,6 +170,7 @@ impl Dispatch {
     pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
         let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
         let set: Function = driver.get("set")?;
+        let choose_by: Function = self.exports.get("choose_by")?;
         self.chooses = roles.iter().any(|role| !role.rest.is_empty());
         for handler in &self.handlers {
             let met = match roles.get(handler.role) {
@@ -177,6 +178,7 @@ impl Dispatch {
                 None => None,
             };
             let Handler { role, function, view, .. } = handler;
+            choose_by.call::<()>((*role, met.clone()))?;
             set.call::<()>((*role, function, view, met, self.chooses))?;
         }
         self.walk = Some(driver.get("walk")?);
@@ -239,6 +241,11 @@ impl Dispatch {
         self.shared
             .with(|context| context.roles.get(role).map(|e| e.name.clone()))
             .unwrap_or_default()
+    }
+
+    /// Prints the windows of the history whose last event came before `time`.
+    pub(super) fn print_waiting(&self, time: f64) -> mlua::Result<()> {
+        self.exports.get::<Function>("print_waiting")?.call(time)
     }
 
     /// Takes every handler away.

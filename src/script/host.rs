@@ -186,7 +186,7 @@ impl Host {
         ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         self.want_flames(setting)?;
-        let related = events.len() > 1 || self.aggregates.has_state();
+        let related = events.len() > 1 || self.has_state();
         let wish = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
         // What an address means depends on the mappings and execs before it, which other rings may hold.
         self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks());
@@ -275,7 +275,7 @@ impl Host {
             unmatched: open.unmatched,
             unsafe_: open.unsafe_,
             exited: open.exited,
-            evicted: open.evicted,
+            evicted: open.evicted + self.forgotten(),
             disordered: open.disordered,
             undefined: self.state.borrow().undefined.get() as u64,
             clamped: open.clamped,
@@ -358,6 +358,7 @@ impl Host {
         seconds: f64,
         counts: &[Count],
     ) -> Vec<Report> {
+        self.print_waiting_before_report();
         self.state.borrow_mut().counts = counts.to_vec();
         self.coverage.multiplexed += counts.iter().filter(|count| count.scaled).count() as u64;
         let (drawn, wanted) = self.try_report(callback, seconds, counts).unwrap_or_else(|why| {

@@ -12,10 +12,14 @@ use mlua::{Function, Lua, LuaString, Table};
 
 use super::aggregate;
 use super::context::{Context, Nowhere, Said};
+use super::guard::pause::off_the_clock;
 use crate::base::chain;
-use crate::base::draw::Stamp;
+use crate::base::draw::{Detail, Stamp};
 use crate::base::slot::Slot;
 use crate::decode::clock::Clock;
+use crate::source::Batch;
+use crate::stat::history::History;
+use crate::stat::leaf::Event;
 use crate::task::Tasks;
 
 /// The one handle to a run's context.
@@ -214,19 +218,37 @@ unsafe fn slot_at<'a>(address: f64) -> (&'a Slot, &'a [u8], &'a [u64]) {
     unsafe { (slot, raw_of(slot), chain_of(slot)) }
 }
 
-/// `emit_with(address, extra, text)`: prints the event of a slot with further fields (or nil), and as this text (or nil, which
-/// prints its fields). For the prelude only.
+/// `emit_with(address, extra, text, number, offset)`: prints the event of a slot with further fields (or nil), as this text (or
+/// nil, which prints its fields), and as a part of the detail of that number (or nil). For the prelude only.
 pub(super) fn emit_with(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let shared = shared.clone();
-    lua.create_function(
-        move |_, (address, extra, text): (f64, Option<Table>, Option<LuaString>)| {
-            let extra = extra.as_ref().map(super::table::named).transpose()?.unwrap_or_default();
-            let text = text.as_ref().map(LuaString::as_bytes);
-            // SAFETY: only `emit.lua` calls this, with the slot under the cursor or one that a pending state keeps.
-            let (slot, raw, chain) = unsafe { slot_at(address) };
-            let said = Said { text: text.as_deref(), extra: &extra };
-            shared.with(|context| context.emit(slot, raw, chain, said));
-            Ok(())
-        },
-    )
+    type Asked = (f64, Option<Table>, Option<LuaString>, Option<f64>, Option<f64>);
+    lua.create_function(move |_, (address, extra, text, number, offset): Asked| {
+        let extra = extra.as_ref().map(super::table::named).transpose()?.unwrap_or_default();
+        let text = text.as_ref().map(LuaString::as_bytes);
+        let detail = number.zip(offset);
+        let detail = detail.map(|(n, ns)| Detail { number: n as u64, offset_ns: ns as i64 });
+        // SAFETY: only `emit.lua` calls this, with the slot under the cursor, one that a pending state keeps or the one that a
+        // history has read.
+        let (slot, raw, chain) = unsafe { slot_at(address) };
+        let said = Said { text: text.as_deref(), extra: &extra, detail };
+        // A long detail is no loop that a script got stuck in.
+        off_the_clock(|| shared.with(|context| context.emit(slot, raw, chain, said)));
+        Ok(())
+    })
+}
+
+/// Copies a batch into the history.
+pub(super) fn remember(context: &Context, batch: &Batch, history: &mut History) {
+    let mut before = &Slot::EMPTY;
+    for slot in batch.slots() {
+        // SAFETY: the batch is about to be dispatched: what its slots point to is good until then.
+        let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
+        let event = Event { slot, raw, chain };
+        let again = (before.raw, before.cpu) == (slot.raw, slot.cpu)
+            && before.time == slot.time
+            && context.are_of_one_event(before, slot);
+        history.push(&event, &context.whose(&event), again);
+        before = slot;
+    }
 }

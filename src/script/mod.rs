@@ -12,6 +12,7 @@ pub mod fault;
 mod flame;
 mod follow;
 pub mod guard;
+pub mod history;
 pub mod host;
 pub mod leaf;
 mod memory;

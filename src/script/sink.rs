@@ -89,6 +89,7 @@ impl Sink for Host {
         self.shared.with(|context| {
             let slots = || batch.slots().iter().map(|slot| slot.time);
             context.heat.iter_mut().for_each(|heat| slots().for_each(|time| heat.add(time)));
+            context.remember(batch);
         });
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
@@ -116,6 +117,7 @@ impl Sink for Host {
         if let (Some(max), true) = (self.rules.max_events, self.dispatch.chooses()) {
             self.counted = max.saturating_sub(self.dispatch.left().unwrap_or_default());
         }
+        self.print_waiting(last);
         if self.aggregates.stacks_want_sweep()
             && let Err(why) = self.aggregates.sweep()
         {
@@ -181,7 +183,10 @@ impl Sink for Host {
             }
             Happening::Made { .. } => {}
             Happening::Hole { from, to } => self.hole(from, to, side.cpu),
-            Happening::Lost { count, .. } => self.coverage.lost += count,
+            Happening::Lost { count, from, .. } => {
+                self.coverage.lost += count;
+                self.shared.with(|context| context.lose(from, side.time, count));
+            }
             Happening::Throttled => self.coverage.throttled += 1,
             Happening::Undecodable => self.coverage.undecodable += 1,
         }

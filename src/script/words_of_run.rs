@@ -11,7 +11,9 @@ use super::evsel::Told;
 use super::leaf::{self, Shared};
 use super::state::State;
 use super::vm::Vm;
-use super::{control, expression, monitor, printer, stacks, table, view, words as drawing};
+use super::{
+    control, expression, history, monitor, printer, stacks, table, view, words as drawing,
+};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::catalog::What;
 use crate::source::batch::Addresses;
@@ -21,6 +23,7 @@ const DRIVER: &str = include_str!("prelude/driver.lua");
 const EVSEL: &str = include_str!("prelude/evsel.lua");
 const FIELDS: &str = include_str!("prelude/fields.lua");
 const EMIT: &str = include_str!("prelude/emit.lua");
+const HISTORY: &str = include_str!("prelude/history.lua");
 
 /// Puts all words, with those that `words` already holds, into the machine's environment; gives the dispatch of the run.
 pub(super) fn register(
@@ -69,7 +72,10 @@ pub(super) fn register(
         &exports,
     );
     vm.trusted::<()>("emit", EMIT, parts)?;
-    for word in ["evsel", "emit", "stop", "counters", "report", "expr_of", "exprs_of"] {
+    let past = history::native(lua, state, shared)?;
+    let slot_of: Function = aggregates.trusted().get("slot_of")?;
+    vm.trusted::<()>("history", HISTORY, (&ffi, &views, past, slot_of, &exports))?;
+    for word in ["evsel", "emit", "stop", "counters", "report", "expr_of", "exprs_of", "history"] {
         words.set(word, exports.get::<Function>(word)?)?;
     }
     // Into the sandbox's table as they are: setting a global there is what a script may not do.

@@ -125,10 +125,12 @@ pub enum Happening<'a> {
         /// Time of the first one after, or when there was room again.
         to: f64,
     },
-    /// So many records of a hole are missing.
+    /// So many records are missing, between `from` and this record's time.
     Lost {
         /// Records.
         count: u64,
+        /// Time of the last record before, nanoseconds since the run began.
+        from: f64,
         /// Whether some of them told of tasks and their mappings.
         of_tasks: bool,
     },

@@ -25,14 +25,14 @@ impl Live {
         match record::parse(bytes, &self.opened.side_layout) {
             Ok(Record::Lost(lost)) => {
                 ring.suspect = true;
+                let from = self.clock.since_start(ring.last).max(0.0);
                 if mended.is_none() {
                     // Merged, it was told before.
-                    let from = self.clock.since_start(ring.last).max(0.0);
                     sink.side(side(Happening::Hole { from, to: time.max(from) }));
                 }
                 let of_tasks = ring.holes.of_tasks(position, &ring.owner, &ring.ring);
                 ring.holes.took(lost.lost, stamped);
-                sink.side(side(Happening::Lost { count: lost.lost, of_tasks }));
+                sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }
             Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
             Ok(Record::Comm(r)) => sink.side(side(Happening::Comm {

@@ -10,6 +10,7 @@ use strings::Marks;
 
 pub mod heat_map;
 pub mod hist;
+pub mod history;
 pub mod kept;
 pub mod keys;
 pub mod kv;

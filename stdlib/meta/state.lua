@@ -62,6 +62,34 @@ function p:each() end
 ---@return integer
 function p:len() end
 
+--- The events of the run so far, of all evsels, the last 64 MiB of them: half a second of a million a second, hours of few. It begins
+--- with the run, so it is called in `init`. Each event costs some 15 ns more, whether it is ever asked for or not.
+---
+---     local past = history()
+---     if call.delay > 10e6 then past:between(call, e, { before = 1e6 }) end
+---@param spec? { memory?: string|integer } bytes, fewer than 64 MiB: `{ memory = "4MiB" }`
+---@return perilune.History
+function history(spec) end
+
+---@class perilune.History
+local h = {}
+
+--- How a window is shown.
+---@class perilune.Window
+---@field before? number nanoseconds before its beginning that are shown, too
+---@field after? number nanoseconds behind its end that are shown, too: it is printed once they are over, or the run is. 1024 windows wait at most
+---@field where? fun(e: perilune.Record): boolean only events of which this is true: `where = function(x) return x._cpu == cpu end`
+---@field tell? any[][] what the heading says: `{ { "delay_us", 12.5 } }`
+
+--- Prints all that happened from one event or time to another, both included: a heading with the window's number, `detail`, then the
+--- events, each with its distance from the first. A record of several evsels is printed once, if one of them gets it. What is not
+--- there any more the heading says: `earlier_events_gone` at least, `events_lost` of the kernel. A state whose own event has gone, too,
+--- shows it if it was kept (`keep` of `pending`).
+---@param from perilune.State|perilune.Record|perilune.Kept|number
+---@param to perilune.State|perilune.Record|perilune.Kept|number
+---@param how? perilune.Window
+function h:between(from, to, how) end
+
 --- A number for each CPU: `local last = per_cpu(0)`, then `last[e._cpu] = e._time`. "Never" is `-math.huge`: times start at 0.
 --- When events were lost each is `init` again.
 ---@param init number

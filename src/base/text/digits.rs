@@ -43,6 +43,19 @@ pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
     out.extend_from_slice(&digits[start..]);
 }
 
+/// Nanoseconds as microseconds with their sign, `+12.345`, with blanks in front up to `width`.
+pub fn push_micros(out: &mut Vec<u8>, ns: i64, width: usize) {
+    let mut digits = [0u8; 20];
+    let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
+    let start = fill(&mut digits, whole);
+    let whole = digits.get(start..).unwrap_or_default();
+    out.resize(out.len() + width.saturating_sub(whole.len() + 5), b' ');
+    out.push(if ns < 0 { b'-' } else { b'+' });
+    out.extend_from_slice(whole);
+    out.push(b'.');
+    push_padded(out, rest, 3, b'0');
+}
+
 /// `0x` and hexadecimal digits.
 pub fn push_hex(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(b"0x");

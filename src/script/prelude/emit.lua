@@ -62,14 +62,15 @@ local function printed(slot)
   if printer_failed(role, text) then unprint(role) end
 end
 
-local function print_event(slot, extra)
+local function print_event(slot, extra, number, offset)
   local text
-  if printing then
-    if view.printing then error("a printer returns its text; emit is for handlers", 3) end
-    text = printed(slot)
-  end
-  if text or extra then emit_with(address(slot), extra, text) else leaf(ctx, slot) end
+  if view.printing then error("emit is for handlers: a printer returns its text, a condition true or false", 3) end
+  if printing then text = printed(slot) end
+  if text or extra or number then emit_with(address(slot), extra, text, number, offset) else leaf(ctx, slot) end
 end
+
+--- Prints an event as a part of the detail of that number.
+function exports.print_in_detail(slot, number, offset) print_event(slot, nil, number, offset) end
 
 local function emit_all(...)
   local n, extra = select("#", ...), nil
@@ -93,7 +94,7 @@ function exports.emit(a, b, ...)
   if b == nil then
     local slot = slot_of(a)
     if slot then
-      if printing then print_event(slot) else leaf(ctx, slot) end
+      if printing or view.printing then print_event(slot) else leaf(ctx, slot) end
       return
     end
     if type(a) == "table" then emit_row(a, cursor.s.time) return end

@@ -85,7 +85,7 @@ local function sample_getters(event, per_thread)
 end
 
 local role_of = setmetatable({}, { __mode = "k" })         -- view → role, for emit and pending{keep}
-local views = {}                                           -- role → { getters, name }
+local views = {}                                           -- role → { getters, name, view }
 
 --- Makes the view of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
@@ -104,7 +104,7 @@ local function make(role, name, source, event, per_thread)
     __newindex = function() return error("the record `e` cannot be written", 2) end,
     __tostring = function() return "event " .. name end })
   role_of[view] = role
-  views[role] = { getters = getters, name = name }
+  views[role] = { getters = getters, name = name, view = view }
   return view
 end
 
@@ -113,6 +113,9 @@ local function getters_of(role) return views[role].getters end
 
 local M = { cursor = cursor, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
   scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
+
+--- The view of a role.
+function M.of(role) return views[role].view end
 
 --- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
 -- position behind the event at hand, and whether it was that role's printer that ran.

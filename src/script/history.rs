@@ -1,0 +1,199 @@
+//! The word `history`: the events of the run so far, and what happened between two of them.
+//!
+//! Every batch is copied before its handlers run ([`stat::history`](crate::stat::history)), so that an event can still be shown
+//! once something that came later proves that it mattered. Nothing is chosen then: which events are shown, of the same
+//! CPU or key, is asked when a window is printed, of the copy, by the code that would have been asked of the event. So what
+//! is asked seldom costs the events nothing. `prelude/history.lua` prints; here is what it asks for.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{LightUserData, Lua, Table, Value};
+
+use super::context::Context;
+use super::guard::Phase;
+use super::host::Host;
+use super::leaf::{self, Shared};
+use super::state::State;
+use super::table::cell;
+use crate::base::draw::{Cell, Report};
+use crate::base::slot::Slot;
+use crate::base::units::parse_size;
+use crate::source::Batch;
+use crate::stat::history::{BYTES, History, Missing};
+
+/// What a run remembers of its events.
+pub struct Past {
+    history: Option<Box<History>>,
+    /// When the first of the windows that wait for their last events is complete, nanoseconds of the run.
+    due: f64,
+    /// Events that were asked for and gone, and windows for which there was no room to wait.
+    evicted: u64,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past { history: None, due: f64::INFINITY, evicted: 0 }
+    }
+}
+
+impl Context {
+    /// Remembers the events of a batch that is about to be handled.
+    pub(super) fn remember(&mut self, batch: &Batch) {
+        // Taken out while it is filled: it is told whose each event is.
+        let Some(mut history) = self.past.history.take() else { return };
+        leaf::remember(self, batch, &mut history);
+        self.past.history = Some(history);
+    }
+
+    /// Whether two slots of one record are of the same event, for two roles.
+    pub(super) fn are_of_one_event(&self, one: &Slot, other: &Slot) -> bool {
+        let name = |slot: &Slot| self.roles.get(slot.ev as usize).map(|event| &event.name);
+        name(one) == name(other)
+    }
+
+    /// Events were lost between two times.
+    pub(super) fn lose(&mut self, from: f64, to: f64, count: u64) {
+        self.past.history.iter_mut().for_each(|history| history.lose(from, to, count));
+    }
+}
+
+impl Host {
+    /// Whether the script relates events: by what it remembers of them, or by looking back.
+    pub(super) fn has_state(&self) -> bool {
+        let looks_back = self.shared.with(|context| context.past.history.is_some());
+        self.aggregates.has_state() || looks_back
+    }
+
+    /// Prints the windows whose last event has come by `time`.
+    pub(super) fn print_waiting(&mut self, time: f64) {
+        if self.shared.with(|context| context.past.due) >= time {
+            return;
+        }
+        let print = || self.dispatch.print_waiting(time);
+        if let Err(why) = self.guard.run(Phase::Handler, print) {
+            self.failed(&why.to_string());
+        }
+    }
+
+    /// The same before a report, and at the end those that are still to wait, too.
+    pub(super) fn print_waiting_before_report(&mut self) {
+        let now = self.shared.with(|context| context.now);
+        self.print_waiting(if self.finishing { f64::INFINITY } else { now });
+    }
+
+    /// What was gone when it was asked for.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.shared.with(|context| context.past.evicted)
+    }
+}
+
+/// What the prelude asks for:
+///
+/// - `open(memory) → slot | nil, why`: begins the history; where an event stands that `next` reads,
+/// - `begin(number, from, start, stop, to, tell) → reaches`: begins the visit of a window and prints its heading, with what is
+///   missing; whether the history reaches back to its start,
+/// - `next() → again | nil`: reads the next event; whether it is the same record as the one before,
+/// - `due(time)`: a window is complete then; `full()`: one had no room to wait.
+pub(super) fn native(
+    lua: &Lua,
+    state: &Rc<RefCell<State>>,
+    shared: &Shared,
+) -> mlua::Result<Table> {
+    let native = lua.create_table()?;
+    let (declared, context) = (state.clone(), shared.clone());
+    let open = move |_: &Lua, memory: Value| {
+        if declared.borrow().evsels.borrow().sealed {
+            return Ok((None, Some("a history begins with the run; call history in init".into())));
+        }
+        let bytes = match bytes(&memory) {
+            Ok(bytes) => bytes,
+            Err(why) => return Ok((None, Some(why))),
+        };
+        Ok((Some(context.with(|context| open(context, bytes))), None))
+    };
+    native.set("open", lua.create_function(open)?)?;
+    let context = shared.clone();
+    type Asked = (f64, f64, f64, f64, f64, Option<Table>);
+    let begin = move |_: &Lua, (number, from, start, stop, to, tell): Asked| {
+        let told = tell.as_ref().map(pairs).transpose()?.unwrap_or_default();
+        let window = Window { from, start, stop, to };
+        Ok(context.with(|context| begin(context, number as u64, &window, told)))
+    };
+    native.set("begin", lua.create_function(begin)?)?;
+    let context = shared.clone();
+    let next = move |_: &Lua, ()| {
+        let next = |context: &mut Context| context.past.history.as_mut().and_then(|h| h.advance());
+        Ok(context.with(next))
+    };
+    native.set("next", lua.create_function(next)?)?;
+    let context = shared.clone();
+    let due = move |_: &Lua, time: f64| {
+        context.with(|context| context.past.due = time);
+        Ok(())
+    };
+    native.set("due", lua.create_function(due)?)?;
+    let context = shared.clone();
+    let full = move |_: &Lua, ()| {
+        context.with(|context| context.past.evicted += 1);
+        Ok(())
+    };
+    native.set("full", lua.create_function(full)?)?;
+    Ok(native)
+}
+
+fn bytes(memory: &Value) -> Result<usize, String> {
+    let wrong = || "memory is a number of bytes or text, \"1MiB\"".to_owned();
+    let bytes = match memory {
+        Value::Nil => return Ok(BYTES),
+        Value::Integer(bytes) => u64::try_from(*bytes).map_err(|_| wrong())?,
+        Value::Number(bytes) => *bytes as u64,
+        Value::String(text) => {
+            parse_size(&text.to_string_lossy()).map_err(|why| format!("memory: {why:#}"))?
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(bytes.min(BYTES as u64) as usize)
+}
+
+fn open(context: &mut Context, bytes: usize) -> LightUserData {
+    let owners = context.owners.clone();
+    let history =
+        context.past.history.get_or_insert_with(|| Box::new(History::new(bytes).telling(&owners)));
+    LightUserData((&raw const *history.read()).cast_mut().cast())
+}
+
+/// Times of a window, nanoseconds of the run: what took long began and ended inside of it.
+struct Window {
+    from: f64,
+    start: f64,
+    stop: f64,
+    to: f64,
+}
+
+/// The heading is a row on its own, by whose `detail` the events that follow belong to it.
+fn begin(context: &mut Context, number: u64, window: &Window, told: Vec<(String, Cell)>) -> bool {
+    let Some(history) = &mut context.past.history else { return true };
+    let Missing { gone, lost } = history.between(window.from, window.to);
+    let reaches = history.reaches(window.start);
+    context.past.evicted += gone;
+    let mut row = vec![("detail".to_owned(), Cell::Int(number.into()))];
+    row.extend(told);
+    for (name, count) in [("earlier_events_gone", gone), ("events_lost", lost)] {
+        if count > 0 {
+            row.push((name.to_owned(), Cell::Int(count.into())));
+        }
+    }
+    let stamp = context.clock.stamp(context.clock.clock_ns(window.stop));
+    context.out.report(stamp, &[Report::Row(row)]);
+    reaches
+}
+
+/// A list of names and values.
+fn pairs(list: &Table) -> mlua::Result<Vec<(String, Cell)>> {
+    let pair = |pair: mlua::Result<Table>| {
+        let pair = pair?;
+        Ok((pair.get::<String>(1)?, cell(pair.get(2)?)))
+    };
+    list.sequence_values::<Table>().map(pair).collect()
+}

@@ -1,0 +1,134 @@
+--- The word `history`: the events of the run so far, and what happened between two of them.
+--
+-- Rust has a copy of every event before its handler runs. A window of them is printed like this: the cursor stands on
+-- each copy in turn, so that the predicate of its role and the caller's condition read it as they would read the event.
+-- A window that ends later waits: Rust says when its last event has come.
+local ffi, view, native, kept_slot, exports = ...
+
+local cast, pcall, type, error, pairs, setmetatable, tostring = ffi.cast, pcall, type, error, pairs, setmetatable, tostring
+local slot_pointer = ffi.typeof "const perilune_slot *"
+local cursor, role_of = view.cursor, view.role_of
+
+-- Windows that wait. One more is not printed, and counted.
+local WAITING = 1024
+local HOW = { before = "number", after = "number", where = "function", tell = "table" }
+local NONE = {}
+
+local object, read
+local waiting, number = {}, 0
+local met_by = {}
+
+--- The predicate that stands before the handler of a role; nil is none.
+function exports.choose_by(role, met) met_by[role] = met end
+
+local function get(it, name) return it[name] end
+
+local function time_of(it, what)
+  if type(it) == "number" then return it end
+  if type(it) == "table" then
+    if role_of[it] then return it._time end
+    local kept = kept_slot(it)
+    if kept then return cast(slot_pointer, kept).time end
+    local ok, time = pcall(get, it, "time")
+    if ok and type(time) == "number" then return time end
+  end
+  error(("what a window %s is a time, an event or a state, not a %s"):format(what, type(it)), 3)
+end
+
+--- Whether the event under the cursor is one to show.
+local function is_met(where)
+  local role = cursor.s.ev
+  local met, e = met_by[role], view.of(role)
+  return (not met or met(e)) and (not where or where(e))
+end
+
+local function print_window(window)
+  local start, where, here = window.start, window.where, cursor.s
+  number = number + 1
+  local reaches = native.begin(number, window.from, start, window.stop, window.to, window.tell)
+  -- Of what it began with there may be another copy, for as long as this takes.
+  local kept = not reaches and window.kept
+  if kept then exports.print_in_detail(cast(slot_pointer, kept), number, 0) end
+  -- A record is printed once, if it is one to show for any of its roles.
+  local printed = false
+  while true do
+    local again = native.next()
+    if again == nil then return end
+    if not (again and printed) then
+      cursor.s, view.printing = read, true
+      local ok, shown = pcall(is_met, where)
+      cursor.s, view.printing = here, false
+      if not ok then error(shown, 0) end
+      if shown then exports.print_in_detail(read, number, read.time - start) end
+      printed = shown
+    end
+  end
+end
+
+--- Prints the windows whose last event came before `time`; called by the host between batches.
+function exports.print_waiting(time)
+  local ready, left, due = {}, {}, math.huge
+  for i = 1, #waiting do
+    local window = waiting[i]
+    if window.to < time then
+      ready[#ready + 1] = window
+    else
+      left[#left + 1] = window
+      if window.to < due then due = window.to end
+    end
+  end
+  waiting = left
+  native.due(due)
+  for i = 1, #ready do print_window(ready[i]) end
+end
+
+local function wait(window)
+  if #waiting >= WAITING then native.full() return end
+  waiting[#waiting + 1] = window
+  local due = math.huge
+  for i = 1, #waiting do
+    if waiting[i].to < due then due = waiting[i].to end
+  end
+  native.due(due)
+end
+
+local function check(how)
+  if type(how) ~= "table" then error("how a window is shown is a table: { before =, after =, where =, tell = }", 3) end
+  for name, value in pairs(how) do
+    local is = HOW[name]
+    if not is then error(("between has no '%s'; it has before, after, where and tell"):format(tostring(name)), 3) end
+    if type(value) ~= is then error(("'%s' of between is a %s, not a %s"):format(name, is, type(value)), 3) end
+  end
+end
+
+--- Prints what happened from one event or time to another: h:between(from, to [, { before =, after =, where =, tell = }]).
+local function between(self, from, to, how)
+  if self ~= object then error("between is called with a colon: h:between(from, to)", 2) end
+  if view.printing then error("no history is asked while an event is printed", 2) end
+  if how then check(how) else how = NONE end
+  local start, stop, ok, event = time_of(from, "begins with"), time_of(to, "ends with"), nil, nil
+  if type(from) == "table" and not role_of[from] then ok, event = pcall(get, from, "event") end
+  local window = {
+    start = start, stop = stop, from = start - (how.before or 0), to = stop + (how.after or 0),
+    where = how.where, tell = how.tell, kept = kept_slot(from) or ok and kept_slot(event) or nil,
+  }
+  if window.to <= stop then return print_window(window) end
+  -- The state is another's by then.
+  window.kept = nil
+  wait(window)
+end
+
+--- history() → h, history { memory = "1MiB" } → h
+function exports.history(spec)
+  if spec ~= nil and type(spec) ~= "table" then error("history takes nothing, or { memory = \"1MiB\" }", 2) end
+  for name in pairs(spec or NONE) do
+    if name ~= "memory" then error(("history has no '%s'; it has memory"):format(tostring(name)), 2) end
+  end
+  if object then return object end
+  local slot, why = native.open(spec and spec.memory)
+  if not slot then error(why, 2) end
+  read = cast(slot_pointer, slot)
+  object = setmetatable({}, { __index = { between = between }, __metatable = false,
+    __newindex = function() error("a history cannot be written", 2) end })
+  return object
+end

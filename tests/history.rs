@@ -1,0 +1,225 @@
+//! The word `history`: what a script that looks back is shown, what it is told is gone, and what it may not do.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What a script printed of a recording.
+struct Ran {
+    objects: Vec<Value>,
+    text: String,
+}
+
+impl Ran {
+    fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.objects.iter().filter(move |object| object["type"] == kind)
+    }
+
+    /// The field `n` of each event that was printed as a part of a detail.
+    fn shown(&self, detail: u64) -> Vec<i64> {
+        let of = self.of("event").filter(|event| event["detail"] == detail);
+        of.filter_map(|event| event["n"].as_i64()).collect()
+    }
+
+    /// The last coverage.
+    fn coverage(&self) -> &Value {
+        self.of("coverage").last().unwrap_or_else(|| panic!("no coverage in {}", self.text))
+    }
+}
+
+/// Replays a recording through `m.init` with this body, and `handlers` beside it.
+fn replay(name: &str, recording: &str, init: &str) -> Ran {
+    let path = |kind: &str| -> PathBuf {
+        let file = format!("perilune-history-{}-{name}.{kind}", std::process::id());
+        std::env::temp_dir().join(file)
+    };
+    let (script, events) = (path("lua"), path("events"));
+    let text = format!(
+        "--- Looks back.\nlocal m = monitor {{ summary = \"looks back\" }}\nfunction m.init() {init} end\nreturn m"
+    );
+    std::fs::write(&script, text).expect("the script can be written");
+    std::fs::write(&events, recording).expect("the recording can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg(&script)
+        .args(["--json", "--stats", "--replay"])
+        .arg(&events)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let objects = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    text += &String::from_utf8_lossy(&output.stderr);
+    for file in [script, events] {
+        std::fs::remove_file(file).expect("the file is still there");
+    }
+    Ran { objects, text }
+}
+
+/// Events `a:tick` on one CPU, one a millisecond, each with its number `n`.
+fn ticks(count: usize) -> String {
+    let mut lines = String::new();
+    for n in 0..count {
+        writeln!(lines, "{}.{:03} 0 100 worker a:tick: n={n}", n / 1000, n % 1000)
+            .expect("a String takes everything");
+    }
+    lines
+}
+
+#[test]
+fn any_script_can_print_what_lies_between_two_times() {
+    let ran = replay(
+        "times",
+        &ticks(20),
+        r#"local past = history()
+           evsel("a:tick", function(e)
+             if e.n == 10 then past:between(3e6, e, { tell = { { "why", "ten" } } }) end
+             if e.n == 12 then past:between(e._time - 1e6, e, { before = 2e6, where = function(x) return x.n % 2 == 0 end }) end
+           end)"#,
+    );
+    assert_eq!(ran.shown(1), (3..=10).collect::<Vec<_>>(), "{}", ran.text);
+    assert_eq!(ran.shown(2), [10, 12], "{}", ran.text);
+    let heads: Vec<&Value> = ran.of("row").collect();
+    assert_eq!((&heads[0]["detail"], &heads[0]["why"]), (&1.into(), &"ten".into()));
+    let offsets = ran.of("event").filter(|event| event["detail"] == 2);
+    let offsets: Vec<_> = offsets.filter_map(|event| event["offset_ns"].as_i64()).collect();
+    assert_eq!(offsets, [-1_000_000, 1_000_000]);
+}
+
+#[test]
+fn what_is_still_to_come_is_waited_for_and_at_the_end_no_longer() {
+    let ran = replay(
+        "after",
+        &ticks(10),
+        r#"local past = history()
+           evsel("a:tick", function(e)
+             if e.n == 3 then past:between(e, e, { before = 1e6, after = 2e6 }) end
+             if e.n == 8 then past:between(e, e, { after = 1e9 }) end
+             emit { now = e.n }
+           end)"#,
+    );
+    assert_eq!(ran.shown(1), [2, 3, 4, 5], "{}", ran.text);
+    assert_eq!(ran.shown(2), [8, 9], "{}", ran.text);
+    // It is printed as soon as an event has come that lies behind it.
+    let at = |wanted: &dyn Fn(&Value) -> bool| ran.objects.iter().position(wanted);
+    let head = at(&|object| object["detail"] == 1 && object["type"] == "row");
+    assert!(at(&|object| object["now"] == 6) < head && head < at(&|object| object["now"] == 7));
+}
+
+#[test]
+fn windows_for_which_there_is_no_room_to_wait_are_counted() {
+    let ran = replay(
+        "full",
+        &ticks(1100),
+        r#"local past = history()
+           evsel("a:tick", function(e) past:between(e, e, { after = 1e12 }) end)"#,
+    );
+    assert_eq!(ran.of("row").count(), 1024);
+    assert_eq!(ran.coverage()["evicted"], 1100 - 1024, "{}", ran.coverage());
+}
+
+#[test]
+fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_what_is_gone() {
+    const EVENTS: usize = 100_000;
+    let ran = replay(
+        "long",
+        &ticks(EVENTS),
+        r#"local past = history { memory = "64KiB" }
+           local open = pending { "n", keep = true }
+           evsel("a:tick", function(e)
+             if e.n == 5 then open:open(1, e, e.n) end
+             if e.n == 99999 then past:between(open:close(1, e), e) end
+           end)"#,
+    );
+    let (shown, head) = (ran.shown(1), ran.of("row").next().expect("a heading"));
+    // The start is shown though it has gone, from the copy that the pending state has.
+    assert_eq!((shown[0], shown.last()), (5, Some(&99_999)), "{head}");
+    assert!(shown[1..].windows(2).all(|two| two[0] + 1 == two[1]), "{shown:?}");
+    let left = shown.len() - 1;
+    // 64 KiB hold a thousand copies of some 60 bytes.
+    assert!((900..1100).contains(&left), "{left}");
+    // What was forgotten long ago is counted coarsely, and never too high.
+    let gone = head["earlier_events_gone"].as_u64().unwrap_or_default() as usize;
+    let all = EVENTS - 5;
+    assert!(gone + left <= all && gone + left + all / 64 > all, "{gone} and {left} of {all}");
+    assert_eq!(ran.coverage()["evicted"], gone as u64);
+}
+
+#[test]
+fn a_record_of_two_roles_is_shown_once_and_one_that_a_filter_keeps_back_never() {
+    let ran = replay(
+        "roles",
+        &ticks(10),
+        r#"local past = history()
+           evsel("a:tick/n%2==0/", function() end)
+           evsel("a:tick/n%3==0/", function(e) if e.n == 9 then past:between(0, e) end end)"#,
+    );
+    assert_eq!(ran.shown(1), [0, 2, 3, 4, 6, 8, 9], "{}", ran.text);
+}
+
+#[test]
+fn a_task_has_the_name_that_it_had_then() {
+    let ran = replay(
+        "names",
+        "0.001 0 7 old a:tick: n=1\n0.002 0 7 old COMM: comm=new\n0.003 0 7 new a:tick: n=2\n",
+        r#"local past = history()
+           evsel("a:tick", function(e) if e.n == 2 then past:between(0, e) end end)"#,
+    );
+    let names: Vec<_> = ran.of("event").filter_map(|event| event["comm"].as_str()).collect();
+    assert_eq!(names, ["old", "new"], "{}", ran.text);
+}
+
+#[test]
+fn events_that_were_lost_in_a_window_are_told() {
+    let ran = replay(
+        "lost",
+        "0.001 0 7 a a:tick: n=1\n0.002 0 7 a LOST: n=5\n0.003 0 7 a a:tick: n=2\n0.004 0 7 a a:tick: n=3\n",
+        r#"local past = history()
+           evsel("a:tick", function(e)
+             if e.n == 2 then past:between(0, e) end
+             if e.n == 3 then past:between(e, e) end
+           end)"#,
+    );
+    let lost: Vec<&Value> = ran.of("row").map(|row| &row["events_lost"]).collect();
+    assert_eq!(lost, [&Value::from(5), &Value::Null], "{}", ran.text);
+}
+
+#[test]
+fn misuse_is_an_error_at_the_scripts_own_line() {
+    for (name, init, expected) in [
+        ("late", r#"evsel("a:tick", function(e) history() end)"#, "call history in init"),
+        (
+            "what",
+            r#"local past = history() evsel("a:tick", function(e) past:between("x", e) end)"#,
+            "what a window begins with is a time, an event or a state, not a string",
+        ),
+        (
+            "how",
+            r#"local past = history() evsel("a:tick", function(e) past:between(0, e, { befor = 1 }) end)"#,
+            "between has no 'befor'",
+        ),
+        (
+            "emits",
+            r#"local past = history()
+               evsel("a:tick", function(e) past:between(0, e, { where = function(x) emit(x) end }) end)"#,
+            "emit is for handlers",
+        ),
+        (
+            "again",
+            r#"local past = history()
+               evsel("a:tick", function(e) past:between(0, e, { where = function() past:between(0, 1) end }) end)"#,
+            "no history is asked while",
+        ),
+        ("memory", r#"history { memory = "lots" } evsel("a:tick", function() end)"#, "memory: "),
+        (
+            "name",
+            r#"history { size = 1 } evsel("a:tick", function() end)"#,
+            "no 'size'; it has memory",
+        ),
+    ] {
+        let ran = replay(name, &ticks(2), init);
+        assert!(ran.text.contains(expected), "{name}: {}", ran.text);
+        assert!(ran.text.contains(".lua:"), "{name}: {}", ran.text);
+    }
+}
