@@ -71,5 +71,7 @@ measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.
 measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls
 measure "wakeup to switch, delay"            "${switch[@]}"  -- multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ -k pid
 measure "the same, or preempted"             "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid
+measure "the same, --than 1s"                "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid --than 1s
+measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch

@@ -3,12 +3,14 @@
 -- belongs to the thread of its virtual CPU, else to the CPU.
 --   perilune kvm-exit -C 5-20 -i 1000 --than 1000us
 --   perilune kvm-exit -p 4242 --perins
+local relation = require "relation"
+
 local m = monitor {
   summary = "how long exits of virtual machines take, by reason",
   order = true,
   options = {
     duration { "than", unit = "us", help = "print the exit and the entry of each longer one" },
-    "perins", "heatmap",
+    "detail", "perins", "heatmap",
   },
 }
 
@@ -17,6 +19,8 @@ function m.init(opt)
   local exits  = latency { perins(), "exit_reason", percentiles = false }
   local heat   = opt.heatmap and heat_map {}
   local out    = pending { "reason", keep = opt.than }
+  local detail = opt.than and opt.detail
+  local print  = relation.printer(detail)
 
   local exit = evsel "kvm:kvm_exit"
   local reason = expr_of(exit.fields.isa and "exit_reason_str(isa, exit_reason)" or "exit_reason_str(exit_reason)", exit, "text")
@@ -28,7 +32,9 @@ function m.init(opt)
     spread:add(delay)
     exits:add(delay, e._instance, exit.reason)
     if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then emit(exit.event, e) end
+    if opt.than and delay > opt.than then
+      print(exit, e, e._instance, detail and { { "exit_reason", exit.reason }, { "delay_us", delay / 1000 } })
+    end
   end)
 end
 return m

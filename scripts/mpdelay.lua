@@ -14,7 +14,7 @@ local m = monitor {
       help = "the points in their order, at least two: sys:name[/filter/key=…/delay=…/stack/], comma-separated",
       attrs = { key = expr, delay = expr } },
     duration { "than", unit = "us", help = "print both events of each longer delay" },
-    "perins", "heatmap",
+    "detail", "perins", "heatmap",
   },
 }
 

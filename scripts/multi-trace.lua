@@ -2,10 +2,13 @@
 -- An end belongs to the last start with its key: -k for all events, key= for one, else the CPU, or with -p the thread. A start that is
 -- replaced by another is unmatched; one that waited while events were lost is dropped (unsafe), as is one whose thread ended. What
 -- --impl says becomes of the pairs: `delay` how long they took, `pair` how many events have a partner, `kmemprof` memory
--- allocated and freed (ptr=, size=), `syscalls` calls by name and their errors, of raw_syscalls:sys_enter and sys_exit. An event that is
--- `untraced` belongs to no pair, and is not opened.
+-- allocated and freed (ptr=, size=), `syscalls` calls by name and their errors, of raw_syscalls:sys_enter and sys_exit.
+-- --detail prints all events between the two of a longer pair, each with its distance from the first: the task in front of an event is
+-- the one that its CPU was running. -1ms,+500us adds what came so long before and after, samecpu samepid sametid samekey leave out
+-- what has nothing in common with either of the two. An event that is `untraced` belongs to no pair, and is opened for --detail only.
 --   perilune multi-trace -e irq:softirq_entry -e irq:softirq_exit -i 1000
 --   perilune multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid
+--   perilune multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/,irq:softirq_entry//untraced/ -k pid --than 4ms --detail=-100us,samecpu
 --   perilune multi-trace -e kmem:kmalloc -e kmem:kfree --impl kmemprof
 local relation = require "relation"
 
@@ -22,7 +25,7 @@ local m = monitor {
     duration { "only-than", unit = "ns", help = "the same, and count no other pair" },
     duration { "max-age", unit = "s", help = "give a start up that has no end after this long" },
     flag { "histogram", help = "of delay, draw the distribution of each pair, too" },
-    "perins", "heatmap",
+    "detail", "perins", "heatmap",
   },
 }
 

@@ -9,6 +9,7 @@ local m = monitor {
   options = {
     "perins", "heatmap",
     duration { "than", unit = "us", help = "print enter and exit of each longer call" },
+    "detail",
   },
 }
 

@@ -60,7 +60,7 @@ local function evsel_of(role, declared, optional)
     if not d then
       local ev = evsel(typed, { stack = role.event.stack, task = task, everyone = role.everyone or nil, optional = optional })
       if not ev then return end
-      d = { ev = ev, whole = not filter and how == ANYHOW }
+      d = { ev = ev, whole = not filter and how == ANYHOW, keys = {} }
       declared[same], declared[#declared + 1] = d, d
     end
     return d
@@ -100,11 +100,40 @@ local function handler_of(role, ev, opt, on, running)
   return function(e) ends(e) begins(e) end
 end
 
+--- Opens the events that belong to no pair, for the history alone, and gives what tells whether an event has a key. An event has one
+--- for each of its roles; one that belongs to no pair, its own or, where it has the fields, that of -k.
+local function declare_around(groups, opt, declared)
+  local keys_of = {}
+  local function add(ev, key)
+    local ok, f = pcall(expr_of, key, ev)
+    local keys = keys_of[ev.attr] or {}                    -- each evsel has a table of its own, also where a glob makes it many events
+    keys_of[ev.attr], keys[#keys + 1] = keys, ok and f or nil
+  end
+  for _, d in ipairs(declared) do
+    for _, key in ipairs(d.keys) do add(d.ev, key) end
+  end
+  for _, group in ipairs(groups) do
+    for _, s in ipairs(group) do
+      if type(s) == "table" and s.attr.untraced then
+        local ev = evsel(s, function() end)
+        add(ev, s.attr.key or default_key(opt))
+      end
+    end
+  end
+  return function(e, wanted)
+    for _, key in ipairs(keys_of[e._event.attr] or {}) do
+      if key(e) == wanted then return true end
+    end
+    return false
+  end
+end
+
 --- Declares the events of `groups`, a list of stages, each a list of selectors or names, and calls `on.pair(start, e, to, key)` for
 --- each pair: `start.delay`, `start.time`, `start.value`, and with `on.keep` `start.event`. `start.from` and `to` number the events, as
---- typed; returned is what draws such a number. May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without
---- a start; `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks; `on.none`, a key
---- that is none; `on.everyone`, whether the last stage is that of all tasks, whoever is watched; `on.optional`, whether events may be missing here.
+--- typed; returned is what draws such a number, and with `on.around`, which opens untraced events, too, what tells of an event
+--- whether it has a key. May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without a start;
+--- `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks; `on.none`, a key that is
+--- none; `on.everyone`, whether the last stage is that of all tasks, whoever is watched; `on.optional`, whether events may be missing here.
 function relation.stages(groups, opt, on)
   local roles, stages = roles_of(groups, opt, on)
   for i = 1, #stages - 1 do
@@ -124,6 +153,7 @@ function relation.stages(groups, opt, on)
         local all = handler
         handler = function(e) if met(e) ~= 0 then all(e) end end
       end
+      d.keys[#d.keys + 1] = role.key
       d.handler, role.stage.there = before and function(e) before(e) handler(e) end or handler, true
     end
   end
@@ -134,7 +164,33 @@ function relation.stages(groups, opt, on)
     end
     d.ev:each(d.handler)
   end
-  return function(number) return names[number] end
+  local has_key = on.around and declare_around(groups, opt, declared)
+  return function(number) return names[number] end, has_key
+end
+
+--- What prints a pair that took long: the event that began it, kept, and the one that ended it; with `detail`, an opt.detail, all
+--- that happened in between and around, under a heading that says `tell`. `has_key(e, key)` tells of an event whether it has the key of
+--- the pair; that is its instance unless it is given.
+function relation.printer(detail, has_key)
+  if not detail then return function(start, e) emit(start.event, e) end end
+  local past = history()
+  local chosen = detail.samecpu or detail.samepid or detail.sametid or detail.samekey
+  return function(start, e, key, tell)
+    local where
+    if chosen then
+      local a = start.event
+      local cpu_a, pid_a, tid_a, cpu_b, pid_b, tid_b = a._cpu, a._pid, a._tid, e._cpu, e._pid, e._tid
+      function where(x)
+        if detail.samecpu and x._cpu ~= cpu_a and x._cpu ~= cpu_b then return false end
+        if detail.samepid and x._pid ~= pid_a and x._pid ~= pid_b then return false end
+        if detail.sametid and x._tid ~= tid_a and x._tid ~= tid_b then return false end
+        if not detail.samekey then return true end
+        if has_key then return has_key(x, key) end
+        return x._instance == key
+      end
+    end
+    past:between(start, e, { before = detail.before, after = detail.after, where = where, tell = tell })
+  end
 end
 
 --- The columns of a pair, and of its key with --perins; `name(number)` is filled in once the events are declared.
@@ -143,26 +199,32 @@ local function columns_of(opt)
   local function draw(number) return names(number) end
   local function named(f) names = f end
   local key = opt.key or opt.event[1][1].attr.key or (per_thread() and "tid" or "cpu")
-  return named, perins(key), { "start", draw, arrow = true }, { "end", draw }
+  return named, perins(key), { "start", draw, arrow = true }, { "end", draw }, key
 end
 
 --- How long each pair took: a table, with `opt.histogram` a distribution by powers of two, too. `opt.than` prints the two events of each
---- longer one, `opt.only_than` counts no other. `look` is what else `latency` takes.
+--- longer one, `opt.detail` all that happened around them, `opt.only_than` counts no other. `look` is what else `latency` takes.
 function relation.delay(groups, opt, look)
   local than, only, spread = opt.than or opt.only_than, opt.only_than or -math.huge, nil
-  local named, key, from, to = columns_of(opt)
-  local spec = { key, from, to }
+  local named, key, from, to, called = columns_of(opt)
+  local spec, detail = { key, from, to }, than and opt.detail
   for name, value in pairs(look or {}) do spec[name] = value end
   local delays, heat = latency(spec), opt.heatmap and heat_map {}
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
-  named(relation.stages(groups, opt, { keep = than, pair = function(start, e, number, k)
+  local name, has_key, print
+  name, has_key = relation.stages(groups, opt, { keep = than, around = detail, pair = function(start, e, number, k)
     local delay, first = start.delay, start.from
     if delay <= only then return end
     delays:add(delay, k, first, number)
     if heat then heat:add(e._time, delay) end
     if spread then spread:add(delay, first, number) end
-    if than and delay > than then emit(start.event, e) end
-  end }))
+    if than and delay > than then print(start, e, k, first, number) end
+  end })
+  named(name)
+  local print_pair = relation.printer(detail, has_key)
+  function print(start, e, k, first, number)
+    print_pair(start, e, k, detail and { { "start", name(first) }, { "end", name(number) }, { called, k }, { "delay_us", start.delay / 1000 } })
+  end
 end
 
 --- How many events had a partner and how many had none, or have none yet: as starts and as ends, since the run began.
@@ -202,8 +264,9 @@ function relation.syscalls(groups, opt)
   local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
   local calls, heat = latency { perins "tid", { "syscall", syscall_name } }, opt.heatmap and heat_map {}
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
-  relation.stages(groups, opt, {
-    keep = than,
+  local detail, print, _, has_key = than and opt.detail, nil, nil, nil
+  _, has_key = relation.stages(groups, opt, {
+    keep = than, around = detail,
     key = function() return "_tid" end,
     value = function() return "id" end,
     pair = function(call, e, _, tid)
@@ -212,9 +275,13 @@ function relation.syscalls(groups, opt)
       calls:add(delay, tid, id)
       if heat then heat:add(e._time, delay) end
       if ret < 0 and ret > -4096 then errors:add(id, ret) end
-      if than and delay > than then emit(call.event, e, { syscall = syscall_name(id) }) end
+      if not than or delay <= than then return end
+      local name = syscall_name(id)
+      if detail then print(call, e, tid, { { "syscall", name }, { "tid", tid }, { "delay_us", delay / 1000 } })
+      else emit(call.event, e, { syscall = name }) end
     end,
   })
+  print = relation.printer(detail, has_key)
 end
 
 return relation

@@ -11,7 +11,6 @@
 //!
 //! Nothing that came from elsewhere reaches a terminal unescaped. Widths count characters.
 
-use super::fit;
 use super::table::{self, BOLD, DIM, RED, painted, push_pair};
 use super::wall::Wall;
 use super::{Colour, Sink};
@@ -19,11 +18,10 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{
     Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Style, Table,
 };
-use crate::base::frame::Frame;
 use crate::base::stack_style::StackStyle;
-use crate::base::text::{digits, escape, field};
+use crate::base::text::{digits, escape};
 use crate::base::units;
-use crate::base::value::Value;
+use event::{push_fields, push_record, push_sample, push_stack};
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 
@@ -273,89 +271,6 @@ impl Draw for Text {
     }
 }
 
-/// A tracepoint's record up to its name, as ftrace has it.
-fn push_record(out: &mut Vec<u8>, event: &EventLine<'_>) {
-    escape::push_shown_right(out, event.comm, 16);
-    out.push(b' ');
-    push_task(out, event.tid, 6);
-    out.push(b' ');
-    out.extend(event.flags.map(|flag| if flag.is_ascii_graphic() { flag } else { b'.' }));
-    out.extend_from_slice(b" [");
-    digits::push_padded(out, event.cpu.into(), 3, b'0');
-    out.extend_from_slice(b"] ");
-    push_clock(out, event.stamp);
-    out.extend_from_slice(b": ");
-    escape::push_shown(out, event.name.as_bytes());
-    out.push(b':');
-}
-
-/// A sample up to its event's name, as `perf script` has it.
-fn push_sample(out: &mut Vec<u8>, event: &EventLine<'_>, period: u64) {
-    escape::push_shown(out, event.comm);
-    out.push(b' ');
-    push_task(out, event.tid, 0);
-    out.push(b' ');
-    push_clock(out, event.stamp);
-    out.extend_from_slice(b": ");
-    digits::push_padded(out, period, 10, b' ');
-    out.push(b' ');
-    escape::push_shown(out, event.name.as_bytes());
-    out.push(b':');
-}
-
-/// `SEC.USEC` of the clock that stamps events.
-fn push_clock(out: &mut Vec<u8>, stamp: Stamp) {
-    digits::push_u64(out, stamp.clock_ns / 1_000_000_000);
-    out.push(b'.');
-    digits::push_padded(out, stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
-}
-
-/// A line of at most `room` characters a frame, the addresses below each other; on one line where the style has a separator of its own.
-fn push_stack(out: &mut Vec<u8>, frames: &[Frame], style: &StackStyle, room: Option<usize>) {
-    /// Digits of an address.
-    const ADDRESS: usize = 16;
-    let chosen = style.chosen(frames);
-    let Some(last) = chosen.len().checked_sub(1) else { return };
-    for (i, frame) in chosen.into_iter().enumerate() {
-        let start = out.len();
-        if i == 0 || style.between.is_none() {
-            out.extend_from_slice(b"        ");
-        }
-        let text = out.len();
-        style.push(out, frame, if style.between.is_none() { ADDRESS } else { 0 });
-        escape::show_from(out, text);
-        if let (None, Some(room)) = (&style.between, room) {
-            fit::shorten(out, start, room);
-        }
-        match &style.between {
-            Some(between) if i < last => out.extend_from_slice(between.as_bytes()),
-            _ => out.push(b'\n'),
-        }
-    }
-    out.extend_from_slice(style.behind.as_bytes());
-}
-
-/// ` name=value` for each field.
-fn push_fields<'a>(out: &mut Vec<u8>, fields: &mut dyn Iterator<Item = (&'a str, Value<'a>)>) {
-    for (name, value) in fields {
-        out.push(b' ');
-        escape::push_shown(out, name.as_bytes());
-        out.push(b'=');
-        field::push_value(out, &value);
-    }
-}
-
-/// A thread's number; -1 is a task that is being taken apart, which has none any more.
-fn push_task(out: &mut Vec<u8>, tid: u32, width: usize) {
-    match tid {
-        u32::MAX => {
-            out.resize(out.len() + width.saturating_sub(2), b' ');
-            out.extend_from_slice(b"-1");
-        }
-        tid => digits::push_padded(out, tid.into(), width, b' '),
-    }
-}
-
 /// `312 lost, 1 unmatched`: what went wrong.
 pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
     for (i, &(name, count)) in problems.iter().filter(|(_, n)| *n > 0).enumerate() {
@@ -400,5 +315,6 @@ pub(super) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
     parts.iter().filter(move |part| full(part)).chain(idle)
 }
 
+mod event;
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "perins" # --perins: a table per instance; see `perins()`
 ---| "freq" # -F, samples a second; 100 when not given
 ---| "period" # -c, events a sample
----| "detail" # --detail: with --than, what happened in between
+---| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all that happened in between and around; for `history`
 ---| "guest" # -G: guests only
 ---| "exclude-user" # --exclude-user
 ---| "exclude-kernel" # --exclude-kernel
@@ -51,12 +51,21 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field freq? integer of -F, samples a second
 ---@field period? integer of -c, events a sample
 ---@field perins boolean of --perins
----@field detail boolean of --detail
+---@field detail false|perilune.Detail of --detail
 ---@field exclude_user boolean
 ---@field exclude_kernel boolean
 ---@field exclude_guest boolean
 ---@field guest boolean
 ---@field [string] any
+
+--- What --detail asks for: for `h:between`.
+---@class perilune.Detail
+---@field before number nanoseconds before the beginning; 0 when not given
+---@field after number nanoseconds behind the end; 0 when not given
+---@field samecpu boolean only events on the CPU of the beginning or of the end; and likewise
+---@field samepid boolean
+---@field sametid boolean
+---@field samekey boolean
 
 --- On or off: `flag { "only-comm", help = "one row a name" }`.
 ---@param spec perilune.OptionSpec

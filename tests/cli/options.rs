@@ -168,6 +168,26 @@ fn detail_without_than_is_noted() {
 }
 
 #[test]
+fn detail_takes_what_it_says_with_a_sign_of_equality_and_a_word_behind_a_blank() {
+    let said = |words: &str| {
+        let words: Vec<&str> = ["units"].into_iter().chain(words.split(' ')).collect();
+        match request(&words).values["detail"].clone() {
+            OptionValue::Detail(detail) => (detail.before_ns, detail.after_ns, detail.same),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(said("--detail"), (0, 0, [false; 4]));
+    assert_eq!(
+        said("--detail=-1ms,+500us,samecpu"),
+        (1_000_000, 500_000, [true, false, false, false])
+    );
+    assert_eq!(said("--detail samepid,samekey"), (0, 0, [false, true, false, true]));
+    assert_eq!(said("--detail -k pid"), (0, 0, [false; 4]));
+    let line = crate::bench::refused(&["units", "--detail=1ms"]);
+    assert!(line.contains("--detail: `1ms` is neither a time before"), "{line}");
+}
+
+#[test]
 fn each_e_is_a_group_of_its_own() {
     let words = ["multi-trace", "-e", "a:b,c:d/x==\",\"/", "--event=e:f//key=pid/"];
     let request = request(&words);
@@ -191,7 +211,8 @@ fn a_script_sees_numbers_text_and_false_but_never_nil() {
     lua.load(
         r#"assert(opt.us == 5000 and opt.ms == 1e9 and opt.share == 12.5 and opt.bytes == 4096)
            assert(opt.count == -2 and opt.impl == "pair" and opt.freq == 100)
-           assert(opt.detail == true and opt.guest == false and opt.ns == false)
+           assert(opt.detail.before == 0 and opt.detail.after == 0 and opt.detail.samecpu == false)
+           assert(opt.guest == false and opt.ns == false)
            assert(opt.exclude_user == false)"#,
     )
     .exec()

@@ -32,6 +32,19 @@ pub(crate) fn getppid(n: u32) -> Load {
     })
 }
 
+/// A getuid, `n` calls of getppid, and a getgid.
+pub(crate) fn between_two_calls(n: u32) -> Load {
+    Load::new(move || {
+        let call = |number| {
+            // SAFETY: takes nothing, changes nothing.
+            unsafe { libc::syscall(number) };
+        };
+        call(libc::SYS_getuid);
+        (0..n).for_each(|_| call(libc::SYS_getppid));
+        call(libc::SYS_getgid);
+    })
+}
+
 /// A sender of `n` times SIGUSR1, and the target, which ignores it and has to be kept until the sender is done.
 pub(crate) fn signals(n: u32) -> (Load, Load) {
     let target = Load::ready(|| {

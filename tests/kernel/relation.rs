@@ -37,6 +37,34 @@ fn each_entry_of_a_call_is_related_to_its_exit() {
 }
 
 #[test]
+fn all_that_happened_between_two_calls_is_printed_in_its_order() {
+    if !can_trace("a detail") {
+        return;
+    }
+    const CALLS: usize = 3000;
+    let load = load::between_two_calls(CALLS as u32);
+    let of = load.pid().to_string();
+    let [from, to, between] =
+        ["getuid", "getgid", "getppid"].map(|call| format!("syscalls:sys_enter_{call}"));
+    let to_and_between = format!("{to},{between}//untraced/");
+    let pair = ["multi-trace", "-e", &from, "-e", &to_and_between, "-p", &of];
+    let run = watch(&[&pair[..], &["--than", "1ns", "--detail"]].concat(), load);
+    let heading: Vec<_> = run.of("row").filter(|row| row["detail"] == 1).collect();
+    assert_eq!(heading.len(), 1, "{:?} {}", run.objects, run.stderr);
+    let events: Vec<_> = run.of("event").collect();
+    assert!(events.iter().all(|event| event["detail"] == 1));
+    let names: Vec<_> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let expected = [&from[..]].into_iter().chain([&between[..]; CALLS]).chain([&to[..]]);
+    assert!(names.iter().copied().eq(expected), "{} events", names.len());
+    let offsets: Vec<_> = events.iter().filter_map(|event| event["offset_ns"].as_i64()).collect();
+    assert!(offsets[0] == 0 && offsets.is_sorted_by(|a, b| a < b), "{offsets:?}");
+    let delay = heading[0]["delay_us"].as_f64().unwrap_or_default() * 1e3;
+    assert_eq!(offsets.last().map(|last| *last as f64), Some(delay.round()));
+    assert_eq!(run.coverage()["events"], CALLS as u64 + 2);
+    run.is_complete();
+}
+
+#[test]
 fn a_call_that_never_returns_has_no_partner() {
     if !can_trace("exit_group") {
         return;

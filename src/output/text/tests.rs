@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::draw::{Align, Cell, Column};
+use crate::base::frame::Frame;
 use crate::base::value::Value;
 use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, named, stamp};
 use jiff::tz::TimeZone;

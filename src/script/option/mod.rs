@@ -10,9 +10,11 @@ use anyhow::{Result, bail};
 
 use crate::base::units::Unit;
 use crate::event::sampling::Walk;
+use detail::Detail;
 
 pub mod args;
 pub mod declare;
+pub mod detail;
 pub mod shared;
 pub mod value;
 
@@ -73,6 +75,8 @@ pub enum Kind {
     },
     /// How stacks are walked, [`Walk`]; like a choice whose word may be left out, but `dwarf` may have a size.
     CallGraph,
+    /// What is shown around something that took long, [`Detail`]; what it says may be left out.
+    Detail,
     /// An expression over an event's fields.
     Expr,
     /// One event selector.
@@ -130,6 +134,7 @@ impl Kind {
             Kind::List => "LIST",
             Kind::Choice { of, .. } => return Some(of.join("|")),
             Kind::CallGraph => "fp|dwarf[,SIZE]|lbr",
+            Kind::Detail => return Some(format!("-TIME,+TIME,{}", Detail::WORDS.join("|"))),
             Kind::Expr => "EXPR",
             Kind::Event { .. } => "EVENT",
             Kind::Events { .. } => "EVENT,…",
@@ -144,6 +149,7 @@ impl Kind {
                 Some((bare, of.iter().map(String::as_str).collect()))
             }
             Kind::CallGraph => Some((Walk::WORDS[0], Walk::WORDS.into())),
+            Kind::Detail => Some((Detail::BARE, Detail::WORDS.into())),
             _ => None,
         }
     }

@@ -41,7 +41,12 @@ pub fn options() -> Vec<OptionSpec> {
                 "a sample every N events, or N nanoseconds of a clock; instead of -F",
             )
         },
-        flag("detail", None, "with --than: print what happened in between, too"),
+        OptionSpec::new(
+            "detail",
+            Kind::Detail,
+            "with --than: print all events in between, and those so long before and after; or only those of the \
+             same CPU, process, thread or key",
+        ),
         text(
             "heatmap",
             "FILE",
@@ -79,7 +84,8 @@ pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>>
     if given(values, "weight") && values.get("flame-graph") == Some(&OptionValue::Absent) {
         notes.push("--weight does nothing without --flame-graph".to_owned());
     }
-    if given(values, "detail") && values.get("than") == Some(&OptionValue::Absent) {
+    let only_longer = given(values, "than") || given(values, "only-than");
+    if given(values, "detail") && values.contains_key("than") && !only_longer {
         notes.push("--detail does nothing without --than".to_owned());
     }
     if given(values, "guest") && given(values, "exclude-guest") {

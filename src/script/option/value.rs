@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use indexmap::IndexMap;
 
-use super::{Attrs, Groups, Kind, OptionSpec};
+use super::{Attrs, Groups, Kind, OptionSpec, detail::Detail};
 use crate::base::{nearest, units};
 use crate::event::filter::split::Split;
 use crate::event::sampling::Walk;
@@ -33,6 +33,8 @@ pub enum OptionValue {
     Text(String),
     /// One of the option's words.
     Choice(String),
+    /// What is shown around something that took long.
+    Detail(Detail),
     /// An expression, not parsed yet.
     Expr(String),
     /// A selector, not parsed yet.
@@ -72,6 +74,7 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
             Walk::parse(text)?;
             OptionValue::Choice(text.to_owned())
         }
+        Kind::Detail => OptionValue::Detail(Detail::parse(text)?),
         Kind::Expr => OptionValue::Expr(text.to_owned()),
         Kind::Event { attrs } => {
             let all = selectors(attrs, text)?;
@@ -175,6 +178,7 @@ pub fn to_lua(lua: &mlua::Lua, values: &Values) -> mlua::Result<mlua::Table> {
             OptionValue::Text(text) | OptionValue::Choice(text) => {
                 table.raw_set(key, text.as_str())?;
             }
+            OptionValue::Detail(detail) => table.raw_set(key, detail.to_lua(lua)?)?,
             OptionValue::Expr(_) | OptionValue::Event(_) | OptionValue::Events(_) => {}
         }
     }
