@@ -211,8 +211,11 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     let of = load.pid().to_string();
     let sleep =
         "syscalls:sys_enter_clock_nanosleep//alias=sleep/,syscalls:sys_exit_clock_nanosleep";
-    let off = "sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/";
-    let args = ["nested", "-k", "_tid", "-e", sleep, "-e", off, "-p", &of];
+    let off = format!(
+        "sched:sched_switch/prev_pid=={of}/key=prev_pid/alias=off-CPU/,\
+         sched:sched_switch/next_pid=={of}/key=next_pid/"
+    );
+    let args = ["nested", "-k", "_tid", "-e", sleep, "-e", &off, "-p", &of];
     let run = watch(&args, load);
     run.is_complete();
     let of = |call: &str, what: &str| sum(&run, "calls", what, |row| row["call"] == call);
