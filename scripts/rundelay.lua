@@ -6,6 +6,8 @@
 local sched = require "sched"
 local band, ASLEEP = bit.band, sched.ASLEEP              -- the bits of a task that ended are among them
 
+local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
+
 local m = monitor {
   summary = "how long tasks wait for a CPU after they were woken or preempted",
   order = true,
@@ -17,16 +19,21 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local delays = latency { perins "tid", "comm", { "after" } }
+  local delays = latency { perins "tid", "comm", { "after", function(what) return AFTER[what] end } }
   local heat = opt.heatmap and heat_map {}
   local waits = pending { "after", key = "tid", keep = opt.than }
 
-  local function woken(e) if not waits:get(e.pid) then waits:open(e.pid, e, "wakeup") end end
+  local running = per_cpu(-1)                              -- where whole CPUs are watched: who has each
+
+  local function woken(e)
+    local tid = e.pid
+    if running[e.target_cpu] ~= tid then waits:open_once(tid, e, WAKEUP) end
+  end
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state
     if tid == 0 then return end
-    waits:close(tid, e)                                    -- it was woken while it ran
-    if band(state, ASLEEP) == 0 then waits:open(tid, e, "preempted") end
+    if running[e._cpu] ~= tid then waits:close(tid, e) end -- maybe it was woken while it ran
+    if band(state, ASLEEP) == 0 then waits:open(tid, e, PREEMPTED) end
   end
   local function comes(e)
     local tid = e.next_pid
@@ -44,7 +51,11 @@ function m.init(opt)
     sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
     sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
   else
-    evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
+    evsel("sched:sched_switch", function(e)
+      leaves(e)
+      comes(e)
+      running[e._cpu] = e.next_pid
+    end)
   end
 end
 return m

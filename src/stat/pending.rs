@@ -35,6 +35,9 @@ pub use state::State;
 /// The most values that are remembered beside the time.
 pub const VALUES: usize = 8;
 
+/// A bit of `kinds` under [`Pending::open`]: what is open for the key stays.
+pub const ONCE: u32 = 1 << 30;
+
 const NONE: u32 = u32::MAX;
 
 /// Open slots by key.
@@ -97,7 +100,7 @@ impl Pending {
         self
     }
 
-    /// Opens a slot; doubles are the key, the time and the values, `kinds` as in [`State`]. Returns 0.
+    /// Opens a slot; doubles are the key, the time and the values, `kinds` as in [`State`], and [`ONCE`]. Returns 0.
     #[inline]
     pub fn open(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> u32 {
         let [key, time, values @ ..] = doubles else { return 0 };
@@ -108,6 +111,7 @@ impl Pending {
         let key = Word::passed(*key, kinds & 1 != 0);
         let hash = hash(&[key]);
         let index = match self.find(hash, key) {
+            Some(_) if kinds & ONCE != 0 => return 0,
             Some(outer) if self.shape.nested => match self.inside(hash, key, outer) {
                 Some(index) => index,
                 None => return 0,
@@ -123,7 +127,7 @@ impl Pending {
         self.link(index);
         let Some(slot) = self.slots.get_mut(index as usize) else { return 0 };
         slot.generation = slot.generation.wrapping_add(1);
-        (slot.time, slot.key, slot.kinds, slot.open) = (*time, key, kinds, true);
+        (slot.time, slot.key, slot.kinds, slot.open) = (*time, key, kinds & !ONCE, true);
         let start = index as usize * self.shape.values;
         if let Some(into) = self.values.get_mut(start..start + self.shape.values) {
             into.iter_mut().zip(values).for_each(|(into, value)| *into = *value);

@@ -37,6 +37,12 @@ local p = {}
 ---@param ... number|string
 function p:open(key, e, ...) end
 
+--- As `open`, but what is open for the key stays: the first counts.
+---@param key number|string
+---@param e perilune.Record
+---@param ... number|string
+function p:open_once(key, e, ...) end
+
 --- Forgets the key and returns what was remembered, or nil.
 ---
 ---     local s = asleep:close(e.pid, e)

@@ -44,6 +44,8 @@ end
 trusted.hooks = hooks
 trusted.state_size = ffi.sizeof "perilune_state"
 
+local ONCE = 2 ^ 30                                        -- stat::pending::ONCE
+
 local function kept_event(state)
   local event = setmetatable({}, {
     __index = function(_, name)
@@ -110,8 +112,8 @@ local CHECK_KEY = [[
     if type(key) == "string" then key = ids[key] or intern(key) kinds = 1 else bad_key(what, key) end
   end]]
 
---- Generates `open(key, e, value…)`.
-local function generate_open(object, plan, usage)
+--- Generates `open(key, e, value…)`; `flags`: what the leaf gets beside the kinds of the values.
+local function generate_open(object, plan, usage, flags)
   local parameters, checks, passed = {}, {}, { "pointer", plan.keep ~= 0 and "slot_of(e)" or "nil", "key", "e._time" }
   for i in ipairs(plan.fields) do
     local v = "v" .. i
@@ -134,8 +136,9 @@ local function generate_open(object, plan, usage)
       if e == nil then bad_event(what) end
       %s
       if extra ~= nil then surplus(what) end
+      kinds = kinds + %d
       local _ = leaf(%s)
-    end]], concat(parameters, ", "), CHECK_KEY, concat(checks, "\n"), concat(passed, ", "))
+    end]], concat(parameters, ", "), CHECK_KEY, concat(checks, "\n"), flags, concat(passed, ", "))
   local function bad_value(i, value)
     if value == nil then error(format("%s has no value for '%s'", usage, plan.fields[i]), 3) end
     error(format("%s: '%s' is a %s; it must be a number, a string or a boolean", usage, plan.fields[i], type(value)), 3)
@@ -206,9 +209,10 @@ function env.pending(spec)
     end]], CHECK_KEY), "=perilune:get")
   local function not_self(what) error(what .. " is called with a colon: object:" .. what, 3) end
 
-  local usage = "open(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"
+  local usage = "(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"
   return object_of("pending", plan.id, object, {
-    open = generate_open(object, plan, usage),
+    open = generate_open(object, plan, "open" .. usage, 0),
+    open_once = generate_open(object, plan, "open_once" .. usage, ONCE),
     close = close(object, nested and "close(key, e, call)" or "close(key, e)", nested and close_call_leaf or close_leaf, pointer, result,
       ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call),
     get = get(object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),

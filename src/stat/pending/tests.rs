@@ -48,6 +48,17 @@ fn opening_again_replaces_and_counts_as_unmatched() {
 }
 
 #[test]
+fn opening_once_leaves_what_is_open() {
+    let mut pending = pending(SHAPE);
+    for (time, value) in [(1000.0, 1.0), (2000.0, 2.0)] {
+        pending.open(None, &[7.0, time, value], ONCE);
+    }
+    assert!(pending.close(number(7), 2500.0));
+    assert_eq!((pending.closed().delay, pending.closed().values[0]), (1500.0, 1.0));
+    assert_eq!((pending.closed().kinds, pending.losses()), (0, Losses::default()));
+}
+
+#[test]
 fn a_beginning_that_is_too_old_is_given_up() {
     let mut pending = pending(Shape { age: 100.0, ..SHAPE });
     pending.open(None, &[1.0, 0.0, 0.0], 0);
