@@ -120,6 +120,23 @@ fn windows_for_which_there_is_no_room_to_wait_are_counted() {
 }
 
 #[test]
+fn a_condition_that_fails_is_told_and_keeps_no_other_window_back() {
+    let ran = replay(
+        "fails",
+        &ticks(6),
+        r#"local past = history()
+           evsel("a:tick", function(e)
+             local n = e.n
+             local where = n == 1 and function(x) return x.nothing end or nil
+             if n < 3 then past:between(e, e, { after = 1e6, where = where }) end
+           end)"#,
+    );
+    assert_eq!((ran.shown(1), ran.shown(3)), (vec![0, 1], vec![2, 3]), "{}", ran.text);
+    assert_eq!(ran.coverage()["errors"], 1, "{}", ran.text);
+    assert!(ran.text.contains("a:tick has no field 'nothing'"), "{}", ran.text);
+}
+
+#[test]
 fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_what_is_gone() {
     const EVENTS: usize = 100_000;
     let ran = replay(

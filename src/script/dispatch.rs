@@ -244,8 +244,15 @@ impl Dispatch {
     }
 
     /// Prints the windows of the history whose last event came before `time`.
-    pub(super) fn print_waiting(&self, time: f64) -> mlua::Result<()> {
-        self.exports.get::<Function>("print_waiting")?.call(time)
+    ///
+    /// # Errors
+    /// A condition of one failed, or the guard stopped it. No view is alive any more.
+    pub(super) fn print_waiting(&self, guard: &Guard, time: f64) -> Result<(), Failure> {
+        let print = || self.exports.get::<Function>("print_waiting")?.call::<()>(time);
+        guard.run(Phase::Handler, print).inspect_err(|_| {
+            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            let _ = self.views.get::<Function>("bury").and_then(|bury| bury.call::<()>(()));
+        })
     }
 
     /// Takes every handler away.

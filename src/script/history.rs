@@ -11,7 +11,6 @@ use std::rc::Rc;
 use mlua::{LightUserData, Lua, Table, Value};
 
 use super::context::Context;
-use super::guard::Phase;
 use super::host::Host;
 use super::leaf::{self, Shared};
 use super::state::State;
@@ -70,8 +69,7 @@ impl Host {
         if self.shared.with(|context| context.past.due) >= time {
             return;
         }
-        let print = || self.dispatch.print_waiting(time);
-        if let Err(why) = self.guard.run(Phase::Handler, print) {
+        if let Err(why) = self.dispatch.print_waiting(&self.guard, time) {
             self.failed(&why.to_string());
         }
     }

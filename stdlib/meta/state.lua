@@ -69,7 +69,7 @@ function p:each() end
 function p:len() end
 
 --- The events of the run so far, of all evsels, the last 64 MiB of them: half a second of a million a second, hours of few. It begins
---- with the run, so it is called in `init`. Each event costs some 15 ns more, whether it is ever asked for or not.
+--- with the run, so it is called in `init`. Each event costs some 30 ns more, whether it is ever asked for or not.
 ---
 ---     local past = history()
 ---     if call.delay > 10e6 then past:between(call, e, { before = 1e6 }) end

@@ -64,7 +64,7 @@ end
 
 local function print_event(slot, extra, number, offset)
   local text
-  if view.printing then error("emit is for handlers: a printer returns its text, a condition true or false", 3) end
+  if view.printing then error("a printer returns its text; emit is for handlers", 3) end
   if printing then text = printed(slot) end
   if text or extra or number then emit_with(address(slot), extra, text, number, offset) else leaf(ctx, slot) end
 end

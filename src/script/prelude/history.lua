@@ -79,7 +79,13 @@ function exports.print_waiting(time)
   end
   waiting = left
   native.due(due)
-  for i = 1, #ready do print_window(ready[i]) end
+  -- A condition that fails keeps no other window from being printed.
+  local failure
+  for i = 1, #ready do
+    local ok, why = pcall(print_window, ready[i])
+    if not ok then failure = failure or why end
+  end
+  if failure then error(failure, 0) end
 end
 
 local function wait(window)

@@ -12,8 +12,8 @@ const HEAD: usize = 48;
 const SAMPLED: usize = 24;
 
 /// Bits of the flags.
-const AGAIN: u8 = 1;
-const HAS_SAMPLE: u8 = 2;
+const AGAIN: u32 = 1;
+const HAS_SAMPLE: u32 = 2;
 
 /// A copy, at the beginning of these bytes.
 #[derive(Clone, Copy)]
@@ -44,7 +44,9 @@ impl<'a> Copy<'a> {
         head[22..24].copy_from_slice(&slot.ev.to_ne_bytes());
         head[24..26].copy_from_slice(&(event.raw.len() as u16).to_ne_bytes());
         head[26..28].copy_from_slice(&(event.chain.len() as u16).to_ne_bytes());
-        head[28] = if again { AGAIN } else { 0 } | if sampled { HAS_SAMPLE } else { 0 };
+        let flags = if again { AGAIN } else { 0 } | if sampled { HAS_SAMPLE } else { 0 };
+        // All four bytes: with a gap here, the name would be read back over the edge of two stores, and wait for them.
+        head[28..32].copy_from_slice(&flags.to_ne_bytes());
         head[32..48].copy_from_slice(&whose.comm);
         out.extend_from_slice(&head);
         if sampled {
@@ -77,7 +79,7 @@ impl<'a> Copy<'a> {
 
     /// Whether it is the same record as the one before.
     pub(super) fn again(&self) -> bool {
-        self.head[28] & AGAIN != 0
+        self.u32_at(28) & AGAIN != 0
     }
 
     /// Makes it a slot again.
@@ -108,7 +110,7 @@ impl<'a> Copy<'a> {
     }
 
     fn sampled(&self) -> usize {
-        if self.head[28] & HAS_SAMPLE != 0 { SAMPLED } else { 0 }
+        if self.u32_at(28) & HAS_SAMPLE != 0 { SAMPLED } else { 0 }
     }
 
     fn raw_size(&self) -> usize {

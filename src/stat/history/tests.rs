@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn a_window_is_that_of_a_list_of_all_events_less_what_is_gone(
         events in prop::collection::vec((0u32..50, 0usize..300, 0usize..6, any::<bool>()), 0..300),
-        bytes in 1usize..20_000,
+        bytes in 1usize..40_000,
         windows in prop::collection::vec((0u32..6000, 0u32..6000), 1..20),
     ) {
         let mut history = History::new(bytes);
@@ -176,7 +176,9 @@ proptest! {
             let (got, missing) = window(&mut history, from, to);
             prop_assert_eq!(got, expected);
             prop_assert!(missing.gone >= u64::from(gone > 0), "{} of {}", missing.gone, gone);
-            prop_assert!(missing.gone <= gone + 2, "{} of {}", missing.gone, gone);
+            // One that does not fit is forgotten before what is older, which the coarse groups do not know.
+            let all_fit = bytes / BLOCKS > 500;
+            prop_assert!(!all_fit || missing.gone <= gone + 2, "{} of {}", missing.gone, gone);
         }
     }
 }
