@@ -159,12 +159,13 @@ impl Pending {
         self.copy(index, Target::Closed);
         self.closed.delay = time - self.closed.time;
         if let Some(kept) = self.kept.get_mut(index as usize) {
-            let before = kept.bytes();
+            // Read here, and not where the swap has just written it: that would wait for its stores.
+            let (before, whose) = (kept.bytes(), kept.whose);
             std::mem::swap(kept, &mut self.closed_kept);
             self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
             self.closed.event = &raw const self.closed_kept.slot;
             if let Some(kinship) = &self.kinship {
-                kinship.ended.whose.set(self.closed_kept.whose);
+                kinship.ended.whose.set(whose);
             }
         }
         self.release(index);
