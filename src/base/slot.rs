@@ -51,6 +51,9 @@ impl Slot {
         chain_len: 0,
     };
 
+    /// Where no event is: a slot of no role.
+    pub const NONE: Slot = Slot { ev: ROLES_MAX, ..Slot::EMPTY };
+
     /// A slot that points to a raw record, and else is empty.
     #[inline(always)]
     pub fn of(raw: &[u8]) -> Slot {

@@ -89,7 +89,7 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn new() -> Kept {
-        Kept { slot: Slot::EMPTY, raw: Vec::new(), chain: Vec::new(), whose: Whose::default() }
+        Kept { slot: Slot::NONE, raw: Vec::new(), chain: Vec::new(), whose: Whose::default() }
     }
 
     pub(super) fn copy(&mut self, event: Event<'_>, kinship: Option<&Kinship>) {

@@ -85,7 +85,7 @@ impl Pending {
             closed: Box::new(State::EMPTY),
             closed_kept: Box::new(Kept::new()),
             read: Box::new(State::EMPTY),
-            read_slot: Box::new(Slot::EMPTY),
+            read_slot: Box::new(Slot::NONE),
             walk: Walk::default(),
             kinship: None,
             unsafe_until: f64::NEG_INFINITY,
@@ -276,7 +276,7 @@ impl Pending {
         let Some(kept) = self.kept.get_mut(index as usize) else { return };
         let before = kept.bytes();
         let Some(event) = event else {
-            kept.slot = Slot::EMPTY;
+            kept.slot = Slot::NONE;
             return;
         };
         kept.copy(event, self.kinship.as_ref());

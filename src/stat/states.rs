@@ -183,7 +183,7 @@ impl States {
     fn keep(&mut self, index: usize, event: Option<Event<'_>>) {
         match (self.kept.get_mut(index), event) {
             (Some(kept), Some(event)) => kept.copy(event, self.kinship.as_ref()),
-            (Some(kept), None) => kept.slot = EventSlot::EMPTY,
+            (Some(kept), None) => kept.slot = EventSlot::NONE,
             (None, _) => {}
         }
     }

@@ -10,7 +10,8 @@ local write, nearest = ...
 
 local type, tostring, select, error, next, rawset = type, tostring, select, error, next, rawset
 local load, concat, setmetatable = load, table.concat, setmetatable
-local metatable_of = debug.getmetatable
+local metatable_of, info_of = debug.getmetatable, debug.getinfo
+local create, resume, running, gsub = coroutine.create, coroutine.resume, coroutine.running, string.gsub
 
 local env = {}
 
@@ -36,9 +37,54 @@ env.bit = copy(bit)
 env.coroutine = copy(coroutine)
 env.os = { time = os.time, date = os.date, clock = os.clock }
 
+-- What calls Lua from C takes of the process's own stack, which nobody guards: a gsub in a gsub's function 8 KiB of it, and a
+-- coroutine in a coroutine a new stack for more of them. So they may stand within each other only so often, and a gsub with a
+-- function only so deep. Everything else that nests meets a limit of Lua's first.
+local NESTED, DEEP = 100, 200
+local nested_below = setmetatable({}, { __mode = "k" })    -- coroutine → how many stand below it
+
+local function nested()
+  local count, level = nested_below[running()] or 0, 3
+  local info = info_of(level, "f")
+  while info do
+    if info.func == gsub then count = count + 1 end
+    level = level + 1
+    if level > DEEP then return NESTED end
+    info = info_of(level, "f")
+  end
+  return count
+end
+
+local function resumed(co, ...)
+  local below = nested()
+  if below >= NESTED then error("coroutines or gsub stand within each other too often", 3) end
+  nested_below[co] = below + 1
+  return resume(co, ...)
+end
+
+function env.coroutine.resume(co, ...)
+  if type(co) ~= "thread" then error("coroutine.resume takes a coroutine", 2) end
+  return resumed(co, ...)
+end
+
+local function results(ok, ...)
+  if ok then return ... end
+  error((...), 0)
+end
+
+function env.coroutine.wrap(f)
+  local co = create(f)
+  return function(...) return results(resumed(co, ...)) end
+end
+
+function env.string.gsub(text, pattern, by, most)
+  if type(by) ~= "string" and type(by) ~= "number" and nested() >= NESTED then error("gsub stands too deep", 2) end
+  return gsub(text, pattern, by, most)
+end
+
 --- `("x"):upper()` goes through here; not the script's own copy, which it may change.
 local of_strings = metatable_of ""
-of_strings.__index = copy(string, "dump")
+of_strings.__index = copy(env.string)
 of_strings.__metatable = false
 
 --- As Lua's, but a table whose metatable is closed stays as its owner made it.

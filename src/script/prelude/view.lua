@@ -125,10 +125,11 @@ function M.bury()
   if views[role] then return role, cursor.at + 1, printing end
 end
 
---- The slot under the cursor, if `e` is the view that it belongs to; for pending{keep}.
+--- The slot under the cursor, whose view `e` has to be; for pending{keep}.
 function hooks.slot_of(e)
   local role, s = role_of[e], cursor.s
   if role and s.ev == role then return cast("const void *", s) end
+  return error("only the record of the handler that runs can be kept: pass its e", 3)
 end
 
 local slot_pointer = typeof "const perilune_slot *"
@@ -137,6 +138,7 @@ local slot_pointer = typeof "const perilune_slot *"
 function hooks.kept(pointer, key)
   local s = cast(slot_pointer, pointer)
   local v = views[s.ev]
+  if not v then return error("no event was kept", 3) end
   local get = v.getters[key]
   if not get then return error(("%s has no field '%s'%s"):format(v.name, tostring(key), nearest(s.ev, tostring(key))), 3) end
   return get(s)

@@ -81,7 +81,7 @@ impl Pending {
     pub(super) fn forget_read(&mut self, index: u32) {
         if self.read.index == index {
             self.read.event = std::ptr::null();
-            *self.read_slot = Slot::EMPTY;
+            *self.read_slot = Slot::NONE;
         }
     }
 }
