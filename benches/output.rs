@@ -30,6 +30,7 @@ fn text(bencher: Bencher) {
         quiet: false,
         stacks: StackStyle::default(),
         columns: || None,
+        together: false,
         pages: 512,
     };
     events(bencher, Text::new(Box::new(sink()), Box::new(sink()), look));

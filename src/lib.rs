@@ -46,7 +46,7 @@
 //! | 4 | [`stack`] | call chain → small number; number → named frames |
 //! | 5 | [`script`] | the Lua side: opens nothing, draws nothing |
 //! | 5 | [`output`] | rows → bytes; knows no records and no Lua |
-//! | 6 | [`run`] | the loop |
+//! | 6 | [`run`] | the loop, of a monitor or of a session at a prompt |
 //! | 7 | [`cli`] | the command line |
 //!
 //! `stdlib/` is Lua that ships with the runtime, `scripts/` the bundled monitors.
@@ -55,6 +55,8 @@
 //!
 //! - Decode never does I/O; output never sees Lua; scripts never see an address.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
+//! - A session at a prompt is one thread, too, with two beside it that see neither Lua nor rings: one reads lines ([`cli::repl`]),
+//!   one closes events ([`source::change`]). Both are kept out of what is watched.
 //! - Every queue, cache and table has a bound; what a bound drops is counted, and the count is shown once.
 //! - Batches never cross a report's or a timer's boundary when events are ordered.
 //!
@@ -145,6 +147,11 @@
 //!   a process that counts as another one since a record of its mappings was lost.
 //! - Frees are taken from all tasks, whoever is watched: the kernel frees behind RCU, in a worker, or with the last of the
 //!   processes that share a thing (`everyone` of an evsel).
+//! - A line of a prompt is a coroutine, which yields what it wants done: `run "2s"` leaves Lua, and the session carries events with
+//!   no Lua on its stack, as a run does ([`run::session`]). Without that, handlers would run inside of the line that waits.
+//! - A prompt's events have openings of their own, each with its own filter, though two probes of a tracepoint then cost two
+//!   records: so each can be narrowed and closed alone. Events are always in order there, since whoever types relates them sooner or later.
+//! - Completions are asked of the session, and come late or never when it is busy: only it may touch Lua.
 //! - A command that outlives its run gets SIGTERM, as from perf: it was started to be watched.
 //! - Fields that a handler misspells are looked for in its bytecode, not in its source (`prelude/fields.lua`): the function and what it
 //!   holds on to are there as they will run, so a script that looks whether a field is there is understood, wherever it stands. Not

@@ -217,6 +217,10 @@ pub trait Draw {
     fn event(&mut self, _event: &mut EventLine<'_>) {}
     /// The parts of one report, under one time line; draws nothing when `parts` is empty.
     fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
+    /// Parts that somebody asked for by hand, at a prompt: they have no time line.
+    fn answer(&mut self, _parts: &[Report]) {}
+    /// Lines for a prompt, among the results.
+    fn line(&mut self, _text: &str) {}
     /// A message of the script or the runtime. Text output sends all but alerts to stderr.
     fn note(&mut self, _stamp: Stamp, _level: Level, _text: &str) {}
     /// The coverage of an interval, or of the run when `last`; text output is silent when it is perfect.

@@ -4,22 +4,25 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::host;
+use super::command::{self, Parsed};
 use super::run::{EventName, Runtime};
+use super::{host, repl};
 use perf_event_open_sys::bindings as abi;
 
 use crate::event::catalog::Catalog;
 use crate::event::name;
 use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
+use crate::run::session::{self, Monitors};
 use crate::run::{self, Outcome};
-use crate::script::bundle::{Library, Origin};
+use crate::script::bundle::{Library, Origin, Script};
 use crate::script::guard::Failure;
 use crate::script::host::Host;
 use crate::script::monitor::Monitor;
 use crate::source::replay::Replay;
+use crate::sys::terminal::typeahead::Typeahead;
 use crate::sys::tracefs::Tracefs;
 
 /// This machine.
@@ -95,6 +98,45 @@ impl Runtime for Machine {
         Ok(match replay {
             Some(path) => Rc::new(Replay::open(path)?),
             None => Rc::new(MachineCatalog::default()),
+        })
+    }
+
+    fn load_text(&mut self, script: &Script) -> Result<Monitor> {
+        self.host = None;
+        let host = self.host.insert(Host::new(false)?);
+        host.load(script, &self.library, &host::options()).cloned()
+    }
+
+    fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
+        let begin = match &begin {
+            Some(path) => {
+                let script = self.library.at_path(Path::new(path))?;
+                Some((script.chunk_name(), script.text))
+            }
+            None => None,
+        };
+        // One is guarded at a time.
+        self.host = None;
+        let host = Host::new(request.host.allow_unsafe)?;
+        let printers = host.load_printers(&self.library, &request.host.plugins)?;
+        let request = RunRequest { notes: [request.notes.clone(), printers].concat(), ..request };
+        let (console, outlet) = repl::console()?;
+        let typeahead = outlet.terminal.then(Typeahead::begin).flatten();
+        let monitors = Monitors {
+            library: self.library.clone(),
+            taken: host::options(),
+            parse: |monitor, name, words| match command::parse(monitor, name, words) {
+                Ok(Parsed::Run(request)) => Ok(*request),
+                Ok(_) => bail!("{name}: help is for the command line; leave it away"),
+                Err(why) => Err(anyhow!("{why}")),
+            },
+        };
+        let ended = session::run(host, &request, monitors, begin, console, outlet);
+        // The thread that reads may still be at it.
+        drop(typeahead);
+        Ok(match ended? {
+            Outcome::Done => 0,
+            _ => 1,
         })
     }
 

@@ -28,6 +28,7 @@ pub mod monitors;
 pub mod new;
 pub mod overview;
 mod refusal;
+pub mod repl;
 pub mod run;
 pub mod symbols;
 pub mod types;
@@ -50,7 +51,8 @@ impl From<io::Error> for Failed {
 }
 
 /// Commands beside the monitors: name, what may follow, what it does.
-pub const COMMANDS: [(&str, &str, &str); 7] = [
+pub const COMMANDS: [(&str, &str, &str); 8] = [
+    ("repl", "[OPTION…] [FILE.lua]", "a prompt: open, count, time and draw events while they come"),
     (
         "list",
         "[-v] [--json] [GLOB]",
@@ -144,6 +146,7 @@ fn dispatch(
                 [word, ..] => Err(too_many("doctor", word)),
             }
         }
+        Some("repl") => repl::run(rest, runtime, out),
         Some("monitors") => match rest {
             [] => done(monitors::write(runtime, out)),
             [word, ..] => Err(too_many("monitors", word)),

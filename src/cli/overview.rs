@@ -9,7 +9,7 @@ pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]
 
 /// What the bundled monitors are for. Any other is yours.
 const PURPOSES: [(&str, &[&str]); 7] = [
-    ("Any event", &["trace", "top", "multi-trace", "mpdelay", "nested"]),
+    ("Any event", &["trace", "top", "multi-trace", "mpdelay", "nested", "eval"]),
     ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
     ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),
@@ -33,6 +33,7 @@ Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_switch help
                                              its fields, and a command to begin with
          perilune trace -e sched:sched_process_exec
+         perilune repl                       a prompt: open, count, time and draw events as they come
          perilune monitors                   where each monitor comes from
          perilune doctor                     what this machine lets a run do
          perilune --symbols FILE             names for the addresses in stdin, as pprof --symbols

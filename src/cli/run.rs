@@ -3,9 +3,13 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::{event::catalog::Catalog, run::request::RunRequest, script::monitor::Monitor};
+use crate::{
+    event::catalog::Catalog,
+    run::request::RunRequest,
+    script::{bundle::Script, monitor::Monitor},
+};
 
 /// The part of the program that reads scripts, asks the kernel and runs monitors.
 pub trait Runtime {
@@ -21,6 +25,17 @@ pub trait Runtime {
 
     /// What the events of this machine are, or those of a recording.
     fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>>;
+
+    /// The monitor that a text declares, which stands in no folder.
+    fn load_text(&mut self, script: &Script) -> Result<Monitor> {
+        bail!("{}: there is nothing here to load it", script.name)
+    }
+
+    /// Runs a session at a prompt, after the lines of the file `begin`, and returns the exit code.
+    fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
+        let _ = begin;
+        bail!("{}: there is no prompt here", request.called)
+    }
 
     /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
     fn run(&mut self, request: RunRequest) -> Result<u8>;

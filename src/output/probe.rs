@@ -119,6 +119,7 @@ pub(super) fn drawn_with(
         quiet: false,
         stacks: StackStyle::default(),
         columns: || None,
+        together: false,
         pages: 512,
     };
     change(&mut look);

@@ -11,19 +11,21 @@
 //!
 //! Nothing that came from elsewhere reaches a terminal unescaped. Widths count characters.
 
-use super::table::{self, BOLD, DIM, RED, painted, push_pair};
+use super::table::{DIM, RED, painted, push_pair};
 use super::wall::Wall;
 use super::{Colour, Sink};
 use crate::base::coverage::Coverage;
-use crate::base::draw::{
-    Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Style, Table,
-};
+use crate::base::draw::{Draw, EventLine, EventText, Level, Report, Stamp, Stats};
 use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape};
 use crate::base::units;
 use event::{push_fields, push_record, push_sample, push_stack};
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
+
+mod report;
+
+pub(super) use report::shown;
 
 /// What about the text can be chosen.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct Look {
     pub stacks: StackStyle,
     /// How many characters a line of the results has room for. None is no limit: only a terminal has one, and it may change.
     pub columns: fn() -> Option<usize>,
+    /// Whether messages go where results go, so that these have to be there before.
+    pub together: bool,
     /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
     pub pages: usize,
 }
@@ -77,29 +81,12 @@ impl Text {
         self.results.buffer.push(b' ');
     }
 
-    /// The line above the tables of a report; it carries the title of `top` when that comes first.
-    fn time_line(&mut self, stamp: Stamp, first: &Report) {
-        self.stamp(stamp);
-        match first {
-            Report::Table(table) if table.style == Style::Top => self.top_title(stamp, table),
-            _ => self.results.buffer.push(b'\n'),
-        }
-    }
-
-    fn top_title(&mut self, stamp: Stamp, table: &Table) {
-        let time = self.wall.time_of_day(stamp.wall_ns);
-        painted(&mut self.results.buffer, self.look.colour, BOLD, |out| {
-            out.extend_from_slice(b"perilune - ");
-            out.extend_from_slice(time);
-            out.extend_from_slice(b"  sample ");
-            digits::push_u64(out, table.samples);
-            out.extend_from_slice(b" events");
-        });
-        self.results.buffer.push(b'\n');
-    }
-
     /// Writes to stderr at once. A stderr that cannot be written to has nobody to tell about it.
     fn say(&mut self, line: &[u8]) {
+        if self.look.together {
+            // Told when the results are flushed next.
+            let _ = self.results.flush();
+        }
         let _ = self.stderr.write_all(line).and_then(|()| self.stderr.flush());
     }
 }
@@ -162,40 +149,17 @@ impl Draw for Text {
     }
 
     fn report(&mut self, stamp: Stamp, parts: &[Report]) {
-        let mut timed = false;
-        for part in shown(parts) {
-            if let Report::Row(pairs) = part {
-                self.stamp(stamp);
-                for (i, (name, cell)) in pairs.iter().enumerate() {
-                    if i > 0 {
-                        self.results.buffer.push(b' ');
-                    }
-                    push_pair(&mut self.results.buffer, name, cell);
-                }
-                self.results.buffer.push(b'\n');
-                continue;
-            }
-            let titled = !timed;
-            if !timed {
-                self.time_line(stamp, part);
-                timed = true;
-            }
-            match part {
-                Report::Table(table) => {
-                    if table.style == Style::Top && !titled {
-                        self.top_title(stamp, table);
-                    }
-                    let (out, colour) = (&mut self.results.buffer, self.look.colour);
-                    let spared = table::push_table(out, table, colour, (self.look.columns)());
-                    if !spared.is_empty() && !std::mem::replace(&mut self.told_spared, true) {
-                        table::push_spared(out, &spared, colour);
-                    }
-                }
-                Report::Hist(hist) => {
-                    table::push_hist(&mut self.results.buffer, hist, self.look.colour);
-                }
-                Report::Row(_) => {}
-            }
+        self.push_parts(Some(stamp), parts);
+    }
+
+    fn answer(&mut self, parts: &[Report]) {
+        self.push_parts(None, parts);
+    }
+
+    fn line(&mut self, text: &str) {
+        for line in text.lines() {
+            escape::push_shown(&mut self.results.buffer, line.as_bytes());
+            self.results.buffer.push(b'\n');
         }
     }
 
@@ -298,21 +262,6 @@ pub(super) fn stats_text(stats: &Stats) -> String {
         units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),
         stats.start_ms
     )
-}
-
-/// The parts worth drawing: those with rows, else the first table (or histogram), so that an idle run shows life.
-pub(super) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
-    let full = |part: &Report| match part {
-        Report::Table(Table { rows, .. }) => !rows.is_empty(),
-        Report::Hist(Hist { buckets, .. }) => !buckets.is_empty(),
-        Report::Row(_) => true,
-    };
-    let idle = if parts.iter().any(full) {
-        None
-    } else {
-        parts.iter().find(|part| matches!(part, Report::Table(_))).or(parts.first())
-    };
-    parts.iter().filter(move |part| full(part)).chain(idle)
 }
 
 mod event;

@@ -95,7 +95,7 @@ pub(super) fn run(
         ordered: host.ordered(),
         mmap: host.wants_mmap(),
         watch_self: settings.watch_self,
-        own_tid: catalog.tracefs().map(kernel_tid).transpose()?,
+        own_tids: catalog.tracefs().map(kernel_tid).transpose()?.into_iter().collect(),
     };
     let roles = host.roles();
     let openings = openings(&roles)?;
@@ -297,7 +297,7 @@ fn finish(
 /// Closes the events, when everything is written. The last close of a tracepoint waits until no CPU is inside of it,
 /// 35 ms and more, one after the other (`perf_trace_event_unreg` holds `event_mutex` meanwhile): no order, no thread and
 /// no earlier disabling makes it shorter, and a process that is killed waits as long in its exit.
-fn close(live: Live, quiet: bool) {
+pub(super) fn close(live: Live, quiet: bool) {
     // It could no longer end anything sooner, only change the exit code. A failure leaves it as it was.
     let _ = signal::ignore_interrupts();
     let count = live.tracepoints();
@@ -312,7 +312,7 @@ fn close(live: Live, quiet: bool) {
     drop(live);
 }
 
-fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
+pub(super) fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
     let online = online_cpus();
     let Some(asked) = &settings.cpus else { return Ok(online) };
     if let Some(absent) = asked.iter().find(|cpu| !online.contains(cpu)) {
@@ -322,7 +322,10 @@ fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
 }
 
 /// The threads to watch: of `-p`, of `-t`, or the workload's; None is every task.
-fn tasks(settings: &HostOptions, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
+pub(super) fn tasks(
+    settings: &HostOptions,
+    workload: Option<&Workload>,
+) -> anyhow::Result<Option<Vec<i32>>> {
     if let Some(workload) = workload {
         // With -C, -a, -p or -t, the workload is only the clock: those are watched while it runs.
         let clock = settings.cpus.is_some() || settings.all_cpus;
@@ -357,7 +360,7 @@ fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
 }
 
 /// A planned opening, with the filter that each of its roles checks itself.
-fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<Opening> {
+pub(super) fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<Opening> {
     let (mut checked, mut about) = (Vec::new(), Vec::new());
     for index in planned.roles {
         let task = roles[index].task.as_ref().zip(planned.event.format());
@@ -377,7 +380,7 @@ fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<O
     })
 }
 
-fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
+pub(super) fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
     let number = |n: i32| n.max(0) as u32;
     Running {
         tid: number(task.tid),

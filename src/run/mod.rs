@@ -29,6 +29,7 @@ mod live;
 mod pace;
 mod replayed;
 pub mod request;
+pub mod session;
 mod show;
 mod unnamed;
 mod workload;
@@ -97,6 +98,7 @@ fn look(options: &HostOptions, pages: usize) -> Look {
         stacks: options.stack_style.clone(),
         // Asked for each stack that is printed.
         columns: if is_on_terminal(options) { terminal::columns } else { || None },
+        together: false,
         pages,
     }
 }

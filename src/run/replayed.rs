@@ -74,7 +74,7 @@ pub(super) fn run(
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 0 };
     let out = super::output(request, start, 0)?;
     let frames = Frames::of(&replay);
-    let naming = Naming::new(Box::new(Recorded(frames.names.clone())));
+    let naming = frames.naming();
     host.shared().with(|context| {
         context.out = out;
         context.tasks = Tasks::new(processors);
@@ -88,15 +88,8 @@ pub(super) fn run(
     });
     let mut show = Show::new(host.shared().clone(), None, files);
     show.serve(&host, request)?;
-    let mut player = Player {
-        replay: &replay,
-        roles: &roles,
-        filters: filters(&roles)?,
-        frames: &frames,
-        settings,
-        counts: Vec::new(),
-        off: vec![false; roles.len()],
-    };
+    let mut player = Player::new(replay.clone(), frames, settings);
+    player.take_roles(roles)?;
     player.switch(&mut host);
     let ordered = host.ordered();
     let mut pace = Pace::new(request);
@@ -142,13 +135,13 @@ pub(super) fn run(
 }
 
 /// Frames of the file as addresses, and each entry's chain of them.
-struct Frames {
+pub(super) struct Frames {
     names: Rc<Vec<Frame>>,
     chains: Vec<Vec<u64>>,
 }
 
 /// The frames of a recording, by the addresses that stand for them.
-struct Recorded(Rc<Vec<Frame>>);
+pub(super) struct Recorded(Rc<Vec<Frame>>);
 
 impl Names for Recorded {
     fn frames(
@@ -165,7 +158,8 @@ impl Names for Recorded {
 }
 
 impl Frames {
-    fn of(replay: &Replay) -> Self {
+    /// Those of a recording.
+    pub(super) fn of(replay: &Replay) -> Self {
         let (mut names, mut known) = (Vec::new(), HashMap::new());
         let mut address = |name: &String| {
             *known.entry(name.clone()).or_insert_with(|| {
@@ -179,6 +173,11 @@ impl Frames {
         };
         let chains = replay.entries().iter().map(|e| chain(e, &mut address)).collect();
         Frames { names: Rc::new(names), chains }
+    }
+
+    /// Names of the addresses that stand for them.
+    pub(super) fn naming(&self) -> Naming {
+        Naming::new(Box::new(Recorded(self.names.clone())))
     }
 }
 
@@ -203,18 +202,40 @@ fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
 }
 
 /// Puts entries into batches, for each role that wants them.
-struct Player<'a> {
-    replay: &'a Replay,
+pub(super) struct Player<'a> {
+    replay: Rc<Replay>,
     filters: Vec<Option<Bound>>,
-    roles: &'a [Role],
-    frames: &'a Frames,
+    roles: Vec<Role>,
+    frames: Frames,
     settings: &'a HostOptions,
     counts: Vec<Count>,
     /// Roles that the script turned off.
     off: Vec<bool>,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    /// A player for no roles yet.
+    pub(super) fn new(replay: Rc<Replay>, frames: Frames, settings: &'a HostOptions) -> Self {
+        let (filters, roles, counts, off) = Default::default();
+        Player { replay, filters, roles, frames, settings, counts, off }
+    }
+
+    /// Plays for these roles from now on; those that are new are on.
+    ///
+    /// # Errors
+    /// A filter that does not fit the recording's events.
+    pub(super) fn take_roles(&mut self, roles: Vec<Role>) -> anyhow::Result<()> {
+        self.filters = filters(&roles)?;
+        self.off.resize(roles.len(), false);
+        self.roles = roles;
+        Ok(())
+    }
+
+    /// Turns a role on or off.
+    pub(super) fn turn(&mut self, role: u32, on: bool) {
+        self.off.iter_mut().skip(role as usize).take(1).for_each(|off| *off = !on);
+    }
+
     /// Plays what is due by `time`, when the recording goes on: reports and timers.
     ///
     /// Of a long gap the beginning is played turn by turn, as a run would have; the rest is one report and one turn
@@ -249,7 +270,7 @@ impl Player<'_> {
         }
     }
 
-    fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
+    pub(super) fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
         let (here, watched) = self.watched(entry);
@@ -338,13 +359,13 @@ impl Player<'_> {
     }
 
     /// Turns roles on and off as the script has asked since the last call.
-    fn switch(&mut self, host: &mut Host) {
+    pub(super) fn switch(&mut self, host: &mut Host) {
         for (role, on) in host.take_switches() {
-            self.off[role as usize] = !on;
+            self.turn(role, on);
         }
     }
 
-    fn take_counts(&mut self) -> Vec<Count> {
+    pub(super) fn take_counts(&mut self) -> Vec<Count> {
         std::mem::take(&mut self.counts)
     }
 }

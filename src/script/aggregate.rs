@@ -31,6 +31,7 @@ use mlua::{Function, Lua, Table, Value};
 pub(super) use stack::frames_of;
 use std::{
     cell::{Cell, RefCell},
+    ops::Range,
     rc::Rc,
 };
 
@@ -260,6 +261,23 @@ impl Aggregates {
             reports.extend(self.draw_one(lua, id, false)?);
         }
         Ok(reports)
+    }
+
+    /// The parts of those with these numbers.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    pub(super) fn draw_some(&self, lua: &Lua, ids: Range<usize>) -> mlua::Result<Vec<Report>> {
+        let mut reports = Vec::new();
+        for id in ids {
+            reports.extend(self.draw_one(lua, id, false)?);
+        }
+        Ok(reports)
+    }
+
+    /// Begins the next interval of those with these numbers.
+    pub(super) fn restart_some(&self, ids: Range<usize>) {
+        self.restart(ids.collect(), false);
     }
 
     /// The parts that can be drawn, as declared: for when [`Aggregates::draw`] failed and the report must not be lost.

@@ -22,6 +22,13 @@ use crate::sys::user::effective_uid;
 static SCRIPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 static STDLIB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/stdlib");
 
+/// The texts of the files that describe the API to editors.
+pub fn described() -> Vec<String> {
+    let files = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
+    let path = |file: &include_dir::File<'_>| file.path().to_str().map(str::to_owned);
+    files.filter_map(|file| embedded(&STDLIB, "stdlib", &path(file)?)).collect()
+}
+
 /// Where a script's text was taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {

@@ -1,29 +1,26 @@
 //! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, Lua, Table};
 
-use super::aggregate::Aggregates;
-use super::call::{explained_error, place_of};
+use super::call::place_of;
 use super::evsel::Role;
-use super::fault::describe_text;
 use super::guard::{Failure, Guard, Phase};
-use super::host::ERRORS_PER_HANDLER;
-use super::leaf::{Shared, raw_of};
+use super::leaf::Shared;
 use super::predicate::predicate;
 use super::printer::{self, Printers};
-use super::table::Made;
 use super::view;
-use crate::base::draw::{Level, Report};
-use crate::base::slot::Slot;
 use crate::event::catalog::What;
 use crate::source::Batch;
 use crate::source::batch::Addresses;
-use crate::source::counts::Count;
+use failing::Errors;
+
+mod draw;
+mod failing;
 
 /// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
 pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
@@ -46,9 +43,13 @@ pub(super) struct Dispatch {
     load_driver: LoadDriver,
     shared: Shared,
     handlers: Vec<Handler>,
+    /// Evsels whose views are made, and handlers that are on their drivers.
+    made: usize,
+    attached: usize,
     driver: Option<Table>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
+    places: Rc<RefCell<HashMap<usize, String>>>,
     per_thread: bool,
     /// Whether predicates stand before handlers, and the drivers count for `-N` what gets through.
     chooses: bool,
@@ -71,14 +72,6 @@ pub(super) struct WalkError {
     pub rest: Option<u64>,
 }
 
-/// Errors of handlers, in all and by role, and the roles whose handlers they switched off.
-#[derive(Default)]
-struct Errors {
-    all: u64,
-    by_role: Vec<u64>,
-    off: BTreeSet<usize>,
-}
-
 impl Dispatch {
     /// A dispatch over loaded preludes, without views yet.
     pub(super) fn new(lua: Lua, trusted: Trusted, shared: Shared) -> Self {
@@ -91,15 +84,23 @@ impl Dispatch {
             load_driver,
             shared,
             handlers: Vec::new(),
+            made: 0,
+            attached: 0,
             driver: None,
             walk: None,
             errors,
+            places: Rc::default(),
             per_thread: false,
             chooses: false,
         }
     }
 
-    /// Makes a view for every role, and finds its handler (the evsel's own, or `sample`) and its event's printer.
+    /// From now on so many errors of one handler switch it off.
+    pub(super) fn tolerate(&self, errors: u64) {
+        self.errors.borrow_mut().most = errors;
+    }
+
+    /// Makes a view for every role that has none, and finds its handler (the evsel's own, or `sample`) and its event's printer.
     pub(super) fn make_views(
         &mut self,
         roles: &[Role],
@@ -110,8 +111,12 @@ impl Dispatch {
         self.per_thread = per_thread;
         let event_of: Function = self.exports.get("event_of")?;
         let make: Function = self.views.get("make")?;
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
-            let entry = entry?;
+        let first = self.handlers.len();
+        let entries: Vec<Table> =
+            self.exports.get::<Table>("evsels")?.sequence_values().collect::<mlua::Result<_>>()?;
+        // Also those that fail now are not tried again.
+        let made = std::mem::replace(&mut self.made, entries.len());
+        for entry in &entries[made.min(entries.len())..] {
             if entry.get("count")? {
                 continue;
             }
@@ -128,20 +133,20 @@ impl Dispatch {
                     What::Tracepoint { format } => view::getters(format),
                     What::Counter(_) => "return {}".to_owned(),
                 };
-                let object: Table = event_of.call((&entry, position + 1))?;
+                let object: Table = event_of.call((entry, position + 1))?;
                 let view = make.call((index, event.name.as_str(), getters, object, per_thread))?;
-                self.handlers.push(Handler {
-                    role: index,
-                    function: handler.clone(),
-                    view,
-                    place: place_of(handler),
-                });
+                let place = place_of(handler);
+                if let Some(place) = &place {
+                    self.places.borrow_mut().insert(index, place.clone());
+                }
+                let function = handler.clone();
+                self.handlers.push(Handler { role: index, function, view, place });
             }
         }
         let errors = self.errors.clone();
         let failed =
             printer::failing(&self.lua, &self.shared, move || errors.borrow_mut().all += 1)?;
-        let views = self.handlers.iter().map(|handler| (handler.role, &handler.view));
+        let views = self.handlers[first..].iter().map(|handler| (handler.role, &handler.view));
         Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
     }
 
@@ -166,24 +171,59 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Puts the handlers on their drivers, over a batch's arrays, behind the predicates of their roles.
+    /// Puts the handlers that are new on their drivers, over a batch's arrays, behind the predicates of their roles.
     pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
-        let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
-        let set: Function = driver.get("set")?;
-        let choose_by: Function = self.exports.get("choose_by")?;
-        self.chooses = roles.iter().any(|role| !role.rest.is_empty());
-        for handler in &self.handlers {
-            let met = match roles.get(handler.role) {
-                Some(role) => predicate(&self.exports, &self.shared, role)?,
-                None => None,
-            };
-            let Handler { role, function, view, .. } = handler;
-            choose_by.call::<()>((*role, met.clone()))?;
-            set.call::<()>((*role, function, view, met, self.chooses))?;
+        if self.driver.is_none() {
+            let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
+            self.walk = Some(driver.get("walk")?);
+            self.driver = Some(driver);
         }
-        self.walk = Some(driver.get("walk")?);
-        self.driver = Some(driver);
+        let chooses = roles.iter().any(|role| !role.rest.is_empty());
+        // Whether a driver counts is decided when it is made.
+        let first = if chooses == self.chooses { self.attached } else { 0 };
+        self.chooses = chooses;
+        for handler in &self.handlers[first..] {
+            self.put(handler, roles)?;
+        }
+        self.attached = self.handlers.len();
         Ok(())
+    }
+
+    /// Puts a role's handler on its driver anew: another one if there is one, behind the predicate that the role has now.
+    pub(super) fn renew(
+        &mut self,
+        role: usize,
+        function: Option<Function>,
+        roles: &[Role],
+    ) -> anyhow::Result<()> {
+        let Some(handler) = self.handlers.iter_mut().find(|handler| handler.role == role) else {
+            return Ok(());
+        };
+        if let Some(function) = function {
+            handler.place = place_of(&function);
+            handler.function = function;
+        }
+        {
+            let mut errors = self.errors.borrow_mut();
+            errors.off.remove(&role);
+            errors.by_role.iter_mut().skip(role).take(1).for_each(|count| *count = 0);
+        }
+        let chooses = roles.iter().any(|role| !role.rest.is_empty());
+        // Whether drivers count is the same for all.
+        let all = std::mem::replace(&mut self.chooses, chooses) != chooses;
+        let renewed = self.handlers.iter().filter(|handler| all || handler.role == role);
+        renewed.into_iter().try_for_each(|handler| self.put(handler, roles))
+    }
+
+    fn put(&self, handler: &Handler, roles: &[Role]) -> anyhow::Result<()> {
+        let Some(driver) = &self.driver else { return Ok(()) };
+        let Handler { role, function, view, .. } = handler;
+        let met = match roles.get(*role) {
+            Some(role) => predicate(&self.exports, &self.shared, role)?,
+            None => None,
+        };
+        let set: Function = driver.get("set")?;
+        Ok(set.call::<()>((*role, function, view, met, self.chooses))?)
     }
 
     /// Walks the batch's `runs` runs from position `from` on; gives the position behind the last event handed over: the batch's
@@ -255,6 +295,28 @@ impl Dispatch {
         })
     }
 
+    /// What trusted Lua gives each other.
+    pub(super) fn exports(&self) -> &Table {
+        &self.exports
+    }
+
+    /// The handler that an evsel has now, by its index.
+    pub(super) fn handler_of(&self, index: usize) -> mlua::Result<Option<Function>> {
+        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+            let entry = entry?;
+            if entry.get::<usize>("index")? == index {
+                return entry.get("handler");
+            }
+        }
+        Ok(None)
+    }
+
+    /// Handles events again after a `stop`.
+    pub(super) fn go_on(&self) {
+        // It only stores.
+        let _ = self.exports.get::<Function>("go_on").and_then(|go_on| go_on.call::<()>(()));
+    }
+
     /// Takes every handler away.
     pub(super) fn clear_all(&self) {
         if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear_all").ok())
@@ -314,92 +376,4 @@ impl Dispatch {
     pub(super) fn count_error(&self) {
         self.errors.borrow_mut().all += 1;
     }
-
-    /// The function that drivers call with a failing event: shows it, counts it, and says whether to switch off.
-    fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
-        let (errors, shared) = (self.errors.clone(), self.shared.clone());
-        let places: HashMap<usize, String> =
-            self.handlers.iter().filter_map(|h| Some((h.role, h.place.clone()?))).collect();
-        self.lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
-            let mut errors = errors.borrow_mut();
-            errors.all += 1;
-            if errors.by_role.len() <= role {
-                errors.by_role.resize(role + 1, 0);
-            }
-            errors.by_role[role] += 1;
-            let count = errors.by_role[role];
-            // SAFETY: the driver passes the index of the slot that it stands on, of the batch that it was given.
-            let slot: &Slot = unsafe { &*addresses.slots.add(slot) };
-            // SAFETY: the batch is being dispatched: its slots' pointers are good.
-            let raw = unsafe { raw_of(slot) };
-            shared.with(|context| {
-                let off = count >= ERRORS_PER_HANDLER;
-                // An error's text may hold bytes of a task's name, which is any bytes.
-                let fault = describe_text(&why.to_string_lossy());
-                let fault = explained_error(fault, places.get(&role).map(String::as_str));
-                // The way there is the same each time; once is enough.
-                let text = if count == 1 { fault.to_string() } else { fault.message };
-                context.note(Level::Error, &text);
-                context.note_event(slot, raw);
-                if off {
-                    let name = context.roles.get(role).map_or("", |e| e.name.as_str()).to_owned();
-                    context.note(
-                        Level::Error,
-                        &format!("{name}: its handler failed {count} times and is switched off"),
-                    );
-                    errors.off.insert(role);
-                }
-                Ok(off)
-            })
-        })
-    }
-
-    /// The reports of `wanted` values in their order, or of everything declared.
-    pub(super) fn draw(
-        &self,
-        aggregates: &Aggregates,
-        counts: &[Count],
-        wanted: Option<&[Value]>,
-    ) -> mlua::Result<Vec<Report>> {
-        let Some(wanted) = wanted else {
-            let mut reports = aggregates.draw(&self.lua, None)?;
-            for entry in self.counter_tables()? {
-                reports.push(self.draw_counters(&entry, counts)?);
-            }
-            return Ok(reports);
-        };
-        let mut reports = Vec::new();
-        for value in wanted {
-            if let Value::UserData(made) = value
-                && let Ok(made) = made.borrow::<Made>()
-            {
-                reports.push(Report::Table(made.0.clone()));
-            } else if let Some(entry) =
-                self.counter_tables()?.into_iter().find(|e| is_table_of(e, value))
-            {
-                reports.push(self.draw_counters(&entry, counts)?);
-            } else {
-                reports.extend(aggregates.draw(&self.lua, Some(std::slice::from_ref(value)))?);
-            }
-        }
-        Ok(reports)
-    }
-
-    fn counter_tables(&self) -> mlua::Result<Vec<Table>> {
-        self.exports.get::<Table>("counter_tables")?.sequence_values().collect()
-    }
-
-    fn draw_counters(&self, entry: &Table, counts: &[Count]) -> mlua::Result<Report> {
-        let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
-        instances.sort_unstable();
-        instances.dedup();
-        let draw: Function = self.exports.get("draw_counters")?;
-        let made: mlua::UserDataRef<Made> = draw.call((entry, instances, self.per_thread))?;
-        Ok(Report::Table(made.0.clone()))
-    }
-}
-
-/// Whether `value` is the object that stands for this counters{}.
-fn is_table_of(entry: &Table, value: &Value) -> bool {
-    entry.get::<Value>("table").is_ok_and(|table| table == *value)
 }

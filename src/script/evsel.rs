@@ -3,7 +3,7 @@
 //! A role is one event of one evsel: a glob has many. The index of a role is what a slot carries.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
@@ -28,6 +28,10 @@ pub struct Evsels {
     pub roles: Vec<Role>,
     /// Roles whose events are to be turned on or off; the last wish for each.
     pub switches: BTreeMap<u32, bool>,
+    /// Roles whose filter was narrowed, and evsels whose handler was replaced, since a session looked last.
+    pub narrowed: BTreeSet<u32>,
+    /// See `narrowed`.
+    pub replaced: BTreeSet<usize>,
     /// Whether the run has begun: its events are open, and no wish reaches them any more.
     pub sealed: bool,
     /// Lists of names that tasks are to have, as given to `ev:matching`.
@@ -151,7 +155,7 @@ impl Declarer {
     ) -> Result<(), Refused> {
         let mut all = self.evsels.borrow_mut();
         if all.sealed {
-            return Err("filters are set once, as the run begins; call it in init or filter".into());
+            return Err("filters are set in init or filter, or at the prompt".into());
         }
         let Some(&Declared { first, count }) = all.declared.get(index) else {
             return Err("this evsel is not of this run".to_owned());
@@ -160,6 +164,17 @@ impl Declarer {
         let mut roles = all.roles[first..first + count].to_vec();
         roles.iter_mut().try_for_each(narrow)?;
         all.roles[first..first + count].clone_from_slice(&roles);
+        all.narrowed.extend((first..first + count).map(|role| role as u32));
+        Ok(())
+    }
+
+    /// Notes that an evsel has another handler.
+    pub fn replaced(&self, index: usize) -> Result<(), Refused> {
+        let mut all = self.evsels.borrow_mut();
+        if all.sealed {
+            return Err("a handler is replaced in init, or at the prompt".to_owned());
+        }
+        all.replaced.insert(index);
         Ok(())
     }
 

@@ -171,9 +171,17 @@ fn is_chunk(name: &str) -> bool {
 
 /// Whether a frame is worth showing: the script's own, or a C function that the script called by its name.
 fn is_of_script(frame: &str) -> bool {
-    let noise = ["[C]: at ", "[C]: in ?", "[C]: in metamethod ", "...", "(...tail calls...)"]
-        .iter()
-        .any(|n| frame.starts_with(n))
+    let noise = [
+        "[C]: at ",
+        "[C]: in ?",
+        "[C]: in metamethod ",
+        "[C]: in function '__index'",
+        "[builtin",
+        "...",
+        "(...tail calls...)",
+    ]
+    .iter()
+    .any(|n| frame.starts_with(n))
         && !frame.contains(".lua:");
     let carriers =
         ["'error'", "'assert'", "'pcall'", "'xpcall'"].iter().any(|n| frame.ends_with(n))

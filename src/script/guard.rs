@@ -18,7 +18,7 @@
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, ptr};
 
@@ -29,7 +29,10 @@ use super::fault::{ScriptError, TRUSTED, describe, file_name};
 use super::vm::Vm;
 use crate::sys::signal::{self, CpuTimer};
 
+mod hook;
 pub mod pause;
+
+pub use hook::{NO_HOOK, hook_stops_compiled_loops};
 
 /// Ticks of the timer come this often at least, in CPU time.
 const TICK_MAX: Duration = Duration::from_millis(250);
@@ -47,6 +50,8 @@ pub enum Phase {
     Load = 2,
     /// `interval` or `deinit`: never interrupted, so that no report is lost.
     Report = 3,
+    /// A line of a prompt: whoever typed it sees how long it takes, and the first Ctrl-C ends it.
+    Line = 4,
 }
 
 /// CPU time that one call may take.
@@ -104,6 +109,7 @@ impl fmt::Display for Stopped {
             Phase::Handler => ("handler", "on one batch"),
             Phase::Load => ("script", "while it was loaded"),
             Phase::Report => ("report", "on one report"),
+            Phase::Line => ("line", ""),
         };
         match self.reason {
             Reason::Interrupt => write!(f, "{what} stopped by Ctrl-C"),
@@ -207,7 +213,7 @@ impl Guard {
         match phase {
             Phase::Handler => self.limits.handler,
             Phase::Load => self.limits.load,
-            Phase::Report => Duration::MAX,
+            Phase::Report | Phase::Line => Duration::MAX,
         }
     }
 }
@@ -262,7 +268,8 @@ impl Drop for Running {
 /// In the signal handler.
 fn on_interrupt(count: u32) {
     let phase = PHASE.load(SeqCst);
-    if phase == Phase::Load as u8 || (phase == Phase::Handler as u8 && count >= 2) {
+    let at_first = phase == Phase::Load as u8 || phase == Phase::Line as u8;
+    if at_first || (phase == Phase::Handler as u8 && count >= 2) {
         arm(BY_INTERRUPT);
     }
 }
@@ -270,7 +277,7 @@ fn on_interrupt(count: u32) {
 /// In the signal handler.
 fn on_tick() {
     let phase = PHASE.load(SeqCst);
-    if phase != Phase::Handler as u8 && phase != Phase::Load as u8 {
+    if phase == 0 || phase == Phase::Report as u8 {
         return;
     }
     let armed = ARMED.load(SeqCst);
@@ -351,50 +358,4 @@ unsafe fn script_place(lua: *mut ffi::lua_State) -> Option<String> {
         }
     }
     None
-}
-
-/// Whether a loop that LuaJIT has compiled notices the hook: asked of the binary itself, in well under 2 ms, once.
-///
-/// A compiled loop calls a function of ours that sets the hook half way; the loop either stops there or at its end.
-pub fn hook_stops_compiled_loops() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| probe().unwrap_or(false))
-}
-
-/// What a binary has to say when [`hook_stops_compiled_loops`] is false.
-pub const NO_HOOK: &str = "this build cannot stop a script's endless loop (only the third Ctrl-C can): LuaJIT lacks its hook \
-     check; build inside the checkout, or set TARGET_FLAGS=-DLUAJIT_ENABLE_CHECKHOOK";
-
-const PROBE: &str = "
-local ffi, turn, state = ...
-turn = ffi.cast('void (*)(void *, int32_t)', turn)
-for i = 1, 4000 do turn(state, i) end
-";
-const PROBE_SETS_AT: i32 = 2000;
-
-fn probe() -> mlua::Result<bool> {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    unsafe extern "C" fn turn(lua: *mut ffi::lua_State, i: i32) {
-        LAST.store(i.unsigned_abs(), SeqCst);
-        if i == PROBE_SETS_AT {
-            // SAFETY: the state is the caller's own; lua_sethook may be called at any moment, see `arm`.
-            unsafe { ffi::lua_sethook(lua, Some(give_up), ffi::LUA_MASKCOUNT, 1) };
-        }
-    }
-    unsafe extern "C-unwind" fn give_up(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-        // SAFETY: LuaJIT calls a hook with the state that runs; this frame owns nothing.
-        unsafe { ffi::luaL_error(lua, c"stopped".as_ptr()) };
-    }
-    // SAFETY: the chunk above is the only code that runs in this state.
-    let lua = unsafe { Lua::unsafe_new() };
-    let mut state = ptr::null_mut();
-    // SAFETY: the closure only copies the pointer.
-    unsafe { lua.exec_raw::<()>((), |s| state = s) }?;
-    let ffi_library: mlua::Value = lua.load("return require 'ffi'").eval()?;
-    let pointer = |p: *mut std::ffi::c_void| mlua::LightUserData(p);
-    let stopped = lua
-        .load(PROBE)
-        .call::<()>((ffi_library, pointer(turn as *mut _), pointer(state.cast())))
-        .is_err();
-    Ok(stopped && LAST.load(SeqCst) == PROBE_SETS_AT.unsigned_abs())
 }

@@ -3,34 +3,36 @@
 //! The order of calls is the life of a monitor: `new`, `load`, `begin` (init and filter), `attach` (once the batch
 //! exists), then batches and side-band records with `interval` in between, then `finish`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use mlua::{Function, Table, Value};
+use mlua::{Function, Table};
 
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Origin, Script};
 use super::call::{call, explained};
-use super::context::Context;
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
 use super::fault::file_name;
 use super::guard::{Guard, Phase};
+use super::job::Job;
 use super::leaf::Shared;
+use super::meter::Meter;
 use super::monitor::{Monitor, Source};
 use super::narrow::Narrowing as _;
 use super::option::OptionSpec;
+use super::prompt::Prompt;
 pub use super::setting::Setting;
 use super::state::State;
 use super::vm::Vm;
 use super::words_of_run;
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Level, Report};
+use crate::base::draw::Level;
 use crate::event::filter::split::Rest;
 use crate::source::batch::Addresses;
-use crate::source::counts::Count;
 use crate::sys::cpus::online_cpus;
 
 /// Handler errors of one event after which its handler is switched off.
@@ -56,6 +58,16 @@ pub struct Host {
     pub(super) finishing: bool,
     /// Events that `-N` counts.
     pub(super) counted: u64,
+    /// The lines of a session; none in a run.
+    pub(super) prompt: Option<Prompt>,
+    /// Whether a line has seen the events that it wanted.
+    pub(super) enough: Rc<Cell<bool>>,
+    /// Monitors that a session has started.
+    pub(super) jobs: Vec<Job>,
+    /// When a session has other things to do than to handle what the rings still hold.
+    pub(super) deadline: Option<Instant>,
+    /// What handlers cost, in a session.
+    pub(super) meter: Meter,
 }
 
 /// How events are to be handled.
@@ -77,6 +89,22 @@ pub(super) struct Callbacks {
     pub(super) on_exit: Option<Function>,
     pub(super) on_mmap: Option<Function>,
     pub(super) on_lost: Option<Function>,
+}
+
+impl Callbacks {
+    /// Those that stand on a monitor's table.
+    pub(super) fn of(table: &Table) -> mlua::Result<Callbacks> {
+        Ok(Callbacks {
+            interval: table.get("interval")?,
+            deinit: table.get("deinit")?,
+            on_fork: table.get("on_fork")?,
+            on_exec: table.get("on_exec")?,
+            on_comm: table.get("on_comm")?,
+            on_exit: table.get("on_exit")?,
+            on_mmap: table.get("on_mmap")?,
+            on_lost: table.get("on_lost")?,
+        })
+    }
 }
 
 impl Host {
@@ -108,6 +136,11 @@ impl Host {
             ordered: false,
             finishing: false,
             counted: 0,
+            prompt: None,
+            enough: Rc::default(),
+            jobs: Vec::new(),
+            deadline: None,
+            meter: Meter::default(),
         })
     }
 
@@ -172,16 +205,7 @@ impl Host {
                 call::<()>(&self.guard, Phase::Load, &callback, options)?;
             }
         }
-        self.callbacks = Callbacks {
-            interval: table.get("interval")?,
-            deinit: table.get("deinit")?,
-            on_fork: table.get("on_fork")?,
-            on_exec: table.get("on_exec")?,
-            on_comm: table.get("on_comm")?,
-            on_exit: table.get("on_exit")?,
-            on_mmap: table.get("on_mmap")?,
-            on_lost: table.get("on_lost")?,
-        };
+        self.callbacks = Callbacks::of(&table)?;
         self.state.borrow().evsels.borrow_mut().sealed = true;
         ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
@@ -252,6 +276,11 @@ impl Host {
         self.finishing = true;
     }
 
+    /// Whether somebody has asked to end.
+    pub fn interrupted(&self) -> bool {
+        self.guard.interrupted()
+    }
+
     /// Whether the run is to end.
     pub fn ended(&self) -> bool {
         self.guard.interrupted() || self.satisfied()
@@ -309,26 +338,6 @@ impl Host {
         }
     }
 
-    /// The parts of the interval's report; what was drawn starts anew.
-    pub fn interval(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
-        let callback = self.callbacks.interval.clone();
-        self.report(callback, seconds, counts)
-    }
-
-    /// The parts of the last report, after the last event.
-    pub fn finish(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
-        let callback = self.callbacks.deinit.clone().or_else(|| self.callbacks.interval.clone());
-        self.report(callback, seconds, counts)
-    }
-
-    /// Sums over the whole run, with `--total`.
-    pub fn totals(&mut self) -> Vec<Report> {
-        self.aggregates.draw_totals(self.vm.lua()).unwrap_or_else(|why| {
-            self.failed(&why.to_string());
-            Vec::new()
-        })
-    }
-
     /// Whether nothing that comes reaches the script any more: its handlers were switched off, and it neither counts
     /// events nor takes records of tasks. A timer alone has nothing new to tell.
     pub(super) fn is_idle(&self) -> bool {
@@ -336,7 +345,10 @@ impl Host {
         let of_tasks =
             [&calls.on_fork, &calls.on_exec, &calls.on_comm, &calls.on_exit, &calls.on_mmap];
         let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
-        self.dispatch.spent() && of_tasks.iter().all(|call| call.is_none()) && !counts()
+        self.prompt.is_none()
+            && self.dispatch.spent()
+            && of_tasks.iter().all(|call| call.is_none())
+            && !counts()
     }
 
     /// Ends a run that would go on without seeing anything.
@@ -350,46 +362,6 @@ impl Host {
         let why = "every handler is switched off, so the run ends: nothing would reach the script \
                    any more; mend the errors above";
         self.shared.with(|context| context.note(Level::Error, why));
-    }
-
-    fn report(
-        &mut self,
-        callback: Option<Function>,
-        seconds: f64,
-        counts: &[Count],
-    ) -> Vec<Report> {
-        self.print_waiting_before_report();
-        self.state.borrow_mut().counts = counts.to_vec();
-        self.coverage.multiplexed += counts.iter().filter(|count| count.scaled).count() as u64;
-        let (drawn, wanted) = self.try_report(callback, seconds, counts).unwrap_or_else(|why| {
-            self.failed(&format!("{why:#}"));
-            // The script's own drawing failed: what it gathered and can be drawn is shown as declared.
-            (self.aggregates.draw_what_can(self.vm.lua()), None)
-        });
-        self.shared.with(Context::note_trouble);
-        self.aggregates.reset_after_interval(wanted.as_deref());
-        if let Err(why) = self.aggregates.sweep() {
-            self.failed(&why.to_string());
-        }
-        drawn
-    }
-
-    /// The parts, and the values that the script wanted drawn; None is everything.
-    fn try_report(
-        &mut self,
-        callback: Option<Function>,
-        seconds: f64,
-        counts: &[Count],
-    ) -> anyhow::Result<(Vec<Report>, Option<Vec<Value>>)> {
-        let wanted = match callback {
-            None => None,
-            Some(callback) => {
-                let values: mlua::MultiValue =
-                    call(&self.guard, Phase::Report, &callback, seconds)?;
-                Some(values.into_iter().filter(|v| !v.is_nil()).collect::<Vec<Value>>())
-            }
-        };
-        Ok((self.dispatch.draw(&self.aggregates, counts, wanted.as_deref())?, wanted))
     }
 
     /// Shows and counts a failure that is not of one event.

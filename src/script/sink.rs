@@ -1,11 +1,13 @@
 //! What the host does with what a source yields: batches to handlers, records of tasks to callbacks and to state.
 
+use std::time::Instant;
+
 use mlua::{Function, Table};
 
 use super::call::call;
 use super::dispatch::WalkError;
 use super::guard::Phase;
-use super::host::Host;
+use super::host::{Callbacks, Host};
 use crate::base::chain::Room;
 use crate::source::{Batch, Happening, Side, Sink, UserStack};
 use crate::sys::signal;
@@ -14,25 +16,36 @@ use crate::task::Fork;
 impl Host {
     fn call_side(
         &mut self,
-        callback: Option<Function>,
-        fill: impl FnOnce(&Table) -> mlua::Result<()>,
+        which: fn(&Callbacks) -> &Option<Function>,
+        fill: impl Fn(&Table) -> mlua::Result<()>,
     ) {
-        let Some(callback) = callback.filter(|_| !self.satisfied()) else { return };
-        let record = match self.vm.lua().create_table().and_then(|t| fill(&t).map(|()| t)) {
-            Ok(record) => record,
-            Err(why) => return self.failed(&why.to_string()),
-        };
-        if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, record) {
-            self.failed(&why.to_string());
+        for callback in self.callbacks_for(which) {
+            if self.satisfied() {
+                return;
+            }
+            let record = match self.vm.lua().create_table().and_then(|t| fill(&t).map(|()| t)) {
+                Ok(record) => record,
+                Err(why) => return self.failed(&why.to_string()),
+            };
+            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, record) {
+                self.failed(&why.to_string());
+            }
         }
+    }
+
+    /// Of the script, and of the monitors that a session has started.
+    fn callbacks_for(&self, which: fn(&Callbacks) -> &Option<Function>) -> Vec<Function> {
+        let jobs = self.jobs.iter().map(|job| &job.callbacks);
+        std::iter::once(&self.callbacks).chain(jobs).filter_map(|all| which(all).clone()).collect()
     }
 
     /// Nothing is related across a hole, nor with what its neighbours tell of that time.
     fn hole(&mut self, from: f64, to: f64, cpu: u32) {
         self.aggregates.drop_before(to);
-        let Some(callback) = self.callbacks.on_lost.clone() else { return };
-        if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, (from, to, cpu)) {
-            self.failed(&why.to_string());
+        for callback in self.callbacks_for(|all| &all.on_lost) {
+            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, (from, to, cpu)) {
+                self.failed(&why.to_string());
+            }
         }
     }
 
@@ -94,6 +107,7 @@ impl Sink for Host {
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
         let mut from = 0;
+        let begun = self.prompt.is_some().then(Instant::now);
         loop {
             match self.dispatch.walk(&self.guard, batch, runs, from) {
                 Ok(seen) => {
@@ -113,6 +127,9 @@ impl Sink for Host {
                     }
                 }
             }
+        }
+        if let Some(begun) = begun {
+            self.meter.add(batch.slots(), begun.elapsed());
         }
         if let (Some(max), true) = (self.rules.max_events, self.dispatch.chooses()) {
             self.counted = max.saturating_sub(self.dispatch.left().unwrap_or_default());
@@ -140,20 +157,23 @@ impl Sink for Host {
                 tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
                 // Its number may have been another's, of whom something was begun after its end was told.
                 self.aggregates.forget_task(tid);
-                self.call_side(self.callbacks.on_fork.clone(), |r| {
-                    r.set("pid", pid)?;
-                    r.set("tid", tid)?;
-                    r.set("ppid", parent_pid)?;
-                    r.set("ptid", parent_tid)?;
-                    r.set("time", side.time)
-                });
+                self.call_side(
+                    |all| &all.on_fork,
+                    |r| {
+                        r.set("pid", pid)?;
+                        r.set("tid", tid)?;
+                        r.set("ppid", parent_pid)?;
+                        r.set("ptid", parent_tid)?;
+                        r.set("time", side.time)
+                    },
+                );
             }
             Happening::Comm { pid, tid, comm, exec } => {
                 tasks(&mut |t| t.on_comm(tid, pid, comm));
                 self.aggregates.rename_task(tid);
-                let callback = if exec { &self.callbacks.on_exec } else { &self.callbacks.on_comm };
+                let of_exec: fn(&Callbacks) -> &Option<Function> = |all| &all.on_exec;
                 let lua = self.vm.lua().clone();
-                self.call_side(callback.clone(), |r| {
+                self.call_side(if exec { of_exec } else { |all| &all.on_comm }, |r| {
                     r.set("pid", pid)?;
                     r.set("tid", tid)?;
                     r.set("comm", lua.create_string(comm)?)?;
@@ -161,25 +181,31 @@ impl Sink for Host {
                 });
             }
             Happening::Exit { pid, tid } => {
-                self.call_side(self.callbacks.on_exit.clone(), |r| {
-                    r.set("pid", pid)?;
-                    r.set("tid", tid)?;
-                    r.set("time", side.time)
-                });
+                self.call_side(
+                    |all| &all.on_exit,
+                    |r| {
+                        r.set("pid", pid)?;
+                        r.set("tid", tid)?;
+                        r.set("time", side.time)
+                    },
+                );
                 self.aggregates.drop_task(tid);
                 self.shared.with(|context| context.tasks.on_exit(tid));
             }
             Happening::Mmap { pid, tid, address, length, offset, path, .. } => {
                 let lua = self.vm.lua().clone();
-                self.call_side(self.callbacks.on_mmap.clone(), |r| {
-                    r.set("pid", pid)?;
-                    r.set("tid", tid)?;
-                    r.set("address", address as f64)?;
-                    r.set("length", length as f64)?;
-                    r.set("offset", offset as f64)?;
-                    r.set("path", lua.create_string(path)?)?;
-                    r.set("time", side.time)
-                });
+                self.call_side(
+                    |all| &all.on_mmap,
+                    |r| {
+                        r.set("pid", pid)?;
+                        r.set("tid", tid)?;
+                        r.set("address", address as f64)?;
+                        r.set("length", length as f64)?;
+                        r.set("offset", offset as f64)?;
+                        r.set("path", lua.create_string(path)?)?;
+                        r.set("time", side.time)
+                    },
+                );
             }
             Happening::Made { .. } => {}
             Happening::Hole { from, to } => self.hole(from, to, side.cpu),
@@ -198,6 +224,6 @@ impl Sink for Host {
 
     fn stopped(&self) -> bool {
         let enough = if self.finishing { 1 } else { 0 };
-        self.satisfied() || signal::interrupts() > enough
+        self.is_late() || self.satisfied() || signal::interrupts() > enough
     }
 }

@@ -17,6 +17,23 @@ use crate::base::{
 /// How a word draws a number.
 pub type DrawNumber = fn(Number) -> String;
 
+/// What every record has besides the event's own fields; see `sample_getters` of `prelude/view.lua`.
+pub const OF_THE_SAMPLE: [&str; 13] = [
+    "_time",
+    "_cpu",
+    "_pid",
+    "_tid",
+    "_comm",
+    "_instance",
+    "_event",
+    "_stack",
+    "_function",
+    "_period",
+    "_ip",
+    "_addr",
+    "_text",
+];
+
 /// Each word as it is called in Lua, in alphabetical order.
 pub const WORDS: &[(&str, DrawNumber)] = &[
     ("bytes", number::bytes),

@@ -11,9 +11,8 @@ use super::evsel::Told;
 use super::leaf::{self, Shared};
 use super::state::State;
 use super::vm::Vm;
-use super::{
-    control, expression, history, monitor, printer, stacks, table, view, words as drawing,
-};
+use super::words::{self as drawing, OF_THE_SAMPLE};
+use super::{control, expression, history, monitor, printer, stacks, table, view};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::catalog::What;
 use crate::source::batch::Addresses;
@@ -50,11 +49,12 @@ pub(super) fn register(
     let exports = lua.create_table()?;
     let declare = declare(lua, state)?;
     let (narrow, matching) = (narrow(lua, state)?, matching(lua, state)?);
-    let (switch, fields) = (switch(lua, state)?, fields(lua, state)?);
+    let (switch, replaced, fields) =
+        (switch(lua, state)?, replaced(lua, state)?, fields(lua, state)?);
     let slot_of: Function = aggregates.trusted().get("slot_of")?;
     expression::register(vm, state, shared, (&ffi, &views, &leaves, slot_of), &exports)?;
     let compile = expression::compiler(vm, state, &exports)?;
-    let narrowers = (declare, narrow, matching, switch, fields, compile, &exports);
+    let narrowers = (declare, narrow, matching, switch, replaced, fields, compile, &exports);
     vm.trusted::<()>("evsel", EVSEL, narrowers)?;
     let looks =
         (exports.get::<Function>("index_of")?, views.get::<Function>("getters_of")?, nearest);
@@ -78,6 +78,8 @@ pub(super) fn register(
     for word in ["evsel", "emit", "stop", "counters", "report", "expr_of", "exprs_of", "history"] {
         words.set(word, exports.get::<Function>(word)?)?;
     }
+    // At a prompt they differ; what was typed there runs in a monitor as well.
+    words.set("probe", exports.get::<Function>("evsel")?)?;
     // Into the sandbox's table as they are: setting a global there is what a script may not do.
     for pair in words.pairs::<String, Value>() {
         let (name, word) = pair?;
@@ -121,23 +123,6 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
     }
     Ok(table)
 }
-
-/// What every record has besides the event's own fields; see `sample_getters` of `prelude/view.lua`.
-const OF_THE_SAMPLE: [&str; 13] = [
-    "_time",
-    "_cpu",
-    "_pid",
-    "_tid",
-    "_comm",
-    "_instance",
-    "_event",
-    "_stack",
-    "_function",
-    "_period",
-    "_ip",
-    "_addr",
-    "_text",
-];
 
 /// For a misspelt field: what the event has instead.
 fn near_field(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
@@ -245,6 +230,20 @@ fn switch(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
             declarer.switch(index, on);
         }
         Ok(())
+    })
+}
+
+fn replaced(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, index: usize| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run whose handler could be replaced");
+        };
+        match declarer.replaced(index) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
     })
 }
 

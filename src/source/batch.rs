@@ -44,6 +44,11 @@ impl Batch {
         }
     }
 
+    /// From now on there are so many roles.
+    pub fn set_roles(&mut self, roles: usize) {
+        self.counts.resize(roles.max(self.counts.len()), 0);
+    }
+
     /// Where its arrays lie.
     pub fn addresses(&self) -> Addresses {
         Addresses {

@@ -80,7 +80,8 @@ impl Live {
     /// full; `all` at the end.
     pub fn lost(&mut self, all: bool) -> Option<u64> {
         let first =
-            self.opened.events.iter().find(|open| !self.openings[open.opening].sampling.count)?;
+            self.opened.events.iter().find(|open| !self.openings[open.opening].sampling.count);
+        let Some(first) = first else { return (self.lost_of_closed > 0).then_some(self.lost_seen) };
         if first.event.attr().get("read_format").unwrap_or(0) & FORMAT_LOST == 0 {
             return None;
         }
@@ -94,7 +95,7 @@ impl Live {
             ring.suspect = false;
         }
         self.side_lost = self.opened.rings.iter().map(|r| lost_of(&r.owner)).sum();
-        self.lost_seen = self.lost_seen.max(total);
+        self.lost_seen = self.lost_seen.max(total + self.lost_of_closed);
         Some(self.lost_seen)
     }
 

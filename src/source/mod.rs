@@ -8,6 +8,7 @@ use crate::decode::side_band::MappedFile;
 pub mod attr;
 pub mod batch;
 mod chains;
+pub mod change;
 pub mod counts;
 mod fill;
 mod hole;

@@ -10,13 +10,14 @@ use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::Rest};
 use crate::sys::perf::Event;
 use crate::sys::refusal::Refusal;
 
-/// The text for the kernel, `(the filter) && common_pid != own`: a run does not watch itself.
-pub(super) fn kernel_text(filter: Option<&Filter>, own: Option<i32>) -> Option<String> {
+/// The text for the kernel, `(the filter) && common_pid != own`, for each own thread: a run does not watch itself.
+pub(super) fn kernel_text(filter: Option<&Filter>, own: &[i32]) -> Option<String> {
     let user = filter.map(Filter::to_kernel);
-    match (user, own) {
-        (Some(user), Some(own)) => Some(format!("({user}) && common_pid != {own}")),
-        (None, Some(own)) => Some(format!("common_pid != {own}")),
-        (user, None) => user,
+    let others: Vec<String> = own.iter().map(|tid| format!("common_pid != {tid}")).collect();
+    match (user, others.is_empty()) {
+        (user, true) => user,
+        (Some(user), false) => Some(format!("({user}) && {}", others.join(" && "))),
+        (None, false) => Some(others.join(" && ")),
     }
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Narrowed {
 pub(super) fn set_what_it_takes(
     event: &Event,
     opening: &Opening,
-    own: Option<i32>,
+    own: &[i32],
     again: &dyn Fn() -> Result<Event, Refusal>,
 ) -> anyhow::Result<Narrowed> {
     let whole = kernel_text(opening.filter.as_ref(), own);

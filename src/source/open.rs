@@ -49,8 +49,8 @@ pub struct Wish {
     pub mmap: bool,
     /// Whether this process is watched too.
     pub watch_self: bool,
-    /// This thread as tracepoints name it; None where no tracepoint is opened.
-    pub own_tid: Option<i32>,
+    /// The threads of this process as tracepoints name them; none where no tracepoint is opened.
+    pub own_tids: Vec<i32>,
 }
 
 /// One kernel event to open, for one or more roles.
@@ -284,7 +284,7 @@ fn layout_of_owner(wish: &Wish) -> anyhow::Result<Layout> {
     Ok(Layout::new(attr::shape(&attr::of_owner(common(wish, 1, false), wish.mmap)?)))
 }
 
-fn open_event(
+pub(super) fn open_event(
     opened: &mut Opened,
     index: usize,
     opening: &Opening,
@@ -316,7 +316,7 @@ fn open_event(
     // Not for `sched:*`: without the switches out of us, a CPU's time line would have holes.
     let everyone = opening.sampling.everyone;
     let exclude_self = tracepoint && !switches && !wish.watch_self && !everyone && tasks.is_none();
-    let own = wish.own_tid.filter(|_| exclude_self);
+    let own: &[i32] = if exclude_self { &wish.own_tids } else { &[] };
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
     let mut handed_over = Vec::new();

@@ -22,6 +22,7 @@ pub mod signal;
 pub mod slice;
 pub mod tasks;
 pub mod terminal;
+pub mod toll;
 mod torn;
 pub mod tracefs;
 pub mod user;

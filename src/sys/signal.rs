@@ -20,6 +20,8 @@ use super::terminal;
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static RESIZED: AtomicBool = AtomicBool::new(false);
+/// Whether one of the interrupts was not SIGINT.
+static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
 /// The thread that interrupts belong to; 0 before [`install`].
 static HOME: AtomicI32 = AtomicI32::new(0);
 /// `fn(u32)`s and `fn()`s, or null.
@@ -52,6 +54,23 @@ pub fn ignore_interrupts() -> io::Result<()> {
 /// Interrupts since [`install`], or since they were last forgotten.
 pub fn interrupts() -> u32 {
     INTERRUPTS.load(SeqCst)
+}
+
+/// Whether SIGTERM or SIGHUP came, which mean the process and not what it does at the moment.
+pub fn told_to_end() -> bool {
+    TOLD_TO_END.load(SeqCst)
+}
+
+/// Keeps interrupts and the timer's ticks off the calling thread, which is not the one that they belong to.
+pub fn keep_off_this_thread() {
+    // SAFETY: sigset_t is plain data, for which zeros are a value; both calls write to it only.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        for signal in INTERRUPTING.into_iter().chain([libc::SIGRTMIN() + 3]) {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
 }
 
 /// Begins to count from 0 again: at a prompt, an interrupt ends a command, not the session.
@@ -146,6 +165,9 @@ extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void
     keeping_errno(|| {
         if sent_home(signal) {
             return;
+        }
+        if signal != libc::SIGINT {
+            TOLD_TO_END.store(true, SeqCst);
         }
         let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
         if count >= 3 {

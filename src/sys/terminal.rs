@@ -15,6 +15,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::SeqCst};
 
+pub mod typeahead;
+
 /// The settings to go back to; null while the screen is not up.
 static BEFORE: AtomicPtr<libc::termios> = AtomicPtr::new(ptr::null_mut());
 /// The descriptor that they belong to.
@@ -170,9 +172,10 @@ pub fn take_stop() -> bool {
     STOP.swap(false, SeqCst)
 }
 
-/// Puts the terminal right if the screen is up. Async-signal-safe: the settings are not freed.
+/// Puts the terminal right if the screen is up, or the line of a prompt is. Async-signal-safe: the settings are not freed.
 pub(super) fn restore() {
     take_down(libc::STDOUT_FILENO);
+    typeahead::put_back();
 }
 
 /// Takes the screen down, for the one caller that finds it up: twice, what is printed in between would be

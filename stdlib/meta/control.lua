@@ -38,3 +38,7 @@ function every(period, fn) end
 ---@param event string `sys:name`, or the name of a counter
 ---@param fn fun(e: perilune.Record): string|number|nil
 function printer(event, fn) end
+
+--- An environment for `load` in which new globals may be assigned: `load(text, "@name", "t", scope())`. It sees the words.
+---@return table
+function scope() end

@@ -87,6 +87,11 @@ function ev:on() end
 --- Switches it off; its records stop, its ring stays: `detail:off()`.
 function ev:off() end
 
+--- Handles the event with another function from now on, at a prompt also while it comes; what was collected stays.
+---@param handler fun(e: perilune.Record)
+---@return perilune.Evsel ev itself
+function ev:replace(handler) end
+
 --- Compiles an expression of C, as typed in an option, into a function of the record: `(__cpu << 32) | vec`,
 --- `runtime / 1000`, `prev_comm ~ "kworker*"`, `ksymbol(location)`. What is wrong with it is an error now, not at
 --- the first event.

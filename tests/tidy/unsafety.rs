@@ -5,7 +5,9 @@ use crate::{Finding, source::Source};
 /// Files of the crate that may hold `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: the Lua side's contact with raw memory.
 const PLACES: &[&str] = &[
     "src/script/dispatch.rs",
+    "src/script/dispatch/failing.rs",
     "src/script/guard.rs",
+    "src/script/guard/hook.rs",
     "src/script/leaf.rs",
     "src/script/view.rs",
     "src/script/vm.rs",

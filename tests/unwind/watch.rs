@@ -58,7 +58,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         ordered: true,
         mmap: true,
         watch_self: false,
-        own_tid: None,
+        own_tids: Vec::new(),
     };
     let mut live = Live::open(vec![opening], &wish, 1)?;
     let programs = Shared::default();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::draw::{Align, Cell, Column};
+use crate::base::draw::{Style, Table};
 use crate::base::frame::Frame;
 use crate::base::value::Value;
 use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, named, stamp};
@@ -282,6 +283,7 @@ fn a_reader_that_has_gone_surfaces_at_the_flush() {
         quiet: false,
         stacks: StackStyle::default(),
         columns: || None,
+        together: false,
         pages: 0,
     };
     let mut text = Text::new(Box::new(Closed), Box::new(Closed), look);

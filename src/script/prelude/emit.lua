@@ -109,6 +109,9 @@ function exports.stop(why)
   cursor.stop = 1
 end
 
+--- Goes on after a `stop`.
+function exports.go_on() cursor.stop = 0 end
+
 --- A table of the script's own: `report(title, { column… }, { {v…}… }, name)`.
 function exports.report(title, columns, rows, name)
   if type(columns) ~= "table" or type(rows) ~= "table" then error("report takes a title, columns and rows", 2) end

@@ -2,7 +2,7 @@
 --
 -- The Rust side (`declare`, `narrow`, `matching`, `switch`, `fields`) answers `nil, why` for what a script may get wrong, and
 -- the error is raised here at the script's own line.
-local declare, narrow, matching, switch, fields, compile, exports = ...
+local declare, narrow, matching, switch, replaced, fields, compile, exports = ...
 
 local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
 
@@ -20,6 +20,16 @@ local methods = {}
 function methods.each(ev, handler)
   local e = entry(ev, "each")
   if type(handler) ~= "function" then error("ev:each takes a function", 2) end
+  e.handler = handler
+  return ev
+end
+
+--- Handles this event with another function from now on: at a prompt also while it comes. What was collected stays.
+function methods.replace(ev, handler)
+  local e = entry(ev, "replace")
+  if type(handler) ~= "function" then error("ev:replace takes a function", 2) end
+  local ok, why = replaced(e.index)
+  if not ok then error(why, 2) end
   e.handler = handler
   return ev
 end
@@ -51,7 +61,7 @@ Evsel.__index = function(ev, key)
   local method = methods[key]
   if method then return method end
   if key == "fields" then return fields(part_of[ev].index) end
-  error(("an evsel has no '%s'; it has name, id, title, fields, attr, each, filter, matching, on, off"):format(tostring(key)), 2)
+  error(("an evsel has no '%s'; it has name, id, title, fields, attr, each, replace, filter, matching, on, off"):format(tostring(key)), 2)
 end
 Evsel.__metatable = false
 Evsel.__tostring = function(ev) return "evsel " .. ev.name end
@@ -109,4 +119,6 @@ end
 exports.evsel = evsel
 exports.evsels = evsels
 exports.event_of = event_of
+exports.methods = methods
+exports.entry_of = function(ev) return ev ~= nil and part_of[ev] or nil end
 exports.index_of = function(ev) local e = part_of[ev] return e and e.index end

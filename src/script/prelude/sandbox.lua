@@ -112,6 +112,20 @@ end
 env.load = load_text
 function env.loadstring(text, name) return load_text(tostring(text), name) end
 
+--- A place to assign globals in, for `load`, which sees `below`, or what scripts see. A name that was assigned once is known,
+-- also while it is nil. Gives the place, its values, and its names in order; `noted` is called with each assignment.
+function env.scope(below, noted)
+  below = below or env
+  local values, assigned, order = {}, {}, {}
+  setmetatable(values, { __index = function(_, name) if assigned[name] then return nil end return below[name] end })
+  local function assign(_, name, value)
+    if not assigned[name] then order[#order + 1], assigned[name] = name, true end
+    if noted then noted() end
+    values[name] = value
+  end
+  return setmetatable({}, { __index = values, __newindex = assign, __metatable = false }), values, order
+end
+
 local elsewhere = {
   ffi = true, io = true, debug = true, package = true, jit = true, dofile = true, loadfile = true, _G = true,
   getfenv = true, setfenv = true, collectgarbage = true, module = true, newproxy = true,

@@ -1,0 +1,35 @@
+//! Where the lines of earlier sessions are kept: in a folder that nobody else can write.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::script::trust;
+use crate::sys::user::effective_uid;
+
+/// So many lines are kept.
+pub(super) const LINES: usize = 10_000;
+
+/// `$XDG_STATE_HOME/perilune/history`; None where it would not be ours alone.
+pub(super) fn path() -> Option<PathBuf> {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = var("XDG_STATE_HOME").or_else(|| Some(var("HOME")?.join(".local/state")))?;
+    if !state.is_absolute() {
+        return None;
+    }
+    let folder = state.join("perilune");
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.ok().filter(|()| is_ours(&folder))?;
+    let file = folder.join("history");
+    match fs::symlink_metadata(&file) {
+        Ok(data) if !data.is_file() || data.uid() != effective_uid() => None,
+        _ => Some(file),
+    }
+}
+
+/// Whether only this user can put files there. Who may write a folder above could put another one in its place.
+fn is_ours(folder: &Path) -> bool {
+    let Ok(data) = fs::symlink_metadata(folder) else { return false };
+    let own = data.is_dir() && data.uid() == effective_uid() && data.mode() & 0o022 == 0;
+    own && (effective_uid() != 0 || trust::folder(folder).is_ok())
+}

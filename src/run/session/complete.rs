@@ -1,0 +1,198 @@
+//! What a word that is being typed could become.
+
+use super::Session;
+use super::console::Names;
+use super::words::found;
+use crate::event::catalog::What;
+use crate::script::doc;
+
+/// Words behind a colon at the beginning of a line.
+const COLON: [&str; 9] =
+    [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
+
+/// Lua's own.
+const KEYWORDS: [&str; 22] = [
+    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
+    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+];
+
+/// As many as a person looks through.
+const MOST: usize = 500;
+
+/// What the end of `before` could become.
+pub(super) fn complete(session: &Session<'_>, before: &str) -> Names {
+    let (start, mut names) = candidates(session, before);
+    let typed = before.get(start..).unwrap_or_default();
+    names.retain(|name| name.starts_with(typed));
+    names.sort();
+    names.dedup();
+    names.truncate(MOST);
+    (start, names)
+}
+
+fn candidates(session: &Session<'_>, before: &str) -> Names {
+    if before.starts_with(':') {
+        return match before.split_once(' ') {
+            None => (0, COLON.map(str::to_owned).to_vec()),
+            Some((":doc", rest)) => (before.len() - rest.len(), doc::names()),
+            Some((":events" | ":fields", rest)) => {
+                (before.len() - rest.len(), events(session, rest))
+            }
+            Some((_, rest)) => (before.len() - rest.len(), Vec::new()),
+        };
+    }
+    match open_string(before) {
+        Some(at) => in_string(session, before, at),
+        None => in_code(session, before),
+    }
+}
+
+fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
+    let (code, text) = (before[..at - 1].trim_end(), &before[at..]);
+    if code.ends_with("run")
+        || code.ends_with("run(")
+        || code.ends_with("load")
+        || code.ends_with("load(")
+    {
+        let all = session.monitors.library.all().into_iter().map(|script| script.name);
+        return (at, all.collect());
+    }
+    if text.starts_with(['/', '.', '~']) {
+        return (at, files(text));
+    }
+    match text.split_once('/') {
+        // `field.function == NAME` of a filter takes one of the kernel's.
+        Some((_, filter)) if asks_function(filter) => {
+            (before.len() - word_at_end(filter).len(), kernel_functions(word_at_end(filter)))
+        }
+        // Else the fields of the event in front of it.
+        Some((event, filter)) => {
+            let start = before.len() - word_at_end(filter).len();
+            (start, fields(session, event))
+        }
+        None => {
+            let last = text.rsplit([',', '|']).next().unwrap_or_default();
+            (before.len() - last.len(), events(session, last))
+        }
+    }
+}
+
+fn in_code(session: &Session<'_>, before: &str) -> Names {
+    let word = word_at_end(before);
+    let start = before.len() - word.len();
+    let code = &before[..start];
+    let Some(owner) = code.strip_suffix(['.', ':']) else {
+        let words = session.host.names("").into_iter();
+        return (start, words.chain(KEYWORDS.map(str::to_owned)).collect());
+    };
+    let owner = word_at_end(owner);
+    let parameter = before.contains(&format!("function({owner})"));
+    match last_event(code).filter(|_| parameter && code.ends_with('.')) {
+        Some(event) => (start, fields(session, event)),
+        None => (start, session.host.names(owner)),
+    }
+}
+
+/// Whether a function's name stands at the end of a filter.
+fn asks_function(filter: &str) -> bool {
+    let test = filter[..filter.len() - word_at_end(filter).len()].trim_end();
+    let test = test.strip_suffix("==").or(test.strip_suffix("!="));
+    test.is_some_and(|field| field.trim_end().ends_with(".function"))
+}
+
+/// Functions of the kernel that begin so; none where it does not tell them.
+fn kernel_functions(typed: &str) -> Vec<String> {
+    let all = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let code = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next()?;
+        let name = words.next()?;
+        (kind.eq_ignore_ascii_case("t") && name.starts_with(typed)).then(|| name.to_owned())
+    };
+    all.lines().filter_map(code).take(MOST).collect()
+}
+
+/// The letters, digits and `_` at the end.
+fn word_at_end(text: &str) -> &str {
+    let kept = text.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
+    &text[kept..]
+}
+
+/// Where a string begins that has no end yet.
+fn open_string(text: &str) -> Option<usize> {
+    let (mut open, mut escaped) = (None, false);
+    for (at, c) in text.char_indices() {
+        match (open, c) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some((quote, _)), c) if c == quote => open = None,
+            (None, '"' | '\'') => open = Some((c, at + 1)),
+            _ => {}
+        }
+    }
+    open.map(|(_, at)| at)
+}
+
+/// The last text in quotes that could be an event's name.
+fn last_event(code: &str) -> Option<&str> {
+    let texts = code.split(['"', '\'']).skip(1).step_by(2);
+    texts
+        .filter(|text| text.contains(':'))
+        .last()
+        .map(|text| text.split('/').next().unwrap_or(text))
+}
+
+/// Systems, and behind the colon their events.
+fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
+    let names = session.source.catalog().names().unwrap_or_default();
+    match typed.contains(':') {
+        true => names,
+        false => {
+            names.iter().filter_map(|name| Some(format!("{}:", name.split_once(':')?.0))).collect()
+        }
+    }
+}
+
+fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
+    let mut names: Vec<String> = crate::script::words::OF_THE_SAMPLE.map(str::to_owned).to_vec();
+    for event in found(session, event).unwrap_or_default() {
+        if let What::Tracepoint { format } = &event.what {
+            names.extend(format.fields.iter().filter(|f| !f.common).map(|f| f.name.clone()));
+        }
+    }
+    names
+}
+
+/// Files, and folders with a slash.
+fn files(typed: &str) -> Vec<String> {
+    let folder = typed.rfind('/').map_or("", |at| &typed[..=at]);
+    let Ok(entries) = std::fs::read_dir(if folder.is_empty() { "." } else { folder }) else {
+        return Vec::new();
+    };
+    let name = |entry: std::fs::DirEntry| {
+        let slash = if entry.path().is_dir() { "/" } else { "" };
+        format!("{folder}{}{slash}", entry.file_name().to_string_lossy())
+    };
+    entries.flatten().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_open_until_its_own_quote() {
+        assert_eq!(open_string("probe(\"sched:"), Some(7));
+        assert_eq!(open_string("probe(\"a'b\", x"), None);
+        assert_eq!(open_string("x = 'a\\'b"), Some(5));
+    }
+
+    #[test]
+    fn the_event_of_a_handler_is_the_one_named_last() {
+        let code = "f(\"a:b\") probe('c:d/x > 1/', function(e) return e";
+        assert_eq!(last_event(code), Some("c:d"));
+        assert_eq!(word_at_end("x + e_1"), "e_1");
+        assert!(asks_function("a > 1 && function.function == hrtimer_w"));
+        assert!(!asks_function("a == hrtimer_w"));
+    }
+}

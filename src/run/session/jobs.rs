@@ -1,0 +1,214 @@
+//! Monitors inside a session: `run("task-state", { than = "10ms" })`, `load`, `jobs`, `stop`.
+
+use std::ffi::OsString;
+
+use anyhow::{Context as _, anyhow, bail};
+use mlua::{Table, Value};
+
+use super::Session;
+use crate::base::units::counted;
+use crate::run::request::RunRequest;
+use crate::script::bundle::Library;
+use crate::script::monitor::Monitor;
+use crate::script::opt;
+use crate::script::option::OptionSpec;
+use crate::script::option::value::OptionValue;
+
+/// How monitors are found, and what the words behind their names mean.
+pub struct Monitors {
+    /// Where they are looked for.
+    pub library: Library,
+    /// Options that no monitor may have.
+    pub taken: Vec<OptionSpec>,
+    /// Parses a monitor's words.
+    pub parse: Parse,
+}
+
+/// What the words behind a monitor's name ask for.
+pub type Parse = fn(&Monitor, &str, &[OsString]) -> anyhow::Result<RunRequest>;
+
+/// When a job reports.
+#[derive(Debug)]
+pub(super) struct Pace {
+    number: usize,
+    every: f64,
+    last: f64,
+    next: f64,
+    begun: f64,
+}
+
+impl Session<'_> {
+    /// `load(name, "words")`: a monitor and what it is to do, not started.
+    pub(super) fn load(&mut self, name: &str, words: &[OsString]) -> anyhow::Result<Value> {
+        let script = self.monitors.library.find(name)?;
+        let monitor = self.host.load_job(&script, &self.monitors.library, &self.monitors.taken)?;
+        let request = (self.monitors.parse)(&monitor, name, words)?;
+        let table = monitor.table;
+        self.loaded.push((table.clone(), request));
+        Ok(Value::Table(table))
+    }
+
+    /// `run(name, options)` and `run(load(…))`: starts it; a recording is played to its end with it.
+    pub(super) fn start(&mut self, what: &Value, options: &Value) -> anyhow::Result<String> {
+        let table = match what {
+            Value::Table(table) => table.clone(),
+            Value::String(name) => {
+                let words = words_of(options)?;
+                let loaded = self.load(&name.to_string_lossy(), &words)?;
+                loaded.as_table().context("a monitor is a table")?.clone()
+            }
+            other => bail!(
+                "run takes a time, a number of events or a monitor, not a {}",
+                other.type_name()
+            ),
+        };
+        let at = self.loaded.iter().position(|(loaded, _)| *loaded == table);
+        let at =
+            at.context("run: this is no monitor that `load` gave; write run(load(\"NAME\"))")?;
+        let (_, request) = self.loaded.remove(at);
+        if request.values.get("flame-graph").is_some_and(OptionValue::is_given) {
+            bail!("run: --flame-graph writes files at a run's end; run the monitor by itself");
+        }
+        let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
+        let options = opt::table(self.host.lua(), &request.monitor.options, &request.values)?;
+        let known = self.host.roles().len();
+        let begun = self.host.begin_job(&request.monitor, &options, perins);
+        let attached = self.source.attach(&mut self.host);
+        let number = match begun.and_then(|number| attached.map(|()| number)) {
+            Ok(number) => number,
+            Err(why) => {
+                let roles: Vec<u32> =
+                    (known..self.host.roles().len()).map(|role| role as u32).collect();
+                self.source.close(&roles);
+                let last = self.host.jobs().last().filter(|job| job.roles.start >= known);
+                if let Some(number) = last.map(|job| job.number) {
+                    self.host.end_job(number)?;
+                }
+                return Err(why);
+            }
+        };
+        let off = self.host.take_switches();
+        for role in known..self.host.roles().len() {
+            let role = role as u32;
+            self.source.switch(role, off.get(&role).copied().unwrap_or(true))?;
+        }
+        let every = request.host.interval_ns.or(request.monitor.every_ns);
+        let (every, now) = (every.map_or(f64::INFINITY, |ns| ns as f64), self.source.now());
+        self.paces.push(Pace { number, every, last: now, next: now + every, begun: now });
+        if !self.source.stands_still() {
+            return Ok(format!("{number} {}: stop({number}) ends it", request.monitor.name));
+        }
+        self.carry(None, None, &[])?;
+        self.stop_job(number)?;
+        Ok(String::new())
+    }
+
+    /// `stop(n)`: ends a monitor, with its report.
+    pub(super) fn stop_job(&mut self, number: usize) -> anyhow::Result<()> {
+        let jobs = self.host.jobs().iter();
+        let roles = jobs.clone().find(|job| job.number == number).map(|job| job.roles.clone());
+        let roles = roles
+            .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
+        let roles: Vec<u32> = roles.map(|role| role as u32).collect();
+        for role in &roles {
+            self.source.switch(*role, false)?;
+        }
+        self.source.settle_down(&mut self.host);
+        self.report(number, true);
+        self.source.close(&roles);
+        self.paces.retain(|pace| pace.number != number);
+        self.host.end_job(number)?;
+        Ok(())
+    }
+
+    /// Ends all of them, without a word.
+    pub(super) fn clear_jobs(&mut self) -> anyhow::Result<()> {
+        let all: Vec<(usize, Vec<u32>)> = self
+            .host
+            .jobs()
+            .iter()
+            .map(|job| (job.number, job.roles.clone().map(|role| role as u32).collect()))
+            .collect();
+        for (number, roles) in all {
+            self.source.close(&roles);
+            self.host.end_job(number)?;
+        }
+        self.paces.clear();
+        Ok(())
+    }
+
+    /// Draws the reports that are due.
+    pub(super) fn report_due(&mut self) {
+        let now = self.source.now();
+        let due: Vec<usize> =
+            self.paces.iter().filter(|pace| pace.next <= now).map(|pace| pace.number).collect();
+        due.into_iter().for_each(|number| self.report(number, false));
+    }
+
+    /// When the next report is due, nanoseconds of the session.
+    pub(super) fn next_report(&self) -> f64 {
+        self.paces.iter().map(|pace| pace.next).fold(f64::INFINITY, f64::min)
+    }
+
+    fn report(&mut self, number: usize, last: bool) {
+        let now = self.source.now();
+        let Some(pace) = self.paces.iter_mut().find(|pace| pace.number == number) else { return };
+        let seconds = (now - pace.last) / 1e9;
+        pace.last = now;
+        // After a pause there is one report, not one for each turn that was missed.
+        while pace.next <= now {
+            pace.next += pace.every;
+        }
+        self.source.count();
+        let counts = self.source.take_counts();
+        self.host.set_now(now);
+        let parts = self.host.job_report(number, seconds, &counts, last);
+        self.host.shared().with(|context| {
+            let stamp = context.clock.stamp(context.clock.clock_ns(now));
+            context.out.report(stamp, &parts);
+        });
+    }
+
+    /// `jobs`: a line for each.
+    pub(super) fn list_jobs(&self) -> String {
+        let now = self.source.now();
+        let line = |job: &crate::script::job::Job| {
+            let pace = self.paces.iter().find(|pace| pace.number == job.number);
+            let seconds = pace.map_or(0.0, |pace| (now - pace.begun) / 1e9);
+            let events: u64 = job.roles.clone().map(|role| self.host.spent(role).events).sum();
+            format!("{} {}: {} in {seconds:.0} s", job.number, job.name, counted(events, "event"))
+        };
+        let lines: Vec<String> = self.host.jobs().iter().map(line).collect();
+        if lines.is_empty() {
+            "no monitor runs; run(\"NAME\") starts one".to_owned()
+        } else {
+            lines.join("\n")
+        }
+    }
+}
+
+/// `{ than = "10ms", call_graph = true, "free word" }` as words of a command line.
+fn words_of(options: &Value) -> anyhow::Result<Vec<OsString>> {
+    let Some(options) = options.as_table() else { return Ok(Vec::new()) };
+    let mut words = free_words(options)?;
+    for pair in options.pairs::<Value, Value>() {
+        let (Value::String(name), value) = pair? else { continue };
+        let name = name.to_string_lossy().replace('_', "-");
+        let dashes = if name.chars().count() == 1 { "-" } else { "--" };
+        match value {
+            Value::Boolean(false) => {}
+            Value::Boolean(true) => words.insert(0, format!("{dashes}{name}").into()),
+            value => {
+                let text = value.to_string()?;
+                let joint = if dashes == "-" { "" } else { "=" };
+                words.insert(0, format!("{dashes}{name}{joint}{text}").into());
+            }
+        }
+    }
+    Ok(words)
+}
+
+fn free_words(options: &Table) -> anyhow::Result<Vec<OsString>> {
+    let words = options.sequence_values::<String>().collect::<mlua::Result<Vec<_>>>()?;
+    Ok(words.into_iter().map(Into::into).collect())
+}

@@ -1,0 +1,358 @@
+//! A session: lines are typed while events come. Each line may open events, change them, take them away.
+//!
+//! One thread runs all of it, as in a run; another one reads the terminal ([`console`]). Between lines, and while a line
+//! waits for events (`run`, `show`), the rings are drained and handlers run. The source is the kernel
+//! or a recording, which stands still until a line plays it.
+
+mod complete;
+mod console;
+mod definitions;
+mod jobs;
+mod recorded;
+mod source;
+mod watched;
+mod words;
+
+use std::io::Write;
+
+use crate::base::coverage::Coverage;
+use crate::base::draw::Level;
+use crate::output::text::{Look, Text};
+use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
+use crate::script::host::{Host, Rules};
+use crate::script::prompt::{CHUNK, Step};
+use crate::sys::signal;
+use crate::sys::slice;
+pub use console::{Console, Names, Typed};
+use definitions::Definitions;
+pub use jobs::{Monitors, Parse};
+use source::Source;
+
+use super::Outcome;
+use super::request::RunRequest;
+
+/// A batch of one role takes a way of its own, which a session cannot: more roles come.
+const ROLES: usize = 2;
+
+/// A ring is drained this often, at least.
+const DRAIN_MS: f64 = 50.0;
+
+/// Losses are told this often at most, in nanoseconds.
+const TOLD_EVERY: f64 = 1e9;
+
+/// Where a session's words go.
+pub struct Outlet {
+    /// Results.
+    pub results: Box<dyn Write>,
+    /// Messages; the same place, if it is a terminal.
+    pub messages: Box<dyn Write>,
+    /// Whether it is a terminal.
+    pub terminal: bool,
+}
+
+/// A session that runs.
+struct Session<'a> {
+    host: Host,
+    source: Source<'a>,
+    console: Console,
+    definitions: Definitions,
+    monitors: Monitors,
+    loaded: Vec<(mlua::Table, RunRequest)>,
+    paces: Vec<jobs::Pace>,
+    /// The number of the next line.
+    number: usize,
+    told: Coverage,
+    told_at: f64,
+    failed: bool,
+    /// Whether the rings hold what there was no time for.
+    behind: bool,
+    ended: bool,
+}
+
+/// Runs a session until its lines end. `begin` is a file to run first, with the name that messages call it by.
+///
+/// # Errors
+/// What keeps it from beginning: a permission, a recording that cannot be read.
+pub fn run(
+    mut host: Host,
+    request: &RunRequest,
+    monitors: Monitors,
+    begin: Option<(String, String)>,
+    console: Console,
+    outlet: Outlet,
+) -> anyhow::Result<Outcome> {
+    let settings = &request.host;
+    signal::install()?;
+    let (mut source, setting) = Source::begin(request, &console.tids)?;
+    source.listen(&console.bell);
+    let rules = Rules { max_events: None, order: settings.order };
+    source.introduce(&host, request);
+    host.begin_session(&setting, rules, &monitors.library)?;
+    let terminal = outlet.terminal;
+    let look = Look { together: true, ..super::look(settings, source.pages()) };
+    host.shared().with(|context| {
+        context.out = Box::new(Text::new(outlet.results, outlet.messages, look));
+    });
+    let shared = host.shared().clone();
+    host.on_print(Box::new(move |text| shared.with(|context| context.out.line(text))));
+    let mut session = Session {
+        host,
+        source,
+        console,
+        definitions: Definitions::default(),
+        monitors,
+        loaded: Vec::new(),
+        paces: Vec::new(),
+        number: 1,
+        told: Coverage::default(),
+        told_at: 0.0,
+        failed: false,
+        behind: false,
+        ended: false,
+    };
+    slice::ask_for_short_turns();
+    tell(&session.host, &request.notes);
+    tell(&session.host, session.source.remarks());
+    if !hook_stops_compiled_loops() {
+        tell(&session.host, &[NO_HOOK.to_owned()]);
+    }
+    if let Some((chunk, text)) = begin {
+        session.run_lines(&chunk, &text);
+        session.number = 1;
+    }
+    session.console.go_on();
+    session.live()?;
+    session.end();
+    Ok(if session.failed && !terminal { Outcome::ScriptErrors } else { Outcome::Done })
+}
+
+/// Says things that are not as they should be.
+fn tell(host: &Host, remarks: &[String]) {
+    host.shared().with(|context| {
+        remarks.iter().for_each(|remark| context.note(Level::Warning, remark));
+    });
+}
+
+impl Session<'_> {
+    /// Carries events and runs lines, until there are no more lines.
+    fn live(&mut self) -> anyhow::Result<()> {
+        while !self.ended {
+            if self.source.stands_still() {
+                let typed = self.console.wait();
+                self.console.heard();
+                self.take(typed);
+            } else {
+                if self.wait(DRAIN_MS)? {
+                    self.console.heard();
+                }
+                self.behind = self.source.drain(&mut self.host);
+                self.report_due();
+                while !self.ended
+                    && let Some(typed) = self.console.take()
+                {
+                    self.take(typed);
+                }
+                self.stopped_by_itself();
+                self.flush();
+                self.tell_losses(TOLD_EVERY);
+            }
+            // A signal that comes between lines is for the session: Ctrl-C is a key there.
+            self.ended |= signal::told_to_end() || signal::interrupts() > 0;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, typed: Typed) {
+        match typed {
+            Typed::Line(text) => {
+                self.enter(&text);
+                self.ended |= signal::told_to_end();
+                signal::forget_interrupts();
+                if !self.ended {
+                    self.console.go_on();
+                }
+            }
+            Typed::Names { before, reply } => {
+                // Whoever asked may have given up.
+                let _ = reply.send(complete::complete(self, &before));
+            }
+            Typed::End => self.ended = true,
+        }
+    }
+
+    /// Runs a line to its end, and shows what it gives.
+    fn enter(&mut self, text: &str) {
+        self.run_lines(CHUNK, &words::as_lua(text));
+    }
+
+    /// The same for Lua as it stands.
+    fn run_lines(&mut self, chunk: &str, line: &str) {
+        signal::forget_interrupts();
+        let opened = self.host.roles().len();
+        let mut step = self.host.enter(chunk, line, self.number);
+        self.number += line.lines().count().max(1);
+        let outcome = loop {
+            step = match step {
+                Step::Asked(what, args) => {
+                    let answer = words::answer(self, &what, &args);
+                    self.host.answer(answer.map_err(|why| format!("{why:#}")))
+                }
+                Step::Done(values) => break Ok(values),
+                Step::Failed(why) => break Err(why),
+            };
+        };
+        let changed = self.apply().map_err(|why| format!("{why:#}"));
+        match outcome.and_then(|values| changed.map(|()| values)) {
+            Ok(values) => {
+                let opens = self.host.roles().len() > opened;
+                if self.host.line_defined() {
+                    self.definitions.add(line, opens);
+                }
+                // What its own words return is not asked for; `p` alone is.
+                let named = line.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));
+                let shown = values.iter().filter(|value| named || !self.host.is_evsel(value));
+                let shown: Vec<&mlua::Value> = shown.collect();
+                shown.into_iter().for_each(|value| self.show(value));
+            }
+            Err(why) => self.fail(&why),
+        }
+        self.flush();
+    }
+
+    /// Makes true what a line has changed: new events, filters, handlers, switches.
+    fn apply(&mut self) -> anyhow::Result<()> {
+        self.source.attach(&mut self.host)?;
+        for (role, on) in self.host.take_switches() {
+            if on {
+                self.host.revive(role)?;
+            }
+            self.source.switch(role, on)?;
+        }
+        Ok(())
+    }
+
+    /// Lets events come for a while: those of `roles` beside what is on anyway.
+    fn carry(
+        &mut self,
+        time: Option<f64>,
+        count: Option<u64>,
+        roles: &[u32],
+    ) -> anyhow::Result<()> {
+        self.apply()?;
+        self.flush();
+        self.host.limit_events(count);
+        roles.iter().try_for_each(|role| self.source.switch(*role, true))?;
+        let carried = self.carry_events(time);
+        roles.iter().try_for_each(|role| self.source.switch(*role, false))?;
+        self.source.settle_down(&mut self.host);
+        // Why a handler stopped it was said when it did.
+        self.host.take_stop();
+        self.host.limit_events(None);
+        // Ctrl-C ends the wait, not what the line does with it.
+        signal::forget_interrupts();
+        self.tell_losses(0.0);
+        carried
+    }
+
+    /// Lets events come for so many nanoseconds, or until there were enough, or Ctrl-C, or the recording ends.
+    fn carry_events(&mut self, time: Option<f64>) -> anyhow::Result<()> {
+        if self.source.stands_still() {
+            self.source.play(time, &mut self.host);
+            return Ok(());
+        }
+        let end = time.map_or(f64::INFINITY, |time| self.source.now() + time);
+        while !self.host.interrupted() && !self.host.has_enough() && self.source.now() < end {
+            self.wait((end - self.source.now()) / 1e6)?;
+            self.behind = self.source.drain(&mut self.host);
+            for (role, on) in self.host.take_switches() {
+                self.source.switch(role, on)?;
+            }
+            self.report_due();
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Waits for events, no longer than that many milliseconds; true when the bell rang.
+    fn wait(&mut self, most: f64) -> anyhow::Result<bool> {
+        let report = (self.next_report() - self.source.now()) / 1e6;
+        let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
+        self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })
+    }
+
+    /// A handler that runs in the background called `stop`.
+    fn stopped_by_itself(&mut self) {
+        if !self.host.has_enough() {
+            return;
+        }
+        let stopped = self.host.take_stop();
+        if stopped.is_some() && self.source.all_off().is_ok() {
+            let text = "stopped by a handler: every event is off; its `on` lets it come again";
+            self.host.shared().with(|context| context.note(Level::Info, text));
+        }
+    }
+
+    fn show(&mut self, value: &mlua::Value) {
+        if value.is_nil() {
+            return;
+        }
+        let counts = self.source.take_counts();
+        match self.host.drawn(value, &counts) {
+            Ok(Some(parts)) => {
+                self.host.shared().with(|context| context.out.answer(&parts));
+            }
+            Ok(None) => {
+                let text = self.host.text_of(value);
+                self.host.shared().with(|context| context.out.line(&text));
+            }
+            Err(why) => self.fail(&format!("{why:#}")),
+        }
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.failed = true;
+        self.host.shared().with(|context| context.note(Level::Error, why));
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.host.shared().with(|context| context.out.flush());
+        // Nobody reads any more.
+        self.ended |= flushed.is_err();
+    }
+
+    /// What was seen and missed since the session began.
+    fn coverage(&mut self, all: bool) -> Coverage {
+        let lost = self.source.lost(all);
+        let coverage = self.host.coverage(lost);
+        // Each error was shown when it happened.
+        let coverage = Coverage { errors: 0, ..coverage };
+        self.source.add_to(coverage)
+    }
+
+    /// Says what was missed since it was said last, no more often than `every`.
+    fn tell_losses(&mut self, every: f64) {
+        let now = self.source.now();
+        if now - self.told_at < every {
+            return;
+        }
+        let coverage = self.coverage(false);
+        let since = coverage.since(&self.told);
+        self.told_at = now;
+        self.told = coverage;
+        self.host.shared().with(|context| {
+            let stamp = context.clock.stamp(context.clock.clock_ns(now));
+            context.out.coverage(stamp, &since, false);
+        });
+        self.flush();
+    }
+
+    fn end(&mut self) {
+        let coverage = self.coverage(true);
+        let now = self.source.now();
+        self.host.shared().with(|context| {
+            let stamp = context.clock.stamp(context.clock.clock_ns(now));
+            context.out.coverage(stamp, &coverage, true);
+        });
+        self.flush();
+    }
+}

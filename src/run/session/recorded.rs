@@ -1,0 +1,139 @@
+//! A recording as a session's source: it is played as far as somebody asks, and goes on from there.
+
+use std::rc::Rc;
+
+use super::super::replayed::{Frames, Player};
+use super::super::request::RunRequest;
+use crate::base::draw::Stamp;
+use crate::decode::clock::Clock;
+use crate::event::catalog::Catalog;
+use crate::script::host::{Host, Setting};
+use crate::source::Batch;
+use crate::source::counts::Count;
+use crate::source::replay::Replay;
+use crate::task::Tasks;
+
+/// A recording and how far it was played.
+pub(super) struct Recorded<'a> {
+    replay: Rc<Replay>,
+    player: Player<'a>,
+    batch: Batch,
+    /// The next entry.
+    at: usize,
+    /// Nanoseconds of the recording.
+    now: f64,
+    known: usize,
+}
+
+/// So many turns of timers are played at once.
+const TURNS: u32 = 100_000;
+
+impl<'a> Recorded<'a> {
+    /// Reads the recording.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn begin(
+        request: &'a RunRequest,
+        path: &std::path::Path,
+    ) -> anyhow::Result<(Recorded<'a>, Setting)> {
+        let replay = Rc::new(Replay::open(path)?);
+        let mut cpus: Vec<u32> = replay.entries().iter().map(|entry| entry.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let settings = &request.host;
+        let setting = Setting {
+            cpus,
+            per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
+            stack: request.stack()?,
+            memory: settings.lua_mem as usize,
+            ..Setting::of(replay.clone())
+        };
+        let player = Player::new(replay.clone(), Frames::of(&replay), settings);
+        let batch = Batch::new(super::ROLES);
+        Ok((Recorded { replay, player, batch, at: 0, now: 0.0, known: 0 }, setting))
+    }
+
+    /// Gives the host what it has to know of the recording's tasks and stacks.
+    pub(super) fn introduce(&self, host: &Host) {
+        let processors = self.replay.entries().iter().map(|e| e.cpu as usize + 1).max();
+        let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
+        let naming = Frames::of(&self.replay).naming();
+        host.shared().with(|context| {
+            context.tasks = Tasks::new(processors.unwrap_or(0));
+            context.clock = Clock::new(start, 0);
+            *context.naming.borrow_mut() = naming;
+        });
+    }
+
+    /// Takes in what lines have declared and narrowed.
+    ///
+    /// # Errors
+    /// A filter that does not fit.
+    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        let settled = host.settle(self.known)?;
+        let roles = host.roles();
+        let new = self.known..roles.len();
+        self.known = roles.len();
+        self.batch.set_roles(roles.len());
+        self.player.take_roles(roles)?;
+        new.for_each(|role| self.player.turn(role as u32, false));
+        host.attach(self.batch.addresses())?;
+        settled.narrowed.into_iter().try_for_each(|role| host.revive(role))
+    }
+
+    /// Plays so many nanoseconds, or up to the end.
+    pub(super) fn carry(&mut self, time: Option<f64>, host: &mut Host) {
+        let end = time.map_or(f64::INFINITY, |time| self.now + time);
+        let replay = self.replay.clone();
+        while let Some(entry) = replay.entries().get(self.at) {
+            let time = entry.time_ns as f64;
+            self.timers(time.min(end), host);
+            if time > end || host.interrupted() || host.has_enough() {
+                break;
+            }
+            self.now = time;
+            self.at += 1;
+            self.player.play(self.at - 1, entry, &mut self.batch, host);
+            for (role, on) in host.take_switches() {
+                self.turn(role, on);
+            }
+        }
+        if end.is_finite() && !host.has_enough() {
+            self.timers(end, host);
+            self.now = end;
+        }
+        host.set_now(self.now);
+    }
+
+    fn timers(&mut self, until: f64, host: &mut Host) {
+        for _ in 0..TURNS {
+            let Some(due) = host.next_timer().filter(|due| *due <= until) else { return };
+            host.set_now(due);
+            host.fire_timers(due);
+        }
+        host.skip_missed_timers(until);
+    }
+
+    /// Whether nothing is left to be played.
+    pub(super) fn is_over(&self) -> bool {
+        self.at >= self.replay.entries().len()
+    }
+
+    /// The events there are.
+    pub(super) fn catalog(&self) -> Rc<dyn Catalog> {
+        self.replay.clone()
+    }
+
+    pub(super) fn now(&self) -> f64 {
+        self.now
+    }
+
+    pub(super) fn turn(&mut self, role: u32, on: bool) {
+        self.player.turn(role, on);
+    }
+
+    pub(super) fn counts(&mut self) -> Vec<Count> {
+        self.player.take_counts()
+    }
+}

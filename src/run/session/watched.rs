@@ -1,0 +1,213 @@
+//! The kernel as a session's source: rings that stay, events that come and go.
+
+use std::rc::Rc;
+
+use anyhow::Context as _;
+
+use super::super::catalog::MachineCatalog;
+use super::super::live::{cpus, opening, running, tasks};
+use super::super::request::RunRequest;
+use crate::event::catalog::Catalog;
+use crate::event::plan;
+use crate::script::evsel::Role;
+use crate::script::host::{Host, Setting};
+use crate::script::texts::Texts;
+use crate::source::change::Closer;
+use crate::source::counts::Count;
+use crate::source::live::Live;
+use crate::source::open::{Opening, Refused, Wish};
+use crate::source::trial::try_out;
+use crate::stack::naming::Naming;
+use crate::symbol::{RunningKernel, Symbols};
+use crate::sys::clock::ticks_per_second;
+use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::perf::Target;
+use crate::sys::tasks::task_names;
+use crate::sys::toll::{self, Toll};
+use crate::task::{Tasks, programs};
+
+/// The rings, and what is open on them.
+pub(super) struct Watched {
+    pub(super) live: Live,
+    wish: Wish,
+    catalog: Rc<MachineCatalog>,
+    /// The roles as they are open.
+    open: Vec<Role>,
+    /// Threads of ours beside this one, which nobody wants to watch.
+    others: Vec<i32>,
+    knows_own: bool,
+    closer: Closer,
+}
+
+impl Watched {
+    /// Opens the rings and begins to follow tasks; `others` are our further threads.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(super) fn begin(
+        request: &RunRequest,
+        mut others: Vec<i32>,
+    ) -> anyhow::Result<(Watched, Setting)> {
+        let settings = &request.host;
+        let catalog = Rc::new(MachineCatalog::default());
+        let cpus = cpus(settings)?;
+        let tasks = tasks(settings, None)?;
+        let target = Target {
+            pid: tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
+            cpu: cpus.first().map_or(0, |cpu| *cpu as i32),
+        };
+        let (told, tid) = std::sync::mpsc::channel();
+        let closer = Closer::start(move || {
+            // It waits for its number, or for nobody.
+            let _ = told.send(tid_in_records());
+        })
+        .context("failed to start the thread that closes events")?;
+        others.extend(tid.recv());
+        let setting = Setting {
+            trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
+            cpus: cpus.clone(),
+            per_thread: tasks.is_some(),
+            stack: request.stack()?,
+            memory: settings.lua_mem as usize,
+            ..Setting::of(catalog.clone())
+        };
+        let wish = Wish {
+            cpus,
+            workload: false,
+            off: Vec::new(),
+            tasks,
+            pages: settings.mmap_pages.map(|pages| pages as usize),
+            watermark: settings.watermark,
+            ordered: settings.order.unwrap_or(true),
+            mmap: true,
+            watch_self: settings.watch_self,
+            own_tids: Vec::new(),
+        };
+        let mut live = Live::open(Vec::new(), &wish, super::ROLES)?;
+        live.enable_side()?;
+        live.enable(false)?;
+        let open = Vec::new();
+        let watched = Watched { live, wish, catalog, open, others, knows_own: false, closer };
+        Ok((watched, setting))
+    }
+
+    /// Gives the host what it has to know of this machine's tasks.
+    pub(super) fn introduce(&self, host: &Host, request: &RunRequest) {
+        let processors = self.wish.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
+        let names = task_names();
+        let clock = *self.live.clock();
+        host.shared().with(|context| {
+            context.tasks = Tasks::new(processors);
+            context.tasks.snapshot(names.iter().map(running));
+            let programs = programs::Shared::default();
+            let lines = request.host.lines;
+            let symbols = Symbols::new(context.symbols.clone(), programs.clone(), lines);
+            context.programs = Some(programs);
+            *context.naming.borrow_mut() = Naming::new(Box::new(symbols));
+            context.clock = clock;
+            context.hide_pid = (!request.host.watch_self).then(std::process::id);
+        });
+    }
+
+    /// Opens what is new, off, and opens anew what was narrowed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        self.meet_tracefs(host)?;
+        let known = self.open.len();
+        let settled = host.settle(known)?;
+        let roles = host.roles();
+        // Whatever becomes of them, they are not new any more.
+        self.open.extend_from_slice(&roles[known..]);
+        if roles.len() > known {
+            let openings = (known..roles.len())
+                .map(|role| planned(role, &roles))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            let off = (known..roles.len()).map(|role| role as u32).collect();
+            let wish = Wish { off, ..self.wish.clone() };
+            let remarks = self.live.remarks().len();
+            let refused = self.live.add(openings, &wish, roles.len())?;
+            hand_over(host, &refused)?;
+            super::tell(host, &self.live.remarks()[remarks..]);
+        }
+        host.attach(self.live.batch().addresses())?;
+        for role in settled.narrowed {
+            if let Err(why) = self.narrow(role, &roles, host) {
+                host.put_back(role, self.open[role as usize].clone());
+                return Err(why);
+            }
+            self.open[role as usize] = host.roles()[role as usize].clone();
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
+        // What only user space checks needs no other event.
+        if roles[role as usize].filter != self.open[role as usize].filter {
+            let opening = planned(role as usize, roles)?;
+            let refused = self.live.renew(role, opening, &self.wish, &self.closer)?;
+            hand_over(host, &refused)?;
+        }
+        host.revive(role)
+    }
+
+    /// The first tracepoint: how its records print, and which numbers our threads have in them.
+    fn meet_tracefs(&mut self, host: &Host) -> anyhow::Result<()> {
+        let Some(tracefs) = self.catalog.tracefs().filter(|_| !self.knows_own) else {
+            return Ok(());
+        };
+        self.knows_own = true;
+        if tracefs.mounted_here {
+            let text = format!("mounted tracefs at {}; it stays mounted", tracefs.root().display());
+            super::tell(host, &[text]);
+        }
+        self.wish.own_tids =
+            std::iter::once(kernel_tid(tracefs)?).chain(self.others.iter().copied()).collect();
+        host.shared().with(|context| {
+            let kernel =
+                RunningKernel::new(ticks_per_second(), tracefs.root(), context.symbols.clone());
+            context.texts = Texts::new(Box::new(kernel));
+        });
+        Ok(())
+    }
+
+    /// The events there are.
+    pub(super) fn catalog(&self) -> Rc<dyn Catalog> {
+        self.catalog.clone()
+    }
+
+    /// How many roles there are.
+    pub(super) fn roles(&self) -> usize {
+        self.open.len()
+    }
+
+    /// What a record costs the kernel, measured now; None without tracepoints of system calls.
+    pub(super) fn toll(&self) -> Option<Toll> {
+        let (toll, events) = toll::measure(self.catalog.tracefs()?).ok()?;
+        self.closer.close(events);
+        Some(toll)
+    }
+
+    /// Ends roles for good.
+    pub(super) fn close(&mut self, roles: &[u32]) {
+        roles.iter().for_each(|role| self.live.close(*role, &self.closer));
+    }
+
+    /// What the counters added since the last call.
+    pub(super) fn counts(&mut self) -> Vec<Count> {
+        self.live.counts()
+    }
+}
+
+/// An opening for one role alone, so that it can be narrowed and closed by itself.
+fn planned(index: usize, roles: &[Role]) -> anyhow::Result<Opening> {
+    let mut plan = plan::plan(&roles[index..=index])?;
+    let mut planned = plan.pop().context("a role is planned")?;
+    planned.roles = vec![index];
+    opening(planned, roles)
+}
+
+fn hand_over(host: &mut Host, refused: &[Refused]) -> anyhow::Result<()> {
+    refused.iter().try_for_each(|one| host.filter_here(one.role, one.rest.clone()))
+}

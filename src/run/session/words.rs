@@ -1,0 +1,233 @@
+//! What lines ask of the session: to open events, to let them come, to tell of them.
+
+use anyhow::{Context as _, anyhow, bail};
+use mlua::{IntoLua as _, Value};
+
+use super::Session;
+use crate::base::glob;
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::units::{Unit, counted, parse_duration};
+use crate::event::catalog::{Event, What, expand};
+use crate::event::selector::Selector;
+use crate::script::doc;
+
+/// A line as Lua: `:word text` is a call, a local would be gone with the line.
+pub(super) fn as_lua(text: &str) -> String {
+    let text = text.trim();
+    if let Some(call) = text.strip_prefix(':') {
+        let (word, rest) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
+        let rest = rest.trim();
+        return match rest {
+            "" => format!("{word}()"),
+            _ if rest.parse::<f64>().is_ok() => format!("{word}({rest})"),
+            _ => format!("{word}([==[{rest}]==])"),
+        };
+    }
+    if text == "jobs" {
+        return "jobs()".to_owned();
+    }
+    let text = text.strip_prefix('=').unwrap_or(text);
+    match text.strip_prefix("local ").map(str::trim_start) {
+        Some(rest) if rest.starts_with("function") || rest.contains('=') => rest.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Does what a line asks.
+pub(super) fn answer(
+    session: &mut Session<'_>,
+    what: &str,
+    args: &[Value],
+) -> anyhow::Result<Value> {
+    let arg = |at: usize| args.get(at).unwrap_or(&Value::Nil);
+    let word = |at: usize| arg(at).as_string().map(mlua::LuaString::to_string_lossy);
+    let text = match what {
+        "attach" => return session.source.attach(&mut session.host).map(|()| Value::Nil),
+        "carry" => {
+            let time = match arg(0) {
+                Value::Nil | Value::Boolean(_) => None,
+                time => Some(period(time)?),
+            };
+            let count = number(arg(1)).map(|count| count.max(1.0) as u64);
+            let roles = roles(session, arg(2))?;
+            return session.carry(time, count, &roles).map(|()| Value::Nil);
+        }
+        "close" => {
+            let roles = roles(session, arg(0))?;
+            session.source.close(&roles);
+            return Ok(Value::Nil);
+        }
+        "clear" => {
+            session.host.forget_timers();
+            session.clear_jobs()?;
+            session.definitions.clear();
+            return Ok(Value::Nil);
+        }
+        "counts" => {
+            session.source.count();
+            return Ok(Value::Nil);
+        }
+        "restart" => {
+            session.host.restart(arg(0));
+            return Ok(Value::Nil);
+        }
+        "draw" => return draw(session, arg(0), number(arg(1)).unwrap_or(10.0) as usize),
+        "fields" => {
+            fields(session, &word(0).context("fields takes an event: fields \"sys:name\"")?)?
+        }
+        "events" => events(session, &word(0).unwrap_or_else(|| "*".to_owned()))?,
+        "doc" => described(&word(0).context("doc takes a word: `:doc latency`")?)?,
+        "save" => {
+            let (names, prints) = session.host.definitions()?;
+            let path = session.definitions.save(&word(0).unwrap_or_default(), &names, prints)?;
+            format!("wrote {0}; `perilune {0}` runs it", path.display())
+        }
+        "load" => {
+            let words = word(1).unwrap_or_default();
+            let words: Vec<_> = words.split_whitespace().map(Into::into).collect();
+            let name = word(0).context("load takes a monitor: load(\"task-state\", \"-S\")")?;
+            return session.load(&name, &words);
+        }
+        "start" => {
+            let told = session.start(arg(0), arg(1))?;
+            if told.is_empty() {
+                return Ok(Value::Nil);
+            }
+            told
+        }
+        "stop" => {
+            let number = number(arg(0)).unwrap_or(0.0) as usize;
+            return session.stop_job(number).map(|()| Value::Nil);
+        }
+        "jobs" => session.list_jobs(),
+        "cost" => cost(session),
+        "lost" => lost(session),
+        other => bail!("{other}: no such word"),
+    };
+    Ok(text.into_lua(session.host.lua())?)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(n) => Some(*n as f64),
+        Value::Number(n) => Some(*n),
+        _ => None,
+    }
+}
+
+/// Nanoseconds.
+fn period(value: &Value) -> anyhow::Result<f64> {
+    let text = match value {
+        Value::String(text) => text.to_string_lossy(),
+        Value::Integer(n) => n.to_string(),
+        Value::Number(n) => n.to_string(),
+        other => bail!("a time is text such as \"2s\", not a {}", other.type_name()),
+    };
+    Ok(parse_duration(&text, Unit::Second)? as f64)
+}
+
+/// The roles of a list of evsels, as Lua knows these.
+fn roles(session: &Session<'_>, list: &Value) -> anyhow::Result<Vec<u32>> {
+    let list = list.as_table().context("a list of evsels")?;
+    let indexes = list.sequence_values::<usize>().collect::<mlua::Result<Vec<_>>>()?;
+    Ok(indexes.into_iter().flat_map(|index| session.host.roles_of(index)).collect())
+}
+
+/// Draws the first rows of a table.
+fn draw(session: &mut Session<'_>, value: &Value, rows: usize) -> anyhow::Result<Value> {
+    let Some(mut parts) = session.host.drawn(value, &[])? else {
+        bail!("top takes a table that adds up, such as one of kv or latency");
+    };
+    for part in &mut parts {
+        if let crate::base::draw::Report::Table(table) = part {
+            table.rows.truncate(rows);
+        }
+    }
+    session.host.shared().with(|context| context.out.answer(&parts));
+    Ok(Value::Nil)
+}
+
+/// `name: type`, a line a field.
+fn fields(session: &Session<'_>, selector: &str) -> anyhow::Result<String> {
+    let mut lines = Vec::new();
+    let events = found(session, selector)?;
+    for event in &events {
+        if events.len() > 1 {
+            lines.push(format!("{}:", event.name));
+        }
+        match &event.what {
+            What::Tracepoint { format } => {
+                let own = format.fields.iter().filter(|field| !field.common);
+                lines.extend(own.map(|field| format!("{}: {}", field.name, field.type_text)));
+            }
+            What::Counter(_) => lines.push("a counter: _period, _ip, _addr".to_owned()),
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The events that a selector means.
+pub(super) fn found(
+    session: &Session<'_>,
+    selector: &str,
+) -> anyhow::Result<Vec<std::rc::Rc<Event>>> {
+    let one = Selector::parse_list(selector)?.pop().context("an event's name is missing")?;
+    expand(&*session.source.catalog(), &one)
+}
+
+fn events(session: &Session<'_>, pattern: &str) -> anyhow::Result<String> {
+    let names = session.source.catalog().names()?;
+    let is = |name: &&String| match glob::is_glob(pattern) {
+        true => glob::matches(pattern.as_bytes(), name.as_bytes()),
+        false => name.contains(pattern),
+    };
+    let found: Vec<&str> = names.iter().filter(is).map(String::as_str).collect();
+    if found.is_empty() {
+        let near = nearest(pattern, names.iter().map(String::as_str));
+        bail!("no event matches '{pattern}'{}", did_you_mean(&near));
+    }
+    Ok(found.join("\n"))
+}
+
+fn described(name: &str) -> anyhow::Result<String> {
+    doc::of(name).ok_or_else(|| {
+        let names = doc::names();
+        let near = nearest(name, names.iter().map(String::as_str));
+        anyhow!("nothing is written about '{name}'{}", did_you_mean(&near))
+    })
+}
+
+/// What each event has cost: our own part as it was measured, the kernel's by what a record costs now.
+fn cost(session: &Session<'_>) -> String {
+    let toll = session.source.toll();
+    let mut lines =
+        vec![format!("{:<36} {:>12} {:>8} {:>10}", "event", "events", "own(ns)", "kernel(ns)")];
+    for (index, role) in session.host.roles().iter().enumerate() {
+        let spent = session.host.spent(index);
+        if spent.events == 0 {
+            continue;
+        }
+        let plain = role.event.format().is_some() && role.sampling.stack.is_none();
+        let kernel = toll.filter(|_| plain).map(|toll| format!("{:.0}", toll.record));
+        let kernel = kernel.as_deref().unwrap_or("?");
+        let (name, events) = (&role.event.name, spent.events);
+        lines.push(format!("{name:<36} {events:>12} {:>8.1} {kernel:>10}", spent.each()));
+    }
+    if let Some(toll) = toll {
+        let text = "the kernel's part is that of a system call's event, measured now";
+        lines
+            .push(format!("{text}; one that a filter rejects there costs {:.0} ns", toll.rejected));
+    }
+    lines.join("\n")
+}
+
+fn lost(session: &mut Session<'_>) -> String {
+    let coverage = session.coverage(true);
+    let problems = coverage.problems();
+    let mut parts: Vec<String> =
+        problems.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}")).collect();
+    if parts.is_empty() {
+        parts.push("nothing lost".to_owned());
+    }
+    format!("{}: {}", counted(coverage.events, "event"), parts.join(", "))
+}

@@ -1,0 +1,71 @@
+//! What is drawn: aggregates, counters, and reports of a script's own.
+
+use mlua::{Function, Table, Value};
+
+use super::super::aggregate::Aggregates;
+use super::super::table::Made;
+use super::Dispatch;
+use crate::base::draw::Report;
+use crate::source::counts::Count;
+
+impl Dispatch {
+    /// Whether a value is drawn, and not printed as text.
+    pub(in crate::script) fn can_draw(
+        &self,
+        aggregates: &Aggregates,
+        value: &Value,
+    ) -> mlua::Result<bool> {
+        let made = value.as_userdata().is_some_and(mlua::AnyUserData::is::<Made>);
+        let counters = self.counter_tables()?.iter().any(|entry| is_table_of(entry, value));
+        Ok(made || counters || aggregates.is_aggregate(value))
+    }
+
+    /// The reports of `wanted` values in their order, or of everything declared.
+    pub(in crate::script) fn draw(
+        &self,
+        aggregates: &Aggregates,
+        counts: &[Count],
+        wanted: Option<&[Value]>,
+    ) -> mlua::Result<Vec<Report>> {
+        let Some(wanted) = wanted else {
+            let mut reports = aggregates.draw(&self.lua, None)?;
+            for entry in self.counter_tables()? {
+                reports.push(self.draw_counters(&entry, counts)?);
+            }
+            return Ok(reports);
+        };
+        let mut reports = Vec::new();
+        for value in wanted {
+            if let Value::UserData(made) = value
+                && let Ok(made) = made.borrow::<Made>()
+            {
+                reports.push(Report::Table(made.0.clone()));
+            } else if let Some(entry) =
+                self.counter_tables()?.into_iter().find(|e| is_table_of(e, value))
+            {
+                reports.push(self.draw_counters(&entry, counts)?);
+            } else {
+                reports.extend(aggregates.draw(&self.lua, Some(std::slice::from_ref(value)))?);
+            }
+        }
+        Ok(reports)
+    }
+
+    fn counter_tables(&self) -> mlua::Result<Vec<Table>> {
+        self.exports.get::<Table>("counter_tables")?.sequence_values().collect()
+    }
+
+    fn draw_counters(&self, entry: &Table, counts: &[Count]) -> mlua::Result<Report> {
+        let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
+        instances.sort_unstable();
+        instances.dedup();
+        let draw: Function = self.exports.get("draw_counters")?;
+        let made: mlua::UserDataRef<Made> = draw.call((entry, instances, self.per_thread))?;
+        Ok(Report::Table(made.0.clone()))
+    }
+}
+
+/// Whether `value` is the object that stands for this counters{}.
+fn is_table_of(entry: &Table, value: &Value) -> bool {
+    entry.get::<Value>("table").is_ok_and(|table| table == *value)
+}

@@ -1,0 +1,145 @@
+//! Monitors that run inside a session: each with its own callbacks, events and tables, in the session's one Lua.
+
+use std::ops::Range;
+
+use anyhow::Context as _;
+use mlua::{Function, Table, Value};
+
+use super::bundle::{Library, Script};
+use super::call::call;
+use super::guard::Phase;
+use super::host::{Callbacks, Host};
+use super::monitor::{Monitor, Source};
+use super::option::OptionSpec;
+use crate::base::draw::Report;
+use crate::source::counts::Count;
+
+/// One of them.
+pub struct Job {
+    /// What it is known by.
+    pub number: usize,
+    /// What was started.
+    pub name: String,
+    /// Its events, as roles.
+    pub roles: Range<usize>,
+    pub(super) callbacks: Callbacks,
+    tables: Range<usize>,
+}
+
+impl Host {
+    /// Loads a monitor beside what runs; nothing is opened.
+    ///
+    /// # Errors
+    /// The file does not load, or is no monitor.
+    pub fn load_job(
+        &mut self,
+        script: &Script,
+        library: &Library,
+        taken: &[OptionSpec],
+    ) -> anyhow::Result<Monitor> {
+        let chunk = script.chunk_name();
+        let run = || self.vm.script(&chunk, &script.text);
+        let value = self.vm.searching(library, script, || self.guard.run(Phase::Load, run))?;
+        let source = Source { name: &script.name, origin: &chunk, text: &script.text };
+        Monitor::load(source, &value, taken)
+    }
+
+    /// Calls a loaded monitor's `init` and `filter`, and makes its handlers. Its events are opened by whoever settles.
+    ///
+    /// # Errors
+    /// What `init` did wrong; then nothing of it is left.
+    pub fn begin_job(
+        &mut self,
+        monitor: &Monitor,
+        options: &Table,
+        perins: bool,
+    ) -> anyhow::Result<usize> {
+        let table = monitor.table.clone();
+        let (first_role, first_table) = (self.roles().len(), self.aggregates.len());
+        table.raw_set("opt", options)?;
+        self.sums.perins.set(perins);
+        self.seal(false);
+        let begun = self.init(&table, options);
+        self.seal(true);
+        self.sums.perins.set(false);
+        begun?;
+        let sample: Option<Function> = table.get("sample")?;
+        {
+            let (roles, state) = (self.roles(), self.state.borrow());
+            self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, state.per_thread)?;
+        }
+        self.ask_prompt::<()>("adopt", first_role)?;
+        let number = self.jobs.iter().map(|job| job.number).max().unwrap_or(0) + 1;
+        self.jobs.push(Job {
+            number,
+            name: monitor.name.clone(),
+            roles: first_role..self.roles().len(),
+            callbacks: Callbacks::of(&table)?,
+            tables: first_table..self.aggregates.len(),
+        });
+        Ok(number)
+    }
+
+    fn init(&self, table: &Table, options: &Table) -> anyhow::Result<()> {
+        for name in ["init", "filter"] {
+            if let Some(callback) = table.get::<Option<Function>>(name)? {
+                call::<()>(&self.guard, Phase::Load, &callback, options)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that run.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// A job's report; its tables begin anew. `last` is its end's.
+    pub fn job_report(
+        &mut self,
+        number: usize,
+        seconds: f64,
+        counts: &[Count],
+        last: bool,
+    ) -> Vec<Report> {
+        let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
+            return Vec::new();
+        };
+        let (tables, calls) = (self.jobs[at].tables.clone(), &self.jobs[at].callbacks);
+        let deinit = calls.deinit.clone().filter(|_| last);
+        let callback = deinit.or_else(|| calls.interval.clone());
+        self.state.borrow_mut().counts = counts.to_vec();
+        let drawn = self.draw_job(callback, tables.clone(), seconds, counts);
+        self.aggregates.restart_some(tables);
+        drawn.unwrap_or_else(|why| {
+            self.failed(&format!("{why:#}"));
+            Vec::new()
+        })
+    }
+
+    fn draw_job(
+        &self,
+        callback: Option<Function>,
+        tables: Range<usize>,
+        seconds: f64,
+        counts: &[Count],
+    ) -> anyhow::Result<Vec<Report>> {
+        let Some(callback) = callback else {
+            return Ok(self.aggregates.draw_some(self.vm.lua(), tables)?);
+        };
+        let values: mlua::MultiValue = call(&self.guard, Phase::Report, &callback, seconds)?;
+        let wanted: Vec<Value> = values.into_iter().filter(|value| !value.is_nil()).collect();
+        Ok(self.dispatch.draw(&self.aggregates, counts, Some(&wanted))?)
+    }
+
+    /// Forgets a job, whose events were closed.
+    ///
+    /// # Errors
+    /// There is none of that number.
+    pub fn end_job(&mut self, number: usize) -> anyhow::Result<Job> {
+        let at = self.jobs.iter().position(|job| job.number == number);
+        let at =
+            at.with_context(|| format!("stop: there is no monitor {number}; `jobs` lists them"))?;
+        Ok(self.jobs.remove(at))
+    }
+}

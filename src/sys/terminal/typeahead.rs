@@ -1,0 +1,52 @@
+//! A terminal between the lines of a prompt: what is typed meanwhile waits, unseen, for the next line.
+//!
+//! In the terminal's usual mode it would be echoed into the output, and a line without its end be dropped when the prompt
+//! takes over. Ctrl-C stays a signal.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+/// The settings to go back to; null while they are in force.
+static BEFORE: AtomicPtr<libc::termios> = AtomicPtr::new(ptr::null_mut());
+
+/// Keeps stdin so until it is dropped.
+#[derive(Debug)]
+pub struct Typeahead(());
+
+impl Typeahead {
+    /// Begins; None where stdin is no terminal.
+    pub fn begin() -> Option<Typeahead> {
+        let mut before = MaybeUninit::<libc::termios>::zeroed();
+        // SAFETY: tcgetattr writes a termios, which `before` has room for and zeros are a value of.
+        let known = unsafe { libc::tcgetattr(libc::STDIN_FILENO, before.as_mut_ptr()) } == 0;
+        if !known {
+            return None;
+        }
+        // SAFETY: as above.
+        let before = unsafe { before.assume_init() };
+        let mut quiet = before;
+        quiet.c_lflag &= !(libc::ICANON | libc::ECHO);
+        quiet.c_cc[libc::VMIN] = 1;
+        quiet.c_cc[libc::VTIME] = 0;
+        BEFORE.store(Box::into_raw(Box::new(before)), SeqCst);
+        // SAFETY: reads the settings, which are a copy of the terminal's own.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSADRAIN, &raw const quiet) };
+        Some(Typeahead(()))
+    }
+}
+
+impl Drop for Typeahead {
+    fn drop(&mut self) {
+        put_back();
+    }
+}
+
+/// Puts the settings back, if they are not. Async-signal-safe: they are not freed.
+pub(super) fn put_back() {
+    let before = BEFORE.swap(ptr::null_mut(), SeqCst);
+    if !before.is_null() {
+        // SAFETY: `begin` made it and nobody frees it; tcsetattr is async-signal-safe.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, before) };
+    }
+}

@@ -1,0 +1,223 @@
+//! Sessions over the running kernel, with lines from a pipe: what is counted is what this test really did.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::terminal::can_trace;
+
+/// A session whose lines this test writes.
+struct Session {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Session {
+    fn begin(words: &[&str]) -> Session {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .arg("repl")
+            .args(words)
+            .env_remove("PERILUNE_PATH")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the built command runs");
+        let input = child.stdin.take().expect("it was piped");
+        let output = BufReader::new(child.stdout.take().expect("it was piped"));
+        Session { child, input, output }
+    }
+
+    /// What a line prints on stdout.
+    fn ask(&mut self, line: &str) -> String {
+        const MARK: &str = "-- next --";
+        writeln!(self.input, "{line}\nprint \"{MARK}\"").expect("lines can be sent");
+        let mut answer = String::new();
+        loop {
+            let mut text = String::new();
+            let read = self.output.read_line(&mut text).expect("text comes back");
+            if read == 0 || text.trim_end() == MARK {
+                return answer.trim_end().to_owned();
+            }
+            answer.push_str(&text);
+        }
+    }
+
+    /// Asks until a number has been reached: events are handled within a drain's time.
+    fn reaches(&mut self, line: &str, wanted: u64) {
+        let since = Instant::now();
+        loop {
+            let answer = self.ask(line);
+            if answer == wanted.to_string() {
+                return;
+            }
+            assert!(since.elapsed() < Duration::from_secs(5), "{line} is {answer}, not {wanted}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn end(mut self) -> i32 {
+        drop(self.input);
+        self.child.wait().expect("our own child can be waited for").code().unwrap_or(-1)
+    }
+}
+
+/// File descriptors that nobody has: ten for each test, since tests run beside each other.
+const NO_FILES: [i32; 5] = [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040];
+
+fn close_in_vain(number: i32, times: u32) {
+    for _ in 0..times {
+        // SAFETY: there is no such descriptor, so nothing is closed.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// Adds to `n` for each call that closes one of ten numbers.
+fn counting(first: i32, add: u32) -> String {
+    format!("function(e) if e.fd >= {first} and e.fd < {first} + 10 then n = n + {add} end end")
+}
+
+#[test]
+fn a_probe_counts_while_lines_are_read() {
+    if !can_trace("a probe in the background") {
+        return;
+    }
+    let first = NO_FILES[0];
+    let mut session = Session::begin(&[]);
+    session.ask("n = 0");
+    assert_eq!(
+        session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1))),
+        ""
+    );
+    close_in_vain(first, 1000);
+    session.reaches("n", 1000);
+    session.ask("p:off()");
+    close_in_vain(first, 100);
+    session.ask("p:on()");
+    close_in_vain(first, 10);
+    session.reaches("n", 1010);
+    session.ask(&format!("p:replace({})", counting(first, 1000)));
+    close_in_vain(first, 3);
+    session.reaches("n", 4010);
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn a_filter_narrows_a_probe_that_is_open() {
+    if !can_trace("narrowing a probe") {
+        return;
+    }
+    let first = NO_FILES[1];
+    let mut session = Session::begin(&[]);
+    session.ask("n = 0");
+    session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    session.ask(&format!("p:filter(\"fd == {}\")", first + 1));
+    close_in_vain(first, 100);
+    close_in_vain(first + 1, 7);
+    session.reaches("n", 7);
+    // What the kernel cannot tell is checked here.
+    session.ask("p:filter(\"fd % 2 == 1\")");
+    close_in_vain(first + 1, 5);
+    session.reaches("n", 12);
+    session.ask("p:filter(\"fd % 2 == 0\")");
+    close_in_vain(first + 1, 5);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(session.ask("n"), "12");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn several_probes_come_and_go_and_one_that_fails_leaves_the_others() {
+    if !can_trace("several probes") {
+        return;
+    }
+    let first = NO_FILES[2];
+    let mut session = Session::begin(&[]);
+    session.ask("n = 0");
+    session.ask("bad = probe(\"syscalls:sys_enter_getppid\", function(e) return e.nothing end)");
+    session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    // SAFETY: it has no preconditions.
+    unsafe { libc::getppid() };
+    close_in_vain(first, 50);
+    session.reaches("n", 50);
+    session.ask("clear()");
+    close_in_vain(first, 50);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(session.ask("n"), "50");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn run_lets_declared_events_come_for_its_time_only() {
+    if !can_trace("run") {
+        return;
+    }
+    let first = NO_FILES[3];
+    let mut session = Session::begin(&[]);
+    session.ask("n = 0");
+    session.ask(&format!("evsel(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    close_in_vain(first, 100);
+    let begun = Instant::now();
+    session.ask("run \"200ms\"");
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    close_in_vain(first, 100);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(session.ask("n"), "0");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn what_was_typed_is_saved_as_a_monitor_that_runs() {
+    if !can_trace("a saved session") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("closes.lua");
+    let path = path.to_str().expect("a path in UTF-8");
+    let mut session = Session::begin(&[]);
+    session.ask("local closes = kv { \"fd\" }");
+    session.ask("p = probe(\"syscalls:sys_enter_close\", function(e) closes:add(e.fd) end)");
+    session.ask("p:filter(\"fd == 1000043\")");
+    session.ask("show(\"syscalls:sys_enter_getppid\", { time = \"10ms\" })");
+    let saved = session.ask(&format!(":save {path}"));
+    assert!(saved.starts_with("wrote "), "{saved}");
+    assert_eq!(session.end(), 0);
+    let mut run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args([path, "--duration", "1s"])
+        .env_remove("PERILUNE_PATH")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command runs");
+    let mut said = BufReader::new(run.stderr.take().expect("it was piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it says when it begins");
+    assert!(line.contains("watching"), "{line}");
+    close_in_vain(NO_FILES[4] + 3, 42);
+    let output = run.wait_with_output().expect("our own child can be waited for");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let counts: Vec<&str> = text.lines().filter(|line| line.contains("1000043")).collect();
+    assert!(matches!(counts[..], [line] if line.trim_end().ends_with(" 42")), "{text}");
+}
+
+#[test]
+fn a_probe_is_attached_within_50_ms() {
+    if !can_trace("attaching") {
+        return;
+    }
+    let mut session = Session::begin(&[]);
+    // The first one also looks for tracefs.
+    session.ask("probe(\"syscalls:sys_enter_getppid\", function() end)");
+    let least = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            session.ask("probe(\"syscalls:sys_enter_getpgid\", function() end)");
+            begun.elapsed()
+        })
+        .min()
+        .expect("it was tried");
+    assert!(least < Duration::from_millis(50), "{least:?}");
+    assert_eq!(session.end(), 0);
+}

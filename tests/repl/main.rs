@@ -1,0 +1,8 @@
+//! The prompt: sessions over recordings, over the kernel, and on a terminal.
+
+#[path = "../terminal/mod.rs"]
+mod terminal;
+
+mod live;
+mod sessions;
+mod typed;

@@ -1,0 +1,134 @@
+//! The prompt on a terminal: keys, completion, output above the line, Ctrl-C.
+
+use std::time::{Duration, Instant};
+
+use crate::terminal::{CTRL_C, OnTerminal, can_trace};
+
+const CTRL_D: &str = "\x04";
+
+/// A prompt that has shown itself.
+fn prompt() -> OnTerminal {
+    let mut prompt = OnTerminal::start(100, 24, &["repl"]);
+    prompt.wait_for("> ");
+    prompt
+}
+
+#[test]
+fn a_line_is_answered_and_ctrl_d_ends_the_session() {
+    if !can_trace("a prompt") {
+        return;
+    }
+    let mut prompt = prompt();
+    prompt.press("20 + 22\r");
+    prompt.wait_for("\n42\r\n");
+    prompt.press(CTRL_D);
+    let (status, text) = prompt.finish();
+    assert_eq!(status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn a_statement_may_have_several_lines() {
+    if !can_trace("several lines") {
+        return;
+    }
+    let mut prompt = prompt();
+    prompt.press("for i = 1, 2 do\r");
+    prompt.press("print(\"line \" .. i * 21)\r");
+    prompt.press("end\r");
+    prompt.wait_for("line 21\r\n");
+    prompt.wait_for("line 42\r\n");
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn tab_completes_events_fields_words_and_methods() {
+    if !can_trace("completion") {
+        return;
+    }
+    let mut prompt = prompt();
+    for (typed, wanted) in [
+        ("\"sched:sched_process_for\t\"", "\nsched:sched_process_fork\r\n"),
+        ("(\"x\" .. 1) -- probe(\"sched:sched_switch\", function(e) e.prev_st\t", "e.prev_state"),
+        ("latenc\t == latency", "\ntrue\r\n"),
+    ] {
+        prompt.press(typed);
+        // The answer takes the way over the session.
+        std::thread::sleep(Duration::from_millis(300));
+        prompt.press("\r");
+        prompt.wait_for(wanted);
+    }
+    prompt.press("by = kv { \"comm\" }\r");
+    prompt.press("by:ad\t");
+    prompt.wait_for("by:add");
+    prompt.press(CTRL_C);
+    // What is typed together with Ctrl-C goes with it.
+    std::thread::sleep(Duration::from_millis(300));
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn what_comes_meanwhile_appears_above_the_line() {
+    if !can_trace("output in the background") {
+        return;
+    }
+    let mut prompt = prompt();
+    prompt.press("every(\"300ms\", function() print(\"tick\" .. \"tock\") end)\r");
+    prompt.press("half");
+    // Printed in a line of its own, with the line below it drawn anew.
+    prompt.wait_for("\x1b[Kticktock\r\n> half");
+    prompt.press(CTRL_C);
+    // What is typed together with Ctrl-C goes with it.
+    std::thread::sleep(Duration::from_millis(300));
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
+    if !can_trace("Ctrl-C") {
+        return;
+    }
+    let mut prompt = prompt();
+    for line in ["while true do end\r", "run()\r"] {
+        prompt.press(line);
+        std::thread::sleep(Duration::from_millis(500));
+        prompt.press(CTRL_C);
+        prompt.press("6 * 7\r");
+        prompt.wait_for("\n42\r\n");
+    }
+    assert!(prompt.text().contains("stopped by Ctrl-C"), "{}", prompt.text());
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn a_signal_that_asks_to_end_leaves_the_terminal_as_it_was() {
+    if !can_trace("SIGTERM") {
+        return;
+    }
+    let prompt = prompt();
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(prompt.child.id() as i32, libc::SIGTERM) };
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn the_first_prompt_comes_within_100_ms() {
+    if !can_trace("the first prompt") {
+        return;
+    }
+    let least = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            let mut prompt = prompt();
+            let took = begun.elapsed();
+            prompt.press(CTRL_D);
+            prompt.finish();
+            took
+        })
+        .min()
+        .expect("it was tried");
+    assert!(least < Duration::from_millis(100), "{least:?}");
+}
