@@ -1,4 +1,4 @@
-//! What handlers cost at a prompt: the time of each batch, shared among its events.
+//! What handlers cost at a prompt: the CPU time of each batch, shared among its events.
 //!
 //! The clock is read once a batch, since reading it once an event would cost more than the event. Where a batch holds events
 //! of several roles, its time is shared in proportion to what their events have cost so far; batches of one role,

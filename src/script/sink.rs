@@ -1,6 +1,6 @@
 //! What the host does with what a source yields: batches to handlers, records of tasks to callbacks and to state.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use mlua::{Function, Table};
 
@@ -10,6 +10,7 @@ use super::guard::Phase;
 use super::host::{Callbacks, Host};
 use crate::base::chain::Room;
 use crate::source::{Batch, Happening, Side, Sink, UserStack};
+use crate::sys::clock::thread_cpu_ns;
 use crate::sys::signal;
 use crate::task::Fork;
 
@@ -107,7 +108,7 @@ impl Sink for Host {
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
         let mut from = 0;
-        let begun = self.prompt.is_some().then(Instant::now);
+        let begun = self.prompt.is_some().then(thread_cpu_ns);
         loop {
             match self.dispatch.walk(&self.guard, batch, runs, from) {
                 Ok(seen) => {
@@ -129,7 +130,8 @@ impl Sink for Host {
             }
         }
         if let Some(begun) = begun {
-            self.meter.add(batch.slots(), begun.elapsed());
+            let spent = thread_cpu_ns().saturating_sub(begun);
+            self.meter.add(batch.slots(), Duration::from_nanos(spent));
         }
         if let (Some(max), true) = (self.rules.max_events, self.dispatch.chooses()) {
             self.counted = max.saturating_sub(self.dispatch.left().unwrap_or_default());

@@ -8,6 +8,11 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC) as u64
 }
 
+/// Nanoseconds of CPU time that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID) as u64
+}
+
 /// The same moment on both clocks: nanoseconds since 1970, and `CLOCK_MONOTONIC`.
 ///
 /// Two clocks cannot be read at once. The wall is read between two looks at the monotonic clock, some times;

@@ -20,11 +20,11 @@ pub struct Toll {
 }
 
 /// System calls of a round: their records fit into the ring.
-const CALLS: u32 = 4000;
+const CALLS: u32 = 2000;
 const PAGES: usize = 256;
 const ROUNDS: usize = 3;
 
-/// Measures it, in some 20 ms. The events are given back, since closing them takes longer.
+/// Measures it, in some 10 ms. The events are given back, since closing them takes longer.
 ///
 /// # Errors
 /// There is no tracepoint of system calls, or this thread may not have it.
