@@ -19,8 +19,9 @@ use crate::run::session::{self, Monitors};
 use crate::run::{self, Outcome};
 use crate::script::bundle::{Library, Origin, Script};
 use crate::script::guard::Failure;
-use crate::script::host::Host;
+use crate::script::host::{Host, Rules, Setting};
 use crate::script::monitor::Monitor;
+use crate::script::opt;
 use crate::source::replay::Replay;
 use crate::sys::terminal::typeahead::Typeahead;
 use crate::sys::tracefs::Tracefs;
@@ -70,6 +71,15 @@ impl Runtime for Machine {
         self.host = None;
         let host = self.host.insert(Host::new(false)?);
         host.load(&script, &self.library, &host::options()).map(|monitor| Some(monitor.clone()))
+    }
+
+    fn bundled(&mut self) -> Vec<(String, Option<String>)> {
+        let all = self.library.all().into_iter().filter(|script| script.origin == Origin::Bundled);
+        all.map(|script| {
+            let lacks = begins(&script, &self.library).err();
+            (script.name, lacks.map(|why| format!("{why:#}")))
+        })
+        .collect()
     }
 
     fn take_warnings(&mut self) -> Vec<String> {
@@ -156,6 +166,25 @@ impl Runtime for Machine {
             Outcome::ScriptErrors => 1,
             Outcome::NoWorkload => 127,
         })
+    }
+}
+
+/// Lets a script declare what it watches when nothing is asked of it; nothing is opened.
+fn begins(script: &Script, library: &Library) -> Result<()> {
+    let mut host = Host::new(false)?;
+    let monitor = host.load(script, library, &host::options())?.clone();
+    // What has to be told its events works with those that there are.
+    let Ok(Parsed::Run(request)) = command::parse(&monitor, &script.name, &[]) else {
+        return Ok(());
+    };
+    let options = opt::table(host.lua(), &monitor.options, &request.values)?;
+    let setting = Setting::of(Rc::new(MachineCatalog::default()));
+    match host.begin(&options, &setting, Rules::default()) {
+        Ok(()) => Ok(()),
+        Err(why) => match why.downcast_ref() {
+            Some(Failure::Script(error)) => Err(anyhow!("{}", error.without_place())),
+            _ => Err(why),
+        },
     }
 }
 

@@ -142,7 +142,10 @@ fn dispatch(
         Some("doctor") => {
             let (flags, rest) = flags("doctor", &["--json"], rest)?;
             match &rest[..] {
-                [] => Ok(doctor::write(&doctor::Machine::look(), flags[0], out)?),
+                [] => {
+                    let machine = doctor::Machine::look(runtime.bundled());
+                    Ok(doctor::write(&machine, flags[0], out)?)
+                }
                 [word, ..] => Err(too_many("doctor", word)),
             }
         }

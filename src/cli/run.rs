@@ -40,6 +40,11 @@ pub trait Runtime {
     /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
     fn run(&mut self, request: RunRequest) -> Result<u8>;
 
+    /// Each bundled monitor, and what it lacks here if it would not begin. One that has to be told its events begins.
+    fn bundled(&mut self) -> Vec<(String, Option<String>)> {
+        Vec::new()
+    }
+
     /// What was left out on the way, such as a script that others can write; each is said once.
     fn take_warnings(&mut self) -> Vec<String> {
         Vec::new()

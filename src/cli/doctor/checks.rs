@@ -7,7 +7,7 @@ use crate::script::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All, in the order in which they are told.
-pub(super) const ALL: [fn(&Machine) -> Check; 12] = [
+pub(super) const ALL: [fn(&Machine) -> Check; 13] = [
     kernel,
     perf_events,
     tracefs,
@@ -20,6 +20,7 @@ pub(super) const ALL: [fn(&Machine) -> Check; 12] = [
     stopping,
     symbols,
     types,
+    monitors,
 ];
 
 fn kernel(machine: &Machine) -> Check {
@@ -208,4 +209,19 @@ fn types(machine: &Machine) -> Check {
             "no /sys/kernel/btf/vmlinux: some print formats cannot be evaluated",
         ),
     }
+}
+
+/// What the bundled monitors would watch if nothing else were asked of them, and this machine has not.
+fn monitors(machine: &Machine) -> Check {
+    let all = machine.monitors.len();
+    let lack = |(name, why): &(String, Option<String>)| Some(format!("{name}: {}", why.as_ref()?));
+    let list: Vec<String> = machine.monitors.iter().filter_map(lack).collect();
+    if list.is_empty() {
+        return Check::new("monitors", State::Ok, format!("all {all} bundled monitors begin"));
+    }
+    let begin = all - list.len();
+    let verb = if begin == 1 { "begins" } else { "begin" };
+    let found = format!("{begin} of {all} bundled monitors {verb}");
+    let check = Check::new("monitors", State::Limited, found).advice("the others lack:");
+    Check { list, ..check }
 }

@@ -41,6 +41,8 @@ pub struct Machine {
     pub(super) symbols: Symbols,
     pub(super) kptr_restrict: Option<i64>,
     pub(super) btf: bool,
+    /// The bundled monitors, and what each lacks that would not begin.
+    pub(super) monitors: Vec<(String, Option<String>)>,
 }
 
 /// What tracefs has.
@@ -66,7 +68,7 @@ pub(super) enum Symbols {
 
 impl Machine {
     /// Looks at this machine, with the eyes of this user. Mounts tracefs where it is not, as a run would.
-    pub fn look() -> Machine {
+    pub fn look(monitors: Vec<(String, Option<String>)>) -> Machine {
         let tracefs = Tracefs::find().map_err(|refusal| refusal.why);
         let tracing = tracefs.as_ref().map_err(Clone::clone).and_then(tracing);
         let facts = Facts::read();
@@ -88,6 +90,7 @@ impl Machine {
             symbols: symbols(),
             kptr_restrict: machine::sysctl("kernel/kptr_restrict"),
             btf: std::fs::File::open("/sys/kernel/btf/vmlinux").is_ok(),
+            monitors,
             tracing,
         }
     }

@@ -36,7 +36,22 @@ fn well() -> Machine {
         symbols: Symbols::Shown,
         kptr_restrict: Some(1),
         btf: true,
+        monitors: vec![("top".to_owned(), None), ("irq".to_owned(), None)],
     }
+}
+
+#[test]
+fn each_monitor_that_would_not_begin_says_what_it_lacks() {
+    assert_eq!(
+        line(&well(), "monitors"),
+        "monitors           ok       all 2 bundled monitors begin"
+    );
+    let why = Some("no event 'kvm:kvm_exit'".to_owned());
+    let monitors = vec![("top".to_owned(), None), ("kvm-exit".to_owned(), why)];
+    let (text, code) = told(&Machine { monitors, ..well() });
+    assert_eq!(code, 0);
+    assert!(text.contains("limited  1 of 2 bundled monitors begins; the others lack:\n"), "{text}");
+    assert!(text.ends_with(" kvm-exit: no event 'kvm:kvm_exit'\n"), "{text}");
 }
 
 /// What is printed of a machine, and the exit code.
