@@ -222,6 +222,7 @@ impl Dispatch {
             Some(role) => predicate(&self.exports, &self.shared, role)?,
             None => None,
         };
+        self.exports.get::<Function>("choose_by")?.call::<()>((*role, met.clone()))?;
         let set: Function = driver.get("set")?;
         Ok(set.call::<()>((*role, function, view, met, self.chooses))?)
     }

@@ -37,7 +37,7 @@ fn every_command_of_the_overview_is_one_that_is_taken() {
         assert_eq!(called.code, 0, "{command}: {}", called.err);
         tried += 1;
     }
-    assert_eq!(tried, 11);
+    assert_eq!(tried, 12);
 }
 
 #[test]

@@ -207,6 +207,7 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     }
     const SLEEPS: u32 = 10;
     const MS: u64 = 20;
+    let _busy = load::never_idle();
     let (load, measured) = load::alternate(SLEEPS, MS);
     let of = load.pid().to_string();
     let sleep =
