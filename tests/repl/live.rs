@@ -196,28 +196,10 @@ fn what_was_typed_is_saved_as_a_monitor_that_runs() {
     said.read_line(&mut line).expect("it says when it begins");
     assert!(line.contains("watching"), "{line}");
     close_in_vain(NO_FILES[4] + 3, 42);
+    close_in_vain(NO_FILES[4] + 4, 7);
     let output = run.wait_with_output().expect("our own child can be waited for");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let counts: Vec<&str> = text.lines().filter(|line| line.contains("1000043")).collect();
+    let counts: Vec<&str> = text.lines().filter(|line| line.contains("10000")).collect();
+    // The filter is part of what was defined: the other descriptor is not counted.
     assert!(matches!(counts[..], [line] if line.trim_end().ends_with(" 42")), "{text}");
-}
-
-#[test]
-fn a_probe_is_attached_within_50_ms() {
-    if !can_trace("attaching") {
-        return;
-    }
-    let mut session = Session::begin(&[]);
-    // The first one also looks for tracefs.
-    session.ask("probe(\"syscalls:sys_enter_getppid\", function() end)");
-    let least = (0..5)
-        .map(|_| {
-            let begun = Instant::now();
-            session.ask("probe(\"syscalls:sys_enter_getpgid\", function() end)");
-            begun.elapsed()
-        })
-        .min()
-        .expect("it was tried");
-    assert!(least < Duration::from_millis(50), "{least:?}");
-    assert_eq!(session.end(), 0);
 }

@@ -1,6 +1,6 @@
 //! A session: lines are typed while events come. Each line may open events, change them, take them away.
 //!
-//! One thread runs all of it, as in a run; another one reads the terminal ([`console`]). Between lines, and while a line
+//! One thread runs all of it, as in a run; another one reads the terminal (`console`). Between lines, and while a line
 //! waits for events (`run`, `show`), the rings are drained and handlers run. The source is the kernel
 //! or a recording, which stands still until a line plays it.
 

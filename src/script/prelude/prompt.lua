@@ -196,6 +196,15 @@ for _, word in next, { "every", "printer" } do
   end
 end
 
+-- What a line changes about an event belongs to what it defines; what a handler changes does not.
+for _, name in next, { "filter", "matching", "each", "replace", "on", "off" } do
+  local own = exports.methods[name]
+  exports.methods[name] = function(...)
+    touched = touched or running() == line
+    return own(...)
+  end
+end
+
 --- stop(n): ends a monitor that run started. Elsewhere than in a line, it is the word of scripts.
 local end_run = env.stop
 function words.stop(what)
