@@ -20,7 +20,7 @@ local m = monitor {
 }
 
 local ABOUT = { pid = "pid", prev_pid = "prev_pid", next_pid = "next_pid" }
-local tree
+local tree ---@type perilune.calls.Tree
 
 function m.init(opt)
   tree = calls.tree()

@@ -3,10 +3,18 @@ local calls = {}
 
 local NODES = 4096                                         -- ways at most; those beyond count for the call that they are inside of
 
+---@class perilune.calls.Tree
+---@field times perilune.Kv
+---@field names table<integer, string>
+---@field nodes table<integer, integer?>
+---@field parents table<integer, integer>
+---@field kinds table<integer, integer>
+---@field count integer
 local Tree = {}
 Tree.__index = Tree
 
 --- A tree without calls.
+---@return perilune.calls.Tree
 function calls.tree()
   local times = kv { "node", sums = { "calls", "total", "self" } }
   return setmetatable({ times = times, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }, Tree)
@@ -16,6 +24,9 @@ end
 function Tree:call(number, name) self.names[number] = name end
 
 --- The node of a call inside of a node; 0 is the root.
+---@param parent integer
+---@param call integer
+---@return integer
 function Tree:inside(parent, call)
   local at = parent * 1000 + call
   local node = self.nodes[at]

@@ -143,7 +143,7 @@ function relation.stages(groups, opt, on)
   for _, role in ipairs(roles) do every_switch = every_switch or role.name == SWITCH and role.event.whole and not per_thread() end
   local running, declared, names = every_switch and per_cpu(-1), {}, {}
   for i = #roles, 1, -1 do
-    local role = roles[i]
+    local role = roles[i] ---@type table
     names[i] = role.name
     -- Of a stage one event has to be there: the first that was named, if none behind it is.
     local d, met = evsel_of(role, declared, on.optional and (role.stage.there or roles[i - 1] and roles[i - 1].stage == role.stage))
@@ -209,7 +209,7 @@ function relation.delay(groups, opt, look)
   local named, key, from, to, called = columns_of(opt)
   local spec, detail = { key, from, to }, than and opt.detail
   for name, value in pairs(look or {}) do spec[name] = value end
-  local delays, heat = latency(spec), opt.heatmap and heat_map {}
+  local delays, heat = latency(spec), opt.heatmap and heat_map {} or nil ---@type perilune.Latency, perilune.HeatMap?
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
   local name, has_key, print
   name, has_key = relation.stages(groups, opt, { keep = than, around = detail, pair = function(start, e, number, k)
@@ -262,7 +262,7 @@ end
 --- How long system calls took, by call, and which failed how. `groups` are raw_syscalls:sys_enter and raw_syscalls:sys_exit.
 function relation.syscalls(groups, opt)
   local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
-  local calls, heat = latency { perins "tid", { "syscall", syscall_name } }, opt.heatmap and heat_map {}
+  local calls, heat = latency { perins "tid", { "syscall", syscall_name } }, opt.heatmap and heat_map {} or nil ---@type perilune.Latency, perilune.HeatMap?
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   local detail, print, _, has_key = than and opt.detail, nil, nil, nil
   _, has_key = relation.stages(groups, opt, {

@@ -25,6 +25,9 @@ mod failing;
 /// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
 pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
 
+/// Loads what looks for fields that a handler misspells.
+pub(super) type LoadFields = Box<dyn Fn() -> mlua::Result<Function>>;
+
 /// What the trusted preludes made.
 pub(super) struct Trusted {
     /// What they give each other.
@@ -33,6 +36,7 @@ pub(super) struct Trusted {
     pub(super) views: Table,
     /// Makes drivers.
     pub(super) load_driver: LoadDriver,
+    pub(super) load_fields: LoadFields,
 }
 
 /// The Lua side of a run: the words' tables, the views, the drivers, and the count of errors.
@@ -41,6 +45,7 @@ pub(super) struct Dispatch {
     exports: Table,
     views: Table,
     load_driver: LoadDriver,
+    load_fields: LoadFields,
     shared: Shared,
     handlers: Vec<Handler>,
     /// Evsels whose views are made, and handlers that are on their drivers.
@@ -76,12 +81,13 @@ impl Dispatch {
     /// A dispatch over loaded preludes, without views yet.
     pub(super) fn new(lua: Lua, trusted: Trusted, shared: Shared) -> Self {
         let errors = Rc::default();
-        let Trusted { exports, views, load_driver } = trusted;
+        let Trusted { exports, views, load_driver, load_fields } = trusted;
         Dispatch {
             lua,
             exports,
             views,
             load_driver,
+            load_fields,
             shared,
             handlers: Vec::new(),
             made: 0,
@@ -155,7 +161,7 @@ impl Dispatch {
     /// # Errors
     /// The first, with its line and the nearest name.
     pub(super) fn check_fields(&self) -> anyhow::Result<()> {
-        let missing: Function = self.exports.get("missing_field")?;
+        let missing = (self.load_fields)()?;
         for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
             let entry = entry?;
             let roles: Vec<usize> = entry.get("roles")?;

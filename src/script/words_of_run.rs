@@ -58,7 +58,11 @@ pub(super) fn register(
     vm.trusted::<()>("evsel", EVSEL, narrowers)?;
     let looks =
         (exports.get::<Function>("index_of")?, views.get::<Function>("getters_of")?, nearest);
-    exports.set("missing_field", vm.trusted::<Function>("fields", FIELDS, looks)?)?;
+    let fields_lua = lua.clone();
+    let load_fields = move || {
+        let chunk = fields_lua.load(FIELDS).set_name("=perilune:fields");
+        chunk.call::<Function>(looks.clone())
+    };
     let parts = (
         &ffi,
         &views,
@@ -98,7 +102,12 @@ pub(super) fn register(
             failed,
         ))
     };
-    let trusted = Trusted { exports, views, load_driver: Box::new(load_driver) };
+    let trusted = Trusted {
+        exports,
+        views,
+        load_driver: Box::new(load_driver),
+        load_fields: Box::new(load_fields),
+    };
     Ok(Dispatch::new(lua.clone(), trusted, shared.clone()))
 }
 
