@@ -234,15 +234,18 @@ fn two_fields_table_hist(bencher: Bencher<'_, '_>) {
     );
 }
 
+/// Each event opens a state and closes another.
+const OPEN_AND_CLOSE: &str = "running:open(e.next_pid, e, e.next_prio)
+     local s = running:close(e.prev_pid, e)
+     if s then ran:add(s.delay, e.prev_pid) end";
+
 /// The same with the event kept, and a history: what `--than --detail` adds to a relation.
 #[divan::bench]
 fn pending_open_close_and_a_history(bencher: Bencher<'_, '_>) {
     run(
         bencher,
         "history() local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid', keep = true }",
-        "running:open(e.next_pid, e, e.next_prio)
-         local s = running:close(e.prev_pid, e)
-         if s then ran:add(s.delay, e.prev_pid) end",
+        OPEN_AND_CLOSE,
     );
 }
 
@@ -252,8 +255,6 @@ fn pending_open_close(bencher: Bencher<'_, '_>) {
     run(
         bencher,
         "local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid' }",
-        "running:open(e.next_pid, e, e.next_prio)
-         local s = running:close(e.prev_pid, e)
-         if s then ran:add(s.delay, e.prev_pid) end",
+        OPEN_AND_CLOSE,
     );
 }

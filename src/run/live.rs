@@ -11,6 +11,7 @@ use super::catalog::MachineCatalog;
 use super::filters;
 use super::flames;
 use super::greet::greet;
+use super::machine::{name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::show::{Files, Show};
@@ -27,21 +28,18 @@ use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::opt;
 use crate::script::option::value::OptionValue;
-use crate::script::texts::Texts;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
 use crate::source::trial::try_out;
-use crate::stack::naming::Naming;
-use crate::symbol::{RunningKernel, Symbols};
 use crate::sys::child::Workload;
-use crate::sys::clock::{ticks_per_second, wall_and_monotonic};
+use crate::sys::clock::wall_and_monotonic;
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
 use crate::sys::perf::Target;
 use crate::sys::signal;
 use crate::sys::slice;
 use crate::sys::tasks::{any_alive, process_of, task_names, threads_of};
-use crate::task::{Running, Tasks, programs};
+use crate::task::{Running, Tasks};
 
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
 const DRAIN_MS: f64 = 100.0;
@@ -120,16 +118,11 @@ pub(super) fn run(
         context.out = out;
         context.tasks = Tasks::new(processors);
         if stacks {
-            let programs = programs::Shared::default();
-            let symbols = Symbols::new(context.symbols.clone(), programs.clone(), settings.lines);
-            context.programs = Some(programs);
-            *context.naming.borrow_mut() = Naming::new(Box::new(symbols));
+            name_stacks(context, settings.lines);
         }
         // Without it there are no tracepoints to print.
         if let Some(tracefs) = catalog.tracefs() {
-            let kernel =
-                RunningKernel::new(ticks_per_second(), tracefs.root(), context.symbols.clone());
-            context.texts = Texts::new(Box::new(kernel));
+            print_by_formats(context, tracefs);
         }
         let sched = roles.iter().any(|r| r.event.name.starts_with("sched:"));
         context.hide_pid = (sched && !settings.watch_self).then(std::process::id);

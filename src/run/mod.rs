@@ -26,6 +26,7 @@ mod flames;
 mod greet;
 mod heatmap;
 mod live;
+mod machine;
 mod pace;
 mod replayed;
 pub mod request;

@@ -101,8 +101,7 @@ impl Live {
             if chosen(&open) && self.serves(&open, role) {
                 // As in `disable`: it may have gone with its CPU.
                 let _ = open.event.disable();
-                self.lost_of_closed +=
-                    open.event.read_counts().ok().and_then(|counts| counts.lost).unwrap_or(0);
+                self.lost_of_closed += open.event.lost().unwrap_or(0);
                 closed.push(open.event);
             } else {
                 kept.push(open);

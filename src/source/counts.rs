@@ -88,8 +88,7 @@ impl Live {
         if !all && !self.opened.rings.iter().any(|r| r.suspect) {
             return Some(self.lost_seen);
         }
-        let lost_of =
-            |event: &Event| event.read_counts().ok().and_then(|counts| counts.lost).unwrap_or(0);
+        let lost_of = |event: &Event| event.lost().unwrap_or(0);
         let total: u64 = self.opened.events.iter().map(|open| lost_of(&open.event)).sum();
         for ring in &mut self.opened.rings {
             ring.suspect = false;

@@ -10,7 +10,8 @@
 //!   given back, the events' own counts (`PERF_FORMAT_LOST`) say whether anything was dropped meanwhile: the hole ends then.
 
 use super::live::Live;
-use super::open::CpuRing;
+use super::merged::time_of;
+use super::open::{CpuRing, Opened};
 use super::{Happening, Side, Sink};
 use crate::order::Order;
 use crate::sys::clock::monotonic_ns;
@@ -68,7 +69,7 @@ impl Holes {
 
     /// Whether records of tasks may be among those that a LOST record at `position` of a ring tells of.
     pub(super) fn of_tasks(&mut self, position: u64, owner: &Event, ring: &Ring) -> bool {
-        let of_owner = owner.read_counts().ok().and_then(|counts| counts.lost);
+        let of_owner = owner.lost();
         // A kernel that does not count them may have lost some.
         if of_owner.is_none_or(|lost| lost > self.of_tasks) {
             self.of_tasks_until = ring.head();
@@ -79,15 +80,16 @@ impl Holes {
         position <= self.of_tasks_until
     }
 
-    fn is_told(&self, count: u64) -> bool {
-        self.announced || self.recorded + count <= self.told
+    /// Whether a record stands behind a hole that was not told yet.
+    fn is_behind_untold(&self, record: &Piece<'_>) -> bool {
+        let is_told = |count| self.announced || self.recorded + count <= self.told;
+        lost(record).is_some_and(|count| !is_told(count))
     }
 }
 
 /// When a hole is to be told in front of the next record of a ring, if there is one: as soon as possible.
 pub(super) fn due_before(ring: &CpuRing, next: &Piece<'_>, order: &Order) -> Option<u64> {
-    let untold = lost(next).is_some_and(|count| !ring.holes.is_told(count));
-    untold.then(|| ring.last.max(order.last()))
+    ring.holes.is_behind_untold(next).then(|| ring.last.max(order.last()))
 }
 
 /// When a hole is to be looked for at the end of a ring, if it was nearly full.
@@ -103,12 +105,12 @@ fn lost(record: &Piece<'_>) -> Option<u64> {
 impl Live {
     /// Tells of the hole at the place where a ring is read, if it was not told yet. False when the record there is to be taken.
     pub(super) fn tell_hole(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
-        let ring = &mut self.opened.rings[index];
+        let Opened { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let ring = &mut rings[index];
         let to = match ring.ring.piece(ring.at, ring.head) {
             Ok(None) => return self.look_for_hole(index, sink),
-            Ok(Some(piece)) if lost(&piece).is_some_and(|count| !ring.holes.is_told(count)) => {
-                let time_at = self.opened.side_layout.trailer_time_from_end();
-                time_at.and_then(|from_end| piece.u64_at(piece.len().checked_sub(from_end)?))
+            Ok(Some(piece)) if ring.holes.is_behind_untold(&piece) => {
+                time_of(&piece, ids, decoders, side_layout)
             }
             _ => return false,
         };
@@ -136,10 +138,9 @@ impl Live {
 
     /// Records of a CPU that the kernel dropped so far; None where it does not count them (before 6.0).
     fn lost_by(&self, cpu: u32) -> Option<u64> {
-        let here = |event: &Event| event.read_counts().ok().and_then(|counts| counts.lost);
         let owners = self.opened.rings.iter().filter(|r| r.cpu == cpu).map(|r| &r.owner);
         let events = self.opened.events.iter().filter(|open| open.cpu == cpu).map(|o| &o.event);
-        owners.chain(events).map(here).sum()
+        owners.chain(events).map(Event::lost).sum()
     }
 
     fn hole(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {

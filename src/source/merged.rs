@@ -134,7 +134,12 @@ fn stage(
 
 /// Nanoseconds of the event clock at which a record was written.
 #[inline(never)]
-fn time_of(piece: &Piece<'_>, ids: &Ids, decoders: &[Decoder], side: &Layout) -> Option<u64> {
+pub(super) fn time_of(
+    piece: &Piece<'_>,
+    ids: &Ids,
+    decoders: &[Decoder],
+    side: &Layout,
+) -> Option<u64> {
     if piece.kind() == SAMPLE {
         let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
         return piece.u64_at(decoder.time_at);

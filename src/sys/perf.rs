@@ -152,6 +152,12 @@ impl Event {
         }
     }
 
+    /// How many of its records the kernel dropped so far (`PERF_FORMAT_LOST`); None where it does not count them (before 6.0), or
+    /// where the event cannot be read.
+    pub fn lost(&self) -> Option<u64> {
+        self.read_counts().ok().and_then(|counts| counts.lost)
+    }
+
     /// Reads the counts.
     ///
     /// # Errors

@@ -6,25 +6,22 @@ use anyhow::Context as _;
 
 use super::super::catalog::MachineCatalog;
 use super::super::live::{cpus, opening, running, tasks};
+use super::super::machine::{name_stacks, print_by_formats};
 use super::super::request::RunRequest;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
 use crate::script::evsel::Role;
 use crate::script::host::{Host, Setting};
-use crate::script::texts::Texts;
 use crate::source::change::Closer;
 use crate::source::counts::Count;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Refused, Wish};
 use crate::source::trial::try_out;
-use crate::stack::naming::Naming;
-use crate::symbol::{RunningKernel, Symbols};
-use crate::sys::clock::ticks_per_second;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
 use crate::sys::perf::Target;
 use crate::sys::tasks::task_names;
 use crate::sys::toll::{self, Toll};
-use crate::task::{Tasks, programs};
+use crate::task::Tasks;
 
 /// The rings, and what is open on them.
 pub(super) struct Watched {
@@ -99,11 +96,7 @@ impl Watched {
         host.shared().with(|context| {
             context.tasks = Tasks::new(processors);
             context.tasks.snapshot(names.iter().map(running));
-            let programs = programs::Shared::default();
-            let lines = request.host.lines;
-            let symbols = Symbols::new(context.symbols.clone(), programs.clone(), lines);
-            context.programs = Some(programs);
-            *context.naming.borrow_mut() = Naming::new(Box::new(symbols));
+            name_stacks(context, request.host.lines);
             context.clock = clock;
             context.hide_pid = (!request.host.watch_self).then(std::process::id);
         });
@@ -164,11 +157,7 @@ impl Watched {
         }
         self.wish.own_tids =
             std::iter::once(kernel_tid(tracefs)?).chain(self.others.iter().copied()).collect();
-        host.shared().with(|context| {
-            let kernel =
-                RunningKernel::new(ticks_per_second(), tracefs.root(), context.symbols.clone());
-            context.texts = Texts::new(Box::new(kernel));
-        });
+        host.shared().with(|context| print_by_formats(context, tracefs));
         Ok(())
     }
 
