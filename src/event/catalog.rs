@@ -1,6 +1,11 @@
 //! The events that there are, described when asked for.
 
-use std::{cell::RefCell, collections::HashMap, io, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    io,
+    rc::Rc,
+};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -134,25 +139,32 @@ fn glob_meant(glob: &str, names: &[String]) -> String {
     did_you_mean(&meant.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+type List = Box<dyn Fn() -> io::Result<Vec<(String, String)>>>;
 type ReadFormat = Box<dyn Fn(&str, &str) -> io::Result<String>>;
 type ReadPmu = Box<counter::ReadPmu<'static>>;
 
+/// ftrace's own records: they have formats, but nothing opens them, and they are not listed.
+const NO_TRACEPOINTS: &str = "ftrace";
+
 /// The tracepoints of a tracefs, each format read and parsed once; and the counters.
+///
+/// Their list is long and the kernel makes it anew for each reader, so it is read only when a name needs it: a glob, or one
+/// that is wrong.
 pub struct TracefsCatalog {
-    names: Vec<String>,
+    list: List,
+    names: OnceCell<Vec<String>>,
     read_format: ReadFormat,
     read_pmu: ReadPmu,
     described: RefCell<HashMap<String, Rc<Event>>>,
 }
 
 impl TracefsCatalog {
-    /// A catalog of these (system, name) pairs; `read_format` reads `events/SYSTEM/NAME/format`.
-    pub fn new(events: &[(String, String)], read_format: ReadFormat) -> TracefsCatalog {
-        let mut names: Vec<String> =
-            events.iter().map(|(sys, name)| format!("{sys}:{name}")).collect();
-        names.sort_unstable();
+    /// A catalog of the (system, name) pairs that `list` gives; `read_format` reads `events/SYSTEM/NAME/format`, or tells
+    /// that there is none ([`io::ErrorKind::NotFound`]).
+    pub fn new(list: List, read_format: ReadFormat) -> TracefsCatalog {
         TracefsCatalog {
-            names,
+            list,
+            names: OnceCell::new(),
             read_format,
             read_pmu: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
             described: RefCell::default(),
@@ -167,44 +179,67 @@ impl TracefsCatalog {
 
     fn look_up(&self, name: &str) -> Result<Event> {
         if let Some((sys, event)) = name.split_once(':')
-            && self.names.binary_search_by(|n| n.as_str().cmp(name)).is_ok()
+            && sys != NO_TRACEPOINTS
+            && let Some(text) = self.format(sys, event, name)?
         {
-            let text = (self.read_format)(sys, event)
-                .with_context(|| format!("failed to read the format of `{name}`"))?;
             let format = Format::parse(&text)
                 .with_context(|| format!("failed to parse the format of `{name}`"))?;
             return Ok(Event { name: name.to_owned(), what: What::Tracepoint { format } });
         }
         match counter::parse(name, &self.read_pmu)? {
             Some((name, counter)) => Ok(Event { name, what: What::Counter(counter) }),
-            None => match &*self.meant(name) {
+            None => match &*self.meant(name)? {
                 [] => bail!("no event '{name}' (perilune list shows all)"),
                 meant => bail!("no event '{name}'{}", did_you_mean(meant)),
             },
         }
     }
 
+    /// The text of a format; None if there is no such tracepoint.
+    fn format(&self, sys: &str, event: &str, name: &str) -> Result<Option<String>> {
+        match (self.read_format)(sys, event) {
+            Ok(text) => Ok(Some(text)),
+            // Counters have colons, too, and what stands before is no name of a file.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+                Ok(None)
+            }
+            Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`")),
+        }
+    }
+
+    fn listed(&self) -> Result<&[String]> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
+        }
+        let events = (self.list)().context("failed to list the tracepoints")?;
+        let mut names: Vec<String> =
+            events.iter().map(|(sys, name)| format!("{sys}:{name}")).collect();
+        names.sort_unstable();
+        Ok(self.names.get_or_init(|| names))
+    }
+
     /// What was probably meant: a tracepoint of that very name in some system, else what is spelt alike.
-    fn meant(&self, name: &str) -> Vec<&str> {
+    fn meant(&self, name: &str) -> Result<Vec<&str>> {
+        let listed = self.listed()?;
         let event = name.rsplit_once(':').map_or(name, |(_, event)| event);
         let same = |full: &&str| full.split_once(':').is_some_and(|(_, e)| e == event);
-        let names = || self.names.iter().map(String::as_str);
+        let names = || listed.iter().map(String::as_str);
         let elsewhere: Vec<&str> = names().filter(same).take(3).collect();
         if !elsewhere.is_empty() {
-            return elsewhere;
+            return Ok(elsewhere);
         }
         if name.contains(':') {
-            return nearest(name, names());
+            return Ok(nearest(name, names()));
         }
         let counters = name::short_names();
         let found = nearest(name, counters);
         if !found.is_empty() {
-            return found;
+            return Ok(found);
         }
         let behind = nearest(name, names().filter_map(|full| Some(full.split_once(':')?.1)));
         let full =
             |event: &str| names().find(|n| n.split_once(':').is_some_and(|(_, e)| e == event));
-        behind.into_iter().filter_map(full).collect()
+        Ok(behind.into_iter().filter_map(full).collect())
     }
 }
 
@@ -219,7 +254,7 @@ impl Catalog for TracefsCatalog {
     }
 
     fn names(&self) -> Result<Vec<String>> {
-        Ok(self.names.clone())
+        Ok(self.listed()?.to_vec())
     }
 }
 
@@ -239,10 +274,11 @@ mod tests {
     ];
 
     fn catalog_that(counts: Rc<Cell<u32>>) -> TracefsCatalog {
-        let events = NAMES.map(|(sys, name)| (sys.to_owned(), name.to_owned()));
+        let list = || Ok(NAMES.map(|(sys, name)| (sys.to_owned(), name.to_owned())).to_vec());
         let read = move |sys: &str, name: &str| {
             counts.set(counts.get() + 1);
             match sys {
+                _ if !NAMES.contains(&(sys, name)) => Err(io::ErrorKind::NotFound.into()),
                 "bad" => Ok("nonsense".to_owned()),
                 _ => Ok(format!(
                     "name: {name}\nID: 7\nformat:\n\tfield:int pid; offset:8; size:4; signed:1;\n"
@@ -253,7 +289,7 @@ mod tests {
             "msr/type" => Ok("9".to_owned()),
             _ => Err(io::ErrorKind::NotFound.into()),
         };
-        TracefsCatalog::new(&events, Box::new(read)).with_pmus(Box::new(pmu))
+        TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmu))
     }
 
     fn catalog() -> TracefsCatalog {

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::base::nearest::nearest;
 use crate::event::catalog::{Catalog, Event, TracefsCatalog};
@@ -28,7 +28,8 @@ struct Tracepoints {
 impl Default for MachineCatalog {
     fn default() -> Self {
         let none = Box::new(|_: &str, _: &str| Err(io::ErrorKind::NotFound.into()));
-        let counters = TracefsCatalog::new(&[], none).with_pmus(Box::new(read_pmu));
+        let nothing = Box::new(|| Ok(Vec::new()));
+        let counters = TracefsCatalog::new(nothing, none).with_pmus(Box::new(read_pmu));
         MachineCatalog { counters, tracepoints: OnceCell::new() }
     }
 }
@@ -45,10 +46,10 @@ impl MachineCatalog {
             return Ok(&found.catalog);
         }
         let tracefs = Rc::new(Tracefs::find()?);
-        let events = tracefs.events().context("failed to list the tracepoints")?;
-        let reader = tracefs.clone();
+        let (lister, reader) = (tracefs.clone(), tracefs.clone());
+        let list = Box::new(move || lister.events());
         let formats = Box::new(move |sys: &str, name: &str| reader.format(sys, name));
-        let catalog = TracefsCatalog::new(&events, formats).with_pmus(Box::new(read_pmu));
+        let catalog = TracefsCatalog::new(list, formats).with_pmus(Box::new(read_pmu));
         Ok(&self.tracepoints.get_or_init(|| Tracepoints { tracefs, catalog }).catalog)
     }
 }

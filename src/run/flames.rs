@@ -23,6 +23,7 @@ use crate::output::folded;
 use crate::output::svg::{self, Caption};
 use crate::script::aggregate::flame::{Drawn, Wish};
 use crate::script::option::value::{OptionValue, Values};
+use crate::sys::clock::local_zone;
 
 /// Bytes of stacks that are held for a picture; of more, what is too narrow to be seen goes.
 const BYTES: usize = 48 << 20;
@@ -96,7 +97,7 @@ impl Flames {
         let mut flames = Flames {
             name,
             monitor: request.monitor.name.clone(),
-            zone: TimeZone::system(),
+            zone: local_zone(),
             timed,
             before,
             graphs: IndexMap::new(),

@@ -9,7 +9,6 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use jiff::tz::TimeZone;
 
 use super::flames::text;
 use super::request::RunRequest;
@@ -21,6 +20,7 @@ use crate::output::svg::Caption;
 use crate::output::{delays, heatmap, latencies::Latencies};
 use crate::script::option::value::OptionValue;
 use crate::stat::{heat_map::HeatMap, leaf::Shared};
+use crate::sys::clock::local_zone;
 
 /// The picture that is to be drawn at the end.
 pub(super) struct Heatmap {
@@ -63,7 +63,7 @@ impl Heatmap {
         // It can be followed while it grows.
         file.place().context("--heatmap")?;
         let out = BufWriter::new(file.file().try_clone().context("--heatmap")?);
-        let file = Latencies::begin(out, begin, &TimeZone::system()).context("--heatmap")?;
+        let file = Latencies::begin(out, begin, &local_zone()).context("--heatmap")?;
         of.borrow_mut().keep_points();
         self.delays = Some(Delays { of, path, file });
         Ok(())
@@ -106,7 +106,7 @@ impl Heatmap {
         coverage: &Coverage,
     ) -> Result<String> {
         self.write_delays()?;
-        let zone = TimeZone::system();
+        let zone = local_zone();
         let caption =
             |words, total| Caption::of(&self.monitor, words, total, between, &zone, coverage);
         let mut out = BufWriter::new(self.picture.file());

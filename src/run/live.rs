@@ -282,6 +282,7 @@ fn finish(
         show.draw(now, |out, stamp| out.stats(stamp, &stats));
     }
     let shown = show.end();
+    host.leave();
     close(live, settings.quiet);
     shown?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })

@@ -17,6 +17,7 @@ use crate::output::screen::Screen;
 use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
+use crate::sys::clock::local_zone;
 use crate::sys::terminal::{self, Terminal};
 use request::{Color, HostOptions, RunRequest};
 
@@ -93,7 +94,7 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
 
 fn look(options: &HostOptions, pages: usize) -> Look {
     Look {
-        zone: jiff::tz::TimeZone::system(),
+        zone: local_zone(),
         colour: colours(options),
         quiet: options.quiet,
         stacks: options.stack_style.clone(),

@@ -14,6 +14,7 @@ use mlua::{Function, Table};
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Origin, Script};
 use super::call::{call, explained};
+use super::context::Nowhere;
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
 use super::fault::file_name;
@@ -120,6 +121,7 @@ impl Host {
         shared.share(&sums);
         let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
         let dispatch = words_of_run::register(&vm, &state, &shared, &aggregates, &words)?;
+        vm.collect_from_now_on()?;
         let guard = Guard::new(&vm)?;
         Ok(Host {
             vm,
@@ -165,6 +167,13 @@ impl Host {
         let source = Source { name: &script.name, origin: &origin, text: &script.text };
         let monitor = Monitor::load(source, &value, taken)?;
         Ok(self.monitor.insert(monitor))
+    }
+
+    /// Leaves Lua, and what its functions hold, to the end of the process: to take it apart would cost half of what it cost to
+    /// build it up.
+    pub fn leave(self) {
+        self.shared.with(|context| context.out = Box::new(Nowhere));
+        std::mem::forget(self.vm.lua().clone());
     }
 
     /// The context that output and tasks live in.

@@ -51,6 +51,8 @@ impl Vm {
         // SAFETY: `unsafe_new` differs from `new` in opening ffi and debug. Only trusted chunks can name
         // them: scripts get the sandbox's table as their environment and no way to the real one.
         let lua = unsafe { Lua::unsafe_new() };
+        // What the runtime itself puts there stays: to collect meanwhile is in vain.
+        lua.gc_stop();
         let mut main_state = std::ptr::null_mut();
         // SAFETY: the closure only copies the pointer; outside of any coroutine it is the main state.
         unsafe { lua.exec_raw::<()>((), |state| main_state = state) }
@@ -163,6 +165,18 @@ impl Vm {
         let mut required = self.required.borrow_mut();
         (required.library, required.folder) = before;
         result
+    }
+
+    /// From now on the collector runs, first when there is twice as much as now.
+    pub(super) fn collect_from_now_on(&self) -> mlua::Result<()> {
+        /// What [`Lua::gc_restart`] does not say: not at once, but after the usual pause.
+        const AFTER_A_PAUSE: std::ffi::c_int = -1;
+        // SAFETY: it allocates nothing and raises no error.
+        unsafe {
+            self.lua.exec_raw((), |state| {
+                mlua::ffi::lua_gc(state, mlua::ffi::LUA_GCRESTART, AFTER_A_PAUSE);
+            })
+        }
     }
 
     /// Bytes that Lua holds.

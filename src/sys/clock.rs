@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use jiff::tz::TimeZone;
+
 /// `CLOCK_MONOTONIC` in nanoseconds; events with `use_clockid` stamp their records with the same clock.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC) as u64
@@ -68,6 +70,18 @@ fn measured_tsc_khz() -> Option<u64> {
 #[cfg(not(target_arch = "x86_64"))]
 fn measured_tsc_khz() -> Option<u64> {
     None
+}
+
+/// The time zone of this process: `TZ`, else /etc/localtime.
+pub fn local_zone() -> TimeZone {
+    // Of these two, jiff's own way walks through all zones of the machine first, which takes it a millisecond.
+    if std::env::var_os("TZ").is_none()
+        && let Ok(file) = std::fs::read("/etc/localtime")
+        && let Ok(zone) = TimeZone::tzif("Local", &file)
+    {
+        return zone;
+    }
+    TimeZone::system()
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl Ring {
         // whole and aligned within the data; it is between tail and head, where the kernel does not write.
         let header = unsafe { self.data.add(start).cast::<perf_event_header>().read() };
         let size = u64::from(header.size);
-        self.prefetch(start);
+        self.prefetch(start, header.size);
         // Likewise: a multiple of eight, at least a header, at most up to the head.
         if size.wrapping_sub(ALIGN).rotate_right(ALIGN.ilog2()) >= (head - at) / ALIGN {
             return Err(Broken);
@@ -129,17 +129,23 @@ impl Ring {
         Ok(Some(Piece::Single(unsafe { std::slice::from_raw_parts(self.data.add(start), size) })))
     }
 
-    /// Asks for the bytes a little ahead of `start`: another CPU wrote them, so they are in its cache, and to wait for
-    /// them was half the cost of a record.
+    /// Asks for a record ahead of the one of `size` bytes at `start`: another CPU wrote it, so it is in that one's cache, and
+    /// to wait for it was half the cost of a record. Most records are as long as their neighbours.
     #[inline(always)]
-    fn prefetch(&self, start: usize) {
-        /// About five records of the usual size.
-        const AHEAD: usize = 512;
+    fn prefetch(&self, start: usize, size: u16) {
+        /// Records ahead. With 32 of 112 bytes a drain that only steps over records took 10-19 ns each, with 4 and 8 of them
+        /// 16-19, without any 16-23.
+        const AHEAD: usize = 32;
+        const LINE: usize = 64;
+        let record = self
+            .data
+            .wrapping_add((start + AHEAD * usize::from(size)) & (self.capacity as usize - 1));
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing into the program and faults on no address.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.data.wrapping_add(start + AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T0>(record.cast());
+            _mm_prefetch::<_MM_HINT_T0>(record.wrapping_add(LINE).cast());
         }
     }
 

@@ -3,8 +3,8 @@
 //! A snapshot is never consistent: tasks come and go while it is taken. What vanished on the way is left out;
 //! whoever needs the rest enables the side-band records first.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
 use super::clock::ticks_per_second;
@@ -57,17 +57,30 @@ pub fn process_of(tid: i32) -> io::Result<i32> {
 
 /// All tasks of the machine, as far as this process's /proc shows them. Empty if there is no /proc.
 pub fn task_names() -> Vec<TaskName> {
-    let mut tasks = Vec::new();
+    let (mut tasks, mut text) = (Vec::new(), Vec::with_capacity(STAT_ROOM));
+    let mut add = |pid: i32, tid: i32, path: String| {
+        text.clear();
+        File::open(path).and_then(|mut file| file.read_to_end(&mut text)).ok()?;
+        let stat = parse_stat(&text)?;
+        tasks.push(TaskName { tid, pid, ppid: stat.ppid, comm: stat.comm });
+        Some(stat.threads)
+    };
     for pid in numbers("/proc").unwrap_or_default() {
+        // Most processes have one thread: their directory of threads need not be opened.
+        if add(pid, pid, format!("/proc/{pid}/stat")).is_none_or(|threads| threads == 1) {
+            continue;
+        }
         for tid in list_threads(pid).unwrap_or_default() {
-            let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
-            if let Some((comm, ppid)) = stat.ok().as_deref().and_then(parse_stat) {
-                tasks.push(TaskName { tid, pid, ppid, comm });
+            if tid != pid {
+                add(pid, tid, format!("/proc/{pid}/task/{tid}/stat"));
             }
         }
     }
     tasks
 }
+
+/// More than a stat takes, so that one read gets it whole.
+const STAT_ROOM: usize = 1024;
 
 /// What a process is to itself and to those beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,14 +142,26 @@ fn gone(error: io::Error, tid: i32) -> io::Error {
     }
 }
 
-/// Name and parent from `TID (comm) STATE PPID …`; see proc_pid_stat(5). The name may hold anything.
-fn parse_stat(stat: &[u8]) -> Option<(String, i32)> {
+/// What a task's stat says of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    comm: String,
+    ppid: i32,
+    /// How many its process has.
+    threads: u32,
+}
+
+/// Name, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5). The name may hold anything.
+fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let open = stat.iter().position(|c| *c == b'(')?;
     let close = stat.iter().rposition(|c| *c == b')')?;
     let name = stat.get(open + 1..close)?;
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
-    let ppid = rest.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some((comm(&unescape(name)), ppid))
+    let mut fields = rest.split_ascii_whitespace();
+    let ppid = fields.nth(1)?.parse().ok()?;
+    // Fields 4 and 20.
+    let threads = fields.nth(15)?.parse().ok()?;
+    Some(Stat { comm: comm(&unescape(name)), ppid, threads })
 }
 
 /// /proc writes a newline and a backslash of a name as two characters.
@@ -170,19 +195,21 @@ mod tests {
 
     #[test]
     fn names_may_hold_anything() {
-        for (stat, comm, ppid) in [
-            (&b"7 (bash) S 5 7 7 0"[..], "bash", 5),
-            (b"7 (a) (b) R 1 7", "a) (b", 1),
-            (b"7 (new\\nline\\\\) S 1 7", "new\nline\\", 1),
-            (b"7 (tail\\) S 1 7", "tail\\", 1),
-            (b"9 (kworker/0:1-events) I 2 0", "kworker/0:1", 2),
-            (b"9 (kworker/u8:2+flush-254:0) I 2 0", "kworker/u8:2", 2),
-            (b"9 (kworker/R-rcu_gp_something) I 2 0", "kworker/R-rcu_g", 2),
-            (b"9 (pool_workqueue_release) S 2 0", "pool_workqueue_", 2),
+        const REST: &str = "7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 99 0";
+        for (start, comm, ppid) in [
+            ("7 (bash) S 5", "bash", 5),
+            ("7 (a) (b) R 1", "a) (b", 1),
+            ("7 (new\\nline\\\\) S 1", "new\nline\\", 1),
+            ("7 (tail\\) S 1", "tail\\", 1),
+            ("9 (kworker/0:1-events) I 2", "kworker/0:1", 2),
+            ("9 (kworker/u8:2+flush-254:0) I 2", "kworker/u8:2", 2),
+            ("9 (kworker/R-rcu_gp_something) I 2", "kworker/R-rcu_g", 2),
+            ("9 (pool_workqueue_release) S 2", "pool_workqueue_", 2),
         ] {
-            assert_eq!(parse_stat(stat), Some((comm.to_owned(), ppid)));
+            let stat = parse_stat(format!("{start} {REST}").as_bytes());
+            assert_eq!(stat, Some(Stat { comm: comm.to_owned(), ppid, threads: 12 }));
         }
-        for broken in [&b""[..], b"7", b")(", b"7 (x)", b"7 (x) S", b"7 (x) S y"] {
+        for broken in [&b""[..], b"7", b")(", b"7 (x)", b"7 (x) S", b"7 (x) S y", b"7 (x) S 1 7"] {
             assert_eq!(parse_stat(broken), None);
         }
     }

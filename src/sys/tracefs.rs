@@ -8,7 +8,7 @@ use super::perf::errno;
 use super::refusal::{Call, Refusal};
 use std::ffi::{CStr, CString};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// A readable tracefs.
@@ -114,8 +114,10 @@ fn readable(root: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    // The kernel tells no size, and makes a page of text at a time: with room for it each read is one of them.
+    let mut bytes = Vec::with_capacity(16 << 10);
+    match fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) => Err(io::Error::new(
             error.kind(),
             format!("failed to read `{}`: {error}", path.display()),

@@ -163,7 +163,12 @@ impl Runtime for Bench {
         let names: Vec<(String, String)> = tracepoints
             .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
             .collect();
-        Ok(Rc::new(TracefsCatalog::new(&names, Box::new(|_, name| Ok(format(name))))))
+        let listed = names.clone();
+        let read = move |sys: &str, name: &str| {
+            let known = names.iter().any(|(s, n)| (s.as_str(), n.as_str()) == (sys, name));
+            if known { Ok(format(name)) } else { Err(io::ErrorKind::NotFound.into()) }
+        };
+        Ok(Rc::new(TracefsCatalog::new(Box::new(move || Ok(listed.clone())), Box::new(read))))
     }
 
     fn load_text(&mut self, script: &perilune::script::bundle::Script) -> Result<Monitor> {

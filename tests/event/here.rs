@@ -94,9 +94,9 @@ fn host(event: &str, roles: usize) -> Host {
     let mut host = Host::new(false).unwrap();
     host.load(&script, &Library::new(Vec::<PathBuf>::new(), false), &[]).unwrap();
     let tracefs = Tracefs::find().unwrap();
-    let events = tracefs.events().unwrap();
+    let list = Box::new(|| unreachable!("only a name that is wrong needs the list"));
     let formats = Box::new(move |sys: &str, name: &str| tracefs.format(sys, name));
-    let catalog: Rc<dyn Catalog> = Rc::new(TracefsCatalog::new(&events, formats));
+    let catalog: Rc<dyn Catalog> = Rc::new(TracefsCatalog::new(list, formats));
     let setting = Setting::of(catalog);
     let options = host.lua().create_table().unwrap();
     host.begin(&options, &setting, Rules::default()).unwrap();

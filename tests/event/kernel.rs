@@ -58,7 +58,8 @@ pub(crate) fn events(root: &std::path::Path) -> Vec<(String, String)> {
         entries.map(|e| e.file_name().into_string().unwrap()).collect::<Vec<_>>()
     };
     let mut all = Vec::new();
-    for sys in directories(root.join("events")) {
+    // ftrace's own records have formats and are no tracepoints.
+    for sys in directories(root.join("events")).into_iter().filter(|sys| sys != "ftrace") {
         let names = directories(root.join("events").join(&sys));
         all.extend(names.into_iter().map(|name| (sys.clone(), name)));
     }

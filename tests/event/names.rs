@@ -15,11 +15,12 @@ use crate::kernel;
 fn catalog() -> Option<TracefsCatalog> {
     let root = kernel::tracefs()?;
     let events = kernel::events(&root);
+    let list = move || Ok(events.clone());
     let read = move |sys: &str, name: &str| {
         fs::read_to_string(root.join("events").join(sys).join(name).join("format"))
     };
     let pmus = |path: &str| fs::read_to_string(format!("/sys/bus/event_source/devices/{path}"));
-    Some(TracefsCatalog::new(&events, Box::new(read)).with_pmus(Box::new(pmus)))
+    Some(TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmus)))
 }
 
 fn open(counter: &Counter) -> io::Result<()> {
