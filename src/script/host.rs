@@ -328,9 +328,15 @@ impl Host {
         }
     }
 
-    /// Sets the run's present, which timers, notes and alerts go by.
+    /// Sets the run's present, which timers, notes and alerts go by. The stacks that are printed until it is set again are one
+    /// drawing.
     pub fn set_now(&mut self, now: f64) {
-        self.shared.with(|context| context.now = now);
+        self.shared.with(|context| {
+            context.now = now;
+            if context.programs.is_some() {
+                context.naming.borrow_mut().begin();
+            }
+        });
     }
 
     /// When the next timer of `every` is due.

@@ -60,7 +60,9 @@ impl Naming {
     }
 
     /// Begins a drawing: what may have changed since, and what is too much, is forgotten. Places of before mean nothing.
-    pub(super) fn begin(&mut self) {
+    /// It costs a look at each file that is asked about: for a batch of events, not for each, since what changes the names
+    /// of a process comes between batches.
+    pub fn begin(&mut self) {
         let version = self.names.version();
         if self.answers.len() >= KEPT || self.bytes >= BYTES || version != self.version {
             self.index.clear();
@@ -71,9 +73,8 @@ impl Naming {
         }
     }
 
-    /// Appends the frames of a chain, innermost first.
+    /// Appends the frames of a chain, innermost first, in the drawing that was begun last.
     pub fn of_chain(&mut self, space: Space, chain: &[u64], out: &mut Vec<Frame>) {
-        self.begin();
         for step in steps(chain) {
             match self.place(space, step) {
                 Some(place) => out.extend_from_slice(self.answer(place)),
@@ -82,8 +83,10 @@ impl Naming {
         }
     }
 
-    /// Appends the frames of an interned chain, innermost first: of [`OTHER`] and of one that was swept, a word for it.
+    /// Appends the frames of an interned chain, innermost first: of [`OTHER`] and of one that was swept, a word for it. A
+    /// drawing of its own.
     pub fn of_stack(&mut self, stacks: &Stacks, id: u64, out: &mut Vec<Frame>) {
+        self.begin();
         match stacks.chain(id) {
             Some((space, chain)) => self.of_chain(space, chain, out),
             None => out.push(absent(id)),
@@ -223,6 +226,7 @@ mod tests {
         let chain = [KERNEL, 1 << 63, USER, 0x10];
         let mut named = |space| {
             let mut frames = Vec::new();
+            naming.begin();
             naming.of_chain(Space(space), &chain, &mut frames);
             symbols(&frames).join(" ")
         };

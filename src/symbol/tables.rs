@@ -8,12 +8,14 @@
 //! Anybody can make an object. So there is no DWARF from one that leads blazesym to other files by their paths (a link, an
 //! alternate or supplementary file), nor from one with packed sections, unless it is root's; and names have a limit.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use blazesym::symbolize::source::{Elf as ElfSource, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::ranges::Ranges;
 use super::spelling::Spellings;
 use super::{debug_file, mini};
 use crate::base::frame::Frame;
@@ -30,7 +32,14 @@ pub struct Tables {
     sources: Vec<Asked>,
     /// Names that frames share.
     names: Spellings,
+    /// What the first of the sources has told, without lines: from a function's start to the last of its addresses that it
+    /// was asked for. What it tells of an address is the symbol with the nearest start before it, so that in between it would
+    /// tell the same; the rest of the function may be another's.
+    told: RefCell<Ranges<Rc<str>>>,
 }
+
+/// Functions of an object that are remembered.
+const TOLD_MAX: usize = 1 << 16;
 
 /// A file with symbols; it is held as long as blazesym reads it.
 struct Asked {
@@ -65,7 +74,13 @@ impl Tables {
             }
             None => sources.push(Asked::new(object.clone(), lines)),
         }
-        Tables { symbolizer, own: object.clone(), sources, names: Spellings::default() }
+        Tables {
+            symbolizer,
+            own: object.clone(),
+            sources,
+            names: Spellings::default(),
+            told: RefCell::default(),
+        }
     }
 
     /// Whether anybody else holds the object, too.
@@ -91,7 +106,13 @@ impl Tables {
 
     /// The same of an address as the object itself counts them, before it is moved; with the same care.
     pub fn frames_at(&self, address: u64, asked: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
-        self.sources.iter().any(|source| {
+        if let Some((start, name)) = self.told.borrow().find(address) {
+            let (symbol, offset) =
+                (Some(name.clone()), address.wrapping_add(behind).saturating_sub(start));
+            out.push(Frame { address: asked, symbol, offset, ..Frame::default() });
+            return true;
+        }
+        self.sources.iter().enumerate().any(|(number, source)| {
             let covers = |sym: &Sym<'_>| source.covers(sym, address);
             let plain = self.ask(&source.symbols, address).filter(covers);
             let told = source.lines.as_ref().and_then(|lines| self.ask(lines, address));
@@ -111,9 +132,24 @@ impl Tables {
                 out.extend(inlined.map(|f| frame(&f.name, f.code_info.as_ref(), true)));
             }
             let line = told.as_ref().and_then(|told| told.code_info.as_deref());
-            out.push(frame(&sym.name, line, false));
+            let frame = frame(&sym.name, line, false);
+            if number == 0
+                && source.lines.is_none()
+                && let Some(name) = &frame.symbol
+            {
+                self.remember(sym.addr, address, name);
+            }
+            out.push(frame);
             true
         })
+    }
+
+    fn remember(&self, start: u64, address: u64, name: &Rc<str>) {
+        let mut told = self.told.borrow_mut();
+        if told.len() >= TOLD_MAX {
+            *told = Ranges::default();
+        }
+        told.put(start, address.saturating_sub(start) + 1, name.clone());
     }
 
     fn ask(&self, source: &Source<'static>, address: u64) -> Option<Sym<'_>> {
