@@ -4,6 +4,7 @@
 //! made later is known by its KSYMBOL records, a module that comes later has no names.
 
 mod kallsyms;
+mod kept;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use super::made::{Made, MadeSymbol};
 use crate::base::frame::Frame;
 use crate::decode::print::Symbol;
 use kallsyms::Kallsyms;
+use kept::Kept;
 
 /// The kernel's symbols, read when they are first asked for.
 #[derive(Default)]
@@ -108,7 +110,7 @@ fn open() -> anyhow::Result<Kallsyms> {
     let list = File::open("/proc/kallsyms").context("failed to open /proc/kallsyms")?;
     // A kernel that loads no modules has no such file.
     let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-    let list = Kallsyms::new(Box::new(list), modules);
+    let list = Kallsyms::new(Box::new(list), modules).keep(Kept::of_this_boot());
     anyhow::ensure!(
         !list.is_empty(),
         "the kernel hides its addresses; run as root, or set kernel.kptr_restrict to 0 or 1"

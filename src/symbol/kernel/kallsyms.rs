@@ -10,7 +10,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read};
+use std::ops::Range;
 
+use super::kept::Kept;
 use crate::decode::print::Symbol;
 
 /// Longer than any kernel's list; what is beyond has no names.
@@ -21,6 +23,8 @@ const SIZE_MAX: u64 = 256 << 20;
 pub(super) struct Kallsyms {
     /// What has not been read yet, and with it the list of modules.
     unread: RefCell<Option<(Lines, String)>>,
+    /// Where the kernel's own code may stand already.
+    kept: Option<Kept>,
     /// The kernel's own code, from its first symbol to its end; or everything.
     code: OnceCell<Table>,
     rest: OnceCell<Table>,
@@ -42,9 +46,18 @@ struct Table {
     complete: bool,
 }
 
+/// What a line was.
+#[derive(Clone, Copy, Default)]
+struct Noted {
+    /// A symbol that is needed: the line has to stay.
+    symbol: bool,
+    ends_code: bool,
+}
+
 /// How far is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
+    First,
     EndOfCode,
     End,
 }
@@ -73,6 +86,11 @@ impl Kallsyms {
     pub(super) fn new(from: Box<dyn Read>, modules: String) -> Kallsyms {
         let lines = BufReader::with_capacity(1 << 16, from.take(SIZE_MAX));
         Kallsyms { unread: RefCell::new(Some((lines, modules))), ..Kallsyms::default() }
+    }
+
+    /// The same where an earlier run may have kept the kernel's own code, and a later one will look for it.
+    pub(super) fn keep(self, kept: Option<Kept>) -> Kallsyms {
+        Kallsyms { kept, ..self }
     }
 
     /// The symbol that an address lies in or behind; None below the first and where nothing is known.
@@ -117,7 +135,18 @@ impl Kallsyms {
         self.code.get_or_init(|| {
             let mut table = Table::default();
             if let Some((lines, modules)) = &mut *self.unread.borrow_mut() {
+                // The kernel is asked whether it shows its addresses now, and begins where it did then.
+                table.read(lines, modules, Until::First);
+                let kept = self.kept.as_ref().and_then(Kept::load).and_then(Table::of_code);
+                if let Some(code) =
+                    kept.filter(|code| code.first().is_some() && code.first() == table.first())
+                {
+                    return code;
+                }
                 table.read(lines, modules, Until::EndOfCode);
+            }
+            if let Some(kept) = &self.kept {
+                table.keep(kept);
             }
             table
         })
@@ -125,12 +154,41 @@ impl Kallsyms {
 }
 
 impl Table {
+    /// The table of a text that [`Table::keep`] kept; None of one that was cut.
+    fn of_code(text: Vec<u8>) -> Option<Table> {
+        let mut table = Table { text, ..Table::default() };
+        let mut start = 0;
+        while let Some(length) = table.text.get(start..)?.iter().position(|byte| *byte == b'\n') {
+            let end = start + length + 1;
+            if table.note(start..end).ends_code {
+                return Some(table);
+            }
+            start = end;
+        }
+        None
+    }
+
+    /// Keeps the lines of the kernel's own code for the next run, unless there is more, or nothing.
+    fn keep(&self, kept: &Kept) {
+        if let ([end], false) = (self.text_ends.as_slice(), self.complete) {
+            // It may have stood behind another symbol of its address.
+            let end = format!("{end:x} T _etext\n");
+            // Where that fails, the next run asks the kernel again.
+            let _ = kept.save(&[&self.text, end.as_bytes()]);
+        }
+    }
+
     /// Reads the lines that are left up to there. A file that cannot be read any further ends there.
     fn read(&mut self, lines: &mut Lines, modules: &str, until: Until) {
         let mut start = self.text.len();
         while lines.read_until(b'\n', &mut self.text).is_ok_and(|read| read > 0) {
             let ends_code = self.take_from(start);
-            if until == Until::EndOfCode && ends_code && self.is_sorted {
+            let there = match until {
+                Until::First => !self.symbols.is_empty(),
+                Until::EndOfCode => ends_code && self.is_sorted,
+                Until::End => false,
+            };
+            if there {
                 return;
             }
             start = self.text.len();
@@ -143,6 +201,11 @@ impl Table {
         self.complete = true;
     }
 
+    /// The line of the first symbol.
+    fn first(&self) -> Option<&[u8]> {
+        self.symbols.first().map(|first| self.text_of(*first))
+    }
+
     fn take(&mut self, line: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(line);
@@ -152,10 +215,18 @@ impl Table {
     /// Takes the line at the end of the text, which is removed again if it is not needed. Whether it says where the kernel's code
     /// ends.
     fn take_from(&mut self, start: usize) -> bool {
-        let line = self.text.get(start..).unwrap_or_default();
-        let (Some(address), Ok(at)) = (address(line), start.try_into()) else {
+        let noted = self.note(start..self.text.len());
+        if !noted.symbol {
             self.text.truncate(start);
-            return false;
+        }
+        noted.ends_code
+    }
+
+    /// Notes what a line of the text says.
+    fn note(&mut self, place: Range<usize>) -> Noted {
+        let line = self.text.get(place.clone()).unwrap_or_default();
+        let (Some(address), Ok(start)) = (address(line), place.start.try_into()) else {
+            return Noted::default();
         };
         let last = self.symbols.last().map_or(0, |last| last.address);
         self.is_sorted &= last <= address;
@@ -164,12 +235,11 @@ impl Table {
             self.text_ends.push(address);
         }
         // Of several names at one address the first in the list, as the kernel itself prints it.
-        if last == address {
-            self.text.truncate(start);
-        } else {
-            self.symbols.push(Entry { address, start: at, length: line.len() as u32 });
+        let symbol = last != address;
+        if symbol {
+            self.symbols.push(Entry { address, start, length: line.len() as u32 });
         }
-        ends_code
+        Noted { symbol, ends_code }
     }
 
     /// Takes lines of `NAME SIZE USES USERS STATE 0xADDRESS`.
@@ -284,102 +354,4 @@ fn is_end(line: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIST: &str = "0000000000000000 A fixed_percpu_data\nffff2000 t later\nffff1000 T first\n\
-        ffff1000 t alias\nffff2800 T _etext\nffff2900 D __start_rodata\n\
-        ffff3000 t of_a_module\t[module]\nffff4000 t last\t[other]\nnonsense\n";
-
-    fn kallsyms(list: &str, modules: &str) -> Kallsyms {
-        let bytes = std::io::Cursor::new(list.as_bytes().to_vec());
-        Kallsyms::new(Box::new(bytes), modules.to_owned())
-    }
-
-    #[test]
-    fn an_address_has_the_name_of_the_symbol_it_lies_in() {
-        let table = kallsyms(LIST, "");
-        for (address, name) in [
-            (0xffff_0fff, None),
-            (0xffff_1000, Some("first")),
-            (0xffff_1fff, Some("first")),
-            (0xffff_2000, Some("later")),
-            (u64::MAX, Some("last")),
-        ] {
-            assert_eq!(table.name(address), name, "{address:x}");
-        }
-    }
-
-    #[test]
-    fn a_symbol_has_a_size_and_a_module() {
-        let symbol = |name, offset, size, module| Some(Symbol { name, offset, size, module });
-        let table = kallsyms(LIST, "");
-        for (address, found) in [
-            (0xffff_1010, symbol("first", 0x10, 0x1000, None)),
-            (0xffff_2800, None),
-            (0xffff_2900, symbol("__start_rodata", 0, 0x700, None)),
-            (0xffff_2901, None),
-            (0xffff_3004, symbol("of_a_module", 4, 0x1000, Some("module"))),
-            (0xffff_4000, None),
-        ] {
-            assert_eq!(table.find(address), found, "{address:x}");
-        }
-    }
-
-    #[test]
-    fn the_last_function_ends_where_its_module_or_the_kernels_code_does() {
-        let list = "ffff1000 T first\nffff1800 T last\nffff2000 t alias_of_the_end\nffff2000 T _etext\n\
-            ffff3000 t of_a_module\t[module]\nffff8000 t other\t[other]\nffff9000 t without_a_place\t[unplaced]\n\
-            ffffa000 b bss\n";
-        let modules =
-            "module 8192 1 other, Live 0xffff2800\nother 4096 0 - Live 0xffff8000\nnonsense\n";
-        let table = kallsyms(list, modules);
-        let at = |address| table.find(address).map(|found| (found.name, found.size));
-        for (address, found) in [
-            (0xffff_1fff, Some(("last", 0x800))),
-            (0xffff_2000, None),
-            (0xffff_2fff, None),
-            (0xffff_47ff, Some(("of_a_module", 0x1800))),
-            (0xffff_4800, None),
-            (0xffff_8fff, Some(("other", 0x1000))),
-            (0xffff_9fff, Some(("without_a_place", 0x1000))),
-        ] {
-            assert_eq!(at(address), found, "{address:x}");
-        }
-    }
-
-    #[test]
-    fn what_stands_behind_the_kernels_code_is_read_when_it_is_asked_for() {
-        let list = "ffff1000 T first\nffff1000 t alias\nffff1800 T last\nffff2000 T _etext\n\
-            ffff3000 t started\nffff3800 T _einittext\nfffe0000 t of_a_module\t[module]\n";
-        let table = kallsyms(list, "");
-        for address in [0xffff_1000, 0xffff_1fff] {
-            assert!(table.find(address).is_some(), "{address:x}");
-            assert!(table.rest.get().is_none() && table.unread.borrow().is_some());
-        }
-        assert_eq!(table.find(0xffff_1800).unwrap().size, 0x800);
-        // A module may lie below the kernel.
-        assert_eq!(table.name(0xfffe_1000), Some("of_a_module"));
-        assert!(table.rest.get().is_some() && table.unread.borrow().is_none());
-        for (address, found) in [
-            (0xffff_2000, None),
-            (0xffff_2fff, None),
-            (0xffff_3000, Some(("started", 0x800))),
-            (0xffff_3800, None),
-            (0xffff_1001, Some(("first", 0x800))),
-        ] {
-            assert_eq!(
-                table.find(address).map(|found| (found.name, found.size)),
-                found,
-                "{address:x}"
-            );
-        }
-    }
-
-    #[test]
-    fn hidden_addresses_have_no_names() {
-        let table = kallsyms("0000000000000000 T first\n", "");
-        assert!(table.is_empty());
-        assert_eq!(table.find(0), None);
-    }
-}
+mod tests;

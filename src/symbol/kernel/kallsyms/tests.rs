@@ -1,0 +1,142 @@
+//! What the list of the kernel's symbols tells of an address, and what a run leaves to the next.
+
+use super::*;
+
+const LIST: &str = "0000000000000000 A fixed_percpu_data\nffff2000 t later\nffff1000 T first\n\
+    ffff1000 t alias\nffff2800 T _etext\nffff2900 D __start_rodata\n\
+    ffff3000 t of_a_module\t[module]\nffff4000 t last\t[other]\nnonsense\n";
+
+fn kallsyms(list: &str, modules: &str) -> Kallsyms {
+    let bytes = std::io::Cursor::new(list.as_bytes().to_vec());
+    Kallsyms::new(Box::new(bytes), modules.to_owned())
+}
+
+#[test]
+fn an_address_has_the_name_of_the_symbol_it_lies_in() {
+    let table = kallsyms(LIST, "");
+    for (address, name) in [
+        (0xffff_0fff, None),
+        (0xffff_1000, Some("first")),
+        (0xffff_1fff, Some("first")),
+        (0xffff_2000, Some("later")),
+        (u64::MAX, Some("last")),
+    ] {
+        assert_eq!(table.name(address), name, "{address:x}");
+    }
+}
+
+#[test]
+fn a_symbol_has_a_size_and_a_module() {
+    let symbol = |name, offset, size, module| Some(Symbol { name, offset, size, module });
+    let table = kallsyms(LIST, "");
+    for (address, found) in [
+        (0xffff_1010, symbol("first", 0x10, 0x1000, None)),
+        (0xffff_2800, None),
+        (0xffff_2900, symbol("__start_rodata", 0, 0x700, None)),
+        (0xffff_2901, None),
+        (0xffff_3004, symbol("of_a_module", 4, 0x1000, Some("module"))),
+        (0xffff_4000, None),
+    ] {
+        assert_eq!(table.find(address), found, "{address:x}");
+    }
+}
+
+#[test]
+fn the_last_function_ends_where_its_module_or_the_kernels_code_does() {
+    let list = "ffff1000 T first\nffff1800 T last\nffff2000 t alias_of_the_end\nffff2000 T _etext\n\
+        ffff3000 t of_a_module\t[module]\nffff8000 t other\t[other]\nffff9000 t without_a_place\t[unplaced]\n\
+        ffffa000 b bss\n";
+    let modules =
+        "module 8192 1 other, Live 0xffff2800\nother 4096 0 - Live 0xffff8000\nnonsense\n";
+    let table = kallsyms(list, modules);
+    let at = |address| table.find(address).map(|found| (found.name, found.size));
+    for (address, found) in [
+        (0xffff_1fff, Some(("last", 0x800))),
+        (0xffff_2000, None),
+        (0xffff_2fff, None),
+        (0xffff_47ff, Some(("of_a_module", 0x1800))),
+        (0xffff_4800, None),
+        (0xffff_8fff, Some(("other", 0x1000))),
+        (0xffff_9fff, Some(("without_a_place", 0x1000))),
+    ] {
+        assert_eq!(at(address), found, "{address:x}");
+    }
+}
+
+#[test]
+fn what_stands_behind_the_kernels_code_is_read_when_it_is_asked_for() {
+    let list = "ffff1000 T first\nffff1000 t alias\nffff1800 T last\nffff2000 T _etext\n\
+        ffff3000 t started\nffff3800 T _einittext\nfffe0000 t of_a_module\t[module]\n";
+    let table = kallsyms(list, "");
+    for address in [0xffff_1000, 0xffff_1fff] {
+        assert!(table.find(address).is_some(), "{address:x}");
+        assert!(table.rest.get().is_none() && table.unread.borrow().is_some());
+    }
+    assert_eq!(table.find(0xffff_1800).unwrap().size, 0x800);
+    // A module may lie below the kernel.
+    assert_eq!(table.name(0xfffe_1000), Some("of_a_module"));
+    assert!(table.rest.get().is_some() && table.unread.borrow().is_none());
+    for (address, found) in [
+        (0xffff_2000, None),
+        (0xffff_2fff, None),
+        (0xffff_3000, Some(("started", 0x800))),
+        (0xffff_3800, None),
+        (0xffff_1001, Some(("first", 0x800))),
+    ] {
+        assert_eq!(table.find(address).map(|found| (found.name, found.size)), found, "{address:x}");
+    }
+}
+
+#[test]
+fn hidden_addresses_have_no_names() {
+    let table = kallsyms("0000000000000000 T first\n", "");
+    assert!(table.is_empty());
+    assert_eq!(table.find(0), None);
+}
+
+/// A list that must not be read beyond its first line.
+struct First(&'static str);
+
+impl Read for First {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        assert!(!self.0.is_empty(), "the kernel was asked for its whole list");
+        std::mem::take(&mut self.0).as_bytes().read(into)
+    }
+}
+
+#[test]
+fn the_kernels_code_is_asked_for_once_in_a_boot() {
+    const SORTED: &str = "ffff1000 T first\nffff2000 t later\nffff2800 T end_of_all\nffff2800 T _etext\n\
+        ffff2900 D __start_rodata\nffff3000 t of_a_module\t[module]\n";
+    let folder = std::env::temp_dir().join(format!("perilune-once-{}", std::process::id()));
+    let kept = || Some(Kept::in_folder(&folder, "this boot"));
+    let first = kallsyms(SORTED, "").keep(kept());
+    assert_eq!(first.name(0xffff_2004), Some("later"));
+
+    let next = First("ffff1000 T first\n");
+    let next = Kallsyms::new(Box::new(next), String::new()).keep(kept());
+    let of = |list: &Kallsyms, address| {
+        list.find(address).map(|found| (found.name.to_owned(), found.offset, found.size))
+    };
+    for address in [0xffff_1000, 0xffff_1fff, 0xffff_2004, 0xffff_27ff] {
+        assert!(of(&next, address).is_some());
+        assert_eq!(of(&next, address), of(&first, address), "{address:x}");
+    }
+    let whole = kallsyms(SORTED, "module 4096 0 - Live 0xffff3000\n").keep(kept());
+    assert_eq!(whole.name(0xffff_1004), Some("first"), "from what was kept");
+    assert_eq!(of(&whole, 0xffff_2900), Some(("__start_rodata".into(), 0, 0x700)));
+    assert_eq!(of(&whole, 0xffff_3004), Some(("of_a_module".into(), 4, 4096)));
+
+    let hidden = kallsyms("0000000000000000 T first\n", "").keep(kept());
+    assert!(hidden.is_empty(), "what the kernel hides now stays hidden");
+    let moved = kallsyms("ffff1800 T first\nffff2800 T _etext\n", "").keep(kept());
+    assert_eq!(moved.name(0xffff_2004), Some("first"), "the kernel's own word goes first");
+
+    kept().unwrap().save(&[]).unwrap();
+    kallsyms(SORTED, "").keep(kept()).is_empty();
+    let (text, cut) = (kept().unwrap().load().unwrap(), "a cut file");
+    kept().unwrap().save(&[&text[..20]]).unwrap();
+    assert_eq!(kallsyms(SORTED, "").keep(kept()).name(0xffff_2004), Some("later"), "{cut}");
+    assert_eq!(kept().unwrap().load().unwrap(), text, "{cut} is made anew");
+    std::fs::remove_dir_all(folder).unwrap();
+}
