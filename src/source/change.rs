@@ -101,7 +101,11 @@ impl Live {
             if chosen(&open) && self.serves(&open, role) {
                 // As in `disable`: it may have gone with its CPU.
                 let _ = open.event.disable();
-                self.lost_of_closed += open.event.lost().unwrap_or(0);
+                let lost = open.event.lost().unwrap_or(0);
+                let mut rings = self.opened.rings.iter_mut();
+                if let Some(ring) = rings.find(|ring| ring.cpu == open.cpu) {
+                    ring.lost_of_closed += lost;
+                }
                 closed.push(open.event);
             } else {
                 kept.push(open);

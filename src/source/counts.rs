@@ -81,7 +81,11 @@ impl Live {
     pub fn lost(&mut self, all: bool) -> Option<u64> {
         let first =
             self.opened.events.iter().find(|open| !self.openings[open.opening].sampling.count);
-        let Some(first) = first else { return (self.lost_of_closed > 0).then_some(self.lost_seen) };
+        let closed: u64 = self.opened.rings.iter().map(|ring| ring.lost_of_closed).sum();
+        let Some(first) = first else {
+            self.lost_seen = self.lost_seen.max(closed);
+            return (closed > 0).then_some(self.lost_seen);
+        };
         if first.event.attr().get("read_format").unwrap_or(0) & FORMAT_LOST == 0 {
             return None;
         }
@@ -94,7 +98,7 @@ impl Live {
             ring.suspect = false;
         }
         self.side_lost = self.opened.rings.iter().map(|r| lost_of(&r.owner)).sum();
-        self.lost_seen = self.lost_seen.max(total + self.lost_of_closed);
+        self.lost_seen = self.lost_seen.max(total + closed);
         Some(self.lost_seen)
     }
 

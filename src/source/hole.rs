@@ -124,7 +124,7 @@ impl Live {
     fn look_for_hole(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
         self.flush(sink);
         self.release(index);
-        let lost = self.lost_by(self.opened.rings[index].cpu);
+        let lost = self.lost_of(index);
         let ring = &mut self.opened.rings[index];
         (ring.holes.full, ring.holes.looking) = (false, false);
         // A kernel that does not count may have dropped some.
@@ -136,11 +136,12 @@ impl Live {
         true
     }
 
-    /// Records of a CPU that the kernel dropped so far; None where it does not count them (before 6.0).
-    fn lost_by(&self, cpu: u32) -> Option<u64> {
-        let owners = self.opened.rings.iter().filter(|r| r.cpu == cpu).map(|r| &r.owner);
-        let events = self.opened.events.iter().filter(|open| open.cpu == cpu).map(|o| &o.event);
-        owners.chain(events).map(Event::lost).sum()
+    /// Records of a ring that the kernel dropped so far; None where it does not count them (before 6.0).
+    fn lost_of(&self, index: usize) -> Option<u64> {
+        let ring = &self.opened.rings[index];
+        let open = self.opened.events.iter().filter(|open| open.cpu == ring.cpu);
+        let events = std::iter::once(&ring.owner).chain(open.map(|open| &open.event));
+        Some(events.map(Event::lost).sum::<Option<u64>>()? + ring.lost_of_closed)
     }
 
     fn hole(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {

@@ -40,8 +40,6 @@ pub struct Live {
     pub(super) ended: VecDeque<u32>,
     pub(super) lost_seen: u64,
     pub(super) side_lost: u64,
-    /// What events had lost when they were closed.
-    pub(super) lost_of_closed: u64,
 }
 
 impl Live {
@@ -73,7 +71,6 @@ impl Live {
             ended: VecDeque::new(),
             lost_seen: 0,
             side_lost: 0,
-            lost_of_closed: 0,
         })
     }
 

@@ -126,6 +126,8 @@ pub(super) struct CpuRing {
     pub(super) suspect: bool,
     /// What is known of its losses.
     pub(super) holes: Holes,
+    /// What the events that wrote here had lost when they were closed.
+    pub(super) lost_of_closed: u64,
 }
 
 /// One open file of an opening.
@@ -227,6 +229,7 @@ fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuR
             last: 0,
             suspect: false,
             holes: Holes::default(),
+            lost_of_closed: 0,
         });
     }
     Ok(rings)
@@ -296,11 +299,8 @@ pub(super) fn open_event(
     let tasks = tasks.filter(|_| !whole_cpus);
     let tids = tasks.unwrap_or(&everything);
     let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
-    let mut attr = attr::of_event(
-        &opening.event.what,
-        &opening.sampling,
-        common(wish, pages, tasks.is_some()),
-    )?;
+    let common = common(wish, pages, tasks.is_some());
+    let mut attr = attr::of_event(&opening.event.what, &opening.sampling, common)?;
     let off: Vec<u32> = opening
         .roles
         .iter()

@@ -1,5 +1,14 @@
 //! The order of what lies in many rings; and what is told when they were full: fewer relations, and never a wrong one.
 
+use perilune::base::chain::Room;
+use perilune::event::catalog::Catalog as _;
+use perilune::event::sampling::Sampling;
+use perilune::run::catalog::MachineCatalog;
+use perilune::source::change::Closer;
+use perilune::source::live::Live;
+use perilune::source::open::{Opening, Wish};
+use perilune::source::{Batch, Happening, Side, Sink, UserStack};
+
 use crate::{
     can_trace, load,
     tool::{Run, Tool},
@@ -92,4 +101,74 @@ fn a_hole_is_told_before_what_the_other_cpus_did_meanwhile() {
     let number = |key: &str| run.of("row").find_map(|row| row[key].as_u64()).unwrap_or_default();
     let (holes, late) = (number("holes"), number("late"));
     assert!(holes > 2 && late == 0, "{late} of {holes}: {:?}", run.objects);
+}
+
+/// What a ring has told.
+#[derive(Default)]
+struct Told {
+    events: u64,
+    holes: u32,
+}
+
+impl Sink for Told {
+    fn dispatch(&mut self, batch: &mut Batch) {
+        self.events += batch.slots().len() as u64;
+    }
+
+    fn side(&mut self, side: Side<'_>) {
+        self.holes += u32::from(matches!(side.what, Happening::Hole { .. }));
+    }
+
+    fn unwind(&mut self, _: &UserStack<'_>, _: &mut Room<'_>) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
+    if !can_trace("holes behind an event that is closed") {
+        return;
+    }
+    load::pin_to_cpu_0();
+    // SAFETY: both take nothing and never fail.
+    let (tid, getppid) = (unsafe { libc::gettid() }, || unsafe { libc::getppid() });
+    let wish = Wish {
+        cpus: vec![0],
+        tasks: Some(vec![tid]),
+        workload: false,
+        off: Vec::new(),
+        pages: Some(1),
+        watermark: 50,
+        ordered: true,
+        mmap: false,
+        watch_self: true,
+        own_tids: Vec::new(),
+    };
+    let event = MachineCatalog::default().describe("syscalls:sys_enter_getppid");
+    let event = event.expect("the event is there");
+    let opening = |role| Opening {
+        event: event.clone(),
+        filter: None,
+        sampling: Sampling::default(),
+        roles: vec![(role, None)],
+        about: vec![None],
+    };
+    let closer = Closer::start(|| {}).expect("a thread can be started");
+    let mut live = Live::open(Vec::new(), &wish, 2).expect("rings can be opened");
+    let mut told = Told::default();
+    live.enable(false).expect("there is nothing to enable");
+    for (role, calls, holes) in [(0, 10_000, 1), (1, 200, 2)] {
+        live.add(vec![opening(role)], &wish, 2).expect("the event can be opened");
+        live.switch(role, true).expect("the event can be enabled");
+        (0..calls).for_each(|_| assert!(getppid() >= 0));
+        live.switch(role, false).expect("the event can be disabled");
+        live.drain(live.now(), &mut told);
+        // At once: no record came behind it.
+        assert_eq!(told.holes, holes);
+        live.close(role, &closer);
+    }
+    assert_eq!(live.lost(true), Some(10_200 - told.events));
+    assert!(told.events < 200, "{}", told.events);
 }
