@@ -4,41 +4,34 @@ use std::io::Write as _;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::bail;
-
 use super::Outcome;
 use super::catalog::MachineCatalog;
 use super::filters;
-use super::flames;
 use super::greet::greet;
-use super::machine::{name_stacks, print_by_formats};
+use super::machine::{mounted, name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
+use super::scope::Scope;
 use super::show::{Files, Show};
 use super::unnamed;
 use super::workload;
 use crate::base::coverage::Coverage;
-use crate::base::cpulist;
 use crate::base::draw::{Level, Stamp};
 use crate::base::units::counted;
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 use crate::script::evsel::Role;
 use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
-use crate::script::host::{Host, Rules, Setting};
+use crate::script::host::{Host, Rules};
 use crate::script::opt;
-use crate::script::option::value::OptionValue;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
-use crate::source::trial::try_out;
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
-use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::kernel_tid;
-use crate::sys::perf::Target;
 use crate::sys::signal;
 use crate::sys::slice;
-use crate::sys::tasks::{any_alive, process_of, task_names, threads_of};
+use crate::sys::tasks::{any_alive, process_of, task_names};
 use crate::task::{Running, Tasks};
 
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
@@ -55,29 +48,13 @@ pub(super) fn run(
     let settings = &request.host;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
-    let cpus = cpus(settings)?;
-    let tasks = tasks(settings, workload.as_ref())?;
-    let per_thread = tasks.is_some();
-    let target = Target {
-        pid: tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
-        cpu: cpus.first().map_or(0, |cpu| *cpu as i32),
-    };
-    let setting = Setting {
-        catalog: catalog.clone(),
-        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
-        cpus: cpus.clone(),
-        perins: request.values.get("perins").is_some_and(OptionValue::is_given),
-        verbose: settings.verbose > 0,
-        per_thread,
-        stack: request.stack()?,
-        memory: settings.lua_mem as usize,
-        totals: settings.total,
-        flame: flames::wish(&request.values),
-    };
+    let scope = Scope::of(settings, workload.as_ref())?;
+    let setting = scope.setting(request, catalog.clone())?;
     let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
+    let Scope { cpus, tasks } = scope;
     let wish = Wish {
         cpus,
         workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
@@ -152,8 +129,7 @@ pub(super) fn run(
     live.enable(wish.workload)?;
     let clock = *live.clock();
     host.shared().with(|context| context.clock = clock);
-    if let Some(tracefs) = catalog.tracefs().filter(|tracefs| tracefs.mounted_here) {
-        let text = format!("mounted tracefs at {}; it stays mounted", tracefs.root().display());
+    if let Some(text) = catalog.tracefs().and_then(mounted) {
         host.shared().with(|context| context.note(Level::Info, &text));
     }
     if !hook_stops_compiled_loops() {
@@ -304,49 +280,6 @@ pub(super) fn close(live: Live, quiet: bool) {
         let _ = writeln!(std::io::stderr(), "perilune: note: {text}");
     }
     drop(live);
-}
-
-pub(super) fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
-    let online = online_cpus();
-    let Some(asked) = &settings.cpus else { return Ok(online) };
-    if let Some(absent) = asked.iter().find(|cpu| !online.contains(cpu)) {
-        bail!("-C: CPU {absent} is not online; online are {}", cpulist::format(&online));
-    }
-    Ok(asked.clone())
-}
-
-/// The threads to watch: of `-p`, of `-t`, or the workload's; None is every task.
-pub(super) fn tasks(
-    settings: &HostOptions,
-    workload: Option<&Workload>,
-) -> anyhow::Result<Option<Vec<i32>>> {
-    if let Some(workload) = workload {
-        // With -C, -a, -p or -t, the workload is only the clock: those are watched while it runs.
-        let clock = settings.cpus.is_some() || settings.all_cpus;
-        if settings.pids.is_empty() && settings.tids.is_empty() {
-            return Ok((!clock).then(|| vec![workload.pid()]));
-        }
-    }
-    if settings.pids.is_empty() && settings.tids.is_empty() {
-        return Ok(None);
-    }
-    let mut tids: Vec<i32> = settings.tids.iter().map(|tid| *tid as i32).collect();
-    for &tid in &tids {
-        if !any_alive(&[tid]) {
-            bail!("-t: there is no thread {tid}; it has ended, or lives in another pid namespace");
-        }
-    }
-    for &pid in &settings.pids {
-        let threads = threads_of(pid as i32).map_err(|_| {
-            anyhow::anyhow!(
-                "-p: there is no process {pid}; it has ended, or lives in another pid namespace"
-            )
-        })?;
-        tids.extend(threads);
-    }
-    tids.sort_unstable();
-    tids.dedup();
-    Ok(Some(tids))
 }
 
 fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {

@@ -21,3 +21,9 @@ pub(super) fn print_by_formats(context: &mut Context, tracefs: &Tracefs) {
     let kernel = RunningKernel::new(ticks_per_second(), tracefs.root(), context.symbols.clone());
     context.texts = Texts::new(Box::new(kernel));
 }
+
+/// What to say of a tracefs that was not there before.
+pub(super) fn mounted(tracefs: &Tracefs) -> Option<String> {
+    let at = tracefs.root().display();
+    tracefs.mounted_here.then(|| format!("mounted tracefs at {at}; it stays mounted"))
+}

@@ -31,6 +31,7 @@ mod machine;
 mod pace;
 mod replayed;
 pub mod request;
+mod scope;
 pub mod session;
 mod show;
 mod unnamed;

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use super::Outcome;
 use super::filters::{self, From};
-use super::flames;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
+use super::scope::setting;
 use super::show::{Files, Show};
 use crate::base::draw::{Level, Stamp};
 use crate::base::frame::{Frame, Space};
@@ -23,9 +23,8 @@ use crate::event::catalog::Event;
 use crate::event::filter::{self, Bound};
 use crate::event::name::is_tracepoint;
 use crate::script::evsel::Role;
-use crate::script::host::{Host, Rules, Setting};
+use crate::script::host::{Host, Rules};
 use crate::script::opt;
-use crate::script::option::value::OptionValue;
 use crate::source::counts::Count;
 use crate::source::replay::{Entry, Happened, Replay};
 use crate::source::{Batch, Happening, Side, Sink};
@@ -48,22 +47,9 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let settings = &request.host;
     let replay = Rc::new(Replay::open(path)?);
-    let processors = replay.entries().iter().map(|e| e.cpu as usize + 1).max().unwrap_or(0);
-    let mut cpus: Vec<u32> = replay.entries().iter().map(|e| e.cpu).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    let setting = Setting {
-        catalog: replay.clone(),
-        trial: None,
-        cpus,
-        perins: request.values.get("perins").is_some_and(OptionValue::is_given),
-        verbose: settings.verbose > 0,
-        per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
-        stack: request.stack()?,
-        memory: settings.lua_mem as usize,
-        totals: settings.total,
-        flame: flames::wish(&request.values),
-    };
+    let cpus = replay.cpus();
+    let processors = cpus.last().map_or(0, |cpu| *cpu as usize + 1);
+    let setting = setting(request, replay.clone(), cpus)?;
     let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };

@@ -32,6 +32,7 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use layout::{Layout, Settled};
 use line::{Line, Literal, Mistake};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -182,6 +183,12 @@ impl Replay {
     /// The lines in order of time.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The CPUs that they are from, ascending.
+    pub fn cpus(&self) -> Vec<u32> {
+        let cpus: BTreeSet<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
+        cpus.into_iter().collect()
     }
 
     /// The events in order of their first line; [`Happened::Event`] counts in this order.

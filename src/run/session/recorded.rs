@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::super::replayed::{Frames, Player};
 use super::super::request::RunRequest;
+use super::super::scope::setting;
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::event::catalog::Catalog;
@@ -38,29 +39,19 @@ impl<'a> Recorded<'a> {
         path: &std::path::Path,
     ) -> anyhow::Result<(Recorded<'a>, Setting)> {
         let replay = Rc::new(Replay::open(path)?);
-        let mut cpus: Vec<u32> = replay.entries().iter().map(|entry| entry.cpu).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        let settings = &request.host;
-        let setting = Setting {
-            cpus,
-            per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
-            stack: request.stack()?,
-            memory: settings.lua_mem as usize,
-            ..Setting::of(replay.clone())
-        };
-        let player = Player::new(replay.clone(), Frames::of(&replay), settings);
+        let setting = setting(request, replay.clone(), replay.cpus())?;
+        let player = Player::new(replay.clone(), Frames::of(&replay), &request.host);
         let batch = Batch::new(super::ROLES);
         Ok((Recorded { replay, player, batch, at: 0, now: 0.0, known: 0 }, setting))
     }
 
     /// Gives the host what it has to know of the recording's tasks and stacks.
     pub(super) fn introduce(&self, host: &Host) {
-        let processors = self.replay.entries().iter().map(|e| e.cpu as usize + 1).max();
+        let processors = self.replay.cpus().last().map_or(0, |cpu| *cpu as usize + 1);
         let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
         let naming = Frames::of(&self.replay).naming();
         host.shared().with(|context| {
-            context.tasks = Tasks::new(processors.unwrap_or(0));
+            context.tasks = Tasks::new(processors);
             context.clock = Clock::new(start, 0);
             *context.naming.borrow_mut() = naming;
         });

@@ -5,9 +5,11 @@ use std::rc::Rc;
 use anyhow::Context as _;
 
 use super::super::catalog::MachineCatalog;
-use super::super::live::{cpus, opening, running, tasks};
-use super::super::machine::{name_stacks, print_by_formats};
+use super::super::live::{opening, running};
+use super::super::machine::{mounted, name_stacks, print_by_formats};
 use super::super::request::RunRequest;
+use super::super::scope::Scope;
+use crate::base::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
 use crate::script::evsel::Role;
@@ -16,9 +18,7 @@ use crate::source::change::Closer;
 use crate::source::counts::Count;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Refused, Wish};
-use crate::source::trial::try_out;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
-use crate::sys::perf::Target;
 use crate::sys::tasks::task_names;
 use crate::sys::toll::{self, Toll};
 use crate::task::Tasks;
@@ -47,12 +47,8 @@ impl Watched {
     ) -> anyhow::Result<(Watched, Setting)> {
         let settings = &request.host;
         let catalog = Rc::new(MachineCatalog::default());
-        let cpus = cpus(settings)?;
-        let tasks = tasks(settings, None)?;
-        let target = Target {
-            pid: tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
-            cpu: cpus.first().map_or(0, |cpu| *cpu as i32),
-        };
+        let scope = Scope::of(settings, None)?;
+        let setting = scope.setting(request, catalog.clone())?;
         let (told, tid) = std::sync::mpsc::channel();
         let closer = Closer::start(move || {
             // It waits for its number, or for nobody.
@@ -60,14 +56,7 @@ impl Watched {
         })
         .context("failed to start the thread that closes events")?;
         others.extend(tid.recv());
-        let setting = Setting {
-            trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
-            cpus: cpus.clone(),
-            per_thread: tasks.is_some(),
-            stack: request.stack()?,
-            memory: settings.lua_mem as usize,
-            ..Setting::of(catalog.clone())
-        };
+        let Scope { cpus, tasks } = scope;
         let wish = Wish {
             cpus,
             workload: false,
@@ -151,9 +140,8 @@ impl Watched {
             return Ok(());
         };
         self.knows_own = true;
-        if tracefs.mounted_here {
-            let text = format!("mounted tracefs at {}; it stays mounted", tracefs.root().display());
-            super::tell(host, &[text]);
+        if let Some(text) = mounted(tracefs) {
+            host.shared().with(|context| context.note(Level::Info, &text));
         }
         self.wish.own_tids =
             std::iter::once(kernel_tid(tracefs)?).chain(self.others.iter().copied()).collect();
