@@ -79,7 +79,8 @@
 //!   cannot compile a handler that returns into xpcall, nor a loop of one turn, and gives up for good after some
 //!   attempts. With both, a run was fast or slow (70 or 270 ns an event) by which of its functions became hot first.
 //! - Ordered runs drop what is older than their start, the moment when the last ring was enabled: until then only some
-//!   CPUs were seen. Received and lost events add up to what was sent from there on.
+//!   CPUs were seen. Received and lost events add up to what was sent from there on. So it is with events that are turned on
+//!   together while a run goes on ([`source::live::Live::switch`]).
 //! - A hole is told when the merge passes its beginning, before anything that other rings hold of its time ([`source`], `hole`). The
 //!   kernel writes a LOST record only when the next record fits, so a ring that was nearly full asks the events' own counts
 //!   as soon as it has been read: 1 to 10 us an event, instead of holding its neighbours back until that record comes.

@@ -167,9 +167,7 @@ fn watch(
     slice::ask_for_short_turns();
     let mut first = true;
     loop {
-        for (role, on) in host.take_switches() {
-            live.switch(role, on)?;
-        }
+        live.switch(&host.take_switches())?;
         // Merged, what is due is seen only once the horizon has passed it: waiting for less would spin until then.
         let due = (pace.next(host) - live.horizon()).min(pace.end - live.now());
         // The first drain comes soon: somebody is waiting for a sign of life.

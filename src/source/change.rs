@@ -1,17 +1,22 @@
 //! Events that come and go while a run goes on: the rings stay, since they belong to the dummies.
 //!
-//! A filter is set once in an event's life, so another filter is another event: it is opened into the same ring, and only then
-//! the old one ends. What the old one has written is still handled, by its own decoder, which stays.
+//! A filter is set once in an event's life, so another filter is another event: it is opened into the same ring, and the
+//! role takes what either wrote up to a moment when both are on, and from then on. What the old one has written is still
+//! handled, by its own decoder, which stays.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::mpsc::{self, Sender};
 
+use super::decoder::{Span, Taker};
 use super::live::Live;
 use super::open::{Open, Opening, Refused, Wish, open_event};
+use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::Event;
 use crate::sys::signal;
 
 impl Live {
-    /// Opens further events, disabled, for roles up to `roles`; gives what the kernel did not filter of them. If one is
+    /// Opens further events, for roles up to `roles`, which are off; gives what the kernel did not filter of them. If one is
     /// refused, none is open.
     ///
     /// # Errors
@@ -22,27 +27,23 @@ impl Live {
         wish: &Wish,
         roles: usize,
     ) -> anyhow::Result<Vec<Refused>> {
-        let (events, decoders) = (self.opened.events.len(), self.openings.len());
         let refused = self.opened.refused.len();
-        let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
+        let mut placed = Vec::new();
         for opening in openings {
-            let index = self.openings.len();
-            if let Err(why) = open_event(&mut self.opened, index, &opening, wish, tasks) {
-                self.opened.events.truncate(events);
-                self.opened.decoders.truncate(decoders);
-                self.openings.truncate(decoders);
+            placed.extend(opening.roles.iter().map(|(role, _)| *role));
+            if let Err(why) = self.place(opening, wish) {
+                let now = monotonic_ns();
+                placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
                 self.opened.refused.truncate(refused);
                 return Err(why);
             }
-            self.room = self.room.max(opening.roles.len());
-            self.openings.push(opening);
         }
         self.batch.set_roles(roles);
         Ok(self.opened.refused.split_off(refused))
     }
 
-    /// Puts an opening of one role in the place of those that it has: on each CPU the old event ends before the new one
-    /// begins, so that nothing is handled twice. Gives what the kernel does not filter.
+    /// Puts an opening of one role in the place of those that it has: nothing is handled twice, and nothing is left out. Gives
+    /// what the kernel does not filter.
     ///
     /// # Errors
     /// The kernel's refusal: the old events stay then.
@@ -53,66 +54,121 @@ impl Live {
         wish: &Wish,
         closer: &Closer,
     ) -> anyhow::Result<Vec<Refused>> {
-        let before = self.openings.len();
-        let on = self.is_on(role);
-        let roles = role as usize + 1;
-        let refused = self.add(vec![opening], wish, roles)?;
-        let (old, new): (Vec<usize>, Vec<usize>) = (0..self.opened.events.len())
-            .filter(|at| self.serves(&self.opened.events[*at], role))
-            .partition(|at| self.opened.events[*at].opening < before);
-        for at in new {
-            let fresh = &self.opened.events[at];
-            for old in old.iter().map(|at| &self.opened.events[*at]) {
-                if (old.cpu, old.tid) == (fresh.cpu, fresh.tid) {
-                    old.event.disable()?;
-                }
-            }
-            if on {
-                fresh.event.enable()?;
-            }
+        let on = self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role));
+        let refused = self.opened.refused.len();
+        let at = self.place(opening, wish)?;
+        if on && let Err(why) = self.turn(at, true) {
+            self.opened.decoders[at].takers.pop();
+            self.opened.refused.truncate(refused);
+            drop(self.close_left());
+            return Err(why.into());
         }
-        self.close_where(closer, |open| open.opening < before, role);
-        if !on && let Some(decoder) = self.opened.decoders.last_mut() {
-            decoder.off.push(role);
+        let now = monotonic_ns();
+        let decoder = &mut self.opened.decoders[at];
+        if let Some(taker) = decoder.takers.last_mut().filter(|_| on) {
+            taker.span = Span::since(now);
         }
-        Ok(refused)
+        decoder.settle();
+        closer.close(self.leave(role, Some(at), now));
+        Ok(self.opened.refused.split_off(refused))
     }
 
     /// Ends a role's events for good.
     pub fn close(&mut self, role: u32, closer: &Closer) {
-        self.close_where(closer, |_| true, role);
+        closer.close(self.leave(role, None, monotonic_ns()));
     }
 
-    /// Whether a role's events come.
-    fn is_on(&self, role: u32) -> bool {
-        let mut decoders = self.opened.decoders.iter().rev();
-        let latest = decoders.find(|decoder| decoder.roles.iter().any(|(one, _)| *one == role));
-        latest.is_some_and(|decoder| !decoder.off.contains(&role))
-    }
-
-    fn serves(&self, open: &Open, role: u32) -> bool {
-        self.opened.decoders[open.opening].roles.iter().any(|(one, _)| *one == role)
-    }
-
-    fn close_where(&mut self, closer: &Closer, chosen: impl Fn(&Open) -> bool, role: u32) {
-        let mut kept = Vec::with_capacity(self.opened.events.len());
-        let mut closed = Vec::new();
-        for open in std::mem::take(&mut self.opened.events) {
-            if chosen(&open) && self.serves(&open, role) {
-                // As in `disable`: it may have gone with its CPU.
-                let _ = open.event.disable();
-                let lost = open.event.lost().unwrap_or(0);
-                let mut rings = self.opened.rings.iter_mut();
-                if let Some(ring) = rings.find(|ring| ring.cpu == open.cpu) {
-                    ring.lost_of_closed += lost;
-                }
-                closed.push(open.event);
-            } else {
-                kept.push(open);
+    /// Turns the events of roles on or off; one that serves other roles as well stays on for them. Each takes what is written
+    /// after the last of those that are turned on with it is on everywhere.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn switch(&mut self, wishes: &BTreeMap<u32, bool>) -> io::Result<()> {
+        let wish = |taker: &Taker| wishes.get(&taker.role).copied().filter(|_| !taker.gone);
+        for (at, decoder) in self.opened.decoders.iter().enumerate() {
+            let on = decoder.takers.iter().any(|one| wish(one).unwrap_or(one.is_on()));
+            if on != decoder.is_on() {
+                self.turn(at, on)?;
             }
         }
+        let now = monotonic_ns();
+        for decoder in &mut self.opened.decoders {
+            for taker in &mut decoder.takers {
+                match wish(taker) {
+                    Some(true) if !taker.is_on() => taker.span = Span::since(now),
+                    Some(false) if taker.is_on() => taker.span.to = now,
+                    _ => {}
+                }
+            }
+            decoder.settle();
+        }
+        Ok(())
+    }
+
+    fn turn(&self, at: usize, on: bool) -> io::Result<()> {
+        let mut events = self.opened.events.iter().filter(|open| open.opening == at);
+        events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
+    }
+
+    /// Opens an opening's events, disabled; gives its place.
+    fn place(&mut self, opening: Opening, wish: &Wish) -> anyhow::Result<usize> {
+        let off = opening.roles.iter().map(|(role, _)| *role).collect();
+        let (at, events) = (self.openings.len(), self.opened.events.len());
+        let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
+        let wish = Wish { off, ..wish.clone() };
+        if let Err(why) = open_event(&mut self.opened, at, &opening, &wish, tasks) {
+            self.opened.events.truncate(events);
+            self.opened.decoders.truncate(at);
+            return Err(why);
+        }
+        self.room = self.room.max(opening.roles.len());
+        self.openings.push(opening);
+        Ok(at)
+    }
+
+    /// Takes a role from its openings, but for one: it takes what was written up to now. Gives the events that nobody wants any
+    /// more.
+    fn leave(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<Event> {
+        for (at, decoder) in self.opened.decoders.iter_mut().enumerate() {
+            if Some(at) == but || !decoder.serves(role) {
+                continue;
+            }
+            for taker in decoder.takers.iter_mut().filter(|taker| taker.role == role) {
+                taker.span.to = taker.span.to.min(now);
+                taker.gone = true;
+            }
+            decoder.settle();
+            self.leaving = true;
+        }
+        self.close_left()
+    }
+
+    fn close_left(&mut self) -> Vec<Event> {
+        let decoders = &self.opened.decoders;
+        let is_left = |open: &Open| decoders[open.opening].takers.iter().all(|taker| taker.gone);
+        let (left, kept): (Vec<Open>, Vec<Open>) =
+            std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
         self.opened.events = kept;
-        closer.close(closed);
+        for open in &left {
+            // As in `disable`: it may have gone with its CPU.
+            let _ = open.event.disable();
+            let lost = open.event.lost().unwrap_or(0);
+            let mut rings = self.opened.rings.iter_mut();
+            if let Some(ring) = rings.find(|ring| ring.cpu == open.cpu) {
+                ring.lost_of_closed += lost;
+            }
+        }
+        left.into_iter().map(|open| open.event).collect()
+    }
+
+    /// Forgets roles that have left, of which everything up to that time of the event clock was handled.
+    pub(super) fn forget_left(&mut self, until: u64) {
+        for decoder in &mut self.opened.decoders {
+            decoder.takers.retain(|taker| !taker.gone || taker.span.to > until);
+            decoder.settle();
+        }
+        let mut takers = self.opened.decoders.iter().flat_map(|decoder| &decoder.takers);
+        self.leaving = takers.any(|taker| taker.gone);
     }
 }
 

@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use super::chains::as_written;
+use super::decoder::Decoder;
 use super::ids::Ids;
 use super::live::SAMPLE;
-use super::open::Decoder;
 use super::{Batch, Sink};
 use crate::base::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::sys::ring::Piece;
 
-/// The usual record, if it is one: a sample of the plain layout that does not wrap, and the role that alone wants it.
+/// The usual record, if it is one: a sample of the plain layout that does not wrap, and the role that alone takes it.
 #[inline(always)]
 pub(super) fn plain_at<'a>(
     piece: &Piece<'a>,
@@ -23,7 +23,8 @@ pub(super) fn plain_at<'a>(
     let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
     let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { return None };
     let sample = Plain::read(bytes)?;
-    (sample.raw.len() >= decoder.raw_min).then_some((role, sample))
+    (sample.raw.len() >= decoder.raw_min && decoder.span.holds(sample.time))
+        .then_some((role, sample))
 }
 
 /// Its slot, but for the time.
@@ -38,7 +39,7 @@ pub(super) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
     }
 }
 
-/// A slot for each role that wants the sample.
+/// A slot for each role that takes the sample.
 #[inline(always)]
 pub(super) fn push(
     batch: &mut Batch,
@@ -63,17 +64,14 @@ pub(super) fn push(
         cpu: sample.cpu as u16,
         ..Slot::of(sample.raw)
     };
-    for (index, (role, filter)) in decoder.roles.iter().enumerate() {
-        let about = decoder.about.get(index).copied().flatten();
-        if let (Some(at), Some(tasks)) = (about, tasks)
+    for taker in decoder.takers.iter().filter(|taker| taker.span.holds(sample.time)) {
+        if let (Some(at), Some(tasks)) = (taker.about, tasks)
             && !thread_at(sample.raw, at).is_some_and(|tid| tasks.contains(&tid))
         {
             continue;
         }
         let seen = || filter::Context { raw: sample.raw, cpu: sample.cpu, comm: b"" };
-        if decoder.off.contains(role)
-            || filter.as_ref().is_some_and(|filter| !filter.passes(&seen()))
-        {
+        if taker.own.as_ref().is_some_and(|filter| !filter.passes(&seen())) {
             continue;
         }
         if let (false, Some(chained)) = (walked, &decoder.chained) {
@@ -81,7 +79,7 @@ pub(super) fn push(
             (slot.chain, slot.chain_len) = (chain, chain_len as u16);
             walked = true;
         }
-        slot.ev = *role as u16;
+        slot.ev = taker.role as u16;
         batch.push(slot);
     }
     if decoder.chained.is_some() {

@@ -3,6 +3,7 @@
 //! A batch's slots point into the rings, so a ring's tail moves only after its batch was dispatched. A record
 //! that wraps is copied into its ring's scratch; between two releases there is at most one such record.
 
+use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
 use super::merged::SLACK_NS;
 use super::open::{Opened, Opening, Refused, Wish, open};
@@ -33,13 +34,14 @@ pub struct Live {
     pub(super) batch: Batch,
     pub(super) room: usize,
     pub(super) clock: Clock,
-    pub(super) start: u64,
     own_pid: u32,
     pub(super) tasks: Option<HashSet<u32>>,
     /// Those of them that ended last: each is switched out once more after the record of its end.
     pub(super) ended: VecDeque<u32>,
     pub(super) lost_seen: u64,
     pub(super) side_lost: u64,
+    /// Some roles have left their openings, and may still take what was written before.
+    pub(super) leaving: bool,
 }
 
 impl Live {
@@ -52,10 +54,8 @@ impl Live {
             poller.add(&ring.owner, index);
         }
         let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
-        let told_apart =
-            opened.tasks_checked || opened.decoders.iter().any(|d| !d.about.is_empty());
-        let tasks = told_apart
-            .then(|| wish.tasks.iter().flatten().map(|tid| *tid as u32).collect::<HashSet<u32>>());
+        let tasks = wish.tasks.as_ref();
+        let tasks = tasks.map(|tids| tids.iter().map(|tid| *tid as u32).collect());
         let (wall, now) = wall_and_monotonic();
         Ok(Live {
             opened,
@@ -64,13 +64,13 @@ impl Live {
             poller,
             batch: Batch::new(roles),
             room,
-            start: now,
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
             tasks,
             ended: VecDeque::new(),
             lost_seen: 0,
             side_lost: 0,
+            leaving: false,
         })
     }
 
@@ -123,33 +123,23 @@ impl Live {
         Ok(())
     }
 
-    /// Enables every event that is not off. The run begins when the last one is on.
+    /// Enables every event that is not off. The run begins when the last one is on; where rings are merged nothing older is
+    /// handed on.
     pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
         let decoders = &self.opened.decoders;
         for open in &self.opened.events {
             let decoder = &decoders[open.opening];
-            if decoder.on() && (!workload || decoder.whole_cpus) {
+            if decoder.is_on() && (!workload || decoder.whole_cpus) {
                 open.event.enable()?;
             }
         }
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
-        self.start = now;
-        Ok(())
-    }
-
-    /// Turns the events of one role on or off. An event that serves other roles stays on for them.
-    pub fn switch(&mut self, role: u32, on: bool) -> anyhow::Result<()> {
-        for (opening, decoder) in self.opened.decoders.iter_mut().enumerate() {
-            if !decoder.roles.iter().any(|(one, _)| *one == role) {
-                continue;
-            }
-            decoder.off.retain(|off| *off != role);
-            if !on {
-                decoder.off.push(role);
-            }
-            for open in self.opened.events.iter().filter(|open| open.opening == opening) {
-                if decoder.on() { open.event.enable()? } else { open.event.disable()? }
+        if self.order.is_some() {
+            for decoder in &mut self.opened.decoders {
+                let takers = decoder.takers.iter_mut().filter(|taker| taker.is_on());
+                takers.for_each(|taker| taker.span = Span::since(now));
+                decoder.settle();
             }
         }
         Ok(())
@@ -205,6 +195,9 @@ impl Live {
                 self.order = Some(order);
             }
             None => self.drain_rings(sink),
+        }
+        if self.leaving && !sink.stopped() {
+            self.forget_left(self.clock.clock_ns(until));
         }
     }
 
@@ -282,9 +275,8 @@ impl Live {
                 return sink.side(undecodable(ring.cpu));
             };
             ring.last = ring.last.max(sample.time);
-            let time = mended.unwrap_or(sample.time);
-            if mended.is_none() || time >= self.start {
-                let time = self.clock.since_start(time);
+            if decoder.span.holds(sample.time) {
+                let time = self.clock.since_start(mended.unwrap_or(sample.time));
                 self.batch.push(Slot { time, ..plain(role, &sample) });
             }
             return;
@@ -299,9 +291,7 @@ impl Live {
             && !decoder.everyone
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
-        // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.
-        let early = mended.is_some() && time < self.start;
-        if !(foreign || own || early) {
+        if !(foreign || own) {
             let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
             push(&mut self.batch, decoder, &sample, at, tasks, sink);
         }

@@ -5,11 +5,12 @@
 //! `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would have to be searched as the
 //! limit, and idle rings would need a record of their own.)
 
+use super::decoder::Decoder;
 use super::fill::{plain, plain_at};
 use super::hole::{due_at_end, due_before};
 use super::ids::Ids;
 use super::live::{Live, SAMPLE};
-use super::open::{CpuRing, Decoder, Opened};
+use super::open::{CpuRing, Opened};
 use super::{Sink, Slot};
 use crate::decode::sample::Layout;
 use crate::order::{Next, Order};
@@ -80,10 +81,7 @@ impl Live {
             }
             ring.at += length;
             ring.last = ring.last.max(time);
-            // Before the last ring was enabled, only some CPUs were seen: nothing can be related yet.
-            if next.time >= self.start {
-                self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
-            }
+            self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
             stage(order, next.ring, ring, ids, decoders, side_layout);
         }
         None

@@ -10,6 +10,7 @@ pub mod batch;
 mod chains;
 pub mod change;
 pub mod counts;
+mod decoder;
 mod fill;
 mod hole;
 mod ids;

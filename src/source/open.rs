@@ -12,6 +12,7 @@ use std::rc::Rc;
 use super::attr::{self, Common};
 use super::chains::Chained;
 use super::counts::Reading;
+use super::decoder::{Decoder, Span, Taker};
 use super::hole::Holes;
 use super::ids::Ids;
 use super::merged::Staged;
@@ -75,37 +76,6 @@ pub struct Refused {
     pub role: u32,
     /// The condition; None is all of the role's filter.
     pub rest: Option<Rest>,
-}
-
-/// Reads one opening's records.
-pub(super) struct Decoder {
-    pub(super) layout: Layout,
-    pub(super) roles: Vec<(u32, Option<Bound>)>,
-    /// Those of them that are off; the event itself is when all are.
-    pub(super) off: Vec<u32>,
-    /// Where the thread stands that has to be a watched one, for each of the roles; empty when no field tells.
-    pub(super) about: Vec<Option<usize>>,
-    /// Whether the event was opened for whole CPUs, not for the tasks: an exec does not turn it on.
-    pub(super) whole_cpus: bool,
-    /// Whether samples of tasks that are not watched are wanted as well.
-    pub(super) everyone: bool,
-    /// What is to be done for its chains; None if it has none.
-    pub(super) chained: Option<Chained>,
-    /// Bytes that a raw record must have.
-    pub(super) raw_min: usize,
-    /// Every sample is for one role, of the plain layout, and needs no further look.
-    pub(super) plain: Option<u16>,
-    /// Offset of the time in a whole record.
-    pub(super) time_at: usize,
-    /// Samples of this very process are dropped here, since no kernel filter can.
-    pub(super) hide_self: bool,
-}
-
-impl Decoder {
-    /// Whether a role wants the event.
-    pub(super) fn on(&self) -> bool {
-        self.off.len() < self.roles.len()
-    }
 }
 
 /// A CPU's ring and how far it was read.
@@ -301,13 +271,7 @@ pub(super) fn open_event(
     let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
     let common = common(wish, pages, tasks.is_some());
     let mut attr = attr::of_event(&opening.event.what, &opening.sampling, common)?;
-    let off: Vec<u32> = opening
-        .roles
-        .iter()
-        .map(|(role, _)| *role)
-        .filter(|role| wish.off.contains(role))
-        .collect();
-    let on = off.len() < opening.roles.len();
+    let on = opening.roles.iter().any(|(role, _)| !wish.off.contains(role));
     if wish.workload && on && !whole_cpus {
         attr.set("enable_on_exec", 1)?;
     }
@@ -362,37 +326,40 @@ pub(super) fn open_event(
         }
     }
     let layout = Layout::new(attr::shape(&attr));
-    let mut roles = opening.roles.clone();
-    if handed_over.iter().any(|refused| refused.rest.is_none()) {
-        roles.iter_mut().for_each(|(_, own)| *own = None);
-    }
+    let all_checked = handed_over.iter().any(|refused| refused.rest.is_none());
     opened.refused.extend(handed_over);
-    let about = wish.tasks.is_some() && whole_cpus && !everyone;
-    let told_apart = about || opened.tasks_checked && !everyone;
-    opened.decoders.push(Decoder {
+    let by_field = wish.tasks.is_some() && whole_cpus && !everyone;
+    let abouts = opening.about.iter().copied().filter(|_| by_field).chain(std::iter::repeat(None));
+    let takers = opening.roles.iter().zip(abouts).map(|((role, own), about)| Taker {
+        role: *role,
+        own: own.clone().filter(|_| !all_checked),
+        about,
+        span: if wish.off.contains(role) { Span::NEVER } else { Span::since(0) },
+        gone: false,
+    });
+    let mut decoder = Decoder {
+        takers: takers.collect(),
         time_at: match layout.time_offset() {
             Some(at) => at,
             None if opening.sampling.count => 0,
             None => bail!("{}: its samples have no time at a fixed place", opening.event.name),
         },
-        plain: match &roles[..] {
-            [(role, None)] if layout.is_plain() && !told_apart => Some(*role as u16),
-            _ => None,
-        },
-        about: if about { opening.about.clone() } else { Vec::new() },
+        plain: None,
+        span: Span::NEVER,
+        told_apart: by_field || opened.tasks_checked && !everyone,
         whole_cpus,
         everyone,
         layout,
         chained: opening.sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
         }),
-        roles,
-        off,
         raw_min: match &opening.event.what {
             What::Tracepoint { format } => format.fixed_size,
             What::Counter(_) => 0,
         },
         hide_self: !tracepoint && !wish.watch_self,
-    });
+    };
+    decoder.settle();
+    opened.decoders.push(decoder);
     Ok(())
 }

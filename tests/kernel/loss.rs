@@ -161,9 +161,9 @@ fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
     live.enable(false).expect("there is nothing to enable");
     for (role, calls, holes) in [(0, 10_000, 1), (1, 200, 2)] {
         live.add(vec![opening(role)], &wish, 2).expect("the event can be opened");
-        live.switch(role, true).expect("the event can be enabled");
+        live.switch(&[(role, true)].into()).expect("the event can be enabled");
         (0..calls).for_each(|_| assert!(getppid() >= 0));
-        live.switch(role, false).expect("the event can be disabled");
+        live.switch(&[(role, false)].into()).expect("the event can be disabled");
         live.drain(live.now(), &mut told);
         // At once: no record came behind it.
         assert_eq!(told.holes, holes);

@@ -5,6 +5,7 @@
 //! the workload's process.
 
 mod blktrace;
+mod changes;
 mod flames;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]

@@ -65,7 +65,7 @@ impl Session {
 }
 
 /// File descriptors that nobody has: ten for each test, since tests run beside each other.
-const NO_FILES: [i32; 5] = [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040];
+const NO_FILES: [i32; 6] = [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050];
 
 fn close_in_vain(number: i32, times: u32) {
     for _ in 0..times {
@@ -101,6 +101,26 @@ fn a_probe_counts_while_lines_are_read() {
     session.ask(&format!("p:replace({})", counting(first, 1000)));
     close_in_vain(first, 3);
     session.reaches("n", 4010);
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn what_came_before_a_probe_is_turned_off_is_handled_by_then() {
+    if !can_trace("a probe that is turned off") {
+        return;
+    }
+    let first = NO_FILES[5];
+    let mut session = Session::begin(&[]);
+    session.ask("n = 0");
+    // With stacks, a record is no usual one.
+    let probe = "p = probe(\"syscalls:sys_enter_close\", { stack = true }, ";
+    session.ask(&format!("{probe}{})", counting(first, 1)));
+    for turn in 1..=5 {
+        close_in_vain(first, 100);
+        session.ask("p:off()");
+        assert_eq!(session.ask("n"), (100 * turn).to_string());
+        session.ask("p:on()");
+    }
     assert_eq!(session.end(), 0);
 }
 

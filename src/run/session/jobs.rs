@@ -87,11 +87,10 @@ impl Session<'_> {
                 return Err(why);
             }
         };
-        let off = self.host.take_switches();
-        for role in known..self.host.roles().len() {
-            let role = role as u32;
-            self.source.switch(role, off.get(&role).copied().unwrap_or(true))?;
-        }
+        let wished = self.host.take_switches();
+        let new = (known..self.host.roles().len()).map(|role| role as u32);
+        let on = |role| (role, wished.get(&role).copied().unwrap_or(true));
+        self.source.switch(&new.map(on).collect())?;
         let every = request.host.interval_ns.or(request.monitor.every_ns);
         let (every, now) = (every.map_or(f64::INFINITY, |ns| ns as f64), self.source.now());
         self.paces.push(Pace { number, every, last: now, next: now + every, begun: now });
@@ -110,9 +109,7 @@ impl Session<'_> {
         let roles = roles
             .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
         let roles: Vec<u32> = roles.map(|role| role as u32).collect();
-        for role in &roles {
-            self.source.switch(*role, false)?;
-        }
+        self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
         self.source.settle_down(&mut self.host);
         self.report(number, true);
         self.source.close(&roles);

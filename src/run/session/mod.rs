@@ -222,11 +222,13 @@ impl Session<'_> {
     /// Makes true what a line has changed: new events, filters, handlers, switches.
     fn apply(&mut self) -> anyhow::Result<()> {
         self.source.attach(&mut self.host)?;
-        for (role, on) in self.host.take_switches() {
-            if on {
-                self.host.revive(role)?;
-            }
-            self.source.switch(role, on)?;
+        let wishes = self.host.take_switches();
+        let mut on = wishes.iter().filter(|(_, on)| **on);
+        on.try_for_each(|(role, _)| self.host.revive(*role))?;
+        self.source.switch(&wishes)?;
+        if wishes.values().any(|on| !on) {
+            // What came before is handled by the time when it is turned on again.
+            self.source.settle_down(&mut self.host);
         }
         Ok(())
     }
@@ -241,9 +243,9 @@ impl Session<'_> {
         self.apply()?;
         self.flush();
         self.host.limit_events(count);
-        roles.iter().try_for_each(|role| self.source.switch(*role, true))?;
+        self.source.switch(&roles.iter().map(|role| (*role, true)).collect())?;
         let carried = self.carry_events(time);
-        roles.iter().try_for_each(|role| self.source.switch(*role, false))?;
+        self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
         self.source.settle_down(&mut self.host);
         // Why a handler stopped it was said when it did.
         self.host.take_stop();
@@ -264,9 +266,7 @@ impl Session<'_> {
         while !self.host.interrupted() && !self.host.has_enough() && self.source.now() < end {
             self.wait((end - self.source.now()) / 1e6)?;
             self.behind = self.source.drain(&mut self.host);
-            for (role, on) in self.host.take_switches() {
-                self.source.switch(role, on)?;
-            }
+            self.source.switch(&self.host.take_switches())?;
             self.report_due();
             self.flush();
         }

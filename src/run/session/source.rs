@@ -1,5 +1,6 @@
 //! What a session takes its events from: the kernel, as they come, or a recording, as far as it is played.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -92,21 +93,20 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn switch(&mut self, role: u32, on: bool) -> anyhow::Result<()> {
+    /// Turns roles on or off, all of them at once.
+    pub(super) fn switch(&mut self, wishes: &BTreeMap<u32, bool>) -> anyhow::Result<()> {
         match self {
-            Source::Live(live, _) => live.live.switch(role, on),
-            Source::File(file, _) => {
-                file.turn(role, on);
-                Ok(())
-            }
+            Source::Live(live, _) => live.live.switch(wishes)?,
+            Source::File(file, _) => wishes.iter().for_each(|(role, on)| file.turn(*role, *on)),
         }
+        Ok(())
     }
 
     /// Turns everything off.
     pub(super) fn all_off(&mut self) -> anyhow::Result<()> {
         let Source::Live(live, _) = self else { return Ok(()) };
-        let roles = live.roles();
-        (0..roles as u32).try_for_each(|role| live.live.switch(role, false))
+        let off = (0..live.roles() as u32).map(|role| (role, false)).collect();
+        Ok(live.live.switch(&off)?)
     }
 
     pub(super) fn close(&mut self, roles: &[u32]) {

@@ -106,10 +106,8 @@ impl Watched {
             let openings = (known..roles.len())
                 .map(|role| planned(role, &roles))
                 .collect::<anyhow::Result<Vec<_>>>()?;
-            let off = (known..roles.len()).map(|role| role as u32).collect();
-            let wish = Wish { off, ..self.wish.clone() };
             let remarks = self.live.remarks().len();
-            let refused = self.live.add(openings, &wish, roles.len())?;
+            let refused = self.live.add(openings, &self.wish, roles.len())?;
             hand_over(host, &refused)?;
             super::tell(host, &self.live.remarks()[remarks..]);
         }

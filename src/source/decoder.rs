@@ -1,0 +1,102 @@
+//! What reads the records of one opening, and which roles take them, each from when to when.
+//!
+//! An event is turned on CPU by CPU: until it is on everywhere only some CPUs are seen, and whoever relates events would see
+//! half of what there is. So a role takes what was written from then on, and up to the moment when it was turned off, whenever
+//! that is read.
+
+use super::chains::Chained;
+use crate::decode::sample::Layout;
+use crate::event::filter::Bound;
+
+/// A time span of the event clock, in nanoseconds; without its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl Span {
+    /// No record is of that time.
+    pub(super) const NEVER: Span = Span { from: 0, to: 0 };
+
+    /// From some time on.
+    pub(super) fn since(from: u64) -> Span {
+        Span { from, to: u64::MAX }
+    }
+
+    #[inline(always)]
+    pub(super) fn holds(self, time: u64) -> bool {
+        self.from <= time && time < self.to
+    }
+}
+
+/// A role that takes an opening's records.
+pub(super) struct Taker {
+    pub(super) role: u32,
+    /// The filter that it checks itself.
+    pub(super) own: Option<Bound>,
+    /// Where in a raw record the thread stands that has to be a watched one; None where that is the one it comes from.
+    pub(super) about: Option<usize>,
+    /// When what it takes was written.
+    pub(super) span: Span,
+    /// It is to be forgotten once all of that was handled.
+    pub(super) gone: bool,
+}
+
+impl Taker {
+    /// Whether it takes what is written now.
+    pub(super) fn is_on(&self) -> bool {
+        self.span.to == u64::MAX
+    }
+}
+
+/// Reads one opening's records.
+pub(super) struct Decoder {
+    pub(super) layout: Layout,
+    pub(super) takers: Vec<Taker>,
+    /// Whether a record has to be of a watched thread.
+    pub(super) told_apart: bool,
+    /// Whether the event was opened for whole CPUs, not for the tasks: an exec does not turn it on.
+    pub(super) whole_cpus: bool,
+    /// Whether samples of tasks that are not watched are wanted as well.
+    pub(super) everyone: bool,
+    /// What is to be done for its chains; None if it has none.
+    pub(super) chained: Option<Chained>,
+    /// Bytes that a raw record must have.
+    pub(super) raw_min: usize,
+    /// Every sample is for one role, of the plain layout, and needs no further look but for its time.
+    pub(super) plain: Option<u16>,
+    /// When those were written that this one takes.
+    pub(super) span: Span,
+    /// Offset of the time in a whole record.
+    pub(super) time_at: usize,
+    /// Samples of this very process are dropped here, since no kernel filter can.
+    pub(super) hide_self: bool,
+}
+
+impl Decoder {
+    /// Whether a role wants the event.
+    pub(super) fn is_on(&self) -> bool {
+        self.takers.iter().any(Taker::is_on)
+    }
+
+    /// Whether a role takes what is written now.
+    pub(super) fn is_on_for(&self, role: u32) -> bool {
+        self.takers.iter().any(|taker| taker.role == role && taker.is_on())
+    }
+
+    /// Whether a role takes its records, or will when it is turned on.
+    pub(super) fn serves(&self, role: u32) -> bool {
+        self.takers.iter().any(|taker| taker.role == role && !taker.gone)
+    }
+
+    /// To be called when its takers have changed.
+    pub(super) fn settle(&mut self) {
+        (self.plain, self.span) = match &self.takers[..] {
+            [Taker { role, own: None, span, .. }] if self.layout.is_plain() && !self.told_apart => {
+                (Some(*role as u16), *span)
+            }
+            _ => (None, Span::NEVER),
+        };
+    }
+}

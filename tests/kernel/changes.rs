@@ -1,0 +1,113 @@
+//! Events that come and go while the rings stay: what a role takes begins and ends at one moment on every CPU.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use perilune::base::chain::Room;
+use perilune::event::catalog::Catalog as _;
+use perilune::event::sampling::Sampling;
+use perilune::run::catalog::MachineCatalog;
+use perilune::source::live::Live;
+use perilune::source::open::{Opening, Wish};
+use perilune::source::{Batch, Side, Sink, UserStack};
+use perilune::sys::cpus::online_cpus;
+
+use crate::{can_trace, load};
+
+/// What was handed on: thread and role.
+#[derive(Default)]
+struct Seen(Vec<(u32, u16)>);
+
+impl Sink for Seen {
+    fn dispatch(&mut self, batch: &mut Batch) {
+        self.0.extend(batch.slots().iter().map(|slot| (slot.tid, slot.ev)));
+    }
+
+    fn side(&mut self, _: Side<'_>) {}
+
+    fn unwind(&mut self, _: &UserStack<'_>, _: &mut Room<'_>) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn rings() -> (Live, Wish) {
+    let wish = Wish {
+        cpus: online_cpus(),
+        tasks: None,
+        workload: false,
+        off: Vec::new(),
+        pages: None,
+        watermark: 50,
+        ordered: true,
+        mmap: false,
+        watch_self: true,
+        own_tids: Vec::new(),
+    };
+    let mut live = Live::open(Vec::new(), &wish, 1).expect("rings can be opened");
+    live.enable(false).expect("there is nothing to enable");
+    (live, wish)
+}
+
+fn opening(call: &str, role: u32) -> Opening {
+    let event = MachineCatalog::default().describe(&format!("syscalls:sys_enter_{call}"));
+    Opening {
+        event: event.expect("the event is there"),
+        filter: None,
+        sampling: Sampling::default(),
+        roles: vec![(role, None)],
+        about: vec![None],
+    }
+}
+
+#[test]
+fn events_turned_on_together_are_handed_on_from_one_moment_on() {
+    if !can_trace("events turned on together") {
+        return;
+    }
+    let (mut live, wish) = rings();
+    let openings = vec![opening("getppid", 0), opening("getuid", 1)];
+    live.add(openings, &wish, 2).expect("the events can be opened");
+    let stop = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|threads| {
+        for &cpu in &wish.cpus {
+            let (tell, stop) = (tell.clone(), &stop);
+            threads.spawn(move || {
+                load::pin_to_cpu(cpu as usize);
+                // SAFETY: takes nothing and never fails.
+                tell.send(unsafe { libc::gettid() }.unsigned_abs()).expect("somebody waits for it");
+                while !stop.load(Relaxed) {
+                    // SAFETY: both take nothing and never fail.
+                    unsafe { (libc::getppid(), libc::getuid()) };
+                }
+            });
+        }
+        let tids: Vec<u32> = told.iter().take(wish.cpus.len()).collect();
+        let turns: Vec<Seen> = (0..20).map(|_| turn(&mut live)).collect();
+        stop.store(true, Relaxed);
+        for (seen, tid) in turns.iter().flat_map(|seen| tids.iter().map(move |tid| (seen, tid))) {
+            let roles: Vec<u16> =
+                seen.0.iter().filter(|one| one.0 == *tid).map(|one| one.1).collect();
+            let twice = roles.windows(2).position(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "of {} events of thread {tid}", roles.len());
+        }
+        let all: usize = turns.iter().map(|seen| seen.0.len()).sum();
+        assert!(all > 1000, "{all} events are too few to tell");
+    });
+}
+
+/// Turns both roles on for some milliseconds, and gives what was handed on meanwhile.
+fn turn(live: &mut Live) -> Seen {
+    let mut seen = Seen::default();
+    live.switch(&[(0, true), (1, true)].into()).expect("events can be enabled");
+    std::thread::sleep(Duration::from_millis(5));
+    live.drain(live.horizon(), &mut seen);
+    live.switch(&[(0, false), (1, false)].into()).expect("events can be disabled");
+    // What was written since is not for the next turn.
+    std::thread::sleep(Duration::from_millis(3));
+    live.drain(live.now(), &mut Seen::default());
+    seen
+}
