@@ -3,6 +3,9 @@
 //! A filter is set once in an event's life, so another filter is another event: it is opened into the same ring, and the
 //! role takes what either wrote up to a moment when both are on, and from then on. What the old one has written is still
 //! handled, by its own decoder, which stays.
+//!
+//! A role that asks for what another one's event writes anyway joins that: the same record twice in a ring would cost the kernel
+//! twice.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -110,8 +113,11 @@ impl Live {
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
     }
 
-    /// Opens an opening's events, disabled; gives its place.
+    /// Opens an opening's events, disabled, unless some are open that are like them; gives their place.
     fn place(&mut self, opening: Opening, wish: &Wish) -> anyhow::Result<usize> {
+        if let Some(at) = self.like(&opening) {
+            return Ok(self.join(at, &opening));
+        }
         let off = opening.roles.iter().map(|(role, _)| *role).collect();
         let (at, events) = (self.openings.len(), self.opened.events.len());
         let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
@@ -124,6 +130,31 @@ impl Live {
         self.room = self.room.max(opening.roles.len());
         self.openings.push(opening);
         Ok(at)
+    }
+
+    /// Where events are open that write just what this opening's would.
+    fn like(&self, opening: &Opening) -> Option<usize> {
+        let checks = opening.roles.iter().any(|(_, own)| own.is_some());
+        if checks || opening.sampling.count {
+            return None;
+        }
+        let is_like = |other: &Opening| {
+            other.event.name == opening.event.name
+                && other.sampling == opening.sampling
+                && other.filter == opening.filter
+        };
+        let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);
+        let takes_more = |at: usize| self.opened.decoders[at].takes_more() && is_open(at);
+        let all = self.openings.iter().enumerate();
+        all.filter(|(_, other)| is_like(other)).map(|(at, _)| at).find(|&at| takes_more(at))
+    }
+
+    fn join(&mut self, at: usize, opening: &Opening) -> usize {
+        let decoder = &mut self.opened.decoders[at];
+        decoder.takers.extend(opening.takers());
+        decoder.settle();
+        self.room = self.room.max(decoder.takers.len());
+        at
     }
 
     /// Takes a role from its openings, but for one: it takes what was written up to now. Gives the events that nobody wants any

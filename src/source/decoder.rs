@@ -5,8 +5,12 @@
 //! that is read.
 
 use super::chains::Chained;
+use super::open::Opening;
 use crate::decode::sample::Layout;
 use crate::event::filter::Bound;
+
+/// So many roles take the records of one opening at most: a batch keeps room for as many slots.
+const TAKERS: usize = 64;
 
 /// A time span of the event clock, in nanoseconds; without its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +54,21 @@ impl Taker {
     }
 }
 
+impl Opening {
+    /// Its roles, which are off.
+    pub(super) fn takers(&self) -> Vec<Taker> {
+        let abouts = self.about.iter().copied().chain(std::iter::repeat(None));
+        let taker = |((role, own), about): (&(u32, Option<Bound>), Option<usize>)| Taker {
+            role: *role,
+            own: own.clone(),
+            about,
+            span: Span::NEVER,
+            gone: false,
+        };
+        self.roles.iter().zip(abouts).map(taker).collect()
+    }
+}
+
 /// Reads one opening's records.
 pub(super) struct Decoder {
     pub(super) layout: Layout,
@@ -60,6 +79,8 @@ pub(super) struct Decoder {
     pub(super) whole_cpus: bool,
     /// Whether samples of tasks that are not watched are wanted as well.
     pub(super) everyone: bool,
+    /// Whether the kernel checks all of the filter that was asked for.
+    pub(super) filtered: bool,
     /// What is to be done for its chains; None if it has none.
     pub(super) chained: Option<Chained>,
     /// Bytes that a raw record must have.
@@ -88,6 +109,11 @@ impl Decoder {
     /// Whether a role takes its records, or will when it is turned on.
     pub(super) fn serves(&self, role: u32) -> bool {
         self.takers.iter().any(|taker| taker.role == role && !taker.gone)
+    }
+
+    /// Whether one more role may take what it reads, just as it is read.
+    pub(super) fn takes_more(&self) -> bool {
+        self.filtered && self.takers.len() < TAKERS
     }
 
     /// To be called when its takers have changed.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::attr::{self, Common};
 use super::chains::Chained;
 use super::counts::Reading;
-use super::decoder::{Decoder, Span, Taker};
+use super::decoder::{Decoder, Span};
 use super::hole::Holes;
 use super::ids::Ids;
 use super::merged::Staged;
@@ -326,19 +326,19 @@ pub(super) fn open_event(
         }
     }
     let layout = Layout::new(attr::shape(&attr));
+    let filtered = handed_over.is_empty();
     let all_checked = handed_over.iter().any(|refused| refused.rest.is_none());
     opened.refused.extend(handed_over);
+    let mut takers = opening.takers();
+    for taker in &mut takers {
+        taker.own = taker.own.take().filter(|_| !all_checked);
+        if !wish.off.contains(&taker.role) {
+            taker.span = Span::since(0);
+        }
+    }
     let by_field = wish.tasks.is_some() && whole_cpus && !everyone;
-    let abouts = opening.about.iter().copied().filter(|_| by_field).chain(std::iter::repeat(None));
-    let takers = opening.roles.iter().zip(abouts).map(|((role, own), about)| Taker {
-        role: *role,
-        own: own.clone().filter(|_| !all_checked),
-        about,
-        span: if wish.off.contains(role) { Span::NEVER } else { Span::since(0) },
-        gone: false,
-    });
     let mut decoder = Decoder {
-        takers: takers.collect(),
+        takers,
         time_at: match layout.time_offset() {
             Some(at) => at,
             None if opening.sampling.count => 0,
@@ -349,6 +349,7 @@ pub(super) fn open_event(
         told_apart: by_field || opened.tasks_checked && !everyone,
         whole_cpus,
         everyone,
+        filtered,
         layout,
         chained: opening.sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())

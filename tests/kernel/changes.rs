@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use perilune::base::chain::Room;
 use perilune::event::catalog::Catalog as _;
+use perilune::event::filter::Filter;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
+use perilune::source::change::Closer;
 use perilune::source::live::Live;
 use perilune::source::open::{Opening, Wish};
 use perilune::source::{Batch, Side, Sink, UserStack};
@@ -110,4 +112,53 @@ fn turn(live: &mut Live) -> Seen {
     std::thread::sleep(Duration::from_millis(3));
     live.drain(live.now(), &mut Seen::default());
     seen
+}
+
+#[test]
+fn roles_that_ask_for_the_same_event_share_it_and_leave_it_one_by_one() {
+    if !can_trace("an event for two roles") {
+        return;
+    }
+    // SAFETY: takes nothing and never fails.
+    let tid = unsafe { libc::gettid() }.unsigned_abs();
+    let (mut live, wish) = rings();
+    let closer = Closer::start(|| {}).expect("a thread can be started");
+    // How many of so many calls each role gets.
+    let got = |live: &mut Live, calls: u32| {
+        // SAFETY: as above.
+        (0..calls).for_each(|_| assert!(unsafe { libc::getppid() } >= 0));
+        std::thread::sleep(Duration::from_millis(3));
+        let mut seen = Seen::default();
+        live.drain(live.horizon(), &mut seen);
+        [0, 1].map(|role| seen.0.iter().filter(|one| **one == (tid, role)).count())
+    };
+    live.add(vec![opening("getppid", 0)], &wish, 2).expect("the event can be opened");
+    let files = live.files();
+    live.switch(&[(0, true)].into()).expect("the event can be enabled");
+    assert_eq!(got(&mut live, 10), [10, 0]);
+    // SAFETY: as above. What was written before a role joins is not for it.
+    unsafe { libc::getppid() };
+    live.add(vec![opening("getppid", 1)], &wish, 2).expect("there is nothing to open");
+    assert_eq!(live.files(), files, "the event is opened once");
+    live.switch(&[(1, true)].into()).expect("it is enabled");
+    assert_eq!(got(&mut live, 100), [101, 100]);
+    live.switch(&[(0, false)].into()).expect("it stays enabled");
+    assert_eq!(got(&mut live, 100), [0, 100]);
+    live.switch(&[(0, true)].into()).expect("it is enabled");
+    // One that is narrowed gets an event of its own: both sides of that moment, and each call once.
+    // SAFETY: as above.
+    unsafe { libc::getppid() };
+    let filter = Some(Filter::parse("common_pid > 0").expect("it is a filter"));
+    let narrow = Opening { filter, ..opening("getppid", 0) };
+    live.renew(0, narrow, &wish, &closer).expect("the event can be opened");
+    assert_eq!(live.files(), 2 * files - wish.cpus.len());
+    assert_eq!(got(&mut live, 100), [101, 101]);
+    live.close(1, &closer);
+    assert_eq!(live.files(), files);
+    assert_eq!(got(&mut live, 100), [100, 0]);
+    live.add(vec![opening("getppid", 1)], &wish, 2).expect("the event can be opened");
+    live.switch(&[(1, true)].into()).expect("the event can be enabled");
+    live.close(0, &closer);
+    assert_eq!(got(&mut live, 100), [0, 100]);
+    assert_eq!(live.lost(true), Some(0));
 }

@@ -65,7 +65,8 @@ impl Session {
 }
 
 /// File descriptors that nobody has: ten for each test, since tests run beside each other.
-const NO_FILES: [i32; 6] = [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050];
+const NO_FILES: [i32; 7] =
+    [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060];
 
 fn close_in_vain(number: i32, times: u32) {
     for _ in 0..times {
@@ -166,6 +167,32 @@ fn several_probes_come_and_go_and_one_that_fails_leaves_the_others() {
     close_in_vain(first, 50);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(session.ask("n"), "50");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn two_probes_of_one_event_count_the_same_and_each_is_narrowed_by_itself() {
+    if !can_trace("two probes of one event") {
+        return;
+    }
+    let first = NO_FILES[6];
+    let mut session = Session::begin(&[]);
+    session.ask("n, m = 0, 0");
+    session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    let other = counting(first, 1).replace("n = n", "m = m");
+    session.ask(&format!("q = probe(\"syscalls:sys_enter_close\", {other})"));
+    close_in_vain(first, 1000);
+    session.reaches("n", 1000);
+    session.reaches("m", 1000);
+    session.ask(&format!("q:filter(\"fd == {}\")", first + 1));
+    close_in_vain(first, 100);
+    close_in_vain(first + 1, 10);
+    session.reaches("n", 1110);
+    session.reaches("m", 1010);
+    session.ask("p:off()");
+    close_in_vain(first + 1, 10);
+    session.reaches("m", 1020);
+    assert_eq!(session.ask("n"), "1110");
     assert_eq!(session.end(), 0);
 }
 
