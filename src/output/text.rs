@@ -158,7 +158,11 @@ impl Draw for Text {
 
     fn line(&mut self, text: &str) {
         for line in text.lines() {
-            escape::push_shown(&mut self.results.buffer, line.as_bytes());
+            // A tab stands between what `print` was given.
+            for (place, part) in line.split('\t').enumerate() {
+                self.results.buffer.extend((place > 0).then_some(b'\t'));
+                escape::push_shown(&mut self.results.buffer, part.as_bytes());
+            }
             self.results.buffer.push(b'\n');
         }
     }
