@@ -11,7 +11,7 @@ use crate::script::evsel::Role;
 use crate::script::leaf::Shared;
 use crate::source::attr::OWNER;
 use crate::sys::child::Workload;
-use crate::sys::machine::sysctl;
+use crate::sys::machine::paranoid;
 use crate::sys::refusal::Refusal;
 use crate::sys::signal;
 
@@ -51,22 +51,27 @@ pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) {
     }
 }
 
-/// A refusal in the words of what was asked for: what owns the rings is our own affair. Counters of a command of one's own take no
-/// privilege.
+/// A refusal in the words of what was asked for: what owns the rings is our own affair.
 pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyhow::Error {
     let refusal = match why.downcast::<Refusal>() {
         Ok(refusal) if refusal.what == OWNER => refusal,
         Ok(refusal) => return refusal.into(),
         Err(why) => return why,
     };
-    let denied = matches!(refusal.errno, libc::EACCES | libc::EPERM);
+    let way_out = format!("a command of your own: perilune {} -- COMMAND", request.called);
+    let may = request.host.workload.is_empty();
+    refused(&refusal, roles, if may { &way_out } else { "" })
+}
+
+/// The refusal of what owns the rings, for who wanted these roles. Counters of what is one's own take no privilege: `own` says
+/// how it is watched.
+pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::Error {
     let counted = roles.iter().all(|role| matches!(role.event.what, What::Counter(_)));
-    let paranoid: Option<i64> = sysctl("kernel/perf_event_paranoid");
-    let allowed = paranoid.is_none_or(|level| level <= OWN_ALLOWED);
-    let instead = match denied && counted && allowed && request.host.workload.is_empty() {
-        true => format!(", or watch a command of your own: perilune {} -- COMMAND", request.called),
+    let allowed = paranoid().is_none_or(|level| level <= OWN_ALLOWED);
+    let instead = match refusal.is_permission() && counted && allowed && !own.is_empty() {
+        true => format!(", or watch {own}"),
         false => String::new(),
     };
-    let what = roles.first().map_or(OWNER, |role| role.event.name.as_str());
+    let what = roles.first().map_or("events", |role| role.event.name.as_str());
     anyhow!("{what}: {}{instead}", refusal.why)
 }

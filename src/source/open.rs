@@ -228,8 +228,7 @@ fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32>
 }
 
 fn is_permission(why: &anyhow::Error) -> bool {
-    let refusal = why.downcast_ref::<Refusal>();
-    refusal.is_some_and(|refusal| matches!(refusal.errno, libc::EACCES | libc::EPERM))
+    why.downcast_ref::<Refusal>().is_some_and(Refusal::is_permission)
 }
 
 /// The dummy of a CPU, of that thread with its children, or of every task (-1).

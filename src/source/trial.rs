@@ -48,9 +48,12 @@ pub fn try_out(
         Ok(()) => return Ok(as_it_is()),
         Err(refusal) => refusal,
     };
-    let permission = matches!(refusal.errno, libc::EACCES | libc::EPERM);
     let kernel_is_wanted = counter.exclude.kernel || counter.exclude.user;
-    if !permission || kernel_is_wanted || sampling.exclude.kernel || sampling.exclude.user {
+    if !refusal.is_permission()
+        || kernel_is_wanted
+        || sampling.exclude.kernel
+        || sampling.exclude.user
+    {
         return Err(refusal);
     }
     let user = in_user_mode(&event.name, counter);

@@ -59,6 +59,11 @@ impl Refusal {
         };
         Refusal { errno, what: what.to_owned(), why }
     }
+
+    /// Whether somebody else might be allowed what was refused.
+    pub fn is_permission(&self) -> bool {
+        matches!(self.errno, libc::EACCES | libc::EPERM)
+    }
 }
 
 fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {

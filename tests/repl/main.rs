@@ -6,3 +6,4 @@ mod terminal;
 mod live;
 mod sessions;
 mod typed;
+mod user;

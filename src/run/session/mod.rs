@@ -61,6 +61,8 @@ struct Session<'a> {
     paces: Vec<jobs::Pace>,
     /// The number of the next line.
     number: usize,
+    /// How many remarks about events were told.
+    remarks: usize,
     told: Coverage,
     told_at: f64,
     failed: bool,
@@ -104,6 +106,7 @@ pub fn run(
         loaded: Vec::new(),
         paces: Vec::new(),
         number: 1,
+        remarks: 0,
         told: Coverage::default(),
         told_at: 0.0,
         failed: false,
@@ -112,7 +115,7 @@ pub fn run(
     };
     slice::ask_for_short_turns();
     tell(&session.host, &request.notes);
-    tell(&session.host, session.source.remarks());
+    tell(&session.host, &session.source.remarks());
     if !hook_stops_compiled_loops() {
         tell(&session.host, &[NO_HOOK.to_owned()]);
     }
@@ -222,6 +225,9 @@ impl Session<'_> {
     /// Makes true what a line has changed: new events, filters, handlers, switches.
     fn apply(&mut self) -> anyhow::Result<()> {
         self.source.attach(&mut self.host)?;
+        let remarks = self.host.remarks();
+        tell(&self.host, &remarks[self.remarks..]);
+        self.remarks = remarks.len();
         let wishes = self.host.take_switches();
         let mut on = wishes.iter().filter(|(_, on)| **on);
         on.try_for_each(|(role, _)| self.host.revive(*role))?;

@@ -58,10 +58,10 @@ impl<'a> Source<'a> {
     }
 
     /// What a user should hear about how it began.
-    pub(super) fn remarks(&self) -> &[String] {
+    pub(super) fn remarks(&self) -> Vec<String> {
         match self {
-            Source::Live(live, _) => live.live.remarks(),
-            Source::File(..) => &[],
+            Source::Live(live, _) => live.remarks(),
+            Source::File(..) => Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ use super::super::live::{opening, running};
 use super::super::machine::{mounted, name_stacks, print_by_formats};
 use super::super::request::RunRequest;
 use super::super::scope::Scope;
+use super::super::workload::refused;
 use crate::base::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
@@ -19,6 +20,7 @@ use crate::source::counts::Count;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Refused, Wish};
 use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::refusal::Refusal;
 use crate::sys::tasks::task_names;
 use crate::sys::toll::{self, Toll};
 use crate::task::Tasks;
@@ -27,6 +29,8 @@ use crate::task::Tasks;
 pub(super) struct Watched {
     pub(super) live: Live,
     wish: Wish,
+    /// Why there are no rings: this user may not have them.
+    refused: Option<Refusal>,
     catalog: Rc<MachineCatalog>,
     /// The roles as they are open.
     open: Vec<Role>,
@@ -37,7 +41,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Opens the rings and begins to follow tasks; `others` are our further threads.
+    /// Opens the rings and begins to follow tasks; `others` are our further threads. For a user who may not there is a session
+    /// without rings: much of what is typed needs no event.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -69,12 +74,38 @@ impl Watched {
             watch_self: settings.watch_self,
             own_tids: Vec::new(),
         };
-        let mut live = Live::open(Vec::new(), &wish, super::ROLES)?;
+        let (mut live, refused) = match Live::open(Vec::new(), &wish, super::ROLES) {
+            Ok(live) => (live, None),
+            Err(why) => match why.downcast::<Refusal>()? {
+                refusal if refusal.is_permission() => {
+                    let none = Wish { cpus: Vec::new(), ..wish.clone() };
+                    (Live::open(Vec::new(), &none, super::ROLES)?, Some(refusal))
+                }
+                refusal => return Err(refusal.into()),
+            },
+        };
         live.enable_side()?;
         live.enable(false)?;
         let open = Vec::new();
-        let watched = Watched { live, wish, catalog, open, others, knows_own: false, closer };
+        let knows_own = false;
+        let watched = Watched { live, wish, refused, catalog, open, others, knows_own, closer };
         Ok((watched, setting))
+    }
+
+    /// What a user should hear about how it began.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.live.remarks().to_vec();
+        remarks.extend(self.refused.as_ref().map(|refusal| {
+            let why = refused(refusal, &[], self.way_out());
+            format!("{why}; here only what needs no event works")
+        }));
+        remarks
+    }
+
+    /// What who may watch little can do.
+    fn way_out(&self) -> &'static str {
+        let asked = self.wish.tasks.is_some();
+        if asked { "" } else { "a process of your own: perilune repl -p PID" }
     }
 
     /// Gives the host what it has to know of this machine's tasks.
@@ -96,12 +127,15 @@ impl Watched {
     /// # Errors
     /// The kernel's refusal.
     pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
-        self.meet_tracefs(host)?;
         let known = self.open.len();
         let settled = host.settle(known)?;
         let roles = host.roles();
         // Whatever becomes of them, they are not new any more.
         self.open.extend_from_slice(&roles[known..]);
+        if let Some(refusal) = self.refused.as_ref().filter(|_| roles.len() > known) {
+            return Err(refused(refusal, &roles[known..], self.way_out()));
+        }
+        self.meet_tracefs(host)?;
         if roles.len() > known {
             let openings = (known..roles.len())
                 .map(|role| planned(role, &roles))

@@ -1,0 +1,115 @@
+//! The prompt of an ordinary user: what needs no event works, and so do events of what is his own.
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::terminal::can_trace;
+
+const NOBODY: u32 = 65534;
+
+/// Whether users may watch what is their own, in user mode, and nothing else.
+fn own_only(test: &str) -> bool {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    can_trace(test) && paranoid.unwrap_or_default().trim() == "2"
+}
+
+/// The command where nobody may execute it.
+fn for_nobody() -> (TempDir, Command) {
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
+    let folder = folder.expect("a folder can be made");
+    let own = folder.path().join("perilune");
+    // By another process: a child forked meanwhile must not hold the file open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
+    let mut command = Command::new(own);
+    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    (folder, command)
+}
+
+/// What a prompt of nobody's prints of these lines: results, and messages.
+fn answers(words: &[&str], lines: &str) -> (String, String) {
+    let (_folder, mut command) = for_nobody();
+    let mut child = command
+        .arg("repl")
+        .args(words)
+        .env_remove("PERILUNE_PATH")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    input.write_all(lines.as_bytes()).expect("lines can be sent");
+    drop(input);
+    let output = child.wait_with_output().expect("our own child can be waited for");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
+
+/// A program of nobody's that does nothing but use its CPU.
+struct Spinning(Child);
+
+impl Spinning {
+    fn begin() -> Spinning {
+        let spin = ["-c", "while :; do :; done"];
+        Spinning(Command::new("sh").args(spin).uid(NOBODY).gid(NOBODY).spawn().expect("sh runs"))
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        // It runs until this.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_user_who_may_watch_nothing_has_all_that_needs_no_event() {
+    if !own_only("a user who may watch nothing") {
+        return;
+    }
+    let lines = "20 + 22\nfields \"page-faults\"\n:jobs\nprobe(\"page-faults\")\n\
+                 every(\"50ms\", function() print(\"tick\") end)\nrun \"120ms\"\n:lost\n";
+    let (text, said) = answers(&[], lines);
+    let wanted = "42\na counter: _period, _ip, _addr\nno monitor runs; run(\"NAME\") starts one\n\
+                  tick\ntick\n0 events: nothing lost\n";
+    assert_eq!(text, wanted, "{said}");
+    let why = "permission denied; perf_event_paranoid is 2: run as root, or set it to 0, or watch a \
+               process of your own: perilune repl -p PID";
+    let wanted = format!(
+        "perilune: warning: events: {why}; here only what needs no event works\n\
+         perilune: page-faults: {why}\n"
+    );
+    assert_eq!(said, wanted);
+    let (_, said) = answers(&["-p", "1"], "probe(\"page-faults:u\")\n");
+    let wanted = "page-faults:u: permission denied; task 1 belongs to somebody else: run as root, or with CAP_PERFMON\n";
+    assert!(said.ends_with(wanted), "{said}");
+}
+
+#[test]
+fn a_user_watches_a_process_of_his_own_and_reads_what_is_left_out() {
+    if !own_only("a user and his own process") {
+        return;
+    }
+    let spinning = Spinning::begin();
+    let pid = spinning.0.id().to_string();
+    let lines = format!(
+        "own, others = 0, 0\n\
+         p = probe(\"cpu-clock\", {{ freq = 997 }}, function(e)\n\
+         if e._pid == {pid} then own = own + 1 else others = others + 1 end\n\
+         end)\n\
+         run \"500ms\"\n\
+         print(own > 50, own < 550, others)\n"
+    );
+    let (text, said) = answers(&["-p", &pid], &lines);
+    assert_eq!(text, "true\ttrue\t0\n", "{said}");
+    let left_out = "cpu-clock:u: this user may not watch the kernel, which is left out";
+    assert!(said.contains(left_out), "{said}");
+}
