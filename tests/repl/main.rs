@@ -3,6 +3,7 @@
 #[path = "../terminal/mod.rs"]
 mod terminal;
 
+mod files;
 mod live;
 mod sessions;
 mod typed;

@@ -67,6 +67,8 @@ impl OnTerminal {
         let end = || Stdio::from(slave.try_clone().expect("a descriptor can be doubled"));
         let mut command = Command::new(program);
         command.args(words).env("TERM", "xterm-256color").env_remove("PERILUNE_PATH");
+        // What a test types is nothing to remember.
+        command.env_remove("XDG_STATE_HOME").env_remove("HOME");
         command.stdin(end()).stdout(end()).stderr(end());
         // SAFETY: all calls are async-signal-safe; 0 is the slave by then.
         unsafe {

@@ -1,0 +1,152 @@
+//! The files of a prompt: the lines that it begins with, and those that it remembers.
+
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::terminal::{OnTerminal, can_trace};
+
+const CTRL_D: &str = "\x04";
+const UP: &str = "\x1b[A";
+const PLANTED: &str = "#V2\nprint(\"plan\" .. \"ted\")\n";
+
+/// A folder on a path that root alone can write: `/tmp` is none.
+fn of_root() -> TempDir {
+    tempfile::tempdir_in("/run").expect("root can make a folder there")
+}
+
+/// Types Up, Enter and then a line of its own at a prompt that keeps its state there; what the terminal showed.
+fn remembered(state: &Path) -> String {
+    let state = format!("XDG_STATE_HOME={}", state.display());
+    let words = [&state, env!("CARGO_BIN_EXE_perilune"), "repl"];
+    let mut prompt = OnTerminal::run("env", 100, 24, &words);
+    prompt.wait_for("> ");
+    prompt.press(UP);
+    prompt.press("\r");
+    prompt.press("20 + 22\r");
+    prompt.wait_for("\n42\r\n");
+    let text = prompt.text();
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+    text
+}
+
+#[test]
+fn lines_are_remembered_where_root_alone_can_write() {
+    if !can_trace("a history") {
+        return;
+    }
+    let folder = of_root();
+    remembered(folder.path());
+    let history = folder.path().join("perilune/history");
+    assert_eq!(fs::read_to_string(&history).expect("it is there"), "#V2\n20 + 22\n");
+    let mode = fs::metadata(&history).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+    fs::write(&history, PLANTED).expect("it can be written");
+    assert!(remembered(folder.path()).contains("\nplanted\r\n"));
+}
+
+#[test]
+fn a_history_that_others_could_have_written_is_neither_read_nor_written() {
+    const NOBODY: Option<u32> = Some(65534);
+    if !can_trace("a history of others") {
+        return;
+    }
+    type Spoil = fn(&Path);
+    let cases: [(&str, Spoil); 5] = [
+        ("its folder is open to all", |state| mode(&state.join("perilune"), 0o777)),
+        ("the folder above is open to all", |state| mode(state, 0o777)),
+        ("its folder is somebody else's", |state| own(&state.join("perilune"))),
+        ("it is somebody else's", |state| own(&state.join("perilune/history"))),
+        ("it is a link", |state| {
+            let history = state.join("perilune/history");
+            fs::rename(&history, state.join("other")).expect("it can be moved");
+            symlink(state.join("other"), history).expect("a link can be made");
+        }),
+    ];
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("root may do that");
+    }
+    fn own(path: &Path) {
+        chown(path, NOBODY, NOBODY).expect("root may do that");
+    }
+    for (what, spoil) in cases {
+        let folder = of_root();
+        let history = folder.path().join("perilune/history");
+        fs::create_dir(folder.path().join("perilune")).expect("a folder can be made");
+        fs::write(&history, PLANTED).expect("a file can be written");
+        spoil(folder.path());
+        let text = remembered(folder.path());
+        assert!(!text.contains("plan"), "{what}: {text:?}");
+        assert_eq!(fs::read_to_string(&history).expect("it is there"), PLANTED, "{what}");
+    }
+}
+
+/// What a prompt over a recording prints of these lines, after the file; results and messages apart.
+fn begun_with(file: &Path, lines: &str) -> (String, String, Option<i32>) {
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg("repl")
+        .arg("--replay")
+        .args([&events, file])
+        .env("NO_COLOR", "1")
+        .env_remove("PERILUNE_PATH")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    // One that refuses the file reads no lines.
+    let _ = input.write_all(lines.as_bytes());
+    drop(input);
+    let output = child.wait_with_output().expect("our own child can be waited for");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn a_file_is_run_before_the_first_line_and_its_names_stay() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("begin.lua");
+    fs::write(
+        &file,
+        "-- what follows uses these\nhalf = 21\nfunction twice(n)\n  return 2 * n\nend\n",
+    )
+    .expect("a file can be written");
+    let (text, said, code) = begun_with(&file, "twice(half)\nlocal x = = 1\n");
+    assert_eq!((text.as_str(), code), ("42\n", Some(1)), "{said}");
+    // Lines are counted from the first that is typed.
+    assert!(said.contains("prompt:2: "), "{said}");
+}
+
+#[test]
+fn what_fails_in_a_file_is_told_with_its_line_and_the_prompt_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("begin.lua");
+    fs::write(&file, "a = 1\nb = a.nothing.at_all\nc = 3\n").expect("a file can be written");
+    let (text, said, code) = begun_with(&file, "a\nc\n");
+    assert_eq!((text.as_str(), code), ("1\n", Some(1)), "{said}");
+    assert!(said.contains("begin.lua:2: "), "{said}");
+    let (text, said, code) = begun_with(&folder.path().join("absent.lua"), "1\n");
+    assert_eq!((text.as_str(), code), ("", Some(1)), "{said}");
+    assert!(said.contains("absent.lua"), "{said}");
+}
+
+#[test]
+fn root_begins_with_no_file_that_others_can_write() {
+    if !can_trace("a file of others") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("begin.lua");
+    fs::write(&file, "print(\"theirs\")\n").expect("a file can be written");
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("root may do that");
+    let (text, said, code) = begun_with(&file, "1\n");
+    assert_eq!((text.as_str(), code), ("", Some(1)), "{said}");
+    assert!(said.contains("root alone can write"), "{said}");
+}
