@@ -155,8 +155,8 @@
 //! - Completions are asked of the session, and come late or never when it is busy: only it may touch Lua.
 //! - A command that outlives its run gets SIGTERM, as from perf: it was started to be watched.
 //! - Fields that a handler misspells are looked for in its bytecode, not in its source (`prelude/fields.lua`): the function and what it
-//!   holds on to are there as they will run, so a script that looks whether a field is there is understood, wherever it stands. Not
-//!   in a replay, as a recording has the fields of its lines only.
+//!   holds on to are there as they will run. What hangs on anything but the event itself is left to the first event, as a script
+//!   may look there whether a field is there. Not in a replay, as a recording has the fields of its lines only.
 //! - `ev:filter(text)` without further arguments takes the text as it is; with arguments, `%s` and `%d` are filled in.
 
 pub mod base;

@@ -70,34 +70,38 @@ const FOUND: &[(&str, &str)] = &[
     ("", "local n = e.prio > 1 and e.prev_pid or e.nxt_pid print(n)"),
     ("", "while e.prio > 3 do print(e.nxt_pid) end"),
     ("", "repeat print(1) until e.nxt_pid == 3"),
-    ("", "for i = 1, e.prio do print(i + e.nxt_pid) end"),
     ("", "for i = 1, 3 do print(i) end print(e.nxt_pid)"),
     ("", "for k in pairs({ 1 }) do print(k) end print(e.nxt_pid)"),
     ("", "local t = {} t[e.nxt_pid] = 1"),
     ("", "print(('%d'):format(e.nxt_pid))"),
-    ("", "if not opt.off then print(e.nxt_pid) end"),
-    ("", "if opt.on then print(e.nxt_pid) end"),
-    ("local than = 5", "if than and e.prio > than then print(e.nxt_pid) end"),
-    ("local key = 'nxt_pid'", "print(e[key])"),
     ("local n = 0", "n = n + 1 if n > 1000 then print(n) end print(e.nxt_pid)"),
     (
         "local p = pending { 'x' }",
         "local s = p:close(e.prev_pid, e) if s then print(e.nxt_pid) end",
     ),
     ("local p = pending { 'x' }", "p:open(e.prev_pid, e, e.nxt_pid)"),
+    ("local by = kv { 'x' }", "if e._comm:find 'y' then by:add(e.nxt_pid) end"),
+    ("local function read(r) return r.nxt_pid end", "if e.prio == 7 then print(read(e)) end"),
+    ("local T = { read = function(a, r) return a(r) end }", "print(T.read(2, e), e.nxt_pid)"),
+    ("", "local f = function() return 1 end print(f, e.nxt_pid)"),
+];
+
+/// The same where it is wrong, too, but hangs on what nothing is known of: the first event tells.
+const TOLD_LATER: &[(&str, &str)] = &[
+    ("", "for i = 1, e.prio do print(i + e.nxt_pid) end"),
+    ("", "if not opt.off then print(e.nxt_pid) end"),
+    ("", "if opt.on then print(e.nxt_pid) end"),
+    ("local than = 5", "if than and e.prio > than then print(e.nxt_pid) end"),
+    ("local key = 'nxt_pid'", "print(e[key])"),
     (
         "local p = pending { 'x' }",
         "local s = p:get(e.prio) if s and s.x == 3 then print(e.nxt_pid) end",
     ),
-    ("local by = kv { 'x' }", "if e._comm:find 'y' then by:add(e.nxt_pid) end"),
-    ("local function read(r) return r.nxt_pid end", "if e.prio == 7 then print(read(e)) end"),
     ("local T = { read = function(a, r) return r.nxt_pid end }", "print(T.read(1, e))"),
-    ("local T = { read = function(a, r) return a(r) end }", "print(T.read(2, e), e.nxt_pid)"),
     ("local function prio(r) return r.prio end", "if prio(e) == 7 then print(e.nxt_pid) end"),
     ("", "if e._event == ev then print(e.nxt_pid) end"),
     ("", "if e._event.name == 's:switch' then print(e.nxt_pid) end"),
     ("", "if ev.fields.prio then print(e.nxt_pid) end"),
-    ("", "local f = function() return 1 end print(f, e.nxt_pid)"),
 ];
 
 /// The same where it is right, or nobody can tell.
@@ -171,6 +175,29 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("", "if opt.off then print(e.nxt_pid) end"),
     ("", "if opt.on then goto out end print(e.nxt_pid) ::out::"),
     ("local function f(e) return f(e) end", "f(e)"),
+    // On another machine `wanted` is what `prio` may be.
+    ("local wanted = -1", "if e.prio == wanted then print(e.nxt_pid) end"),
+    (
+        "local ok",
+        "for _, v in ipairs {} do if v then return end ok = v end if ok then print(e.nxt_pid) end",
+    ),
+    ("local ok", "for _, v in ipairs { 1 } do if v then return end end print(e.nxt_pid)"),
+    ("local ok", "repeat if e.prio > 0 or e.prio < 1 then return end until ok print(e.nxt_pid)"),
+    ("local ok", "while not ok do if e.prio > 0 then return end return end print(e.nxt_pid)"),
+    ("local p = pending { 'x' }", "local s = p:close(1, e) if s and s.x then print(e.nxt_pid) end"),
+    ("", "local has = ev.fields.nxt_pid if has then if e.prio > 1 then print(e.nxt_pid) end end"),
+    ("", "local has = ev.fields.nxt_pid print(e.prio > 1 and has and e.nxt_pid)"),
+    (
+        "local function f() return ev.fields.nxt_pid end",
+        "local x = f(e) if x then print(e.nxt_pid) end",
+    ),
+    ("", "e = { nxt_pid = 1 } print(e.nxt_pid)"),
+    ("", "local f = function() e = { nxt_pid = 1 } end f() print(e.nxt_pid)"),
+    (
+        "",
+        "local f = function() return function() e = { nxt_pid = 1 } end end f()() print(e.nxt_pid)",
+    ),
+    ("", "goto on ::out:: print(e.nxt_pid) ::on:: if opt.off then goto out end"),
 ];
 
 /// What each case is refused with, of those that are not refused with `expected`.
@@ -191,6 +218,7 @@ fn a_misspelt_field_is_told_of_at_its_line_with_the_nearest_name() {
 #[test]
 fn what_is_right_or_cannot_be_decided_is_let_through() {
     assert_eq!(others(NOT_FOUND, None), [""; 0]);
+    assert_eq!(others(TOLD_LATER, None), [""; 0]);
 }
 
 #[test]

@@ -168,10 +168,8 @@ impl Dispatch {
             let Some(handler) = self.handlers.iter().find(|h| roles.contains(&h.role)) else {
                 continue;
             };
-            let event: Table = entry.get("ev")?;
-            let name: String = event.raw_get("name")?;
-            let event = (roles.len() == 1).then_some(event);
-            let why = missing.call::<Option<String>>((&handler.function, name, roles, event))?;
+            let name: String = entry.get::<Table>("ev")?.raw_get("name")?;
+            let why = missing.call::<Option<String>>((&handler.function, name, roles))?;
             why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))?;
         }
         Ok(())

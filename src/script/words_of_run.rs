@@ -56,8 +56,7 @@ pub(super) fn register(
     let compile = expression::compiler(vm, state, &exports)?;
     let narrowers = (declare, narrow, matching, switch, replaced, fields, compile, &exports);
     vm.trusted::<()>("evsel", EVSEL, narrowers)?;
-    let looks =
-        (exports.get::<Function>("index_of")?, views.get::<Function>("getters_of")?, nearest);
+    let looks = (views.get::<Function>("getters_of")?, nearest);
     let fields_lua = lua.clone();
     let load_fields = move || {
         let chunk = fields_lua.load(FIELDS).set_name("=perilune:fields");
