@@ -130,3 +130,25 @@ fn strings_beyond_the_bound_are_one_row() {
         (30_000, other as u64)
     );
 }
+
+#[test]
+fn a_run_has_a_bounded_number_of_aggregates_of_all_kinds_together() {
+    let host = Host::new();
+    let fill = "for i = 1, 512 do kv { 'x' } rate { window = '1s' } end";
+    host.run::<()>(fill).unwrap();
+    for one in [
+        "kv { 'x' }",
+        "hist.log2 {}",
+        "latency { 'x' }",
+        "pending { 'x' }",
+        "states { 'state' }",
+        "flame_graph {}",
+        "heat_map {}",
+    ] {
+        let why = host.error(one);
+        assert!(
+            why.starts_with("site.lua:1: a run has at most 1024 tables, histograms and states"),
+            "{one}: {why}"
+        );
+    }
+}

@@ -48,6 +48,9 @@ pub(super) fn declare(
     kind: &str,
     spec: &Value,
 ) -> mlua::Result<Checked<Table>> {
+    if let Some(why) = aggregates.full(kind) {
+        return Ok(Err(why));
+    }
     let made = match kind {
         "latency" => latency(spec),
         "kv" => kv(spec),

@@ -1,4 +1,4 @@
-//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped.
+//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped; and how many there may be.
 
 use super::{Aggregates, Body, Declared, Leaf};
 use crate::base::coverage::Coverage;
@@ -7,7 +7,20 @@ use crate::stat::pending::{Losses, Pending};
 use crate::stat::states::States;
 use std::rc::Rc;
 
+/// The most aggregates of a machine: they live as long as it does, outside of the memory that a script may hold.
+const MOST: usize = 1024;
+
 impl Aggregates {
+    /// Why there is no room for another `kind`, if there is none.
+    pub(super) fn full(&self, kind: &str) -> Option<String> {
+        (self.len() >= MOST).then(|| {
+            format!(
+                "a run has at most {MOST} tables, histograms and states; make each {kind} once, in init, and tell \
+                 things apart by its columns"
+            )
+        })
+    }
+
     /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run, and what is
     /// remembered of each CPU.
     pub fn drop_before(&self, time: f64) {
