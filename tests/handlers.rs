@@ -316,3 +316,58 @@ fn a_latency_too_long_for_its_percentiles_is_counted() {
     assert_eq!(coverage["clamped"], coverage["events"], "{text}");
     assert_eq!(coverage["events"], 3, "{text}");
 }
+
+#[test]
+fn a_note_in_the_tostring_of_what_is_noted_is_an_error_at_its_line() {
+    let script = r#"
+        local m = monitor { summary = "notes itself" }
+        local own = setmetatable({}, { __tostring = function(x) note("%s", x) return "x" end })
+        local plain = setmetatable({}, { __tostring = function() return "plain" end })
+        function m.init() evsel "signal:signal_generate" end
+        function m.sample(e)
+          for _, what in ipairs { own, plain } do
+            local ok, why = pcall(note, "%s", what)
+            note("%s, %s", ok, why)
+          end
+          note(plain)
+          local ok, why = pcall(note, "%d", "x")
+          note(why)
+          stop()
+        end
+        return m
+    "#;
+    let output = replay("note", "signal", script);
+    let (_, text) = last_coverage(&output);
+    let notes: Vec<String> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|line| line["type"] == "note")
+        .map(|line| line["text"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    let [own, plain, said, only, wrong] = &notes[..] else { panic!("{notes:?}") };
+    assert!(
+        own.starts_with("false, ")
+            && own.ends_with("note.lua:3: note is called by the __tostring of what it shows"),
+        "{own}"
+    );
+    assert_eq!([plain, said, only], ["plain", "true, nil", "plain"]);
+    assert!(wrong.contains("bad argument #2 to 'note' (number expected, got string)"), "{wrong}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+}
+
+#[test]
+fn a_report_has_as_many_rows_as_a_script_makes() {
+    let script = r#"
+        local m = monitor { summary = "many rows" }
+        function m.init() evsel "signal:signal_generate" end
+        function m.sample(e) end
+        function m.deinit()
+          local rows = {}
+          for i = 1, 20000 do rows[i] = { i } end
+          return report("many", { "n" }, rows)
+        end
+        return m
+    "#;
+    let (_, text) = last_coverage(&replay("rows", "signal", script));
+    assert_eq!(text.matches("\"type\":\"row\"").count(), 20000, "{}", &text[..text.len().min(500)]);
+}

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mlua::{Function, IntoLua, Lua, Table, Value, Variadic};
+use mlua::{Function, IntoLua, Lua, LuaString, Table, Value};
 
 use super::context::until_nul;
 use super::leaf::Shared;
@@ -68,21 +68,33 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     })
 }
 
+/// The text is made in Lua, and not within itself: each call that stood in a `__tostring` of another would hold references
+/// of mlua, which has few.
+const NOTE: &str = r#"
+local say, format, tostring, pcall, error, select, type = ...
+local busy = false
+return function(text, ...)
+  if busy then error("note is called by the __tostring of what it shows", 2) end
+  busy = true
+  local ok, made = pcall(select('#', ...) == 0 and tostring or format, text, ...)
+  busy = false
+  if ok then return say(made) end
+  if type(made) == "string" and not made:find "^[^:]+:%d+: " then error((made:gsub("'%?'", "'note'", 1)), 2) end
+  error(made, 0)
+end"#;
+
 fn note(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let shared = shared.clone();
-    lua.create_function(move |lua, (format, args): (Value, Variadic<Value>)| {
-        let text = if args.is_empty() {
-            lua.coerce_string(format)?.map(|s| s.to_string_lossy()).unwrap_or_default()
-        } else {
-            let string: Table = lua.globals().get("string")?;
-            string
-                .get::<Function>("format")?
-                .call::<mlua::LuaString>((format, args))?
-                .to_string_lossy()
-        };
-        shared.with(|context| context.note(Level::Info, &text));
+    let say = lua.create_function(move |_, text: LuaString| {
+        shared.with(|context| context.note(Level::Info, &text.to_string_lossy()));
         Ok(())
-    })
+    })?;
+    let globals = lua.globals();
+    let of = |name| globals.get::<Function>(name);
+    let format: Function = globals.get::<Table>("string")?.get("format")?;
+    let words =
+        (say, format, of("tostring")?, of("pcall")?, of("error")?, of("select")?, of("type")?);
+    lua.load(NOTE).set_name("=perilune:note").call(words)
 }
 
 fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
@@ -91,14 +103,15 @@ fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
         let show = |value: Value| -> mlua::Result<Option<String>> {
             Ok(lua.coerce_string(value)?.map(|s| s.to_string_lossy()))
         };
-        let text = show(what.get(1)?)?
+        // Raw: a metamethod that calls this word again would hold references of mlua, which has few.
+        let text = show(what.raw_get(1)?)?
             .ok_or_else(|| misuse("alert { TEXT, key = …, every = … } needs a text"))?;
         // Without a key the text is its own, and is not said twice.
-        let (key, text) = match show(what.get("key")?)? {
+        let (key, text) = match show(what.raw_get("key")?)? {
             Some(key) => (key.clone(), format!("{key}: {text}")),
             None => (text.clone(), text),
         };
-        let every = match what.get("every")? {
+        let every = match what.raw_get("every")? {
             Value::Nil => 60e9,
             period => period_ns(&period)?,
         };

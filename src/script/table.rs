@@ -12,15 +12,17 @@ impl UserData for Made {}
 /// `new_report(title | false, columns, rows, name | nil)`.
 pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(
-        |_, (title, columns, rows, name): (Value, Vec<Value>, Vec<Table>, Option<String>)| {
+        |_, (title, columns, rows, name): (Value, Vec<Value>, Table, Option<String>)| {
             let title = match title {
                 Value::String(text) => Some(text.to_string_lossy()),
                 _ => None,
             };
             let columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+            // One by one: mlua can hold some thousand of them at once, and no more.
             let rows = rows
-                .iter()
+                .sequence_values::<Table>()
                 .map(|row| {
+                    let row = row?;
                     (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
                 })
                 .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
