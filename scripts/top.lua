@@ -3,6 +3,7 @@
 -- alias= is the title of the first sum, printkey= how the key is shown. Rows sort by top-by=, then by the other sums.
 -- The key _stack tells rows apart by the stack of the event; --flame-graph draws them, and needs no other key.
 --   perilune top -e sched:sched_switch -k prev_pid
+--   perilune top -e sched:sched_switch -k prev_comm
 --   perilune top -e skb:kfree_skb -k _stack
 --   perilune top -e 'sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/'
 local m = monitor {
@@ -60,7 +61,7 @@ function m.init(opt)
   for i, s in ipairs(selectors) do
     local p, ev = plan[i], evsel(s, { stack = by_stack })
     local name = p.name or (keyed == 0 or opt.only_comm) and "_comm"
-    local label, key = name and expr_of(name, ev, "text"), expr_of(p.key or "_tid", ev, "number")
+    local label, key = name and expr_of(name, ev, "text"), expr_of(p.key or "_tid", ev, printkey and "number" or nil)
     local values, add = exprs_of(p.values, ev, "number"), rows:adding(p.first, #p.values)
     if opt.only_comm then key = label end
     ev:each(function(e)
