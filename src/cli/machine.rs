@@ -1,6 +1,9 @@
 //! The real thing behind the commands: scripts from the library, events from the kernel, and runs.
 
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -8,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::command::{self, Parsed};
 use super::run::{EventName, Runtime};
-use super::{host, repl};
+use super::{BESIDE_A_COMMAND, host, repl};
 use perf_event_open_sys::bindings as abi;
 
 use crate::event::catalog::Catalog;
@@ -163,10 +166,19 @@ impl Runtime for Machine {
             .map_err(|why| self.of_the_user(&request.called, why))?;
         Ok(match ended {
             Outcome::Done => 0,
-            Outcome::ScriptErrors => 1,
-            Outcome::NoWorkload => 127,
+            Outcome::ScriptErrors if request.host.workload.is_empty() => 1,
+            Outcome::ScriptErrors => BESIDE_A_COMMAND,
+            Outcome::Workload(status) => exit_code(status),
+            Outcome::NoWorkload(ErrorKind::NotFound) => 127,
+            Outcome::NoWorkload(_) => 126,
         })
     }
+}
+
+/// A command's end as a shell has it: its exit code, or 128 and the signal that ended it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(BESIDE_A_COMMAND)
 }
 
 /// Lets a script declare what it watches when nothing is asked of it; nothing is opened.

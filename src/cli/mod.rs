@@ -1,7 +1,7 @@
 //! The command line: from the words typed to one command, and from its end to an exit code.
 //!
-//! Results go to `out`, the one line of an error to `err`. A usage error exits 2, a failure 1; a reader that
-//! has closed its pipe is success. Monitors, events and the run are behind [`Runtime`], so everything here
+//! Results go to `out`, the one line of an error to `err`. A usage error exits 2, a failure 1, or 125 where the exit code is
+//! otherwise that of a command, as with env(1) and timeout(1); a reader that has closed its pipe is success. Monitors, events and the run are behind [`Runtime`], so everything here
 //! works without privilege and is tested without a kernel.
 
 use std::{
@@ -42,7 +42,13 @@ pub enum Failed {
     /// It was called rightly and failed.
     #[error("{0:#}")]
     Running(#[from] anyhow::Error),
+    /// So, where the exit code is otherwise that of a command.
+    #[error("{0:#}")]
+    Watching(anyhow::Error),
 }
+
+/// The exit code of a failure of perilune's own, where it is otherwise that of a command.
+const BESIDE_A_COMMAND: u8 = 125;
 
 impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Failed {
@@ -98,13 +104,14 @@ pub fn main_with(
             match failed {
                 Failed::Usage(_) => 2,
                 Failed::Running(_) => 1,
+                Failed::Watching(_) => BESIDE_A_COMMAND,
             }
         }
     }
 }
 
 fn is_closed_pipe(failed: &Failed) -> bool {
-    let Failed::Running(error) = failed else { return false };
+    let (Failed::Running(error) | Failed::Watching(error)) = failed else { return false };
     let closed = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
     error.chain().filter_map(|cause| cause.downcast_ref()).any(closed)
 }
@@ -195,7 +202,10 @@ fn run_monitor(
         Parsed::Usage => done(help::write_usage(&monitor, name, out)),
         Parsed::Events(asked) => describe::asked(name, &asked, runtime, out),
         // The one place where a run begins.
-        Parsed::Run(request) => Ok(runtime.run(*request)?),
+        Parsed::Run(request) => {
+            let alone = request.host.workload.is_empty();
+            runtime.run(*request).map_err(if alone { Failed::Running } else { Failed::Watching })
+        }
     }
 }
 

@@ -139,7 +139,7 @@ pub(super) fn run(
         && let Err(why) = workload.start()
     {
         Show::new(host.shared().clone(), None, Files::NONE).fail(&why.to_string())?;
-        return Ok(Outcome::NoWorkload);
+        return Ok(Outcome::NoWorkload(why.kind()));
     }
     greet(&host, &live, request, &wish);
     let mut show = Show::new(host.shared().clone(), screen, files);
@@ -150,9 +150,13 @@ pub(super) fn run(
     let tasks = wish.tasks.as_deref();
     let watched = watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks);
     live.disable();
-    workload::end(workload.as_mut(), host.shared());
+    let ended = workload::end(workload.as_mut(), host.shared());
     watched?;
-    finish(host, live, show, &pace, settings, &cost)
+    let outcome = finish(host, live, show, &pace, settings, &cost)?;
+    Ok(match (outcome, ended) {
+        (Outcome::Done, Some(status)) => Outcome::Workload(status),
+        (outcome, _) => outcome,
+    })
 }
 
 /// Carries events until something ends the run.

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Instant;
 
 use anyhow::anyhow;
@@ -44,8 +45,10 @@ pub enum Outcome {
     Done,
     /// With errors of the script, each shown when it happened.
     ScriptErrors,
-    /// The workload could not be executed.
-    NoWorkload,
+    /// As asked, and the workload, which ended by itself, with this.
+    Workload(ExitStatus),
+    /// The workload could not be executed, for this reason.
+    NoWorkload(ErrorKind),
 }
 
 /// Runs the script that `host` has loaded until it ends. `started` is when the process began.

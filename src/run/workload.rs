@@ -1,5 +1,6 @@
 //! The command that a run starts: forked first, told when it outlives the run, and named where nothing else may be watched.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -35,9 +36,12 @@ pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>
 }
 
 /// Asks a command that outlives the run to end, as perf does: it was started to be watched, and a terminal that shows its prompt
-/// again should not have it running behind.
-pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) {
-    let Some(workload) = workload else { return };
+/// again should not have it running behind. Gives how one ended that did so by itself: not by Ctrl-C, which ends both.
+pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) -> Option<ExitStatus> {
+    let workload = workload?;
+    if let Ok(Some(status)) = workload.try_wait() {
+        return (signal::interrupts() == 0).then_some(status);
+    }
     let mut runs = || matches!(workload.try_wait(), Ok(None));
     if runs() && signal::interrupts() > 0 {
         // A terminal sends Ctrl-C to both.
@@ -49,6 +53,7 @@ pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) {
             format!("the command (pid {pid}) was still running and was asked to end (SIGTERM)");
         shared.with(|context| context.note(Level::Info, &text));
     }
+    None
 }
 
 /// A refusal in the words of what was asked for: what owns the rings is our own affair.

@@ -6,6 +6,7 @@
 
 mod blktrace;
 mod changes;
+mod command;
 mod flames;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]

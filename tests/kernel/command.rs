@@ -1,0 +1,62 @@
+//! The exit code of a run with a command: the command's own, and what tells a failure of perilune's apart from it.
+
+use std::{
+    os::unix::process::ExitStatusExt as _,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use crate::can_trace;
+
+fn perilune(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn code(words: &[&str]) -> Option<i32> {
+    perilune(words).status().expect("the built command runs").code()
+}
+
+#[test]
+fn a_command_that_ends_by_itself_gives_its_exit_code() {
+    if !can_trace("exit codes of commands") {
+        return;
+    }
+    let run = |script: &str| code(&["profile", "-e", "cpu-clock", "--", "sh", "-c", script]);
+    assert_eq!(run("exit 0"), Some(0));
+    assert_eq!(run("exit 1"), Some(1));
+    assert_eq!(run("exit 77"), Some(77));
+    assert_eq!(run("kill -9 $$"), Some(128 + 9));
+    // There it is only the clock.
+    assert_eq!(code(&["profile", "-a", "-e", "cpu-clock", "--", "false"]), Some(1));
+}
+
+#[test]
+fn a_failure_that_is_not_the_commands_has_a_code_of_its_own() {
+    if !can_trace("exit codes beside commands") {
+        return;
+    }
+    assert_eq!(code(&["profile", "-e", "cpu-clock", "--", "/there/is/no/command"]), Some(127));
+    assert_eq!(code(&["profile", "-e", "cpu-clock", "--", "/etc/passwd"]), Some(126));
+    assert_eq!(code(&["trace", "-e", "sched:there_is_no_event", "--", "true"]), Some(125));
+    assert_eq!(code(&["trace", "-e", "sched:there_is_no_event"]), Some(1));
+    let failing = "probe('sched:sched_process_exec', function(e) error 'wrong' end)";
+    assert_eq!(code(&["eval", failing, "--", "true"]), Some(125));
+    assert_eq!(code(&["profile", "--there-is-no-option", "--", "true"]), Some(2));
+}
+
+#[test]
+fn a_run_that_ends_before_its_command_ends_as_asked() {
+    if !can_trace("ends before commands") {
+        return;
+    }
+    let sleep = ["profile", "-e", "cpu-clock", "--", "sleep", "60"];
+    assert_eq!(code(&[&["profile", "--duration", "100ms"], &sleep[1..]].concat()), Some(0));
+    let mut child = perilune(&sleep).spawn().expect("the built command runs");
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = i32::try_from(child.id()).expect("a pid");
+    // SAFETY: it takes no pointer; the child is not reaped before it is waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    assert_eq!(child.wait().ok(), Some(ExitStatus::from_raw(0)));
+}
