@@ -103,6 +103,36 @@ fn what_is_no_case_is_refused() {
 }
 
 #[test]
+fn a_monitor_without_a_case_is_loaded_and_checked() {
+    let here = tempfile::tempdir().unwrap();
+    let test = |handler: &str| {
+        let script = format!(
+            "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  evsel('page-faults', {handler})\nend\nreturn m\n"
+        );
+        fs::write(here.path().join("t.lua"), script).unwrap();
+        perilune(here.path(), &["test", "t.lua"])
+    };
+    let (code, out, err) = test("function(e) error 'it does not run' end");
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.starts_with("loads    t.lua; ") && out.contains("there is no case"), "{out}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+    let (code, out, err) = test("function(e) end end");
+    assert_eq!((code, err.as_str()), (Some(1), ""), "{out}");
+    assert!(
+        out.starts_with("FAILED   t.lua\n    t.lua:3: ") && out.contains("near 'end'"),
+        "{out}"
+    );
+    if !Path::new("/sys/kernel/tracing/events/sched").is_dir() {
+        assert!(std::env::var_os("CI").is_none(), "tracefs cannot be read");
+        return;
+    }
+    let (code, out, _) = test("function(e) print(e._tidd) end");
+    let why =
+        "FAILED   t.lua\n    t.lua:3: page-faults has no field '_tidd'; did you mean '_tid'?\n";
+    assert_eq!((code, out.as_str()), (Some(1), why));
+}
+
+#[test]
 fn a_new_monitor_works_lists_its_fields_and_has_a_case() {
     if !Path::new("/sys/kernel/tracing/events/sched").is_dir() {
         assert!(std::env::var_os("CI").is_none(), "tracefs cannot be read");

@@ -3,9 +3,10 @@
 //! A case is a file `NAME.events`, as `trace --events` prints it or somebody writes it (see [`crate::source::replay`]). Each of
 //! its lines `# run MONITOR [OPTION…]` is a run over the file, in the file's own folder; without one it is `NAME.lua`
 //! beside it. What the runs print is compared with `NAME.out`. A FILE is a case, a monitor (its cases are `NAME.events`
-//! and `NAME-*.events` beside it) or a folder; none is this folder. Exit code 1 if a case fails.
+//! and `NAME-*.events` beside it) or a folder; none is this folder. A monitor without a case is loaded, and declares its events.
+//! Exit code 1 if a case fails, or a monitor does not load.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use similar::TextDiff;
 
-use super::Failed;
+use super::{Failed, run::Runtime};
 use crate::base::text::escape;
 use crate::base::units::counted;
 
@@ -22,34 +23,64 @@ use crate::base::units::counted;
 ///
 /// # Errors
 /// A file that is none of the three, or that cannot be read.
-pub fn run(words: &[OsString], bless: bool, out: &mut dyn Write) -> Result<u8, Failed> {
+pub fn run(
+    words: &[OsString],
+    bless: bool,
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
     let here = OsString::from(".");
     let words = if words.is_empty() { std::slice::from_ref(&here) } else { words };
-    let mut cases = Vec::new();
+    let (mut cases, mut failed, mut unloaded) = (Vec::new(), 0, false);
     for word in words {
-        cases.extend(cases_of(Path::new(word))?);
+        match cases_of(Path::new(word))? {
+            none if none.is_empty() => unloaded |= !loads(word, runtime, out)?,
+            some => cases.extend(some),
+        }
     }
-    let mut failed = 0;
     for case in &cases {
         let verdict = judge(case, bless)?;
         failed += u64::from(verdict.failed);
         writeln!(out, "{}  {}", verdict.word, case.display())?;
-        for line in verdict.shown.lines() {
-            let mut text = b"    ".to_vec();
-            escape::push_shown(&mut text, line.as_bytes());
-            writeln!(out, "{}", String::from_utf8_lossy(&text).trim_end())?;
-        }
+        show(&verdict.shown, out)?;
     }
-    let all = counted(cases.len() as u64, "case");
-    writeln!(
-        out,
-        "{all}, {}",
-        if failed > 0 { format!("{failed} failed") } else { "all as expected".to_owned() }
-    )?;
-    Ok(u8::from(failed > 0))
+    if !cases.is_empty() {
+        let all = counted(cases.len() as u64, "case");
+        let how = if failed > 0 { format!("{failed} failed") } else { "all as expected".into() };
+        writeln!(out, "{all}, {how}")?;
+    }
+    Ok(u8::from(failed > 0 || unloaded))
 }
 
-/// The cases that a word of the command line means; at least one.
+/// What a monitor that has no case is: whether it loads.
+fn loads(script: &OsStr, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<bool> {
+    let name = script.to_string_lossy();
+    match runtime.check(&name) {
+        Ok(None) => writeln!(out, "loads    {name}; there is no case (perilune help test)")?,
+        Ok(Some(why)) => writeln!(
+            out,
+            "loads    {name}; its events were not looked at ({why}), and there is no case (perilune help test)"
+        )?,
+        Err(why) => {
+            writeln!(out, "FAILED   {name}")?;
+            show(&format!("{why:#}"), out)?;
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Lines that explain what stands above them.
+fn show(lines: &str, out: &mut dyn Write) -> Result<()> {
+    for line in lines.lines() {
+        let mut text = b"    ".to_vec();
+        escape::push_shown(&mut text, line.as_bytes());
+        writeln!(out, "{}", String::from_utf8_lossy(&text).trim_end())?;
+    }
+    Ok(())
+}
+
+/// The cases that a word of the command line means; none only for a monitor.
 fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
     let extension = word.extension().and_then(|e| e.to_str());
     if extension == Some("events") {
@@ -77,8 +108,11 @@ fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
         .filter(|path| path.extension().is_some_and(|e| e == "events") && is_of(path))
         .collect();
     cases.sort();
-    let wanted = of.map_or("*.events".to_owned(), |name| format!("{name}.events"));
-    ensure!(!cases.is_empty(), "no {wanted} in `{}`; perilune new writes one", folder.display());
+    ensure!(
+        of.is_some() || !cases.is_empty(),
+        "no *.events in `{}`; perilune new writes one",
+        folder.display()
+    );
     Ok(cases)
 }
 

@@ -55,7 +55,9 @@ const MORE: [(&str, &str); 2] = [
         "test",
         "A FILE is a case, a monitor (NAME.events and NAME-*.events beside it) or a folder; none is this folder. A case has\n\
          lines as `trace --events` prints them, and says by `# run MONITOR [OPTION…]` what is run over it: NAME.lua beside it\n\
-         if it does not. NAME.out is what it must print. No privilege is needed. Exit code 1 if a case fails.\n\n\
+         if it does not. NAME.out is what it must print. No privilege is needed. Exit code 1 if a case fails.\n\
+         A monitor without a case is loaded and declares its events, and its fields are looked for; nothing is opened. It\n\
+         fails if one of them is not there.\n\n\
          \x20 # run who.lua --than 1ms\n\
          \x20 0.001 0 100 web signal:signal_generate: sig=9 pid=200\n\
          \x20 0.002@0.009 1 200 db signal:signal_generate: sig=9 pid=100    happened at 2 ms and came at 9\n\

@@ -76,11 +76,25 @@ impl Runtime for Machine {
         host.load(&script, &self.library, &host::options()).map(|monitor| Some(monitor.clone()))
     }
 
+    fn check(&mut self, path: &str) -> Result<Option<String>> {
+        let script = self.library.find(path)?;
+        match tracepoints() {
+            Ok(_) => begins(&script, &self.library).map(|()| None),
+            Err(why) => {
+                Host::new(false)?.load(&script, &self.library, &host::options())?;
+                Ok(Some(format!("{why:#}")))
+            }
+        }
+    }
+
     fn bundled(&mut self) -> Vec<(String, Option<String>)> {
         let all = self.library.all().into_iter().filter(|script| script.origin == Origin::Bundled);
         all.map(|script| {
-            let lacks = begins(&script, &self.library).err();
-            (script.name, lacks.map(|why| format!("{why:#}")))
+            let lacks = begins(&script, &self.library).err().map(|why| match why.downcast_ref() {
+                Some(Failure::Script(error)) => error.without_place().to_string(),
+                _ => format!("{why:#}"),
+            });
+            (script.name, lacks)
         })
         .collect()
     }
@@ -191,13 +205,7 @@ fn begins(script: &Script, library: &Library) -> Result<()> {
     };
     let options = opt::table(host.lua(), &monitor.options, &request.values)?;
     let setting = Setting::of(Rc::new(MachineCatalog::default()));
-    match host.begin(&options, &setting, Rules::default()) {
-        Ok(()) => Ok(()),
-        Err(why) => match why.downcast_ref() {
-            Some(Failure::Script(error)) => Err(anyhow!("{}", error.without_place())),
-            _ => Err(why),
-        },
-    }
+    host.begin(&options, &setting, Rules::default())
 }
 
 /// All tracepoints, as system and name.

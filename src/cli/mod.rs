@@ -70,7 +70,7 @@ pub const COMMANDS: [(&str, &str, &str); 8] = [
     (
         "test",
         "[--bless] [FILE…]",
-        "runs the cases (.events) of monitors, and compares what they print; --bless takes it over",
+        "runs the cases (.events) of monitors, and compares what they print; --bless takes it over. Of one without: does it load",
     ),
     (
         "types",
@@ -164,7 +164,7 @@ fn dispatch(
         Some("new") => new::write(rest, runtime, out),
         Some("test") => {
             let (flags, rest) = flags("test", &["--bless"], rest)?;
-            cases::run(&rest, flags[0], out)
+            cases::run(&rest, flags[0], runtime, out)
         }
         Some("types") => {
             let folder = one_word("types", rest)?.unwrap_or(".");

@@ -40,6 +40,15 @@ pub trait Runtime {
     /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
     fn run(&mut self, request: RunRequest) -> Result<u8>;
 
+    /// Loads the script at that path and lets it declare what it watches; nothing is opened. Gives why its events were not looked at,
+    /// where this machine does not tell them.
+    ///
+    /// # Errors
+    /// The script does not load, or declares an event or reads a field that is not there.
+    fn check(&mut self, path: &str) -> Result<Option<String>> {
+        bail!("{path}: there is nothing here to load it")
+    }
+
     /// Each bundled monitor, and what it lacks here if it would not begin. One that has to be told its events begins.
     fn bundled(&mut self) -> Vec<(String, Option<String>)> {
         Vec::new()

@@ -74,7 +74,7 @@ Monitor's options:
         "--filter <GLOB> only signals sent to tasks whose name matches",
         "Common options:",
         "-C, --cpu <LIST> watch these CPUs only: 0-3,8",
-        "-i, --interval <INT> report this often; at least 1ms [ms]",
+        "-i, --interval <INT> report this often; at least 1ms [ms without a unit]",
         "--watermark <PCT> percent of a ring that wakes the run; 0: every event [default 50]",
         "--lua-mem <SIZE> memory that the script may use [bytes, default 256MB]",
         "-h, --help print this help [alias: -?]",
@@ -92,9 +92,9 @@ fn help_prints_unit_and_default_of_an_option() {
     let text = call(&["help", "units"]).out;
     let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for line in [
-        "--ms <TIME> [ms]",
-        "--us <TIME> [us, default 20ms]",
-        "--ns <TIME> [ns]",
+        "--ms <TIME> [ms without a unit]",
+        "--us <TIME> [us without a unit, default 20ms]",
+        "--ns <TIME> [ns without a unit]",
         "--share <PCT> [%]",
         "--impl <delay|pair> [default delay]",
         "-F, --freq <HZ> samples a second; 0 takes none [default 100]",

@@ -43,18 +43,17 @@ fn to_arg(option: &OptionSpec) -> Arg {
     }
 }
 
-/// The help text with what a number without a unit means, and the default: `print longer ones [us, default 20ms]`.
+/// The help text with what a number without a unit means, and the default: `print longer ones [us without a unit, default 20ms]`.
 fn described(option: &OptionSpec) -> String {
     let unit = match &option.kind {
-        Kind::Duration(bare) => Some(bare.suffix()),
-        Kind::Percent => Some("%"),
-        Kind::Size => Some("bytes"),
+        Kind::Duration(bare) => Some(format!("{} without a unit", bare.suffix())),
+        Kind::Percent => Some("%".to_owned()),
+        Kind::Size => Some("bytes".to_owned()),
         _ => None,
     };
     let default = option.default.as_ref().map(|text| format!("default {text}"));
     let required = option.required.then(|| "required".to_owned());
-    let notes: Vec<String> =
-        unit.map(str::to_owned).into_iter().chain(default).chain(required).collect();
+    let notes: Vec<String> = unit.into_iter().chain(default).chain(required).collect();
     match (option.help.is_empty(), notes.is_empty()) {
         (_, true) => option.help.clone(),
         (true, false) => format!("[{}]", notes.join(", ")),
