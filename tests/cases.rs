@@ -133,6 +133,41 @@ fn a_monitor_without_a_case_is_loaded_and_checked() {
 }
 
 #[test]
+fn a_new_monitor_that_cannot_be_is_refused_in_one_line_and_nothing_is_written() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("there.out"), "").unwrap();
+    for (words, code, why) in [
+        (&["new", "x"][..], 2, "new: it needs an event (perilune list shows them)"),
+        (&["new", "-e", "page-faults"], 2, "new: it needs a name"),
+        (&["new", "x", "-e", ""], 2, "new: -e needs an event (perilune list shows them)"),
+        (&["new", "x/", "-e", "page-faults"], 2, "new: 'x/' is no name of letters"),
+        (&["new", "x y", "-e", "page-faults"], 2, "new: 'x y' is no name of letters"),
+        (&["new", "there", "-e", "page-faults"], 2, "new: 'there.out' is there already"),
+        (&["new", "none/x", "-e", "page-faults"], 1, "failed to write `none/x.lua`: No such file"),
+        (&["new", "/proc/x", "-e", "page-faults"], 1, "failed to write `/proc/x.lua`: "),
+        (
+            &["new", "x", "-e", "page-fault"],
+            1,
+            "no event 'page-fault'; did you mean 'page-faults'?",
+        ),
+    ] {
+        let (got, out, err) = perilune(here.path(), words);
+        assert_eq!((got, out.as_str()), (Some(code), ""), "{words:?}: {err}");
+        assert!(err.starts_with(&format!("perilune: {why}")), "{words:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+    if Path::new("/sys/kernel/tracing/events/sched").is_dir() {
+        for (filter, why) in [("prev_pd > 1", "no field 'prev_pd'"), ("prev_pid >", "missing")] {
+            let event = format!("sched:sched_switch/{filter}/");
+            let (code, out, err) = perilune(here.path(), &["new", "x", "-e", &event]);
+            assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+            assert!(err.starts_with("perilune: new: -e: ") && err.contains(why), "{err}");
+        }
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_new_monitor_works_lists_its_fields_and_has_a_case() {
     if !Path::new("/sys/kernel/tracing/events/sched").is_dir() {
         assert!(std::env::var_os("CI").is_none(), "tracefs cannot be read");

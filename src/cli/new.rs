@@ -6,17 +6,18 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, anyhow};
 
 use super::{Failed, begin, cases, run::Runtime, types};
 use crate::base::glob;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::catalog::Event;
 use crate::event::expr::lua_name;
+use crate::event::filter::split::Split;
 use crate::event::selector::Selector;
 
 /// What is watched: as typed, and what it is.
@@ -25,7 +26,8 @@ type Watched = (Selector, Rc<Event>);
 /// Writes the files that `words` ask for, and says to `out` what to do with them.
 ///
 /// # Errors
-/// A call without a name or events; an event that there is not; a file that is there already.
+/// A call without a name or events; an event that there is not, or that has not what its filter names; a file that is there
+/// already.
 pub fn write(
     words: &[OsString],
     runtime: &mut dyn Runtime,
@@ -36,6 +38,9 @@ pub fn write(
     let mut watched = Vec::new();
     for selector in selectors {
         let event = catalog.describe(&selector.name)?;
+        if let Some(filter) = &selector.filter {
+            Split::parse(filter, &event).map_err(|why| Failed::Usage(format!("new: -e: {why}")))?;
+        }
         watched.push((selector, event));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -74,8 +79,11 @@ fn parse(words: &[OsString]) -> Result<(PathBuf, Vec<Selector>), Failed> {
                 "" => words.next().unwrap_or_default().into_owned(),
                 list => list.trim_start_matches('=').to_owned(),
             };
-            let list = Selector::parse_list(&list).map_err(|why| usage(format!("-e: {why}")))?;
-            selectors.extend(list);
+            if list.is_empty() {
+                return Err(usage("-e needs an event (perilune list shows them)".to_owned()));
+            }
+            let list = Selector::parse_list(&list);
+            selectors.extend(list.map_err(|why| Failed::Usage(format!("new: -e: {why}")))?);
         } else if word.starts_with('-') {
             return Err(usage(format!("no option '{word}'")));
         } else if path.replace(PathBuf::from(word.trim_end_matches(".lua"))).is_some() {
@@ -83,11 +91,14 @@ fn parse(words: &[OsString]) -> Result<(PathBuf, Vec<Selector>), Failed> {
         }
     }
     let path = path.ok_or_else(|| usage("it needs a name".to_owned()))?;
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    // Not `file_name`, which does not see a slash at the end.
+    let path_text = path.to_string_lossy();
+    let name = path_text.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(plain) {
-        return Err(usage(format!("'{name}' is no name of letters, digits, '-' and '_'")));
+        return Err(usage(format!("'{path_text}' is no name of letters, digits, '-' and '_'")));
     }
+    drop(path_text);
     if selectors.is_empty() {
         return Err(usage("it needs an event (perilune list shows them)".to_owned()));
     }
@@ -98,10 +109,17 @@ fn parse(words: &[OsString]) -> Result<(PathBuf, Vec<Selector>), Failed> {
 }
 
 fn create(path: &Path, text: &str) -> Result<()> {
-    let failed = || format!("failed to write `{}`", path.display());
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(path).with_context(failed)?;
-    file.write_all(text.as_bytes()).with_context(failed)
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|why| {
+        let way = match why.kind() {
+            ErrorKind::NotFound => "make the folder first",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "give a path in a folder that you may write"
+            }
+            _ => "give another path",
+        };
+        anyhow!("failed to write `{}`: {why}; {way}", path.display())
+    })
 }
 
 /// The script. Writing to a String does not fail.
