@@ -136,6 +136,9 @@
 //!   taken long, what happened meanwhile is over. Nothing else is done for it then. Predicates, keys and printers read the copy when it
 //!   is printed, so that who was on which CPU and what has which key costs the events nothing; and a start that never
 //!   finds its end keeps no event alive, its detail says how many are gone.
+//! - What a pending state keeps of an event that a history has is where that copy stands, and becomes a copy of its own when the history
+//!   forgets it. And a history that is asked for nothing before what is open writes its first blocks again instead of walking through
+//!   all of its memory, which no cache holds. With both `--than --detail` went from 149 to 109 ns an event.
 //! - A stack is a number in scripts ([`stack`]), and no number is ever given to a second one: a script may keep it where nobody
 //!   sees it. Which numbers are stacks is not known either, so a sweep keeps every chain whose id some table or state
 //!   holds as whatever number.

@@ -173,7 +173,7 @@ end
 --- the pair; that is its instance unless it is given.
 function relation.printer(detail, has_key)
   if not detail then return function(start, e) emit(start.event, e) end end
-  local past = history()
+  local past = history { before = detail.before or 0 }
   local chosen = detail.samecpu or detail.samepid or detail.sametid or detail.samekey
   return function(start, e, key, tell)
     local where

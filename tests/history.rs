@@ -164,6 +164,35 @@ fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_wh
 }
 
 #[test]
+fn only_what_windows_may_ask_for_is_remembered_where_it_is_known() {
+    const EVENTS: usize = 40_000;
+    let ran = |name: &str, more: &str| {
+        replay(
+            name,
+            &ticks(EVENTS),
+            &format!(
+                r#"local past, open, first = history {{ before = 2e6 }}, pending {{ "n", keep = true }}, nil
+                   {more}
+                   evsel("a:tick", function(e)
+                     if e.n == 39000 then past:between(open:close(1, e), e, {{ before = 2e6 }}) past:between(0, e) end
+                     if e.n >= 38990 or e.n % 10000 == 5 then open:open(1, e, e.n) end
+                   end)"#
+            ),
+        )
+    };
+    let known = ran("before", "");
+    assert_eq!(known.shown(1), (38_997..=39_000).collect::<Vec<_>>(), "{}", known.text);
+    // A state was open for ten thousand events before the last: all that happened meanwhile was there, what was before was not.
+    let (left, head) = (known.shown(2), known.of("row").nth(1).expect("a heading"));
+    assert_eq!(left.last(), Some(&39_000));
+    assert!((9_000..20_000).contains(&left.len()), "{}", left.len());
+    assert_eq!(head["earlier_events_gone"], 39_001 - left.len(), "{head}");
+    // Somebody else may ask for anything.
+    let all = ran("all", "history()");
+    assert_eq!(all.shown(2).len(), 39_001);
+}
+
+#[test]
 fn a_record_of_two_roles_is_shown_once_and_one_that_a_filter_keeps_back_never() {
     let ran = replay(
         "roles",
@@ -233,6 +262,11 @@ fn misuse_is_an_error_at_the_scripts_own_line() {
             "name",
             r#"history { size = 1 } evsel("a:tick", function() end)"#,
             "no 'size'; it has memory",
+        ),
+        (
+            "before",
+            r#"history { before = "1ms" } evsel("a:tick", function() end)"#,
+            "'before' of history is a number of nanoseconds, not a string",
         ),
     ] {
         let ran = replay(name, &ticks(2), init);

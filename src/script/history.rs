@@ -21,30 +21,25 @@ use crate::base::units::parse_size;
 use crate::source::Batch;
 use crate::stat::history::{BYTES, History, Missing};
 
-/// What a run remembers of its events.
+/// What windows ask of the history that a run has, if it has one.
 pub struct Past {
-    history: Option<Box<History>>,
+    /// How long before a state that is open the windows begin at most, nanoseconds; infinite where that is not known.
+    before: f64,
     /// When the first of the windows that wait for their last events is complete, nanoseconds of the run.
     due: f64,
+    /// Where the first of them begins.
+    from: f64,
     /// Events that were asked for and gone, and windows for which there was no room to wait.
     evicted: u64,
 }
 
 impl Default for Past {
     fn default() -> Past {
-        Past { history: None, due: f64::INFINITY, evicted: 0 }
+        Past { before: 0.0, due: f64::INFINITY, from: f64::INFINITY, evicted: 0 }
     }
 }
 
 impl Context {
-    /// Remembers the events of a batch that is about to be handled.
-    pub(super) fn remember(&mut self, batch: &Batch) {
-        // Taken out while it is filled: it is told whose each event is.
-        let Some(mut history) = self.past.history.take() else { return };
-        leaf::remember(self, batch, &mut history);
-        self.past.history = Some(history);
-    }
-
     /// Whether two slots of one record are of the same event, for two roles.
     pub(super) fn are_of_one_event(&self, one: &Slot, other: &Slot) -> bool {
         let name = |slot: &Slot| self.roles.get(slot.ev as usize).map(|event| &event.name);
@@ -53,14 +48,40 @@ impl Context {
 
     /// Events were lost between two times.
     pub(super) fn lose(&mut self, from: f64, to: f64, count: u64) {
-        self.past.history.iter_mut().for_each(|history| history.lose(from, to, count));
+        self.owners.past().iter().for_each(|past| past.borrow_mut().lose(from, to, count));
     }
 }
 
 impl Host {
+    /// Remembers the events of a batch that is about to be handled.
+    pub(super) fn remember(&mut self, batch: &Batch) {
+        let Some(past) = self.aggregates.past() else { return };
+        let mut history = past.borrow_mut();
+        history.begin_batch(batch.slots());
+        let mut at = 0;
+        loop {
+            at = self.shared.with(|context| leaf::remember(context, batch, at, &mut history));
+            if at == batch.len() {
+                return;
+            }
+            let room = history.room(self.asked_from(batch));
+            self.aggregates.rescue(&history, room);
+            history.turn(room);
+        }
+    }
+
+    /// Nobody will ask for what was before that time, nanoseconds of the run. Without order, what is open may be
+    /// older than what was opened before it.
+    fn asked_from(&self, batch: &Batch) -> f64 {
+        let (before, from) = self.shared.with(|context| (context.past.before, context.past.from));
+        let first = batch.slots().first().filter(|_| self.ordered);
+        let first = first.map_or(f64::NEG_INFINITY, |slot| slot.time);
+        from.min(self.aggregates.oldest_time().min(first) - before)
+    }
+
     /// Whether the script relates events: by what it remembers of them, or by looking back.
     pub(super) fn has_state(&self) -> bool {
-        let looks_back = self.shared.with(|context| context.past.history.is_some());
+        let looks_back = self.shared.with(|context| context.owners.past().is_some());
         self.aggregates.has_state() || looks_back
     }
 
@@ -88,11 +109,12 @@ impl Host {
 
 /// What the prelude asks for:
 ///
-/// - `open(memory) → slot | nil, why`: begins the history; where an event stands that `next` reads,
+/// - `open(memory, before) → slot | nil, why`: begins the history, or gives the one that there is; where an event stands that
+///   `next` reads,
 /// - `begin(number, from, start, stop, to, tell) → reaches`: begins the visit of a window and prints its heading, with what is
 ///   missing; whether the history reaches back to its start,
 /// - `next() → again | nil`: reads the next event; whether it is the same record as the one before,
-/// - `due(time)`: a window is complete then; `full()`: one had no room to wait.
+/// - `due(time, from)`: a window is complete then, and none that waits begins before; `full()`: one had no room to wait.
 pub(super) fn native(
     lua: &Lua,
     state: &Rc<RefCell<State>>,
@@ -100,15 +122,17 @@ pub(super) fn native(
 ) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let (declared, context) = (state.clone(), shared.clone());
-    let open = move |_: &Lua, memory: Value| {
-        if declared.borrow().evsels.borrow().sealed {
+    let open = move |_: &Lua, (memory, before): (Value, Option<f64>)| {
+        let begun = context.with(|context| context.owners.past().is_some());
+        if declared.borrow().evsels.borrow().sealed && !begun {
             return Ok((None, Some("a history begins with the run; call history in init".into())));
         }
         let bytes = match bytes(&memory) {
             Ok(bytes) => bytes,
             Err(why) => return Ok((None, Some(why))),
         };
-        Ok((Some(context.with(|context| open(context, bytes))), None))
+        let before = before.unwrap_or(f64::INFINITY);
+        Ok((Some(context.with(|context| open(context, bytes, before))), None))
     };
     native.set("open", lua.create_function(open)?)?;
     let context = shared.clone();
@@ -121,13 +145,13 @@ pub(super) fn native(
     native.set("begin", lua.create_function(begin)?)?;
     let context = shared.clone();
     let next = move |_: &Lua, ()| {
-        let next = |context: &mut Context| context.past.history.as_mut().and_then(|h| h.advance());
+        let next = |context: &mut Context| context.owners.past()?.borrow_mut().advance();
         Ok(context.with(next))
     };
     native.set("next", lua.create_function(next)?)?;
     let context = shared.clone();
-    let due = move |_: &Lua, time: f64| {
-        context.with(|context| context.past.due = time);
+    let due = move |_: &Lua, (time, from): (f64, f64)| {
+        context.with(|context| (context.past.due, context.past.from) = (time, from));
         Ok(())
     };
     native.set("due", lua.create_function(due)?)?;
@@ -154,11 +178,11 @@ fn bytes(memory: &Value) -> Result<usize, String> {
     Ok(bytes.min(BYTES as u64) as usize)
 }
 
-fn open(context: &mut Context, bytes: usize) -> LightUserData {
+fn open(context: &mut Context, bytes: usize, before: f64) -> LightUserData {
+    context.past.before = context.past.before.max(before);
     let owners = context.owners.clone();
-    let history =
-        context.past.history.get_or_insert_with(|| Box::new(History::new(bytes).telling(&owners)));
-    LightUserData((&raw const *history.read()).cast_mut().cast())
+    let past = owners.past_or(|| History::new(bytes).telling(&owners));
+    LightUserData((&raw const *past.borrow().read()).cast_mut().cast())
 }
 
 /// Times of a window, nanoseconds of the run: what took long began and ended inside of it.
@@ -171,9 +195,9 @@ struct Window {
 
 /// The heading is a row on its own, by whose `detail` the events that follow belong to it.
 fn begin(context: &mut Context, number: u64, window: &Window, told: Vec<(String, Cell)>) -> bool {
-    let Some(history) = &mut context.past.history else { return true };
-    let Missing { gone, lost } = history.between(window.from, window.to);
-    let reaches = history.reaches(window.start);
+    let Some(past) = context.owners.past() else { return true };
+    let Missing { gone, lost } = past.borrow_mut().between(window.from, window.to);
+    let reaches = past.borrow().reaches(window.start);
     context.past.evicted += gone;
     let mut row = vec![("detail".to_owned(), Cell::Int(number.into()))];
     row.extend(told);

@@ -238,17 +238,25 @@ pub(super) fn emit_with(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     })
 }
 
-/// Copies a batch into the history.
-pub(super) fn remember(context: &Context, batch: &Batch, history: &mut History) {
-    let mut before = &Slot::EMPTY;
-    for slot in batch.slots() {
+/// Copies a batch into the history, from a slot on; gives the first that has no room before a turn, or the batch's end.
+pub(super) fn remember(
+    context: &Context,
+    batch: &Batch,
+    from: usize,
+    history: &mut History,
+) -> usize {
+    let mut before = from.checked_sub(1).map_or(&Slot::EMPTY, |at| &batch.slots()[at]);
+    for (at, slot) in batch.slots().iter().enumerate().skip(from) {
         // SAFETY: the batch is about to be dispatched: what its slots point to is good until then.
         let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
         let event = Event { slot, raw, chain };
         let again = (before.raw, before.cpu) == (slot.raw, slot.cpu)
             && before.time == slot.time
             && context.are_of_one_event(before, slot);
-        history.push(&event, &context.whose(&event), again);
+        if !history.push(&event, &context.whose(&event), again) {
+            return at;
+        }
         before = slot;
     }
+    batch.len()
 }

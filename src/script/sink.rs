@@ -103,8 +103,8 @@ impl Sink for Host {
         self.shared.with(|context| {
             let slots = || batch.slots().iter().map(|slot| slot.time);
             context.heat.iter_mut().for_each(|heat| slots().for_each(|time| heat.add(time)));
-            context.remember(batch);
         });
+        self.remember(batch);
         let runs = if self.ordered { batch.runs_in_order() } else { batch.runs_by_role() };
         self.set_now(last);
         let mut from = 0;

@@ -6,11 +6,14 @@
 //! When a copy is read, its process may execute another program or its number be another's: so whose it is must be asked
 //! when it is made. A slot has no room for the answer, which stands beside the copy. What is handed out is a slot, at
 //! one of few addresses that never change, by which [`Owners::of`] tells whose is there; any other slot is a live event's.
+//!
+//! Where a run has a history, each event is copied already: what is kept is where its copy stands, until it is forgotten there.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use crate::base::{frame::Space, slot::Slot};
+use crate::stat::history::{History, Position};
 use crate::stat::leaf::Event;
 
 /// Whose an event is.
@@ -30,9 +33,21 @@ pub type Ask = Box<dyn Fn(&Event<'_>) -> Whose>;
 pub struct Owners {
     ask: RefCell<Option<Ask>>,
     places: RefCell<Vec<Rc<Place>>>,
+    past: OnceCell<Rc<RefCell<History>>>,
 }
 
 impl Owners {
+    /// The run's history, if it has one.
+    #[inline]
+    pub fn past(&self) -> Option<&Rc<RefCell<History>>> {
+        self.past.get()
+    }
+
+    /// The same; `begin` makes the one that the run has from then on.
+    pub fn past_or(&self, begin: impl FnOnce() -> History) -> &Rc<RefCell<History>> {
+        self.past.get_or_init(|| Rc::new(RefCell::new(begin())))
+    }
+
     /// From now on these are asked.
     pub fn ask_by(&self, ask: Ask) {
         self.ask.replace(Some(ask));
@@ -85,11 +100,14 @@ pub(super) struct Kept {
     pub(super) raw: Vec<u8>,
     pub(super) chain: Vec<u64>,
     pub(super) whose: Whose,
+    /// Where the history has it; then what is above is of no meaning.
+    pub(super) at: Position,
 }
 
 impl Kept {
     pub(super) fn new() -> Kept {
-        Kept { slot: Slot::NONE, raw: Vec::new(), chain: Vec::new(), whose: Whose::default() }
+        let (slot, whose, at) = (Slot::NONE, Whose::default(), Position::NONE);
+        Kept { slot, raw: Vec::new(), chain: Vec::new(), whose, at }
     }
 
     pub(super) fn copy(&mut self, event: Event<'_>, kinship: Option<&Kinship>) {
@@ -104,6 +122,7 @@ impl Kept {
     }
 
     fn fill(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) {
+        self.at = Position::NONE;
         self.raw.clear();
         self.raw.extend_from_slice(raw);
         self.chain.clear();
@@ -113,6 +132,13 @@ impl Kept {
             chain: if chain.is_empty() { std::ptr::null() } else { self.chain.as_ptr() },
             ..*slot
         };
+    }
+
+    /// Copies what the history has.
+    pub(super) fn recall(&mut self, history: &History) {
+        if !history.recall(self.at, self) {
+            (self.slot, self.at) = (Slot::NONE, Position::NONE);
+        }
     }
 
     /// Bytes held beside the struct itself.

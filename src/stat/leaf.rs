@@ -131,14 +131,16 @@ pub fn intern() -> *mut c_void {
 /// - `close_call(p, key, time, call, kinds)`: whether there was one,
 /// - `close(p, key, time, kinds)` and `get(p, key, kinds)`: whether there was one,
 /// - `next(p, index)`: the index to go on with, or 0,
+/// - `recall(p)`: makes the event of what was closed one that can be read,
 /// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
 /// - `len(p)`.
-pub fn of_pending() -> [(&'static str, *mut c_void); 6] {
+pub fn of_pending() -> [(&'static str, *mut c_void); 7] {
     [
         ("close", close as *mut c_void),
         ("close_call", close_call as *mut c_void),
         ("get", get as *mut c_void),
         ("next", next as *mut c_void),
+        ("recall", recall as *mut c_void),
         ("set", set as *mut c_void),
         ("len", len as *mut c_void),
     ]
@@ -176,6 +178,12 @@ unsafe extern "C" fn next(this: *const RefCell<Pending>, index: u32) -> u32 {
     // SAFETY: as for every leaf.
     let this = unsafe { &*this };
     this.try_borrow_mut().map_or(0, |mut this| this.next(index))
+}
+
+unsafe extern "C" fn recall(this: *const RefCell<Pending>) {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().iter_mut().for_each(|this| this.recall());
 }
 
 unsafe extern "C" fn set(

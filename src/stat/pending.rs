@@ -13,11 +13,13 @@ mod drop;
 mod links;
 mod nest;
 mod read;
+mod rescue;
 mod shape;
 mod state;
 mod walk;
 
 use super::{
+    history::Position,
     kept::{Kept, Kinship, Owners},
     leaf::{Event, EventLeaf},
     word::{Word, hash},
@@ -50,6 +52,8 @@ pub struct Pending {
     oldest: u32,
     newest: u32,
     free: u32,
+    /// From here on, in the order in which they were opened, the history may have the events.
+    fresh: u32,
     capacity: usize,
     kept_bytes: usize,
     closed: Box<State>,
@@ -80,6 +84,7 @@ impl Pending {
             oldest: NONE,
             newest: NONE,
             free: NONE,
+            fresh: NONE,
             capacity: (shape.bound / slot).clamp(1, NONE as usize - 1),
             kept_bytes: 0,
             closed: Box::new(State::EMPTY),
@@ -159,13 +164,17 @@ impl Pending {
         self.copy(index, Target::Closed);
         self.closed.delay = time - self.closed.time;
         if let Some(kept) = self.kept.get_mut(index as usize) {
-            // Read here, and not where the swap has just written it: that would wait for its stores.
-            let (before, whose) = (kept.bytes(), kept.whose);
-            std::mem::swap(kept, &mut self.closed_kept);
-            self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
             self.closed.event = &raw const self.closed_kept.slot;
-            if let Some(kinship) = &self.kinship {
-                kinship.ended.whose.set(whose);
+            self.closed_kept.at = kept.at;
+            if kept.at == Position::NONE {
+                // Read here, and not where the swap has just written it: that would wait for its stores.
+                let (before, whose) = (kept.bytes(), kept.whose);
+                std::mem::swap(kept, &mut self.closed_kept);
+                self.kept_bytes =
+                    self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
+                if let Some(kinship) = &self.kinship {
+                    kinship.ended.whose.set(whose);
+                }
             }
         }
         self.release(index);
@@ -274,16 +283,20 @@ impl Pending {
     #[inline]
     fn keep(&mut self, index: u32, event: Option<Event<'_>>) {
         let Some(kept) = self.kept.get_mut(index as usize) else { return };
-        let before = kept.bytes();
+        kept.at = Position::NONE;
         let Some(event) = event else {
             kept.slot = Slot::NONE;
             return;
         };
+        let past = self.kinship.as_ref().and_then(|kin| kin.owners.past());
+        if let Some(position) = past.and_then(|past| past.borrow().position_of(event.slot)) {
+            kept.at = position;
+            return;
+        }
+        let before = kept.bytes();
         kept.copy(event, self.kinship.as_ref());
         self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
-        while self.kept_bytes > self.shape.bound && self.oldest != index && self.oldest != NONE {
-            self.evict_oldest();
-        }
+        self.evict_for_bytes(index);
     }
 }
 

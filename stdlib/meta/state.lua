@@ -73,7 +73,11 @@ function p:len() end
 ---
 ---     local past = history()
 ---     if call.delay > 10e6 then past:between(call, e, { before = 1e6 }) end
----@param spec? { memory?: string|integer } bytes, fewer than 64 MiB: `{ memory = "4MiB" }`
+---
+--- `memory` is in bytes, fewer than 64 MiB: `{ memory = "4MiB" }`. With `before` no window begins longer than so many nanoseconds
+--- before a state that a `pending` has open: what is older is forgotten at once, which costs less memory and 20 ns an event less.
+--- It counts if all who call `history` say so.
+---@param spec? { memory?: string|integer, before?: number }
 ---@return perilune.History
 function history(spec) end
 

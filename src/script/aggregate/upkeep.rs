@@ -3,8 +3,10 @@
 use super::{Aggregates, Body, Declared, Leaf};
 use crate::base::coverage::Coverage;
 use crate::stat::heat_map::HeatMap;
+use crate::stat::history::{History, Position};
 use crate::stat::pending::{Losses, Pending};
 use crate::stat::states::States;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The most aggregates of a machine: they live as long as it does, outside of the memory that a script may hold.
@@ -44,6 +46,23 @@ impl Aggregates {
     /// Drops the open states of a thread that ended.
     pub fn drop_task(&self, tid: u32) {
         self.each_state(|pending| pending.drop_task(tid), |states| states.drop_task(tid));
+    }
+
+    /// The history of the events, if there is one.
+    pub(in crate::script) fn past(&self) -> Option<Rc<RefCell<History>>> {
+        self.0.shared.owners.past().cloned()
+    }
+
+    /// Copies what is kept out of the history, where what stands before that position will be forgotten.
+    pub(in crate::script) fn rescue(&self, history: &History, until: Position) {
+        self.each_state(|pending| pending.rescue(history, until), |_| {});
+    }
+
+    /// When what has been open longest was opened, nanoseconds of the run; infinite where nothing is open.
+    pub(in crate::script) fn oldest_time(&self) -> f64 {
+        let oldest = Cell::new(f64::INFINITY);
+        self.each_state(|pending| oldest.set(oldest.get().min(pending.oldest_time())), |_| {});
+        oldest.get()
     }
 
     fn each_state(&self, pending: impl Fn(&mut Pending), states: impl Fn(&mut States)) {

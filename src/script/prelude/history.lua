@@ -65,20 +65,29 @@ local function print_window(window)
   end
 end
 
+--- Says when the first of those that wait can be printed, and where the first of them begins.
+local function tell_due()
+  local due, from = math.huge, math.huge
+  for i = 1, #waiting do
+    if waiting[i].to < due then due = waiting[i].to end
+    if waiting[i].from < from then from = waiting[i].from end
+  end
+  native.due(due, from)
+end
+
 --- Prints the windows whose last event came before `time`; called by the host between batches.
 function exports.print_waiting(time)
-  local ready, left, due = {}, {}, math.huge
+  local ready, left = {}, {}
   for i = 1, #waiting do
     local window = waiting[i]
     if window.to < time then
       ready[#ready + 1] = window
     else
       left[#left + 1] = window
-      if window.to < due then due = window.to end
     end
   end
   waiting = left
-  native.due(due)
+  tell_due()
   -- A condition that fails keeps no other window from being printed.
   local failure
   for i = 1, #ready do
@@ -91,11 +100,7 @@ end
 local function wait(window)
   if #waiting >= WAITING then native.full() return end
   waiting[#waiting + 1] = window
-  local due = math.huge
-  for i = 1, #waiting do
-    if waiting[i].to < due then due = waiting[i].to end
-  end
-  native.due(due)
+  tell_due()
 end
 
 local function check(how)
@@ -124,15 +129,17 @@ local function between(self, from, to, how)
   wait(window)
 end
 
---- history() → h, history { memory = "1MiB" } → h
+--- history() → h, history { memory = "1MiB", before = 0 } → h
 function exports.history(spec)
   if spec ~= nil and type(spec) ~= "table" then error("history takes nothing, or { memory = \"1MiB\" }", 2) end
   for name in pairs(spec or NONE) do
-    if name ~= "memory" then error(("history has no '%s'; it has memory"):format(tostring(name)), 2) end
+    if name ~= "memory" and name ~= "before" then error(("history has no '%s'; it has memory and before"):format(tostring(name)), 2) end
   end
-  if object then return object end
-  local slot, why = native.open(spec and spec.memory)
+  local before = spec and spec.before
+  if before ~= nil and type(before) ~= "number" then error(("'before' of history is a number of nanoseconds, not a %s"):format(type(before)), 2) end
+  local slot, why = native.open(spec and spec.memory, before)
   if not slot then error(why, 2) end
+  if object then return object end
   read = cast(slot_pointer, slot)
   object = setmetatable({}, { __index = { between = between }, __metatable = false,
     __newindex = function() error("a history cannot be written", 2) end })

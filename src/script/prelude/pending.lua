@@ -29,34 +29,42 @@ local close_call_leaf = cast("uint32_t (*)(void *, double, double, double, uint3
 local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.get)
 local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
 local set_leaf = cast("uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
+local recall_leaf = cast("void (*)(void *)", native.pending.recall)
 local len_leaf = cast("uint32_t (*)(void *)", native.pending.len)
 
 -- Set by the host: slot_of(e) for a live event; kept(pointer, name) reads a field of a copy.
 local hooks = {}
--- The state behind each object that stands for a kept event.
+-- What finds the slot of each object that stands for a kept event.
 local kept = setmetatable({}, { __mode = "k" })
 
 --- The slot behind `s.event`; nil for anything else.
 function trusted.slot_of(object)
-  local state = kept[object]
-  if state and state.event ~= nil then return state.event end
+  local find = kept[object]
+  return find and find()
 end
 trusted.hooks = hooks
 trusted.state_size = ffi.sizeof "perilune_state"
 
 local ONCE = 2 ^ 30                                        -- stat::pending::ONCE
 
-local function kept_event(state)
+--- `recall`, if there is one, is what a copy may need before it can be read.
+local function kept_event(state, recall)
+  local function find()
+    if state.event == nil then return nil end
+    if recall then recall() end
+    return state.event
+  end
   local event = setmetatable({}, {
     __index = function(_, name)
-      if state.event == nil then error("this event is gone: its state was opened or closed anew", 2) end
+      local slot = find()
+      if slot == nil then error("this event is gone: its state was opened or closed anew", 2) end
       if not hooks.kept then error("a kept event is for emit", 2) end
-      return hooks.kept(state.event, name)
+      return hooks.kept(slot, name)
     end,
     __newindex = function() error("an event cannot be written", 2) end,
     __metatable = false,
   })
-  kept[event] = state
+  kept[event] = find
   return event
 end
 
@@ -72,7 +80,7 @@ local function getter(state, i)
 end
 
 --- Reads one state struct by name; writes through `set` where it is given.
-local function reader(what, state, fields, keep, set)
+local function reader(what, state, fields, keep, set, recall)
   local getters = {
     time = function() return state.time end,
     delay = function() return state.delay end,
@@ -82,7 +90,7 @@ local function reader(what, state, fields, keep, set)
     getters[field], known[#known + 1] = getter(state, i), field
   end
   if keep then
-    local event = kept_event(state)
+    local event = kept_event(state, recall)
     function getters.event() return event end
   end
   local function unknown(name)
@@ -185,7 +193,8 @@ function env.pending(spec)
       error("this state was closed or replaced; get() it again", 2)
     end
   end
-  local result, live = reader("what close() returned", closed, plan.fields, keep), reader("a state", read, plan.fields, keep, set)
+  local function recall() recall_leaf(pointer) end
+  local result, live = reader("what close() returned", closed, plan.fields, keep, nil, recall), reader("a state", read, plan.fields, keep, set)
 
   local nested = plan.nested ~= 0
   local close = load(format(nested and CLOSE_CALL or [[

@@ -2,6 +2,7 @@
 
 use super::super::kept::{Kept, Whose};
 use super::super::leaf::Event;
+use super::Position;
 use crate::base::frame::Space;
 use crate::base::slot::Slot;
 
@@ -92,6 +93,7 @@ impl<'a> Copy<'a> {
         into.raw.extend_from_slice(raw);
         into.chain.clear();
         into.chain.extend(chain.chunks_exact(8).take(self.chain_len()).map(word));
+        into.at = Position::NONE;
         into.whose = Whose { space: Space(self.u32_at(16)), comm: self.array_at(32) };
         into.slot = Slot {
             time: self.time(),

@@ -25,11 +25,18 @@ impl Owned {
     }
 
     fn push(&self, history: &mut History) {
+        self.push_asked_from(f64::NEG_INFINITY, history);
+    }
+
+    /// Nobody will ask for what was before `floor`.
+    fn push_asked_from(&self, floor: f64, history: &mut History) {
         let slot =
             Slot { time: self.time, tid: self.tid, cpu: self.cpu, ip: self.ip, ..Slot::EMPTY };
         let event = Event { slot: &slot, raw: &self.raw, chain: &self.chain };
         let whose = Whose { space: Space(self.tid + 1), comm: self.comm };
-        history.push(&event, &whose, self.again);
+        while !history.push(&event, &whose, self.again) {
+            history.turn(history.room(floor));
+        }
     }
 }
 
@@ -38,7 +45,7 @@ fn window(history: &mut History, from: f64, to: f64) -> (Vec<Owned>, Missing) {
     let missing = history.between(from, to);
     let mut all = Vec::new();
     while let Some(again) = history.advance() {
-        let Kept { slot, raw, chain, whose } = (*history.read).clone();
+        let Kept { slot, raw, chain, whose, .. } = (*history.read).clone();
         assert_eq!((slot.raw_size as usize, slot.chain_len as usize), (raw.len(), chain.len()));
         assert_eq!(whose.space, Space(slot.tid + 1));
         let Slot { time, tid, cpu, ip, .. } = slot;
@@ -97,6 +104,54 @@ fn what_is_overwritten_is_told_and_the_memory_stays() {
     // What lies behind the hole is whole.
     assert_eq!(window(&mut history, 9990.0, 9999.0).1, Missing::default());
     assert_eq!(times(&mut history, 9990.0, 9999.0).len(), 10);
+}
+
+#[test]
+fn what_nobody_will_ask_for_takes_no_memory() {
+    let mut history = History::new(1 << 20);
+    for n in 0..100_000 {
+        let time = f64::from(n);
+        Owned::at(time).push_asked_from(time - 100.0, &mut history);
+    }
+    // Three blocks of 64 KiB: the one that is written, and two of which the end may be asked for.
+    assert!(history.bytes() <= 3 << 16, "{}", history.bytes());
+    assert_eq!(times(&mut history, 99_900.0, 99_999.0).len(), 100);
+    let (left, missing) = window(&mut history, 0.0, 100_000.0);
+    assert_eq!(left.len() as u64 + missing.gone, 100_000);
+    // What one long wait needed is not walked through again: the block that was emptied last is the next.
+    (0..10_000).for_each(|n| Owned::at(f64::from(100_000 + n)).push(&mut history));
+    let most = history.bytes();
+    assert!(most > 8 << 16);
+    for n in 0..10_000 {
+        let time = f64::from(110_000 + n);
+        Owned::at(time).push_asked_from(time - 100.0, &mut history);
+    }
+    assert_eq!(history.bytes(), most);
+    assert!(history.blocks.len() <= 3, "{}", history.blocks.len());
+}
+
+#[test]
+fn a_copy_is_found_by_the_slot_that_it_was_made_of_until_it_is_forgotten() {
+    let mut history = History::new(4096);
+    let slots: Vec<Slot> = (0..5).map(|n| Slot { time: f64::from(n), ..Slot::EMPTY }).collect();
+    history.begin_batch(&slots);
+    assert_eq!(history.position_of(&slots[0]), None, "it is not there yet");
+    for slot in &slots {
+        let event = Event { slot, raw: &[slot.time as u8; 20], chain: &[] };
+        while !history.push(&event, &Whose::default(), false) {
+            history.turn(history.room(f64::NEG_INFINITY));
+        }
+    }
+    let mut kept = Kept::new();
+    for slot in &slots {
+        let position = history.position_of(slot).unwrap();
+        assert!(history.recall(position, &mut kept));
+        assert_eq!((kept.slot.time, kept.raw.as_slice()), (slot.time, &[slot.time as u8; 20][..]));
+    }
+    assert_eq!(history.position_of(&slots[0].clone()), None, "a slot of no batch");
+    let first = history.position_of(&slots[0]).unwrap();
+    (0..100).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
+    assert!(!history.recall(first, &mut kept));
 }
 
 #[test]

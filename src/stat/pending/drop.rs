@@ -46,6 +46,14 @@ impl Pending {
         self.slots.get(index as usize).is_some_and(|slot| now - slot.time > self.shape.age)
     }
 
+    /// Drops what was opened first, but not `spared`, as long as the events take too many bytes.
+    #[inline]
+    pub(super) fn evict_for_bytes(&mut self, spared: u32) {
+        while self.kept_bytes > self.shape.bound && self.oldest != spared && self.oldest != NONE {
+            self.evict_oldest();
+        }
+    }
+
     #[cold]
     pub(super) fn evict_oldest(&mut self) {
         if self.oldest != NONE {

@@ -14,11 +14,17 @@ impl Pending {
             Some(slot) => slot.newer = index,
             None => self.oldest = index,
         }
+        if self.fresh == NONE {
+            self.fresh = index;
+        }
     }
 
     #[inline]
     pub(super) fn unlink(&mut self, index: u32) {
         let Some(&Open { older, newer, .. }) = self.slots.get(index as usize) else { return };
+        if self.fresh == index {
+            self.fresh = newer;
+        }
         match self.slots.get_mut(older as usize) {
             Some(slot) => slot.newer = newer,
             None => self.oldest = newer,

@@ -66,6 +66,7 @@ impl Pending {
         if !self.copy(index, Target::Read) {
             return false;
         }
+        self.recall_to_read(index);
         if let Some(kept) = self.kept.get(index as usize) {
             *self.read_slot = kept.slot;
             self.read.event = &raw const *self.read_slot;
