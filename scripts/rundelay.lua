@@ -3,7 +3,8 @@
 -- time in a run queue, as RQ and R+ of task-state.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
-local sched = require "sched"
+--   perilune rundelay --than 10ms --detail=samecpu
+local sched, relation = require "sched", require "relation"
 local band, ASLEEP = bit.band, sched.ASLEEP              -- the bits of a task that ended are among them
 
 local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
@@ -14,14 +15,21 @@ local m = monitor {
   options = {
     text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
     duration { "than", unit = "ms", help = "print what began and what ended each longer wait" },
-    "perins", "heatmap",
+    "detail", "perins", "heatmap",
   },
 }
+
+--- Whether a switch or a wakeup is about a task.
+local function is_about(e, tid)
+  if e._event.name == "sched:sched_switch" then return e.prev_pid == tid or e.next_pid == tid end
+  return e.pid == tid
+end
 
 function m.init(opt)
   local delays = latency { perins "tid", "comm", { "after", function(what) return AFTER[what] end } }
   local heat = opt.heatmap and heat_map {}
   local waits = pending { "after", key = "tid", keep = opt.than }
+  local print = opt.than and relation.printer(opt.detail, is_about)
 
   local running = per_cpu(-1)                              -- where whole CPUs are watched: who has each
 
@@ -42,7 +50,7 @@ function m.init(opt)
     local delay = wait.delay
     delays:add(delay, tid, e.next_comm, wait.after)
     if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then emit(wait.event, e) end
+    if opt.than and delay > opt.than then print(wait, e, tid, { { "tid", tid }, { "comm", e.next_comm }, { "delay_us", delay / 1000 } }) end
   end
 
   sched.watch(opt, "sched:sched_wakeup", "pid", "comm", woken)
