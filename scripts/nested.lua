@@ -6,7 +6,7 @@
 --   perilune nested -e irq:softirq_entry,irq:softirq_exit -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
 --   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
 --   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
-local calls = require "calls"
+local calls, relation = require "calls", require "relation"
 
 local m = monitor {
   summary = "calls inside calls: a tree of their own and their whole times",
@@ -19,19 +19,17 @@ local m = monitor {
   },
 }
 
-local ABOUT = { pid = "pid", prev_pid = "prev_pid", next_pid = "next_pid" }
 local tree ---@type perilune.calls.Tree
 
 function m.init(opt)
   tree = calls.tree()
   local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
-  local default = opt.key or (per_thread() and "_tid" or "_cpu")
 
   --- What an event has to do, with its key; thread 0 is the idle task of every CPU, and so no one thread.
   local function watch(s, handler)
-    local text = s.attr.key or default
-    local ev = evsel(s, { task = per_thread() and ABOUT[text] or nil })
-    local key, none = expr_of(text, ev), (ABOUT[text] or text == "_tid") and 0 or nil
+    local text, none, task = relation.key(s, opt)
+    local ev = evsel(s, { task = per_thread() and task or nil })
+    local key = expr_of(text, ev)
     ev:each(function(e)
       local k = key(e)
       if k ~= none then handler(e, k) end

@@ -14,6 +14,12 @@ local SWITCH = "sched:sched_switch"
 --- The key of events without one of their own: -k, else the thread with -p, else the CPU.
 local function default_key(opt) return opt.key or (per_thread() and "_tid" or "_cpu") end
 
+--- The key of a selector: an expression, a key that is none, and the field of the thread that the event is about, if it is one.
+function relation.key(s, opt)
+  local key = s.attr.key or default_key(opt)
+  return key, (OWN[key] or ABOUT[key]) and 0 or nil, ABOUT[key] and key or nil
+end
+
 -- Two roles with filters of their own would each be handed every record that they share, at about 20 ns. So where one role of an event takes
 -- all of it, the others tell theirs by an expression, if their filter says the same in C: comparisons of numbers.
 local function is_plain(filter, fields)
