@@ -29,8 +29,12 @@ impl Ran {
     }
 }
 
-/// Replays a recording through `m.init` with this body, and `handlers` beside it.
+/// Replays a recording through `m.init` with this body.
 fn replay(name: &str, recording: &str, init: &str) -> Ran {
+    replay_with(name, recording, init, &[])
+}
+
+fn replay_with(name: &str, recording: &str, init: &str, options: &[&str]) -> Ran {
     let path = |kind: &str| -> PathBuf {
         let file = format!("perilune-history-{}-{name}.{kind}", std::process::id());
         std::env::temp_dir().join(file)
@@ -45,6 +49,7 @@ fn replay(name: &str, recording: &str, init: &str) -> Ran {
         .arg(&script)
         .args(["--json", "--stats", "--replay"])
         .arg(&events)
+        .args(options)
         .stdin(Stdio::null())
         .output()
         .expect("the built command runs");
@@ -229,6 +234,16 @@ fn events_that_were_lost_in_a_window_are_told() {
     );
     let lost: Vec<&Value> = ran.of("row").map(|row| &row["events_lost"]).collect();
     assert_eq!(lost, [&Value::from(5), &Value::Null], "{}", ran.text);
+}
+
+#[test]
+fn without_order_nobody_looks_back() {
+    let looks_back = r#"history() evsel("a:tick", function(e) emit(e) end)"#;
+    let ran = replay_with("no-order", &ticks(2), looks_back, &["--no-order"]);
+    assert!(ran.text.contains("perilune: --no-order: what happened between"), "{}", ran.text);
+    assert_eq!(ran.of("event").count(), 0);
+    let ordered = replay_with("order", &ticks(2), looks_back, &["--order"]);
+    assert_eq!(ordered.of("event").count(), 2, "{}", ordered.text);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use anyhow::ensure;
 use mlua::{LightUserData, Lua, Table, Value};
 
 use super::context::Context;
@@ -70,13 +71,27 @@ impl Host {
         }
     }
 
-    /// Nobody will ask for what was before that time, nanoseconds of the run. Without order, what is open may be
-    /// older than what was opened before it.
+    /// Nobody will ask for what was before that time, nanoseconds of the run. Without order, as a prompt may have it, what is
+    /// open may be older than what was opened before it.
     fn asked_from(&self, batch: &Batch) -> f64 {
         let (before, from) = self.shared.with(|context| (context.past.before, context.past.from));
         let first = batch.slots().first().filter(|_| self.ordered);
         let first = first.map_or(f64::NEG_INFINITY, |slot| slot.time);
         from.min(self.aggregates.oldest_time().min(first) - before)
+    }
+
+    /// What happened between two events is known in order of time only: without it some of it comes later, and is not shown.
+    pub(super) fn check_order(&self) -> anyhow::Result<()> {
+        let looks_back = self.shared.with(|context| context.owners.past().is_some());
+        let (what, other) = match self.rules.order {
+            Some(_) => ("--no-order", "--detail"),
+            None => ("order = false", "history()"),
+        };
+        ensure!(
+            self.ordered || !looks_back,
+            "{what}: what happened between two events is known in order of time only; leave it or {other} away"
+        );
+        Ok(())
     }
 
     /// Whether the script relates events: by what it remembers of them, or by looking back.

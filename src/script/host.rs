@@ -223,6 +223,7 @@ impl Host {
         let wish = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
         // What an address means depends on the mappings and execs before it, which other rings may hold.
         self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks());
+        self.check_order()?;
         self.shared.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
