@@ -1,8 +1,9 @@
 --- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
 -- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
 -- one. --than leaves younger allocations out. What was open while events were lost is no leak for sure: dropped, and counted
--- as unsafe; a second allocation at one place means that its free was not seen: unmatched. -p and a command choose whose allocations
--- are told; frees are taken from all tasks, as the kernel frees much of it elsewhere, and so cost the whole machine their records.
+-- as unsafe; a second allocation at one place means that its free was not seen: unmatched. -p, -C and a command choose whose allocations
+-- are told; frees are taken from all tasks and CPUs, as the kernel frees much of it elsewhere, and so cost the whole machine their
+-- records.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {

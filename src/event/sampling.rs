@@ -27,7 +27,8 @@ pub struct Sampling {
     /// Open it for whole CPUs even where tasks are watched: which of its records are theirs, a field says
     /// ([`crate::event::plan::Role::task`]).
     pub whole_cpus: bool,
-    /// All its records are wanted where tasks are watched, whosever they are, our own among them: what is freed may be freed by anybody.
+    /// All its records are wanted where tasks or some CPUs are watched, whosever they are and wherever they come from, our own among
+    /// them: what is freed may be freed by anybody.
     pub everyone: bool,
     /// Further `perf_event_attr` fields by their kernel names.
     pub fields: Vec<(String, u64)>,

@@ -38,7 +38,10 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
             let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
             format!("thread {}", tids.join(","))
         }
-        None => format!("CPU {}", cpulist::format(&wish.cpus)),
+        None => {
+            let cpus = request.host.cpus.as_ref().unwrap_or(&wish.cpus);
+            format!("CPU {}", cpulist::format(cpus))
+        }
     };
     let order = if wish.ordered { "in order" } else { "unordered" };
     host.shared().with(|context| {

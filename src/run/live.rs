@@ -11,7 +11,7 @@ use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
-use super::scope::Scope;
+use super::scope::{Scope, of_rings};
 use super::show::{Files, Show};
 use super::unnamed;
 use super::workload;
@@ -55,8 +55,10 @@ pub(super) fn run(
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
     let Scope { cpus, tasks } = scope;
+    let roles = host.roles();
+    let mut openings = openings(&roles)?;
     let wish = Wish {
-        cpus,
+        cpus: of_rings(cpus, &mut openings),
         workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
         // What `init` turned off must not be enabled first: an exec would turn it on behind our back.
         off: host
@@ -72,8 +74,6 @@ pub(super) fn run(
         watch_self: settings.watch_self,
         own_tids: catalog.tracefs().map(kernel_tid).transpose()?.into_iter().collect(),
     };
-    let roles = host.roles();
-    let openings = openings(&roles)?;
     let mut live = Live::open(openings, &wish, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;
     for refused in live.refused() {

@@ -269,7 +269,7 @@ impl<'a> Player<'a> {
                 let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
                 for (role, wish) in self.roles.iter().enumerate() {
                     let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
-                    let watched = here && (watched || wish.sampling.everyone);
+                    let watched = here && watched || wish.sampling.everyone;
                     if self.off[role] || !watched || wish.event.name != event.name || !passes {
                         continue;
                     }

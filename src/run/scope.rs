@@ -10,6 +10,7 @@ use crate::base::cpulist;
 use crate::event::catalog::Catalog;
 use crate::script::host::Setting;
 use crate::script::option::value::OptionValue;
+use crate::source::open::Opening;
 use crate::source::trial::try_out;
 use crate::sys::child::Workload;
 use crate::sys::cpus::online_cpus;
@@ -76,6 +77,19 @@ pub(super) fn setting(
         totals: settings.total,
         flame: flames::wish(&request.values),
     })
+}
+
+/// Where rings are needed to watch these CPUs: an event of which everyone's records are wanted comes from all of them, and the
+/// others are then opened on those only.
+pub(super) fn of_rings(watched: Vec<u32>, openings: &mut [Opening]) -> Vec<u32> {
+    if !openings.iter().any(|opening| opening.sampling.everyone) {
+        return watched;
+    }
+    for opening in openings.iter_mut().filter(|opening| !opening.sampling.everyone) {
+        let own = opening.sampling.cpus.get_or_insert_with(|| watched.clone());
+        own.retain(|cpu| watched.contains(cpu));
+    }
+    online_cpus()
 }
 
 fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
