@@ -1,8 +1,9 @@
 --- How late high resolution timers expire, by the function that they call.
 -- Late is what lies between the time that a timer was set to and the clock when its function is called: interrupts that
 -- were off, a CPU that slept deeply or was not there. A timer may be called up to its slack earlier, with another: that is not late, 0.
--- Timers that were set before the run began are not among them. Nor is one that the CPU would have run already, with others that it ran
--- more than a millisecond after this one was due: its own expiry, or its being set anew, is missing, and it counts as unmatched.
+-- Timers that were set before the run began are not among them. Nor is one that was set before its CPU went idle and came back without
+-- a switch that says so: what a CPU does while it is idle is then missing, and the timer may have expired and been set anew. It
+-- counts as unmatched.
 --   perilune hrtimer-latency -i 1000
 --   perilune hrtimer-latency --than 1ms --perins
 local m = monitor {
@@ -14,39 +15,40 @@ local m = monitor {
   },
 }
 
-local SAME, SLACK = 1e5, 1e6                               -- ns: of one interrupt; for interrupts that take long
-
 function m.init(opt)
   local late = latency { perins "cpu", "function" }
   local heat = opt.heatmap and heat_map {}
-  local armed = pending { "expires", "soft", key = "pointer", keep = opt.than }
-  local last, before = per_cpu(-math.huge), per_cpu(-math.huge)    -- when a CPU ran timers, and when in the interrupt before that
+  local armed = pending { "expires", key = "pointer", keep = opt.than }
+  local idle, missing = per_cpu(0), per_cpu(-math.huge)    -- 1 since a CPU went idle; until when it was, without a word
 
-  local start = evsel "timer:hrtimer_start"
-  local soft = expr_of(start.fields.mode and "mode & 4" or "0", start, "number")    -- those are run later, from a soft interrupt
-  start:each(function(e)
+  local function look(e)
+    local cpu = e._cpu
+    if idle[cpu] == 1 and e._tid ~= 0 then idle[cpu], missing[cpu] = 0, e._time end
+  end
+
+  if not per_thread() then
+    evsel("sched:sched_switch/next_pid==0||prev_pid==0/", function(e)
+      look(e)
+      idle[e._cpu] = e.next_pid == 0 and 1 or 0
+    end)
+  end
+  evsel("timer:hrtimer_start", function(e)
+    look(e)
     armed:close(e.hrtimer, e)                              -- it was taken back, or is set anew
-    armed:open(e.hrtimer, e, e.expires, soft(e))
+    armed:open(e.hrtimer, e, e.expires)
   end)
   local expire = evsel "timer:hrtimer_expire_entry"
   local name = expr_of("ksymbol(function)", expire, "text")
   expire:each(function(e)
-    local timer = armed:get(e.hrtimer)
+    look(e)
+    local timer, cpu = armed:get(e.hrtimer), e._cpu
     if not timer then return end                           -- it was set before the run
-    local cpu, time, delay = e._cpu, e._time, e.now - timer.expires
-    if timer.soft == 0 then
-      if time - last[cpu] > SAME then before[cpu] = last[cpu] end
-      last[cpu] = time
-      if math.max(timer.time, time - delay) < before[cpu] - SLACK then
-        armed:open(e.hrtimer, e, 0, 0)                     -- takes the place of what had no end
-        armed:close(e.hrtimer, e)
-        return
-      end
-    end
+    if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end    -- takes the place of what had no end
     timer = armed:close(e.hrtimer, e)
-    if delay < 0 then delay = 0 end
+    if timer.expires == 0 then return end
+    local delay = math.max(e.now - timer.expires, 0)
     late:add(delay, cpu, name(e))
-    if heat then heat:add(time, delay) end
+    if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then emit(timer.event, e) end
   end)
 end

@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod constants;
 pub mod counter;
+mod doing;
 pub mod expr;
 mod field;
 pub mod filter;

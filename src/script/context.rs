@@ -52,7 +52,7 @@ pub struct Context {
     pub clock: Clock,
     /// Where results go.
     pub out: Box<dyn Draw>,
-    /// Events of this process's own tasks are not printed: `sched:*` cannot exclude them in the kernel.
+    /// Events of this process's own tasks are not printed: `sched:*` cannot exclude them in the kernel. Interrupts are.
     pub hide_pid: Option<u32>,
     /// Time of the event or record that was handled last, nanoseconds of the run.
     pub now: f64,
@@ -130,7 +130,11 @@ impl Context {
     /// Prints one event now, with what a script has to say about it.
     pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], said: Said<'_>) {
         if self.hide_pid == Some(slot.pid) {
-            return;
+            let event = self.roles.get(slot.ev as usize);
+            // What hit us was not our doing.
+            if !event.is_some_and(|event| event.is_interrupt()) {
+                return;
+            }
         }
         if said.detail.is_none() {
             self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));

@@ -275,10 +275,9 @@ pub(super) fn open_event(
         attr.set("enable_on_exec", 1)?;
     }
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
-    let switches = opening.event.name.starts_with("sched:");
-    // Not for `sched:*`: without the switches out of us, a CPU's time line would have holes.
     let everyone = opening.sampling.everyone;
-    let exclude_self = tracepoint && !switches && !wish.watch_self && !everyone && tasks.is_none();
+    let ours_too = wish.watch_self || everyone || opening.event.is_of_the_cpu();
+    let exclude_self = tracepoint && !ours_too && tasks.is_none();
     let own: &[i32] = if exclude_self { &wish.own_tids } else { &[] };
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
