@@ -96,6 +96,19 @@ pub(crate) fn migrations(n: u32) -> Load {
     })
 }
 
+/// Makes `n` pipes on CPU 0 and closes them on CPU 1.
+pub(crate) fn pipes_closed_elsewhere(n: u32) -> Load {
+    Load::new(move || {
+        for _ in 0..n {
+            pin_to_cpu_0();
+            let (out, into) = pipe();
+            pin_to_cpu(1);
+            close(out);
+            close(into);
+        }
+    })
+}
+
 /// Keeps the first two CPUs from being idle as long as it is held, for a test that counts what is seen of a task: a 6.18 kernel
 /// was seen to leave out all events from one CPU's idle task, for `perf stat` as well, and to say nothing of it.
 pub(crate) fn never_idle() -> [Load; 2] {

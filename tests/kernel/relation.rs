@@ -201,6 +201,23 @@ fn what_was_allocated_and_freed_is_what_the_workload_did() {
 }
 
 #[test]
+fn what_one_cpu_allocates_another_may_free() {
+    if !can_trace("allocations of one CPU") {
+        return;
+    }
+    for (cpu, made) in [("0", 50.0), ("1", 0.0)] {
+        let load = load::pipes_closed_elsewhere(50);
+        let alloc = format!("kmem:kmalloc/bytes_req==640&&common_pid=={}/", load.pid());
+        let args = ["multi-trace", "--impl", "kmemprof", "-e", &alloc, "-e", "kmem:kfree"];
+        let run = watch(&[&args[..], &["-C", cpu]].concat(), load);
+        let of = |event: &str| sum(&run, "kv", "calls", |row| row["event"] == event);
+        let both = (of("kmem:kmalloc"), of("kmem:kfree"));
+        assert_eq!(both, (made, made), "on CPU {cpu}: {:?} {}", run.objects, run.stderr);
+        run.is_complete();
+    }
+}
+
+#[test]
 fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     if !can_trace("calls inside calls") {
         return;

@@ -37,6 +37,11 @@ impl Tool {
         Tool::attach_plain(&[args, &["--json"]].concat())
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The same without `--json`.
     pub(crate) fn attach_plain(args: &[&str]) -> Tool {
         let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))

@@ -185,6 +185,19 @@ fn timers_expire_in_hardirq_context_with_interrupts_off() {
 }
 
 #[test]
+fn timers_that_are_set_while_we_have_the_cpu_are_not_left_out() {
+    if !can_trace("timers of our own") {
+        return;
+    }
+    let tool = Tool::attach(&["trace", "-e", "timer:hrtimer_start"]);
+    let ours = tool.pid();
+    // It waits with a timeout meanwhile.
+    load::sleep_ms(300).run();
+    let run = tool.finish();
+    assert!(!run.events_of(ours).is_empty(), "{} events", run.of("event").count());
+}
+
+#[test]
 fn an_event_line_is_laid_out_as_documented() {
     if !can_trace("the line") {
         return;
