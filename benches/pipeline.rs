@@ -244,7 +244,7 @@ const OPEN_AND_CLOSE: &str = "running:open(e.next_pid, e, e.next_prio)
 fn pending_open_close_and_a_history(bencher: Bencher<'_, '_>) {
     run(
         bencher,
-        "history() local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid', keep = true }",
+        "history { before = 0 } local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid', keep = true }",
         OPEN_AND_CLOSE,
     );
 }
