@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-3} seconds=${SECONDS_EACH:-5}
 cargo build --release --quiet
-perilune=$PWD/target/release/perilune
+perilune=${CARGO_TARGET_DIR:-$PWD/target}/release/perilune
 scratch=$(mktemp -d)
 load=
 stop_load() { if [ -n "$load" ]; then kill "$load" 2>/dev/null || true; wait "$load" 2>/dev/null || true; load=; fi; }

@@ -24,7 +24,7 @@ function perins(column) end
 ---@field [integer] perilune.Column keys
 ---@field unit? "ns"|"us"|"ms"|"s" of the table; Dflt: us
 ---@field count? string title of the count, which is `calls` in JSON; Dflt: calls
----@field title? string
+---@field title? string a line above the table, which tells it from others; its `table` in JSON, in lower case: `until_it_runs`
 ---@field top? integer rows; Dflt: all
 ---@field percentiles? boolean p50, p95 and p99 before max; false leaves them to -v and --json, which always has them
 ---@field keep? boolean
