@@ -100,6 +100,10 @@
 //!   not know of it, but the cost per event is that of all that were received.
 //! - A live run asks the scheduler for short turns ([`sys::slice`]): with busy tasks on every CPU, at 2.6 M events a second,
 //!   two runs of three lost records (up to 0.03 %), and one of five with it (0.015 %), at the same cost.
+//!   The threads that read keys and print at a prompt ask for them, too. It does not help against another session's tasks
+//!   where those are a group of their own (`sched_autogroup_enabled`): on 6.18, with tasks of one that only wake each other on
+//!   every CPU, any task of another one waits for up to seconds, a `cat` on a terminal as well. Who is root can
+//!   write -20 to `/proc/PID/autogroup`; we do not, since that is the nice value of all that runs in the session.
 //! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - The full screen takes its keys from the run's own poll and its signals from [`sys::signal`]. crossterm would read keys

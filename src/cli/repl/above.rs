@@ -16,6 +16,7 @@ use rustyline::ExternalPrinter;
 use crate::base::units::counted;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::signal;
+use crate::sys::slice;
 
 /// Texts that wait at most.
 const QUEUE: usize = 256;
@@ -50,6 +51,7 @@ impl Above {
         let counts = dropped.clone();
         let work = move || {
             signal::keep_off_this_thread();
+            slice::ask_for_short_turns();
             // Whoever waits for it is there until it comes.
             let _ = told.send(tid_in_records());
             print(printer, &waiting, &counts);

@@ -25,6 +25,7 @@ use crate::script::bundle::{Origin, Script};
 use crate::script::option::value::OptionValue;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::signal;
+use crate::sys::slice;
 
 /// What stands in the place of a monitor: its options are those of the prompt.
 const MONITOR: &str = include_str!("prompt.lua");
@@ -87,6 +88,8 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
     let (hello, greeted) = mpsc::channel();
     let read = move || {
         signal::keep_off_this_thread();
+        // A key should not wait for the turn of a task that never sleeps.
+        slice::ask_for_short_turns();
         if terminal {
             editor::read(line, &hello);
         } else {
