@@ -55,7 +55,7 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
     grep '"type":"stats"' "$scratch/out" | python3 -c '
 import json, sys
 s = json.loads(sys.stdin.readlines()[-1])
-print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"], s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
+print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (sys.argv[1], s["events"] / float(sys.argv[2]), s["own_cpu_ns"] / max(s["events"], 1), s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
   done
 }
 

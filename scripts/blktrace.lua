@@ -13,7 +13,7 @@ local m = monitor {
   order = true,
   options = {
     text { "device", value = "M:N,…", help = "only requests to these devices, as lsblk numbers them" },
-    duration { "than", unit = "ms", help = "print what began and what ended each request that took longer" },
+    duration { "than", unit = "ns", help = "print what began and what ended each request that took longer" },
     "heatmap",
   },
 }

@@ -5,6 +5,7 @@
 --   perilune eval --begin 'by = kv { "comm" }' -e sched:sched_switch 'by:add(e.prev_comm)'
 local m = monitor {
   summary = "run a line of Lua over events",
+  order = true,                                            -- what it prints is read from above
   options = {
     events { "event", short = "e", help = "the code is what to do with each of these events, which is `e`" },
     text { "begin", value = "CODE", help = "with -e: run this first, to make tables and the like" },

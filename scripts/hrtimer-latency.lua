@@ -10,7 +10,7 @@ local m = monitor {
   summary = "how late timers expire, by function",
   order = true,
   options = {
-    duration { "than", unit = "us", help = "print how each later timer was set and expired" },
+    duration { "than", unit = "ns", help = "print how each later timer was set and expired" },
     "perins", "heatmap",
   },
 }
@@ -46,7 +46,7 @@ function m.init(opt)
     if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end    -- takes the place of what had no end
     timer = armed:close(e.hrtimer, e)
     if timer.expires == 0 then return end
-    local delay = math.max(e.now - timer.expires, 0)
+    local delay = math.max(0.0, e.now - timer.expires)
     late:add(delay, cpu, name(e))
     if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then emit(timer.event, e) end

@@ -11,7 +11,7 @@ local m = monitor {
   options = {
     flag { "hard", help = "only the handlers of devices" },
     flag { "soft", help = "only soft interrupts" },
-    duration { "than", unit = "us", help = "print entry and exit of each longer one" },
+    duration { "than", unit = "ns", help = "print entry and exit of each longer one" },
     "perins", "heatmap",
   },
 }

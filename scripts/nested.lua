@@ -15,7 +15,7 @@ local m = monitor {
     events { "event", short = "e", required = true, value = "BEGIN,END",
       help = "a call: sys:name[/filter/key=…/alias=…/] of its begin, then of its end or ends", attrs = { key = expr, alias = text } },
     expr { "key", short = "k", help = "what begin and end of a call have in common, and calls inside of each other" },
-    duration { "than", unit = "us", help = "print begin and end of each longer call" },
+    duration { "than", unit = "ns", help = "print begin and end of each longer call" },
   },
 }
 

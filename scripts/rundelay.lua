@@ -14,7 +14,7 @@ local m = monitor {
   order = true,
   options = {
     text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
-    duration { "than", unit = "ms", help = "print what began and what ended each longer wait" },
+    duration { "than", unit = "ns", help = "print what began and what ended each longer wait" },
     "detail", "perins", "heatmap",
   },
 }

@@ -10,7 +10,7 @@ local m = monitor {
   order = true,
   options = {
     text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
-    duration { "than", unit = "ms", help = "print the migration and the switch of each longer wait" },
+    duration { "than", unit = "ns", help = "print the migration and the switch of each longer wait" },
     "perins",
   },
 }

@@ -8,7 +8,7 @@ local m = monitor {
   order = true, every = "1s",
   options = {
     "perins", "heatmap",
-    duration { "than", unit = "us", help = "print enter and exit of each longer call" },
+    duration { "than", unit = "ns", help = "print enter and exit of each longer call" },
     "detail",
   },
 }

@@ -143,8 +143,9 @@
 //! - What a pending state keeps of an event that a history has is where that copy stands, and becomes a copy of its own when the history
 //!   forgets it. And a history that is asked for nothing before what is open writes its first blocks again instead of walking through
 //!   all of its memory, which no cache holds. With both `--than --detail` went from 149 to 109 ns an event.
-//! - A run does not watch itself: an event excludes our threads in the kernel. Not so switches, timers and interrupts, which happen to
-//!   whoever has the CPU: without those that we had it for, a timer is late by what nobody saw ([`event::catalog::Event::is_of_the_cpu`]).
+//! - A run does not watch itself: an event excludes our threads in the kernel. Not so switches, and what interrupts tell
+//!   (`common_flags`), which happen to whoever has the CPU: without those that we had it for, a timer is late by what nobody saw
+//!   ([`event::catalog::Event::is_interrupt`]). A timer that our own waiting sets is excluded: its record could wake us to set another.
 //! - A stack is a number in scripts ([`stack`]), and no number is ever given to a second one: a script may keep it where nobody
 //!   sees it. Which numbers are stacks is not known either, so a sweep keeps every chain whose id some table or state
 //!   holds as whatever number.

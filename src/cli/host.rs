@@ -53,7 +53,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("stack-style", None, Text, "LIST", "", "of stacks, print kernel,user,addr,symbol,offset,dso,reverse,frames=TEXT,stacks=TEXT"),
         ("color", None, color(), "WHEN", "auto", "colour text: auto, always or never"),
         ("no-color", None, Flag, "", "", "the same as --color never"),
-        ("self", None, Flag, "", "", "watch perilune itself, too; tables of sched: events always have it: a CPU's time would have holes"),
+        ("self", None, Flag, "", "", "watch perilune itself, too; tables of sched: events always have it, and what interrupts it is always there: a CPU's time would have holes"),
         ("replay", None, Text, "FILE", "", "take the events from FILE instead of the kernel"),
         ("lua-mem", None, Size, "SIZE", "256MB", "memory that the script may use"),
         ("unsafe", None, Flag, "", "", "let the script use files, commands and memory"),

@@ -79,7 +79,7 @@ impl Runtime for Machine {
     fn check(&mut self, path: &str) -> Result<Option<String>> {
         let script = self.library.find(path)?;
         match tracepoints() {
-            Ok(_) => begins(&script, &self.library).map(|()| None),
+            Ok(_) => begins(&script, &self.library),
             Err(why) => {
                 Host::new(false)?.load(&script, &self.library, &host::options())?;
                 Ok(Some(format!("{why:#}")))
@@ -195,17 +195,20 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(BESIDE_A_COMMAND)
 }
 
-/// Lets a script declare what it watches when nothing is asked of it; nothing is opened.
-fn begins(script: &Script, library: &Library) -> Result<()> {
+/// Lets a script declare what it watches when nothing is asked of it; nothing is opened. Gives why it cannot, where it has to be
+/// told first.
+fn begins(script: &Script, library: &Library) -> Result<Option<String>> {
     let mut host = Host::new(false)?;
     let monitor = host.load(script, library, &host::options())?.clone();
     // What has to be told its events works with those that there are.
-    let Ok(Parsed::Run(request)) = command::parse(&monitor, &script.name, &[]) else {
-        return Ok(());
+    let request = match command::parse(&monitor, &script.name, &[]) {
+        Ok(Parsed::Run(request)) => request,
+        Ok(_) => return Ok(None),
+        Err(why) => return Ok(Some(format!("{why:#}"))),
     };
     let options = opt::table(host.lua(), &monitor.options, &request.values)?;
     let setting = Setting::of(Rc::new(MachineCatalog::default()));
-    host.begin(&options, &setting, Rules::default())
+    host.begin(&options, &setting, Rules::default()).map(|()| None)
 }
 
 /// All tracepoints, as system and name.

@@ -143,6 +143,14 @@ type List = Box<dyn Fn() -> io::Result<Vec<(String, String)>>>;
 type ReadFormat = Box<dyn Fn(&str, &str) -> io::Result<String>>;
 type ReadPmu = Box<counter::ReadPmu<'static>>;
 
+/// What reading a file by a name that is none of a tracepoint comes to.
+const NO_SUCH_FILE: [io::ErrorKind; 4] = [
+    io::ErrorKind::NotFound,
+    io::ErrorKind::InvalidInput,
+    io::ErrorKind::NotADirectory,
+    io::ErrorKind::InvalidFilename,
+];
+
 /// ftrace's own records: they have formats, but nothing opens them, and they are not listed.
 const NO_TRACEPOINTS: &str = "ftrace";
 
@@ -199,10 +207,8 @@ impl TracefsCatalog {
     fn format(&self, sys: &str, event: &str, name: &str) -> Result<Option<String>> {
         match (self.read_format)(sys, event) {
             Ok(text) => Ok(Some(text)),
-            // Counters have colons, too, and what stands before is no name of a file.
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
-                Ok(None)
-            }
+            // Counters have colons, too, and other files than tracepoints stand beside these.
+            Err(e) if NO_SUCH_FILE.contains(&e.kind()) => Ok(None),
             Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`")),
         }
     }
@@ -259,137 +265,4 @@ impl Catalog for TracefsCatalog {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    const NAMES: [(&str, &str); 6] = [
-        ("sched", "sched_wakeup"),
-        ("sched", "sched_switch"),
-        ("sched", "sched_waking"),
-        ("irq", "irq_handler_entry"),
-        ("signal", "signal_generate"),
-        ("bad", "broken"),
-    ];
-
-    fn catalog_that(counts: Rc<Cell<u32>>) -> TracefsCatalog {
-        let list = || Ok(NAMES.map(|(sys, name)| (sys.to_owned(), name.to_owned())).to_vec());
-        let read = move |sys: &str, name: &str| {
-            counts.set(counts.get() + 1);
-            match sys {
-                _ if !NAMES.contains(&(sys, name)) => Err(io::ErrorKind::NotFound.into()),
-                "bad" => Ok("nonsense".to_owned()),
-                _ => Ok(format!(
-                    "name: {name}\nID: 7\nformat:\n\tfield:int pid; offset:8; size:4; signed:1;\n"
-                )),
-            }
-        };
-        let pmu = |path: &str| match path {
-            "msr/type" => Ok("9".to_owned()),
-            _ => Err(io::ErrorKind::NotFound.into()),
-        };
-        TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmu))
-    }
-
-    fn catalog() -> TracefsCatalog {
-        catalog_that(Rc::default())
-    }
-
-    fn fault(name: &str) -> String {
-        catalog().describe(name).unwrap_err().to_string()
-    }
-
-    fn names_of(selector: &str) -> Result<Vec<String>> {
-        let selector = Selector::parse_list(selector)?.remove(0);
-        Ok(expand(&catalog(), &selector)?.iter().map(|e| e.name.clone()).collect())
-    }
-
-    #[test]
-    fn an_event_is_described_by_its_format_read_once() {
-        let reads = Rc::default();
-        let catalog = catalog_that(Rc::clone(&reads));
-        let event = catalog.describe("sched:sched_switch").unwrap();
-        assert!(event.format().unwrap().field("pid").is_some());
-        assert!(Rc::ptr_eq(&event, &catalog.describe("sched:sched_switch").unwrap()));
-        assert_eq!(reads.get(), 1);
-    }
-
-    #[test]
-    fn counters_are_events_too() {
-        let event = catalog().describe("faults:u").unwrap();
-        assert_eq!(event.name, "page-faults:u");
-        assert!(matches!(&event.what, What::Counter(c) if c.exclude.kernel));
-        assert!(catalog().describe("msr/config=1/").is_ok());
-    }
-
-    #[test]
-    fn an_unknown_event_finds_what_was_meant() {
-        assert_eq!(
-            fault("sched:sched_swich"),
-            "no event 'sched:sched_swich'; did you mean 'sched:sched_switch'?"
-        );
-        assert_eq!(
-            fault("sched_switch"),
-            "no event 'sched_switch'; did you mean 'sched:sched_switch'?"
-        );
-        assert_eq!(
-            fault("schd:sched_switch"),
-            "no event 'schd:sched_switch'; did you mean 'sched:sched_switch'?"
-        );
-        assert_eq!(
-            fault("sched_swtch"),
-            "no event 'sched_swtch'; did you mean 'sched:sched_switch'?"
-        );
-        assert_eq!(fault("page-fault"), "no event 'page-fault'; did you mean 'page-faults'?");
-        assert_eq!(
-            fault("nothing:like_that"),
-            "no event 'nothing:like_that' (perilune list shows all)"
-        );
-        assert_eq!(fault("bad:broken"), "failed to parse the format of `bad:broken`");
-    }
-
-    #[test]
-    fn globs_mean_every_event_that_matches() {
-        assert_eq!(
-            names_of("sched:sched_wak*").unwrap(),
-            ["sched:sched_wakeup", "sched:sched_waking"]
-        );
-        assert_eq!(names_of("s*:*").unwrap().len(), 4);
-        assert_eq!(names_of("*_wak*").unwrap().len(), 2);
-        assert_eq!(
-            names_of("schd:*").unwrap_err().to_string(),
-            "no event matches 'schd:*'; did you mean 'sched:*'?"
-        );
-        assert_eq!(names_of("sched:x*").unwrap_err().to_string(), "no event matches 'sched:x*'");
-    }
-
-    #[test]
-    fn of_alternatives_the_first_that_exists_is_meant() {
-        assert_eq!(
-            names_of("sched:gone|sched:sched_waking|irq:*").unwrap(),
-            ["sched:sched_waking"]
-        );
-        assert_eq!(names_of("cycles|cpu-clock").unwrap(), ["cycles"]);
-        let selector = Selector::parse_list("cycles|cpu-clock").unwrap().remove(0);
-        let mut software = |event: &Rc<Event>| {
-            matches!(&event.what, What::Counter(c) if c.type_ == 1).then(|| event.clone())
-        };
-        assert_eq!(
-            expand_where(&catalog(), &selector, &mut software).unwrap()[0].name,
-            "cpu-clock"
-        );
-        let mut none = |_: &Rc<Event>| None;
-        assert_eq!(
-            expand_where(&catalog(), &selector, &mut none).unwrap()[0].name,
-            "cpu-clock",
-            "its refusal is shown"
-        );
-        assert!(
-            names_of("sched:gone|sched:sched_swich")
-                .unwrap_err()
-                .to_string()
-                .contains("'sched:gone'")
-        );
-    }
-}
+mod tests;

@@ -3,13 +3,14 @@
 use super::catalog::Event;
 
 impl Event {
-    /// Whether the time line of a CPU would have holes without those that it had while we ran: it would switch to us and never
-    /// away, its timers would expire and never be set anew.
-    pub fn is_of_the_cpu(&self) -> bool {
-        self.name.starts_with("sched:") || self.is_interrupt()
+    /// Whether the scheduler tells it: the time line of a CPU would have holes without those of its events that it had while we ran:
+    /// it would switch to us and never away.
+    pub fn is_a_switch(&self) -> bool {
+        self.name.starts_with("sched:")
     }
 
-    /// Whether it happens to whoever has the CPU, which says nothing of whose doing it is.
+    /// Whether interrupts tell it, which happen to whoever has the CPU: without those that we had it for, a timer is late by what
+    /// nobody saw. What we set or ask for ourselves, outside of an interrupt, is our own doing.
     pub fn is_interrupt(&self) -> bool {
         let systems = ["timer", "irq", "irq_vectors"];
         self.name.split_once(':').is_some_and(|(system, _)| systems.contains(&system))

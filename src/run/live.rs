@@ -244,6 +244,11 @@ fn finish(
         let text = format!("{lost} of tasks lost: names may be stale");
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
+    if lost_at_end.is_some_and(|lost| lost > 0)
+        && let Some(text) = cost.kept_waiting(now)
+    {
+        host.shared().with(|context| context.note(Level::Warning, &text));
+    }
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
     let parts = host.finish((now - pace.last) / 1e9, &live.counts());

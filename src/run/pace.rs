@@ -5,9 +5,10 @@ use std::time::Instant;
 use super::request::RunRequest;
 use crate::base::coverage::Coverage;
 use crate::base::draw::Stats;
+use crate::base::units::human_ns;
 use crate::script::host::Host;
 use crate::script::state::turns_missed;
-use crate::sys::machine;
+use crate::sys::{machine, slice};
 
 /// When the next report or timer is due, in nanoseconds of the run.
 pub(super) struct Pace {
@@ -44,16 +45,30 @@ impl Pace {
     }
 }
 
-/// What this process has used since the events were enabled.
+/// What this process has used since the events were enabled, and how long it was kept from it.
 pub(super) struct Cost {
     cpu_before_ns: u64,
+    waited_before_ns: Option<u64>,
     start_ms: f64,
 }
 
 impl Cost {
     pub(super) fn start(started: Instant) -> Self {
         let start_ms = started.elapsed().as_secs_f64() * 1e3;
-        Cost { cpu_before_ns: machine::own_cpu_ns(), start_ms }
+        let waited_before_ns = slice::waited_ns();
+        Cost { cpu_before_ns: machine::own_cpu_ns(), waited_before_ns, start_ms }
+    }
+
+    /// What to say of a run that lost events in so many nanoseconds, if that is because others had the CPUs: a larger ring
+    /// does not help then.
+    pub(super) fn kept_waiting(&self, run_ns: f64) -> Option<String> {
+        let waited = slice::waited_ns()?.saturating_sub(self.waited_before_ns?);
+        too_long(waited, run_ns).then(|| {
+            format!(
+                "events were lost while perilune waited for a CPU, {} in all: let it go first, with chrt -f 1 before its name",
+                human_ns(waited)
+            )
+        })
     }
 
     pub(super) fn stats(&self, coverage: &Coverage) -> Stats {
@@ -68,4 +83,10 @@ impl Cost {
             start_ms: self.start_ms,
         }
     }
+}
+
+/// Whether a run was kept from the CPU for a part of its time that matters. It uses a few percent of one.
+fn too_long(waited_ns: u64, run_ns: f64) -> bool {
+    const PART: f64 = 0.1;
+    waited_ns as f64 > PART * run_ns
 }

@@ -63,6 +63,7 @@ impl Host {
         self.seal(true);
         self.sums.perins.set(false);
         begun?;
+        self.check_order()?;
         let sample: Option<Function> = table.get("sample")?;
         {
             let (roles, state) = (self.roles(), self.state.borrow());

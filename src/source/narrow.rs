@@ -10,10 +10,22 @@ use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::Rest};
 use crate::sys::perf::Event;
 use crate::sys::refusal::Refusal;
 
-/// The text for the kernel, `(the filter) && common_pid != own`, for each own thread: a run does not watch itself.
-pub(super) fn kernel_text(filter: Option<&Filter>, own: &[i32]) -> Option<String> {
+/// Bits of `common_flags`: in a hard interrupt, or a soft one.
+const IN_INTERRUPT: u32 = 0x8 | 0x10;
+
+/// The text for the kernel, `(the filter) && common_pid != own`, for each own thread: a run does not watch itself. What
+/// interrupted it is not its own doing.
+pub(super) fn kernel_text(
+    filter: Option<&Filter>,
+    own: &[i32],
+    interrupts: bool,
+) -> Option<String> {
     let user = filter.map(Filter::to_kernel);
-    let others: Vec<String> = own.iter().map(|tid| format!("common_pid != {tid}")).collect();
+    let other = |tid: &i32| match interrupts {
+        true => format!("(common_pid != {tid} || common_flags & {IN_INTERRUPT})"),
+        false => format!("common_pid != {tid}"),
+    };
+    let others: Vec<String> = own.iter().map(other).collect();
     match (user, others.is_empty()) {
         (user, true) => user,
         (Some(user), false) => Some(format!("({user}) && {}", others.join(" && "))),
@@ -39,7 +51,8 @@ pub(super) fn set_what_it_takes(
     own: &[i32],
     again: &dyn Fn() -> Result<Event, Refusal>,
 ) -> anyhow::Result<Narrowed> {
-    let whole = kernel_text(opening.filter.as_ref(), own);
+    let interrupts = opening.event.is_interrupt();
+    let whole = kernel_text(opening.filter.as_ref(), own, interrupts);
     let Some(text) = &whole else { return Ok(Narrowed { text: whole, refused: Vec::new() }) };
     let why = match event.set_filter(text) {
         Ok(()) => return Ok(Narrowed { text: whole, refused: Vec::new() }),
@@ -63,14 +76,14 @@ pub(super) fn set_what_it_takes(
             Some(before) => before.clone().and(part.clone()),
             None => part.clone(),
         };
-        let text = kernel_text(Some(&joined), own).unwrap_or_default();
+        let text = kernel_text(Some(&joined), own, interrupts).unwrap_or_default();
         if text.len() <= LONGEST && again()?.set_filter(&text).is_ok() {
             taken = Some(joined);
         } else {
             refused.push(part);
         }
     }
-    let text = kernel_text(taken.as_ref(), own);
+    let text = kernel_text(taken.as_ref(), own, interrupts);
     if let Some(text) = &text {
         event.set_filter(text)?;
     }

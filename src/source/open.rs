@@ -276,7 +276,7 @@ pub(super) fn open_event(
     }
     let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
     let everyone = opening.sampling.everyone;
-    let ours_too = wish.watch_self || everyone || opening.event.is_of_the_cpu();
+    let ours_too = wish.watch_self || everyone || opening.event.is_a_switch();
     let exclude_self = tracepoint && !ours_too && tasks.is_none();
     let own: &[i32] = if exclude_self { &wish.own_tids } else { &[] };
     // Known once the first event has it.

@@ -34,7 +34,8 @@ pub struct Tables {
     names: Spellings,
     /// What the first of the sources has told, without lines: from a function's start to the last of its addresses that it
     /// was asked for. What it tells of an address is the symbol with the nearest start before it, so that in between it would
-    /// tell the same; the rest of the function may be another's.
+    /// tell the same (or, where only one of two tables knows a part of the function, name that part); the rest of the function
+    /// may be another's.
     told: RefCell<Ranges<Rc<str>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The scheduler's slice: how soon after a wakeup we run.
+//! How soon after a wakeup we run: the scheduler's slice, and how long it let us wait.
 
 use std::mem::size_of;
 
@@ -40,9 +40,17 @@ pub fn ask_for_short_turns() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
+/// For how long this thread was ready to run and had no CPU, since it began; None where the kernel does not count it. See
+/// Documentation/scheduler/sched-stats.rst.
+pub fn waited_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn the_policy_and_the_nice_value_stay_as_they_are() {
@@ -59,5 +67,34 @@ mod tests {
         let before = nice();
         ask_for_short_turns();
         assert_eq!(nice(), before);
+    }
+
+    #[test]
+    fn two_that_spin_on_one_cpu_wait_for_each_other() {
+        // SAFETY: the set is filled before it is read, and its size is passed.
+        let pin = || unsafe {
+            let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut cpus);
+            let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &cpus));
+            libc::CPU_ZERO(&mut cpus);
+            libc::CPU_SET(first.unwrap_or(0), &mut cpus);
+            assert_eq!(
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cpus),
+                0
+            );
+        };
+        let spin = move || {
+            pin();
+            let before = waited_ns()?;
+            let end = Instant::now() + Duration::from_millis(300);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            Some(waited_ns().unwrap() - before)
+        };
+        let both = [std::thread::spawn(spin), std::thread::spawn(spin)];
+        let waited: Option<u64> = both.into_iter().map(|one| one.join().unwrap()).sum();
+        // Each has half of the time, whoever else there is.
+        assert!(waited.is_none_or(|ns| ns > 150_000_000), "{waited:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! The exit code of a run with a command: the command's own, and what tells a failure of perilune's apart from it.
 
 use std::{
+    io::{BufRead as _, BufReader},
     os::unix::process::ExitStatusExt as _,
     process::{Command, ExitStatus, Stdio},
-    time::Duration,
 };
 
 use crate::can_trace;
@@ -53,8 +53,13 @@ fn a_run_that_ends_before_its_command_ends_as_asked() {
     }
     let sleep = ["profile", "-e", "cpu-clock", "--", "sleep", "60"];
     assert_eq!(code(&[&["profile", "--duration", "100ms"], &sleep[1..]].concat()), Some(0));
-    let mut child = perilune(&sleep).spawn().expect("the built command runs");
-    std::thread::sleep(Duration::from_millis(500));
+    let mut child =
+        perilune(&sleep).stderr(Stdio::piped()).spawn().expect("the built command runs");
+    // It greets once it handles signals.
+    let mut greeting = String::new();
+    let stderr = child.stderr.take().expect("a pipe");
+    BufReader::new(stderr).read_line(&mut greeting).expect("it can be read");
+    assert!(greeting.contains("Ctrl-C"), "{greeting}");
     let pid = i32::try_from(child.id()).expect("a pid");
     // SAFETY: it takes no pointer; the child is not reaped before it is waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);

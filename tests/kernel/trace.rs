@@ -185,16 +185,22 @@ fn timers_expire_in_hardirq_context_with_interrupts_off() {
 }
 
 #[test]
-fn timers_that_are_set_while_we_have_the_cpu_are_not_left_out() {
+fn of_our_timers_only_those_are_there_that_interrupts_set() {
     if !can_trace("timers of our own") {
         return;
     }
-    let tool = Tool::attach(&["trace", "-e", "timer:hrtimer_start"]);
-    let ours = tool.pid();
-    // It waits with a timeout meanwhile.
+    // Each record wakes it, so that it has the CPU while interrupts come, and waits anew with a timeout each time.
+    let tool = Tool::attach_plain(&["trace", "-e", "timer:*", "--watermark", "0"]);
+    let ours = tool.pid().to_string();
     load::sleep_ms(300).run();
-    let run = tool.finish();
-    assert!(!run.events_of(ours).is_empty(), "{} events", run.of("event").count());
+    let (text, _) = tool.finish_text();
+    let is_ours = |line: &&str| beside_cpu(line, -2).is_some_and(|pid| pid == ours);
+    let flags: Vec<_> = text.lines().filter(is_ours).map(|line| beside_cpu(line, -1)).collect();
+    assert!(!flags.is_empty(), "{text}");
+    for flags in flags.into_iter().flatten() {
+        // In an interrupt, hard or soft, or both.
+        assert!(matches!(flags.as_bytes(), [_, _, b'h' | b'H' | b's', _]), "{flags}");
+    }
 }
 
 #[test]

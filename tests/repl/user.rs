@@ -15,7 +15,10 @@ const NOBODY: u32 = 65534;
 /// Whether users may watch what is their own, in user mode, and nothing else.
 fn own_only(test: &str) -> bool {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    can_trace(test) && paranoid.unwrap_or_default().trim() == "2"
+    let paranoid = paranoid.unwrap_or_default();
+    let shown = paranoid.trim() == "2" || std::env::var_os("CI").is_none();
+    assert!(shown, "{test}: perf_event_paranoid is {}", paranoid.trim());
+    can_trace(test) && paranoid.trim() == "2"
 }
 
 /// The command where nobody may execute it.
@@ -76,11 +79,13 @@ fn a_user_who_may_watch_nothing_has_all_that_needs_no_event() {
         return;
     }
     let lines = "20 + 22\nfields \"page-faults\"\n:jobs\nprobe(\"page-faults\")\n\
-                 every(\"50ms\", function() print(\"tick\") end)\nrun \"120ms\"\n:lost\n";
+                 every(\"50ms\", function() print(\"tick\") end)\nrun \"1s\"\n:lost\n";
     let (text, said) = answers(&[], lines);
+    let ticks = text.matches("tick\n").count();
+    assert!((2..=20).contains(&ticks), "{ticks} times 50 ms of a second");
     let wanted = "42\na counter: _period, _ip, _addr\nno monitor runs; run(\"NAME\") starts one\n\
-                  tick\ntick\n0 events: nothing lost\n";
-    assert_eq!(text, wanted, "{said}");
+                  0 events: nothing lost\n";
+    assert_eq!(text.replace("tick\n", ""), wanted, "{said}");
     let why = "permission denied; perf_event_paranoid is 2: run as root, or set it to 0, or watch a \
                process of your own: perilune repl -p PID";
     let wanted = format!(

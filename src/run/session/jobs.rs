@@ -87,10 +87,12 @@ impl Session<'_> {
                 return Err(why);
             }
         };
-        let wished = self.host.take_switches();
-        let new = (known..self.host.roles().len()).map(|role| role as u32);
-        let on = |role| (role, wished.get(&role).copied().unwrap_or(true));
-        self.source.switch(&new.map(on).collect())?;
+        // With those that a line wished before it came here.
+        let mut wished = self.host.take_switches();
+        for role in known..self.host.roles().len() {
+            wished.entry(role as u32).or_insert(true);
+        }
+        self.source.switch(&wished)?;
         let every = request.host.interval_ns.or(request.monitor.every_ns);
         let (every, now) = (every.map_or(f64::INFINITY, |ns| ns as f64), self.source.now());
         self.paces.push(Pace { number, every, last: now, next: now + every, begun: now });

@@ -18,7 +18,7 @@ impl Aggregates {
         (self.len() >= MOST).then(|| {
             format!(
                 "a run has at most {MOST} tables, histograms and states; make each {kind} once, in init, and tell \
-                 things apart by its columns"
+                 things apart by its columns; a prompt has them as long as it lives: begin another"
             )
         })
     }

@@ -1,8 +1,8 @@
 //! The names of the kernel's code, kept for the next run of this boot.
 //!
 //! They do not change while a kernel runs, and to have the kernel write them costs 30 to 60 ms of CPU: half of what a short
-//! run with stacks costs. So root's first run leaves them in `/run/perilune`, some 4 MB, which is gone with the boot. What others
-//! could have written is not read; where it cannot be kept, the next run asks the kernel again.
+//! run with stacks costs. So root's first run leaves them in `/run/perilune`, some 5 MB; of another boot they are not read, and
+//! replaced. What others could have written is not read; where it cannot be kept, the next run asks the kernel again.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -47,12 +47,15 @@ impl Kept {
     /// # Errors
     /// The folder cannot be made or written to, or is somebody else's.
     pub(super) fn save(&self, text: &[&[u8]]) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).recursive(true).create(&self.folder)?;
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(why),
+            _ => {}
+        }
         if !self.is_ours(&fs::symlink_metadata(&self.folder)?) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        // Two runs may do this at once; whoever reads gets the whole text of one.
-        let making = self.folder.join(format!("kallsyms.{}", std::process::id()));
+        // Two runs that do this at once write the same; a file that one leaves half made is the next one's to make.
+        let making = self.folder.join("kallsyms.new");
         let written = write(&making, self.boot.as_bytes(), text);
         written.and_then(|()| fs::rename(&making, self.file())).inspect_err(|_| {
             let _ = fs::remove_file(&making);

@@ -1,0 +1,122 @@
+//! Which event a name means, and what a wrong one probably meant.
+
+use std::cell::Cell;
+
+use super::*;
+
+const NAMES: [(&str, &str); 6] = [
+    ("sched", "sched_wakeup"),
+    ("sched", "sched_switch"),
+    ("sched", "sched_waking"),
+    ("irq", "irq_handler_entry"),
+    ("signal", "signal_generate"),
+    ("bad", "broken"),
+];
+
+fn catalog_that(counts: Rc<Cell<u32>>) -> TracefsCatalog {
+    let list = || Ok(NAMES.map(|(sys, name)| (sys.to_owned(), name.to_owned())).to_vec());
+    let read = move |sys: &str, name: &str| {
+        counts.set(counts.get() + 1);
+        match sys {
+            // A file beside the tracepoints of a system.
+            _ if name == "enable" => Err(io::ErrorKind::NotADirectory.into()),
+            _ if !NAMES.contains(&(sys, name)) => Err(io::ErrorKind::NotFound.into()),
+            "bad" => Ok("nonsense".to_owned()),
+            _ => Ok(format!(
+                "name: {name}\nID: 7\nformat:\n\tfield:int pid; offset:8; size:4; signed:1;\n"
+            )),
+        }
+    };
+    let pmu = |path: &str| match path {
+        "msr/type" => Ok("9".to_owned()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmu))
+}
+
+fn catalog() -> TracefsCatalog {
+    catalog_that(Rc::default())
+}
+
+fn fault(name: &str) -> String {
+    catalog().describe(name).unwrap_err().to_string()
+}
+
+fn names_of(selector: &str) -> Result<Vec<String>> {
+    let selector = Selector::parse_list(selector)?.remove(0);
+    Ok(expand(&catalog(), &selector)?.iter().map(|e| e.name.clone()).collect())
+}
+
+#[test]
+fn an_event_is_described_by_its_format_read_once() {
+    let reads = Rc::default();
+    let catalog = catalog_that(Rc::clone(&reads));
+    let event = catalog.describe("sched:sched_switch").unwrap();
+    assert!(event.format().unwrap().field("pid").is_some());
+    assert!(Rc::ptr_eq(&event, &catalog.describe("sched:sched_switch").unwrap()));
+    assert_eq!(reads.get(), 1);
+}
+
+#[test]
+fn counters_are_events_too() {
+    let event = catalog().describe("faults:u").unwrap();
+    assert_eq!(event.name, "page-faults:u");
+    assert!(matches!(&event.what, What::Counter(c) if c.exclude.kernel));
+    assert!(catalog().describe("msr/config=1/").is_ok());
+}
+
+#[test]
+fn an_unknown_event_finds_what_was_meant() {
+    assert_eq!(
+        fault("sched:sched_swich"),
+        "no event 'sched:sched_swich'; did you mean 'sched:sched_switch'?"
+    );
+    assert_eq!(
+        fault("sched_switch"),
+        "no event 'sched_switch'; did you mean 'sched:sched_switch'?"
+    );
+    assert_eq!(
+        fault("schd:sched_switch"),
+        "no event 'schd:sched_switch'; did you mean 'sched:sched_switch'?"
+    );
+    assert_eq!(fault("sched_swtch"), "no event 'sched_swtch'; did you mean 'sched:sched_switch'?");
+    assert_eq!(fault("page-fault"), "no event 'page-fault'; did you mean 'page-faults'?");
+    assert_eq!(
+        fault("nothing:like_that"),
+        "no event 'nothing:like_that' (perilune list shows all)"
+    );
+    assert_eq!(fault("sched:enable"), "no event 'sched:enable' (perilune list shows all)");
+    assert_eq!(fault("bad:broken"), "failed to parse the format of `bad:broken`");
+}
+
+#[test]
+fn globs_mean_every_event_that_matches() {
+    assert_eq!(names_of("sched:sched_wak*").unwrap(), ["sched:sched_wakeup", "sched:sched_waking"]);
+    assert_eq!(names_of("s*:*").unwrap().len(), 4);
+    assert_eq!(names_of("*_wak*").unwrap().len(), 2);
+    assert_eq!(
+        names_of("schd:*").unwrap_err().to_string(),
+        "no event matches 'schd:*'; did you mean 'sched:*'?"
+    );
+    assert_eq!(names_of("sched:x*").unwrap_err().to_string(), "no event matches 'sched:x*'");
+}
+
+#[test]
+fn of_alternatives_the_first_that_exists_is_meant() {
+    assert_eq!(names_of("sched:gone|sched:sched_waking|irq:*").unwrap(), ["sched:sched_waking"]);
+    assert_eq!(names_of("cycles|cpu-clock").unwrap(), ["cycles"]);
+    let selector = Selector::parse_list("cycles|cpu-clock").unwrap().remove(0);
+    let mut software = |event: &Rc<Event>| {
+        matches!(&event.what, What::Counter(c) if c.type_ == 1).then(|| event.clone())
+    };
+    assert_eq!(expand_where(&catalog(), &selector, &mut software).unwrap()[0].name, "cpu-clock");
+    let mut none = |_: &Rc<Event>| None;
+    assert_eq!(
+        expand_where(&catalog(), &selector, &mut none).unwrap()[0].name,
+        "cpu-clock",
+        "its refusal is shown"
+    );
+    assert!(
+        names_of("sched:gone|sched:sched_swich").unwrap_err().to_string().contains("'sched:gone'")
+    );
+}
