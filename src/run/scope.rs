@@ -85,11 +85,16 @@ pub(super) fn of_rings(watched: Vec<u32>, openings: &mut [Opening]) -> Vec<u32> 
     if !openings.iter().any(|opening| opening.sampling.everyone) {
         return watched;
     }
-    for opening in openings.iter_mut().filter(|opening| !opening.sampling.everyone) {
-        let own = opening.sampling.cpus.get_or_insert_with(|| watched.clone());
+    openings.iter_mut().for_each(|opening| limit(opening, &watched));
+    online_cpus()
+}
+
+/// Opens an event on the watched CPUs only, where there are rings on others, unless everyone's records of it are wanted.
+pub(super) fn limit(opening: &mut Opening, watched: &[u32]) {
+    if !opening.sampling.everyone {
+        let own = opening.sampling.cpus.get_or_insert_with(|| watched.to_vec());
         own.retain(|cpu| watched.contains(cpu));
     }
-    online_cpus()
 }
 
 fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {

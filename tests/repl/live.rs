@@ -65,8 +65,8 @@ impl Session {
 }
 
 /// File descriptors that nobody has: ten for each test, since tests run beside each other.
-const NO_FILES: [i32; 7] =
-    [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060];
+const NO_FILES: [i32; 8] =
+    [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060, 1_000_070];
 
 fn close_in_vain(number: i32, times: u32) {
     for _ in 0..times {
@@ -193,6 +193,42 @@ fn two_probes_of_one_event_count_the_same_and_each_is_narrowed_by_itself() {
     close_in_vain(first + 1, 10);
     session.reaches("m", 1020);
     assert_eq!(session.ask("n"), "1110");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
+    if !can_trace("everyone's events") {
+        return;
+    }
+    // SAFETY: the sets are filled before they are read, and their size is passed.
+    let (own, cpus) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        let cpus = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set));
+        (set, cpus.collect::<Vec<_>>())
+    };
+    let [watched, .., other] = cpus[..] else { return };
+    let first = NO_FILES[7];
+    let mut session = Session::begin(&["-C", &watched.to_string()]);
+    session.ask("n, m = 0, 0");
+    session.ask(&format!("probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    let everyone = counting(first, 1).replace("n = n", "m = m");
+    session.ask(&format!("probe(\"syscalls:sys_enter_close\", {{ everyone = true }}, {everyone})"));
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(other, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+    }
+    close_in_vain(first, 100);
+    // SAFETY: as above.
+    assert_eq!(
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const own) },
+        0
+    );
+    session.reaches("m", 100);
+    assert_eq!(session.ask("n"), "0");
     assert_eq!(session.end(), 0);
 }
 

@@ -8,7 +8,7 @@ use super::super::catalog::MachineCatalog;
 use super::super::live::{opening, running};
 use super::super::machine::{mounted, name_stacks, print_by_formats};
 use super::super::request::RunRequest;
-use super::super::scope::Scope;
+use super::super::scope::{Scope, limit};
 use super::super::workload::refused;
 use crate::base::draw::Level;
 use crate::event::catalog::Catalog;
@@ -19,6 +19,7 @@ use crate::source::change::Closer;
 use crate::source::counts::Count;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Refused, Wish};
+use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
 use crate::sys::refusal::Refusal;
 use crate::sys::tasks::task_names;
@@ -29,6 +30,8 @@ use crate::task::Tasks;
 pub(super) struct Watched {
     pub(super) live: Live,
     wish: Wish,
+    /// The CPUs that are watched.
+    only: Vec<u32>,
     /// Why there are no rings: this user may not have them.
     refused: Option<Refusal>,
     catalog: Rc<MachineCatalog>,
@@ -61,9 +64,10 @@ impl Watched {
         })
         .context("failed to start the thread that closes events")?;
         others.extend(tid.recv());
-        let Scope { cpus, tasks } = scope;
+        let Scope { cpus: only, tasks } = scope;
         let wish = Wish {
-            cpus,
+            // What is wanted of everyone may be asked for at any line.
+            cpus: online_cpus(),
             workload: false,
             off: Vec::new(),
             tasks,
@@ -88,7 +92,8 @@ impl Watched {
         live.enable(false)?;
         let open = Vec::new();
         let knows_own = false;
-        let watched = Watched { live, wish, refused, catalog, open, others, knows_own, closer };
+        let watched =
+            Watched { live, wish, only, refused, catalog, open, others, knows_own, closer };
         Ok((watched, setting))
     }
 
@@ -138,7 +143,7 @@ impl Watched {
         self.meet_tracefs(host)?;
         if roles.len() > known {
             let openings = (known..roles.len())
-                .map(|role| planned(role, &roles))
+                .map(|role| planned(role, &roles, &self.only))
                 .collect::<anyhow::Result<Vec<_>>>()?;
             let remarks = self.live.remarks().len();
             let refused = self.live.add(openings, &self.wish, roles.len())?;
@@ -159,7 +164,7 @@ impl Watched {
     fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
         // What only user space checks needs no other event.
         if roles[role as usize].filter != self.open[role as usize].filter {
-            let opening = planned(role as usize, roles)?;
+            let opening = planned(role as usize, roles, &self.only)?;
             let refused = self.live.renew(role, opening, &self.wish, &self.closer)?;
             hand_over(host, &refused)?;
         }
@@ -210,11 +215,13 @@ impl Watched {
 }
 
 /// An opening for one role alone, so that it can be narrowed and closed by itself.
-fn planned(index: usize, roles: &[Role]) -> anyhow::Result<Opening> {
+fn planned(index: usize, roles: &[Role], only: &[u32]) -> anyhow::Result<Opening> {
     let mut plan = plan::plan(&roles[index..=index])?;
     let mut planned = plan.pop().context("a role is planned")?;
     planned.roles = vec![index];
-    opening(planned, roles)
+    let mut opening = opening(planned, roles)?;
+    limit(&mut opening, only);
+    Ok(opening)
 }
 
 fn hand_over(host: &mut Host, refused: &[Refused]) -> anyhow::Result<()> {
