@@ -196,6 +196,12 @@ fn two_probes_of_one_event_count_the_same_and_each_is_narrowed_by_itself() {
     assert_eq!(session.end(), 0);
 }
 
+fn run_on(cpus: &libc::cpu_set_t) {
+    // SAFETY: the kernel reads the set, whose size is passed.
+    let set = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) };
+    assert_eq!(set, 0);
+}
+
 #[test]
 fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
     if !can_trace("everyone's events") {
@@ -215,18 +221,13 @@ fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
     session.ask(&format!("probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
     let everyone = counting(first, 1).replace("n = n", "m = m");
     session.ask(&format!("probe(\"syscalls:sys_enter_close\", {{ everyone = true }}, {everyone})"));
-    // SAFETY: as above.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(other, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
-    }
+    // SAFETY: it is a set of bits, none set.
+    let mut only: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the number is one of a set's.
+    unsafe { libc::CPU_SET(other, &mut only) };
+    run_on(&only);
     close_in_vain(first, 100);
-    // SAFETY: as above.
-    assert_eq!(
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const own) },
-        0
-    );
+    run_on(&own);
     session.reaches("m", 100);
     assert_eq!(session.ask("n"), "0");
     assert_eq!(session.end(), 0);
