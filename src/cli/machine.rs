@@ -78,11 +78,11 @@ impl Runtime for Machine {
 
     fn check(&mut self, path: &str) -> Result<Option<String>> {
         let script = self.library.find(path)?;
-        match tracepoints() {
+        match Tracefs::find() {
             Ok(_) => begins(&script, &self.library),
             Err(why) => {
                 Host::new(false)?.load(&script, &self.library, &host::options())?;
-                Ok(Some(format!("{why:#}")))
+                Ok(Some(why.to_string()))
             }
         }
     }

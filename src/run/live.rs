@@ -101,7 +101,7 @@ pub(super) fn run(
         if let Some(tracefs) = catalog.tracefs() {
             print_by_formats(context, tracefs);
         }
-        let sched = roles.iter().any(|r| r.event.name.starts_with("sched:"));
+        let sched = roles.iter().any(|r| r.event.is_a_switch());
         context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
     });
     signal::install()?;

@@ -127,14 +127,16 @@ impl Context {
         }
     }
 
+    /// Whether an event is our own doing, which is not printed. What interrupted us was not.
+    pub(super) fn hides(&self, slot: &Slot) -> bool {
+        self.hide_pid == Some(slot.pid)
+            && !self.roles.get(slot.ev as usize).is_some_and(|event| event.is_interrupt())
+    }
+
     /// Prints one event now, with what a script has to say about it.
     pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], said: Said<'_>) {
-        if self.hide_pid == Some(slot.pid) {
-            let event = self.roles.get(slot.ev as usize);
-            // What hit us was not our doing.
-            if !event.is_some_and(|event| event.is_interrupt()) {
-                return;
-            }
+        if self.hides(slot) {
+            return;
         }
         if said.detail.is_none() {
             self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));

@@ -9,7 +9,6 @@ use super::dispatch::WalkError;
 use super::guard::Phase;
 use super::host::{Callbacks, Host};
 use crate::base::chain::Room;
-use crate::base::slot::Slot;
 use crate::source::{Batch, Happening, Side, Sink, UserStack};
 use crate::sys::clock::thread_cpu_ns;
 use crate::sys::signal;
@@ -72,24 +71,19 @@ impl Host {
     /// Cuts a batch so that no more than `max` events are handled in all. Events of this very process, which are
     /// handled but never printed, do not count: whoever asks for five wants to see five.
     fn cut_to(&mut self, batch: &mut Batch, max: u64) {
-        let (hidden, printed) = self.shared.with(|context| {
-            let printed: Vec<bool> = context.roles.iter().map(|role| role.is_interrupt()).collect();
-            (context.hide_pid, printed)
-        });
-        let is_shown = |slot: &Slot| {
-            Some(slot.pid) != hidden || printed.get(usize::from(slot.ev)).is_some_and(|it| *it)
-        };
         let left = max.saturating_sub(self.counted) as usize;
-        let mut shown = batch.slots().iter().enumerate().filter(|(_, slot)| is_shown(slot));
-        match left.checked_sub(1).and_then(|last| shown.nth(last)) {
-            Some((last, _)) => {
+        let slots = batch.slots();
+        let last = self.shared.with(|context| {
+            let shown = slots.iter().enumerate().filter(|(_, slot)| !context.hides(slot));
+            let last = left.checked_sub(1).and_then(|last| shown.clone().nth(last));
+            last.map(|(last, _)| last).ok_or_else(|| shown.count())
+        });
+        match last {
+            Ok(last) => {
                 self.counted = max;
                 batch.truncate(last + 1);
             }
-            None => {
-                let slots = batch.slots();
-                self.counted += slots.iter().filter(|slot| is_shown(slot)).count() as u64;
-            }
+            Err(fewer) => self.counted += fewer as u64,
         }
     }
 }

@@ -4,7 +4,6 @@ use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -89,15 +88,9 @@ fn a_history_that_others_could_have_written_is_neither_read_nor_written() {
 /// What a prompt over a recording prints of these lines, after the file; results and messages apart.
 fn begun_with(file: &Path, lines: &str) -> (String, String, Option<i32>) {
     let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .arg("repl")
+    let mut child = crate::prompt()
         .arg("--replay")
         .args([&events, file])
-        .env("NO_COLOR", "1")
-        .env_remove("PERILUNE_PATH")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn()
         .expect("the built command runs");
     let mut input = child.stdin.take().expect("it was piped");

@@ -15,13 +15,8 @@ struct Session {
 
 impl Session {
     fn begin(words: &[&str]) -> Session {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
-            .arg("repl")
+        let mut child = crate::prompt()
             .args(words)
-            .env_remove("PERILUNE_PATH")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .expect("the built command runs");

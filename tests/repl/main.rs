@@ -1,5 +1,7 @@
 //! The prompt: sessions over recordings, over the kernel, and on a terminal.
 
+use std::process::{Command, Stdio};
+
 #[path = "../terminal/mod.rs"]
 mod terminal;
 
@@ -8,3 +10,15 @@ mod live;
 mod sessions;
 mod typed;
 mod user;
+
+/// The prompt of a command, with pipes, whatever stands in the environment.
+fn piped(mut command: Command) -> Command {
+    command.arg("repl").env_remove("PERILUNE_PATH").env("NO_COLOR", "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The same of the built command.
+fn prompt() -> Command {
+    piped(Command::new(env!("CARGO_BIN_EXE_perilune")))
+}

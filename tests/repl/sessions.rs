@@ -5,7 +5,6 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Stands between the answers.
 const MARK: &str = "-- next --";
@@ -67,13 +66,10 @@ fn statements(text: &str) -> Vec<String> {
 fn run(statements: &[String], events: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(["repl", "--replay"])
+    let mut child = crate::prompt()
+        .arg("--replay")
         .arg(folder.join(events))
         .env("TZ", "UTC")
-        .env("NO_COLOR", "1")
-        .env_remove("PERILUNE_PATH")
-        .stdin(Stdio::piped())
         .stdout(writer.try_clone().expect("a descriptor can be doubled"))
         .stderr(writer)
         .spawn()

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use tempfile::TempDir;
 
@@ -36,17 +36,8 @@ fn for_nobody() -> (TempDir, Command) {
 
 /// What a prompt of nobody's prints of these lines: results, and messages.
 fn answers(words: &[&str], lines: &str) -> (String, String) {
-    let (_folder, mut command) = for_nobody();
-    let mut child = command
-        .arg("repl")
-        .args(words)
-        .env_remove("PERILUNE_PATH")
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command runs");
+    let (_folder, command) = for_nobody();
+    let mut child = crate::piped(command).args(words).spawn().expect("the command runs");
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(lines.as_bytes()).expect("lines can be sent");
     drop(input);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::script::trust;
-use crate::sys::user::effective_uid;
+use crate::sys::user::{effective_uid, is_only_of};
 
 /// So many lines are kept.
 pub(super) const LINES: usize = 10_000;
@@ -30,6 +30,6 @@ pub(super) fn path() -> Option<PathBuf> {
 /// Whether only this user can put files there. Who may write a folder above could put another one in its place.
 fn is_ours(folder: &Path) -> bool {
     let Ok(data) = fs::symlink_metadata(folder) else { return false };
-    let own = data.is_dir() && data.uid() == effective_uid() && data.mode() & 0o022 == 0;
+    let own = data.is_dir() && is_only_of(&data, effective_uid());
     own && (effective_uid() != 0 || trust::folder(folder).is_ok())
 }

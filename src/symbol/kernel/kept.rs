@@ -4,12 +4,12 @@
 //! run with stacks costs. So root's first run leaves them in `/run/perilune`, some 5 MB; of another boot they are not read, and
 //! replaced. What others could have written is not read; where it cannot be kept, the next run asks the kernel again.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::sys::user::effective_uid;
+use crate::sys::user::{effective_uid, is_only_of};
 
 const FOLDER: &str = "/run/perilune";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
@@ -33,10 +33,11 @@ impl Kept {
     pub(super) fn load(&self) -> Option<Vec<u8>> {
         fs::symlink_metadata(&self.folder)
             .ok()
-            .filter(|folder| folder.is_dir() && self.is_ours(folder))?;
+            .filter(|folder| folder.is_dir() && is_only_of(folder, self.owner))?;
         let mut file =
             OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(self.file()).ok()?;
-        let meta = file.metadata().ok().filter(|file| file.is_file() && self.is_ours(file))?;
+        let meta =
+            file.metadata().ok().filter(|file| file.is_file() && is_only_of(file, self.owner))?;
         let mut text = Vec::with_capacity(usize::try_from(meta.len()).ok()? + 1);
         file.read_to_end(&mut text).ok()?;
         text.starts_with(self.boot.as_bytes()).then(|| text.split_off(self.boot.len()))
@@ -51,7 +52,7 @@ impl Kept {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(why),
             _ => {}
         }
-        if !self.is_ours(&fs::symlink_metadata(&self.folder)?) {
+        if !is_only_of(&fs::symlink_metadata(&self.folder)?, self.owner) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         // Two runs that do this at once write the same; a file that one leaves half made is the next one's to make.
@@ -64,10 +65,6 @@ impl Kept {
 
     fn file(&self) -> PathBuf {
         self.folder.join("kallsyms")
-    }
-
-    fn is_ours(&self, meta: &Metadata) -> bool {
-        meta.uid() == self.owner && meta.mode() & 0o022 == 0
     }
 }
 
@@ -134,7 +131,7 @@ mod tests {
         let allow =
             |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
         for path in [folder.0.clone(), kept.file()] {
-            let mode = fs::metadata(&path).unwrap().mode();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
             allow(&path, 0o777);
             assert_eq!(kept.load(), None, "{}", path.display());
             allow(&path, mode);
