@@ -8,7 +8,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
-use super::{Failed, help, host, refusal};
+use super::{Failed, host, refusal};
 use crate::{
     event::selector::Selector,
     run::request::RunRequest,
@@ -52,7 +52,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     let usage = |error: anyhow::Error| {
         let text = format!("{}: {error:#}", monitor.name);
         // What shows the place under the text says enough.
-        let more = format!(" ({} shows more)", help::call(called));
+        let more = format!(" ({} shows more)", refusal::how_to_ask(called));
         Failed::Usage(if text.contains('\n') { text } else { text + &more })
     };
 

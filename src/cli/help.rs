@@ -78,11 +78,6 @@ pub fn write_command(name: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How a monitor's help is asked for: `perilune signal --help`.
-pub fn call(called: &str) -> String {
-    format!("perilune {called} --help")
-}
-
 /// An option in the usage line: `-e EVENT,…`, `[--than TIME]`.
 fn called_with(option: &OptionSpec) -> String {
     let word = option.typed_with_value();

@@ -2,11 +2,15 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::help;
 use crate::{
     base::nearest::{did_you_mean, nearest},
     script::{monitor::Monitor, option::OptionSpec},
 };
+
+/// How a monitor's help is asked for: `perilune signal --help`.
+pub(super) fn how_to_ask(called: &str) -> String {
+    format!("perilune {called} --help")
+}
 
 /// The line for an error of parsing a monitor's words; `options` are all that it takes.
 pub(super) fn line(
@@ -26,7 +30,7 @@ pub(super) fn line(
     let value = context(ContextKind::InvalidValue);
     let option = options.iter().find(|o| arg.strip_prefix("--") == Some(&o.long));
     let typed = option.map_or_else(|| arg.to_owned(), OptionSpec::typed);
-    let lists = format!("({} lists them)", help::call(called));
+    let lists = format!("({} lists them)", how_to_ask(called));
     match error.kind() {
         ErrorKind::UnknownArgument => {
             format!("{name}: no option '{arg}'{} {lists}", nearest_option(arg, options))

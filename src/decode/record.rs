@@ -10,9 +10,9 @@
 use super::read::{Asked, ReadFormat};
 use super::sample::{Layout, Sample, Trailer};
 use super::side_band::{
-    Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, ItraceStart, Ksymbol, Lost,
-    LostSamples, MappedFile, Mmap, Mmap2, Namespaces, Read, Switch, SwitchCpuWide, Task, TextPoke,
-    Throttle,
+    Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, CpuMode, ItraceStart, Ksymbol,
+    Lost, LostSamples, MappedFile, Mmap, Mmap2, Namespaces, Read, Switch, SwitchCpuWide, Task,
+    TextPoke, Throttle,
 };
 use super::words::{Bad, Fields, Words};
 use perf_event_open_sys::bindings as abi;
@@ -26,23 +26,6 @@ pub struct Header {
     pub misc: u16,
     /// Bytes of the whole record.
     pub size: u16,
-}
-
-/// What the CPU was doing: `PERF_RECORD_MISC_CPUMODE_MASK`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpuMode {
-    /// Not told, or a mode that is not known yet.
-    Unknown,
-    /// The kernel.
-    Kernel,
-    /// User space.
-    User,
-    /// The hypervisor.
-    Hypervisor,
-    /// A guest's kernel.
-    GuestKernel,
-    /// A guest's user space.
-    GuestUser,
 }
 
 /// One record.

@@ -4,9 +4,25 @@
 //! NUL and need not be UTF-8.
 
 use super::read::ReadFormat;
-use super::record::CpuMode;
 use super::sample::Trailer;
 use super::words::Words;
+
+/// What the CPU was doing: `PERF_RECORD_MISC_CPUMODE_MASK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuMode {
+    /// Not told, or a mode that is not known yet.
+    Unknown,
+    /// The kernel.
+    Kernel,
+    /// User space.
+    User,
+    /// The hypervisor.
+    Hypervisor,
+    /// A guest's kernel.
+    GuestKernel,
+    /// A guest's user space.
+    GuestUser,
+}
 
 /// `PERF_RECORD_MMAP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Numbers are never cut. Of a C++ or Rust function both ends say something, the middle is mostly its types. Percentiles are spared:
 //! they are in JSON, and in a wider terminal.
 
-use super::table::Laid;
+use super::laid::Laid;
 
 /// Characters that are left of a name at least.
 const LEAST: usize = 16;

@@ -11,6 +11,7 @@ mod fit;
 pub mod folded;
 pub mod heatmap;
 pub mod json;
+mod laid;
 pub mod latencies;
 #[cfg(test)]
 mod probe;

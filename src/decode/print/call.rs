@@ -7,7 +7,6 @@
 use super::number::{self, Layout};
 use super::pointer;
 use super::value::{Machine, Place, Value, read};
-use crate::base::text::digits;
 use crate::decode::c::Int;
 
 /// A call of one of them.
@@ -177,9 +176,4 @@ impl Dump {
 /// A length that an event gives; negative ones are none.
 pub(super) fn length(value: u64) -> usize {
     usize::try_from(value.cast_signed()).unwrap_or(0)
-}
-
-/// Writes a byte as two digits.
-pub(super) fn push_byte(out: &mut Vec<u8>, byte: u8) {
-    digits::push_hex_bytes(out, &[byte]);
 }

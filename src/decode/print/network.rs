@@ -1,7 +1,6 @@
 //! Addresses of networks: `%pI4`, `%pI6`, `%pIS` and their kin.
 
 use super::number;
-use super::pointer::copy;
 use crate::base::text::digits;
 
 /// How a network address is written.
@@ -29,6 +28,13 @@ impl Ip {
             flow: has(b'f'),
             scope: has(b's'),
         }
+    }
+}
+
+/// As many bytes as both have.
+pub(super) fn copy(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
     }
 }
 

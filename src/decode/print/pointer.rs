@@ -3,8 +3,7 @@
 //! After Documentation/core-api/printk-formats.rst. Conversions that follow a pointer into the kernel's memory
 //! (`%pd`, `%pV`, `%pR` …) are unknown here: that memory cannot be read afterwards.
 
-use super::call::push_byte;
-use super::network::{Ip, push_ip4, push_ip6, push_socket};
+use super::network::{Ip, copy, push_ip4, push_ip6, push_socket};
 use super::number::{self, Base, Layout};
 use super::value::{At, Machine, Place, read};
 use crate::base::text::digits;
@@ -210,7 +209,7 @@ pub(super) fn push_separated(out: &mut Vec<u8>, bytes: &[u8], separator: Option<
         if i > 0 {
             out.extend(separator);
         }
-        push_byte(out, *byte);
+        digits::push_hex_bytes(out, &[*byte]);
     }
 }
 
@@ -228,7 +227,7 @@ fn push_uuid(out: &mut Vec<u8>, bytes: &[u8], little: bool, upper: bool) {
         if matches!(i, 4 | 6 | 8 | 10) {
             out.push(b'-');
         }
-        push_byte(out, byte);
+        digits::push_hex_bytes(out, &[byte]);
     }
     if upper && let Some(text) = out.get_mut(start..) {
         text.make_ascii_uppercase();
@@ -269,12 +268,5 @@ fn push_bitmap_list(out: &mut Vec<u8>, bytes: &[u8], bits: usize) {
             }
         }
         bit += len + 1;
-    }
-}
-
-/// As many bytes as both have.
-pub(super) fn copy(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
     }
 }

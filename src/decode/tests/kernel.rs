@@ -2,8 +2,9 @@
 //! the machine takes, in process 29920, which touched a page, renamed itself, mapped a page and forked.
 
 use crate::decode::read::Count;
-use crate::decode::record::{CpuMode, Record, parse};
+use crate::decode::record::{Record, parse};
 use crate::decode::sample::{Layout, Shape, Trailer};
+use crate::decode::side_band::CpuMode;
 use crate::decode::side_band::{Comm, MappedFile, Mmap2, Switch, Task};
 use perf_event_open_sys::bindings as abi;
 

@@ -2,10 +2,10 @@
 
 use super::encode::{self, Bytes, ReadValues};
 use super::samples::{compare_read, shapes};
-use crate::decode::record::{CpuMode, Header, Record, parse};
+use crate::decode::record::{Header, Record, parse};
 use crate::decode::sample::{Layout, Shape, Trailer, identifier};
 use crate::decode::side_band::{
-    Aux, AuxOutputHwId, BpfEvent, Cgroup, Comm, ItraceStart, Ksymbol, Lost, LostSamples,
+    Aux, AuxOutputHwId, BpfEvent, Cgroup, Comm, CpuMode, ItraceStart, Ksymbol, Lost, LostSamples,
     MappedFile, Mmap, Mmap2, Switch, SwitchCpuWide, Task, TextPoke, Throttle,
 };
 use crate::decode::words::Bad;
