@@ -46,7 +46,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("batch", Some('b'), Flag, "", "", "text that scrolls, also where there could be a full screen"),
         ("output", Some('o'), Text, "FILE", "", "write results to FILE instead of stdout"),
         ("total", None, Flag, "", "", "at the end, report the whole run once more"),
-        ("stats", None, Flag, "", "", "at the end, report what the run itself cost"),
+        ("stats", None, Flag, "", "", "at the end, report what the run itself cost, and what of the script is not compiled"),
         ("verbose", Some('v'), Repeated, "", "", "say more; -vv: every event as it is opened"),
         ("quiet", Some('q'), Flag, "", "", "results and errors only"),
         ("lines", None, Flag, "", "", "of stacks, show source lines and inlined functions; slow with large programs"),

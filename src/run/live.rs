@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::Outcome;
 use super::catalog::MachineCatalog;
-use super::filters;
 use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
@@ -105,6 +104,9 @@ pub(super) fn run(
         context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
     });
     signal::install()?;
+    if settings.stats {
+        host.watch_compiler()?;
+    }
 
     live.enable_side()?;
     let names = task_names();
@@ -257,13 +259,7 @@ fn finish(
     unnamed::tell(host.shared());
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    if settings.stats || settings.verbose > 0 {
-        show.remark(filters::kept_back(&coverage).as_deref());
-    }
-    if settings.stats {
-        let stats = cost.stats(&coverage);
-        show.draw(now, |out, stamp| out.stats(stamp, &stats));
-    }
+    show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();
     host.leave();
     close(live, settings.quiet);

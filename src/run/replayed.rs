@@ -79,6 +79,9 @@ pub(super) fn run(
     player.switch(&mut host);
     let ordered = host.ordered();
     let mut pace = Pace::new(request);
+    if settings.stats {
+        host.watch_compiler()?;
+    }
     let cost = Cost::start(started);
     let mut now = 0.0;
     let turn = |entry: &Entry| if ordered { entry.time_ns } else { entry.came_ns };
@@ -109,13 +112,7 @@ pub(super) fn run(
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    if settings.stats || settings.verbose > 0 {
-        show.remark(filters::kept_back(&coverage).as_deref());
-    }
-    if settings.stats {
-        let stats = cost.stats(&coverage);
-        show.draw(now, |out, stamp| out.stats(stamp, &stats));
-    }
+    show.costs(now, settings, &host, &cost, &coverage);
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }

@@ -4,9 +4,11 @@ use std::io;
 
 use anyhow::{Context as _, ensure};
 
+use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
-use super::request::RunRequest;
+use super::pace::Cost;
+use super::request::{HostOptions, RunRequest};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
 use crate::base::heat::Heat;
@@ -225,6 +227,25 @@ impl Show {
         self.shared.with(|context| {
             text.into_iter().for_each(|text| context.note(Level::Info, text));
         });
+    }
+
+    /// What the run cost and why, where that is asked for: events that no handler got, code that is not compiled, `--stats`.
+    pub(super) fn costs(
+        &mut self,
+        time: f64,
+        settings: &HostOptions,
+        host: &Host,
+        cost: &Cost,
+        coverage: &Coverage,
+    ) {
+        if settings.stats || settings.verbose > 0 {
+            self.remark(filters::kept_back(coverage).as_deref());
+        }
+        if settings.stats {
+            host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
+            let stats = cost.stats(coverage);
+            self.draw(time, |out, stamp| out.stats(stamp, &stats));
+        }
     }
 
     pub(super) fn draw(&mut self, time: f64, work: impl FnOnce(&mut dyn Draw, Stamp)) {

@@ -69,6 +69,8 @@ pub struct Host {
     pub(super) deadline: Option<Instant>,
     /// What handlers cost, in a session.
     pub(super) meter: Meter,
+    /// What of the script is not compiled, where that is watched.
+    pub(super) uncompiled: Option<Function>,
 }
 
 /// How events are to be handled.
@@ -143,6 +145,7 @@ impl Host {
             jobs: Vec::new(),
             deadline: None,
             meter: Meter::default(),
+            uncompiled: None,
         })
     }
 

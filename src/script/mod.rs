@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bundle;
 mod call;
+mod compiled;
 pub mod context;
 mod control;
 mod dispatch;
