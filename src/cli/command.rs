@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
 use super::{Failed, host, refusal};
 use crate::{
+    base::units::human_ns,
     event::selector::Selector,
     run::request::RunRequest,
     script::{
@@ -105,13 +106,19 @@ pub fn command(monitor: &Monitor) -> Command {
         .trailing_var_arg(true)
         .hide(true);
     let own = args::to_args(&monitor.options);
+    let mut common = host::options();
+    if let Some(ns) = monitor.every_ns {
+        for option in common.iter_mut().filter(|option| option.long == "interval") {
+            option.help += &format!("; without it every {}, of a COMMAND once", human_ns(ns));
+        }
+    }
     Command::new(monitor.name.clone())
         .no_binary_name(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(own.into_iter().map(|arg| arg.help_heading("Monitor's options")))
         .next_help_heading("Common options")
-        .args(args::to_args(&host::options()))
+        .args(args::to_args(&common))
         .mut_arg("help", |arg| arg.visible_short_alias('?'))
         .arg(workload)
 }

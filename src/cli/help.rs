@@ -30,9 +30,10 @@ pub fn write(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result
 }
 
 /// What becomes of a workload.
-const COMMAND: &str = "A COMMAND is started and watched until it ends. A run that ends first (Ctrl-C, --duration, -N) asks it to\n\
-     end, too, by SIGTERM, and exits with 0. Otherwise the exit code is the COMMAND's, or 128 and the signal that ended\n\
-     it; 127 if it is not found and 126 if it cannot be executed, 125 if perilune itself fails.";
+const COMMAND: &str = "A COMMAND is started and watched until it ends: then comes the report of the whole, with -i others on the way. A\n\
+     run that ends first (Ctrl-C, --duration, -N) asks it to end, too, by SIGTERM, and exits with 0. Otherwise the exit\n\
+     code is the COMMAND's, or 128 and the signal that ended it; 127 if it is not found and 126 if it cannot be executed,\n\
+     125 if perilune itself fails.";
 
 /// Writes how a monitor is called, in short.
 pub fn write_usage(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -254,7 +254,8 @@ fn finish(
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
     let parts = host.finish((now - pace.last) / 1e9, &live.counts());
-    let totals = if settings.total { host.totals() } else { Vec::new() };
+    // The only report has told the whole already.
+    let totals = if settings.total && pace.last > 0.0 { host.totals() } else { Vec::new() };
     let coverage = coverage(&host, &live, lost_at_end);
     unnamed::tell(host.shared());
     show.last(now, &parts, &totals, &coverage);

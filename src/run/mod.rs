@@ -67,7 +67,7 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
 fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
     let options = &request.host;
     let elsewhere = options.json || options.events || options.batch || options.output.is_some();
-    let reports = options.interval_ns.or(request.monitor.every_ns).is_some();
+    let reports = request.interval_ns().is_some();
     let shared = !options.workload.is_empty() || options.allow_unsafe;
     if !request.monitor.screen || !reports || elsewhere || shared {
         return None;

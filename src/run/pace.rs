@@ -20,10 +20,8 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(request: &RunRequest) -> Self {
-        let settings = &request.host;
-        let interval =
-            settings.interval_ns.or(request.monitor.every_ns).map_or(f64::INFINITY, |ns| ns as f64);
-        let end = settings.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
+        let interval = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
+        let end = request.host.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
         Pace { interval, interval_at: interval, last: 0.0, end }
     }
 

@@ -108,7 +108,7 @@ pub(super) fn run(
     host.finishing();
     host.set_now(now);
     let parts = host.finish((now - pace.last) / 1e9, &player.take_counts());
-    let totals = if settings.total { host.totals() } else { Vec::new() };
+    let totals = if settings.total && pace.last > 0.0 { host.totals() } else { Vec::new() };
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);

@@ -27,6 +27,13 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
+    /// How often the run reports, in nanoseconds: as `-i` says, else as the monitor does. Of a command it then tells the whole,
+    /// once, as `perf stat` and `strace -c` do.
+    pub fn interval_ns(&self) -> Option<u64> {
+        let usual = self.monitor.every_ns.filter(|_| self.host.workload.is_empty());
+        self.host.interval_ns.or(usual)
+    }
+
     /// How stacks are taken where an event does not say it: `stack = true`, the attribute `stack`.
     pub fn stack(&self) -> Result<Stack> {
         let walk = match self.values.get("call-graph") {
@@ -48,7 +55,7 @@ pub struct HostOptions {
     pub pids: Vec<u32>,
     /// `-t`: threads.
     pub tids: Vec<u32>,
-    /// `-i` in nanoseconds, at least a millisecond; none leaves it to the monitor.
+    /// `-i` in nanoseconds, at least a millisecond; see [`RunRequest::interval_ns`].
     pub interval_ns: Option<u64>,
     /// `-N`: the run ends after this many events; at least 1.
     pub exit_after: Option<u64>,

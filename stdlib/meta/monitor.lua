@@ -7,7 +7,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field summary string one line for `perilune monitors` and `perilune help`
 ---@field options? (perilune.SharedOption|perilune.Option)[] an option made by `flag`, `number`, …, or the name of a shared one: `"call-graph"`
 ---@field order? boolean whether events reach handlers in time order across CPUs; Dflt: true with more than one event or with `pending`
----@field every? string the default of -i: `"1s"`; without it one report at the end
+---@field every? string the default of -i: `"1s"`; without it, and of a command, one report at the end
 ---@field screen? boolean whether its tables fill the screen where results go to a terminal, with keys to sort, filter and pause; needs `every` or -i; Dflt: false
 ---@field pages? integer pages of each CPU's ring; Dflt: the host's size
 

@@ -98,6 +98,7 @@ fn help_prints_unit_and_default_of_an_option() {
         "--share <PCT> [%]",
         "--impl <delay|pair> [default delay]",
         "-F, --freq <HZ> samples a second; 0 takes none [default 100]",
+        "-i, --interval <INT> report this often; at least 1ms; without it every 1s, of a COMMAND once [ms without a unit]",
     ] {
         assert!(squeezed.contains(line), "no {line:?} in\n{text}");
     }

@@ -33,6 +33,27 @@ fn a_command_that_ends_by_itself_gives_its_exit_code() {
 }
 
 #[test]
+fn a_command_is_told_as_a_whole_unless_an_interval_is_asked_for() {
+    if !can_trace("reports of commands") {
+        return;
+    }
+    let calls = |options: &[&str]| {
+        let command = ["--json", "--", "sh", "-c", "sleep 0.6; sleep 0.6"];
+        let told = perilune(&[&["syscalls"], options, &command].concat())
+            .stdout(Stdio::piped())
+            .output()
+            .expect("the built command runs");
+        let rows = String::from_utf8_lossy(&told.stdout).into_owned();
+        let slept = |row: &serde_json::Value| row["syscall"] == "clock_nanosleep";
+        let rows = rows.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(slept);
+        rows.map(|row| row["calls"].as_u64().unwrap_or(0)).collect::<Vec<u64>>()
+    };
+    assert_eq!(calls(&[]), [2], "one report of both sleeps");
+    assert_eq!(calls(&["--total"]), [2], "and the whole not once more");
+    assert_eq!(calls(&["-i", "500"]), [1, 1], "a report for each half second in which one ended");
+}
+
+#[test]
 fn a_failure_that_is_not_the_commands_has_a_code_of_its_own() {
     if !can_trace("exit codes beside commands") {
         return;

@@ -93,8 +93,8 @@ impl Session<'_> {
             wished.entry(role as u32).or_insert(true);
         }
         self.source.switch(&wished)?;
-        let every = request.host.interval_ns.or(request.monitor.every_ns);
-        let (every, now) = (every.map_or(f64::INFINITY, |ns| ns as f64), self.source.now());
+        let every = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
+        let now = self.source.now();
         self.paces.push(Pace { number, every, last: now, next: now + every, begun: now });
         if !self.source.stands_still() {
             return Ok(format!("{number} {}: stop({number}) ends it", request.monitor.name));
