@@ -9,6 +9,8 @@ use std::{
     io::{self, Write},
 };
 
+use anyhow::Context as _;
+
 use crate::{
     base::nearest::{did_you_mean, nearest},
     cli::{command::Parsed, run::Runtime},
@@ -50,9 +52,10 @@ pub enum Failed {
 /// The exit code of a failure of perilune's own, where it is otherwise that of a command.
 const BESIDE_A_COMMAND: u8 = 125;
 
+/// Commands write their results as they find them.
 impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Failed {
-        Failed::Running(error.into())
+        Failed::Running(anyhow::Error::from(error).context("failed to write the results"))
     }
 }
 
@@ -130,7 +133,10 @@ fn dispatch(
         Some("--usage") => done(writeln!(out, "Usage: {}", overview::USAGE)),
         Some("-V" | "--version") => done(writeln!(out, "perilune {}", env!("CARGO_PKG_VERSION"))),
         Some("--symbols") => match rest {
-            [program] => done(symbols::answer(program.as_ref(), io::stdin().lock(), out)),
+            [program] => {
+                let answered = symbols::answer(program.as_ref(), io::stdin().lock(), out);
+                done(answered.context("--symbols"))
+            }
             _ => Err(Failed::Usage(
                 "--symbols takes the program whose addresses stand in stdin: perilune --symbols FILE".to_owned(),
             )),

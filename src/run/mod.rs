@@ -19,6 +19,7 @@ use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
+use crate::sys::stdout::stdout;
 use crate::sys::terminal::{self, Terminal};
 use request::{Color, HostOptions, RunRequest};
 
@@ -81,7 +82,7 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
     let options = &request.host;
     let results: Box<dyn std::io::Write> = match &options.output {
         Some(path) => Box::new(create(path)?),
-        None => Box::new(std::io::stdout()),
+        None => Box::new(stdout()),
     };
     if options.json {
         return Ok(Box::new(Json::new(

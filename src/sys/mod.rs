@@ -20,6 +20,7 @@ pub mod registers;
 pub mod ring;
 pub mod signal;
 pub mod slice;
+pub mod stdout;
 pub mod tasks;
 pub mod terminal;
 pub mod toll;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bundled;
+mod closed;
 mod help;
 mod options;
 mod refusals;

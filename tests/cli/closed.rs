@@ -1,0 +1,50 @@
+//! Results that nobody gets: a closed standard output, a full disk.
+
+use std::process::Command;
+
+/// The exit code of the built command with its stdout redirected as a shell would, and what it said.
+fn redirected(words: &str, to: &str) -> (Option<i32>, String) {
+    let shell = format!("exec \"$0\" {words} {to}");
+    let ran = Command::new("sh")
+        .args(["-c", &shell, env!("CARGO_BIN_EXE_perilune")])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("a shell");
+    (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
+}
+
+/// Each prints something, without privilege.
+const PRINTING: [&str; 9] = [
+    "--help",
+    "--version",
+    "monitors",
+    "doctor",
+    "help top",
+    "syscalls --help",
+    "signal --replay tests/scripts/signal.events",
+    "signal --replay tests/scripts/signal.events --json",
+    "syscalls --replay tests/scripts/sys.events",
+];
+
+#[test]
+fn results_that_cannot_be_written_are_a_failure_and_say_so() {
+    for words in PRINTING {
+        for (to, why) in [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
+        {
+            let (code, said) = redirected(words, to);
+            assert_eq!(code, Some(1), "{words} {to}: {said}");
+            let line = format!("perilune: failed to write the results: {why}");
+            assert!(said.contains(&line), "{words} {to}: {said}");
+        }
+    }
+}
+
+#[test]
+fn results_that_go_to_a_file_need_no_stdout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("out");
+    let words = format!("signal --replay tests/scripts/signal.events -q -o {}", file.display());
+    assert_eq!(redirected(&words, ">&-"), (Some(0), String::new()));
+    assert!(std::fs::read_to_string(&file).expect("it was written").contains("comm=nginx"));
+    assert_eq!(redirected("monitors", ">/dev/null"), (Some(0), String::new()));
+}
