@@ -64,7 +64,7 @@ function m.init(opt)
     local took = time - r.made
     stages:add(took, e.dev, r.kind, "get", "complete")
     if heat then heat:add(time, took) end
-    if opt.than and took > opt.than then emit(r.event, e) end
+    if opt.than and took > opt.than then emit(r.event, e, { delay_us = took / 1000 }) end
   end)
 end
 return m

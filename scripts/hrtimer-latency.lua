@@ -49,7 +49,7 @@ function m.init(opt)
     local delay = math.max(0.0, e.now - timer.expires)
     late:add(delay, cpu, name(e))
     if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then emit(timer.event, e) end
+    if opt.than and delay > opt.than then emit(timer.event, e, { delay_us = delay / 1000 }) end
   end)
 end
 return m

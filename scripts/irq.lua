@@ -28,7 +28,7 @@ function m.init(opt)
         local delay = start.delay
         times:add(delay, cpu, start.value)
         if heat then heat:add(e._time, delay) end
-        if opt.than and delay > opt.than then emit(start.event, e) end
+        if opt.than and delay > opt.than then emit(start.event, e, { delay_us = delay / 1000 }) end
       end,
     })
   end

@@ -46,7 +46,7 @@ function m.init(opt)
         local total, node, outer = ended.delay, ended.node, open:get(k)
         if outer then outer.inner = outer.inner + total end
         tree:add(node, total, total - ended.inner)
-        if opt.than and total > opt.than then emit(ended.event, e) end
+        if opt.than and total > opt.than then emit(ended.event, e, { delay_us = total / 1000 }) end
       end)
     end
     watch(group[1], function(e, k)

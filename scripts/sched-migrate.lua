@@ -29,7 +29,7 @@ function m.init(opt)
     local move = moved:close(e.next_pid, e)
     if not move then return end
     waits:add(move.delay, move.from, e._cpu)
-    if opt.than and move.delay > opt.than then emit(move.event, e) end
+    if opt.than and move.delay > opt.than then emit(move.event, e, { delay_us = move.delay / 1000 }) end
   end)
 end
 return m

@@ -25,13 +25,12 @@ local m = monitor {
 
 function m.init(opt)
   local only, told, SWITCH = sched.mask(opt), opt.than or opt.call_graph, "sched:sched_switch"
-  local function print(stay, e) emit(stay.event, e) end
   local function draw(stay) if band(stay.state, ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end end
   local stays = states { perins "tid", { "state", sched.name }, "comm",
-    count = "stays", than = opt.than, keep = told, longer = told and (opt.flame_graph and draw or print) }
+    count = "stays", than = opt.than, keep = told, longer = told and (opt.flame_graph and draw or sched.print) }
 
   function m.interval() return stays, sched.not_ended(stays, opt.than) end
-  function m.deinit() return stays, sched.not_ended(stays, opt.than, told and (opt.flame_graph and draw or opt.than and print)) end
+  function m.deinit() return stays, sched.not_ended(stays, opt.than, told and (opt.flame_graph and draw or opt.than and sched.print)) end
 
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state

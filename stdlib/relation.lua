@@ -174,11 +174,11 @@ function relation.stages(groups, opt, on)
   return function(number) return names[number] end, has_key
 end
 
---- What prints a pair that took long: the event that began it, kept, and the one that ended it; with `detail`, an opt.detail, all
+--- What prints a pair that took long: its delay, the event that began it, kept, and the one that ended it; with `detail`, an opt.detail, all
 --- that happened in between and around, under a heading that says `tell`. `has_key(e, key)` tells of an event whether it has the key of
 --- the pair; that is its instance unless it is given.
 function relation.printer(detail, has_key)
-  if not detail then return function(start, e) emit(start.event, e) end end
+  if not detail then return function(start, e) emit(start.event, e, { delay_us = start.delay / 1000 }) end end
   local past = history { before = detail.before or 0 }
   local chosen = detail.samecpu or detail.samepid or detail.sametid or detail.samekey
   return function(start, e, key, tell)
@@ -284,7 +284,7 @@ function relation.syscalls(groups, opt)
       if not than or delay <= than then return end
       local name = syscall_name(id)
       if detail then print(call, e, tid, { { "syscall", name }, { "tid", tid }, { "delay_us", delay / 1000 } })
-      else emit(call.event, e, { syscall = name }) end
+      else emit(call.event, e, { syscall = name, delay_us = delay / 1000 }) end
     end,
   })
   print = relation.printer(detail, has_key)

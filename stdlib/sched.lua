@@ -31,6 +31,12 @@ function sched.watch(opt, event, task, name, handler)
   return opt.filter and ev:matching(name, opt.filter) or ev
 end
 
+--- Prints a stay in a state: which and how long, the event that began it, and `e` that ended it, if it has ended.
+function sched.print(stay, e)
+  local tell = { state = sched.name(stay.state), delay_us = stay.delay / 1000 }
+  if e then emit(stay.event, e, tell) else emit(stay.event, tell) end
+end
+
 local MOST = 20
 local COLUMNS = { { "state", align = "left" }, { "comm", align = "left" }, "tid", "for(us)" }
 

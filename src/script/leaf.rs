@@ -238,6 +238,16 @@ pub(super) fn emit_with(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     })
 }
 
+/// `hides(address)`: whether the event of a slot is our own doing, which is not printed. For the prelude only.
+pub(super) fn hides(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+    let shared = shared.clone();
+    lua.create_function(move |_, address: f64| {
+        // SAFETY: as in `emit_with`.
+        let (slot, _, _) = unsafe { slot_at(address) };
+        Ok(shared.with(|context| context.hides(slot)))
+    })
+}
+
 /// Copies a batch into the history, from a slot on; gives the first that has no room before a turn, or the batch's end.
 pub(super) fn remember(
     context: &Context,

@@ -68,6 +68,7 @@ pub(super) fn register(
         leaves.get::<LightUserData>("emit")?,
         aggregates.trusted().get::<Function>("slot_of")?,
         leaf::emit_with(lua, shared)?,
+        leaf::hides(lua, shared)?,
         table::emit_row(lua, shared)?,
         table::new_report(lua)?,
         count_of(lua, state)?,

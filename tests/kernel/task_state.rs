@@ -60,6 +60,36 @@ fn alternating() -> Result<(), String> {
 }
 
 #[test]
+fn a_stay_is_printed_with_both_its_events_or_not_at_all() {
+    if !can_trace("pairs of events") {
+        return;
+    }
+    let _busy = load::never_idle();
+    // perilune itself sleeps ten times a second, and is left out.
+    let sleeper = load::sleep_ms(400);
+    let tid = sleeper.pid();
+    let tool = Tool::attach(&["task-state", "-S", "--than", "50ms"]);
+    let own = tool.pid();
+    sleeper.run();
+    let run = tool.finish();
+    let about = |tid: u32| {
+        let of = |e: &&serde_json::Value| e["prev_pid"] == tid || e[crate::OWN_PID] == tid;
+        run.of("event").filter(of).collect::<Vec<_>>()
+    };
+    assert!(about(own).is_empty(), "{:?}", about(own));
+    let slept = about(tid);
+    let [away, woken, ..] = slept[..] else { panic!("{slept:?} {}", run.stderr) };
+    assert_eq!(
+        (&away["event"], &woken["event"]),
+        (&"sched:sched_switch".into(), &"sched:sched_wakeup".into())
+    );
+    assert_eq!(away["state"], "S");
+    let us = away["delay_us"].as_f64().expect("the first event has the delay");
+    assert!((400e3..600e3).contains(&us), "{us} us");
+    assert!(woken.get("delay_us").is_none(), "once a pair");
+}
+
+#[test]
 fn a_vfork_parent_is_stuck_until_its_child_ends() {
     if !can_trace("a vfork parent") {
         return;

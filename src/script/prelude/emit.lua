@@ -1,5 +1,5 @@
 --- The words that print: `emit`, and `counters` and `report`, which make tables of a script's own.
-local ffi, view, emit_leaf, kept_slot, emit_with, emit_row, new_report, count_of, ask_to_stop, exports = ...
+local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of, ask_to_stop, exports = ...
 
 local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
 local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, next
@@ -76,6 +76,11 @@ local function emit_all(...)
   local n, extra = select("#", ...), nil
   local last = select(n, ...)
   if n > 1 and type(last) == "table" and not slot_of(last) then n, extra = n - 1, last end
+  -- Of events that belong together all are printed or none: the rest of a pair would look like something else.
+  for i = 1, n do
+    local slot = slot_of(select(i, ...))
+    if slot and hides(address(slot)) then return end
+  end
   for i = 1, n do
     local it = select(i, ...)
     local slot = slot_of(it)
