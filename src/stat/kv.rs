@@ -38,7 +38,6 @@ pub struct Kv {
     sums: Vec<Sum>,
     names: Vec<Option<u32>>,
     folded: Folded,
-    samples: u64,
     evicted: u64,
     survivors: Vec<u32>,
 }
@@ -92,7 +91,6 @@ impl Kv {
             sums: Vec::new(),
             names: Vec::new(),
             folded: Folded { sums: vec![Sum::default(); shape.sums], ..Folded::default() },
-            samples: 0,
             evicted: 0,
             survivors: Vec::new(),
             shape,
@@ -108,7 +106,6 @@ impl Kv {
 
     #[inline(always)]
     fn add_at(&mut self, row: usize, first: usize, values: &[f64]) -> bool {
-        self.samples += 1;
         if let Some(count) = self.counts.get_mut(row) {
             *count += 1;
         }
@@ -214,7 +211,6 @@ impl Kv {
     }
 
     fn take_in(&mut self, other: &Self, change: impl Fn(usize, Word) -> Word) {
-        self.samples = self.samples.max(other.samples);
         let mut key = Vec::with_capacity(self.shape.keys);
         for from in other.rows() {
             key.clear();
@@ -260,9 +256,9 @@ impl Kv {
         &self.folded
     }
 
-    /// Additions since the table was made: it is not cleared.
+    /// Additions since the last [`Aggregate::clear`], those that the bound folded among them.
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.counts.iter().sum::<u64>() + self.folded.count
     }
 
     /// Keys folded since the table was made.
