@@ -201,8 +201,9 @@ pub struct Stats {
     pub events: u64,
     /// Own CPU time, user and system, of the whole process.
     pub own_cpu_ns: u64,
-    /// The CPU time from the moment the events were enabled, per event received: dispatched, or kept back by a filter here.
-    pub ns_per_event: f64,
+    /// The CPU time from the moment the events were enabled, per event received: dispatched, or kept back by a filter here. None
+    /// of so few that it would tell nothing of an event.
+    pub ns_per_event: Option<f64>,
     /// Events lost.
     pub lost: u64,
     /// Peak resident memory.

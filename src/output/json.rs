@@ -9,7 +9,7 @@
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
 //! | `coverage` | `final`, `events`, `filtered`, and each count of [`Coverage::problems`] |
-//! | `stats` | `events own_cpu_ns ns_per_event lost max_rss_kb start_ms` |
+//! | `stats` | `events own_cpu_ns ns_per_event` (null of fewer than 1000) `lost max_rss_kb start_ms` |
 //!
 //! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
 //! - A name that is taken gets a trailing `_`, as a keyword does in a script: `comm` and `pid` of
@@ -235,7 +235,7 @@ impl Draw for Json {
         self.open("stats", stamp);
         digits::push_u64(self.fixed("events"), stats.events);
         digits::push_u64(self.fixed("own_cpu_ns"), stats.own_cpu_ns);
-        push_float(self.fixed("ns_per_event"), stats.ns_per_event);
+        push_float(self.fixed("ns_per_event"), stats.ns_per_event.unwrap_or(f64::NAN));
         digits::push_u64(self.fixed("lost"), stats.lost);
         digits::push_u64(self.fixed("max_rss_kb"), stats.max_rss_kb);
         push_float(self.fixed("start_ms"), stats.start_ms);

@@ -257,10 +257,11 @@ pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
 
 /// `1000 events, 15.3 ns each, …`: what the run cost.
 pub(super) fn stats_text(stats: &Stats) -> String {
+    let each = stats.ns_per_event.map(|ns| format!(", {ns:.1} ns each"));
     format!(
-        "{}, {:.1} ns each; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
+        "{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
         units::counted(stats.events, "event"),
-        stats.ns_per_event,
+        each.unwrap_or_default(),
         units::human_ns(stats.own_cpu_ns),
         stats.lost,
         units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),

@@ -72,16 +72,20 @@ impl Cost {
     pub(super) fn stats(&self, coverage: &Coverage) -> Stats {
         let own_cpu_ns = machine::own_cpu_ns();
         let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
+        let received = coverage.events + coverage.filtered;
         Stats {
             events: coverage.events,
             own_cpu_ns,
-            ns_per_event: used as f64 / (coverage.events + coverage.filtered).max(1) as f64,
+            ns_per_event: (received >= ENOUGH).then(|| used as f64 / received as f64),
             lost: coverage.lost,
             max_rss_kb: machine::max_rss_kb(),
             start_ms: self.start_ms,
         }
     }
 }
+
+/// Of fewer events the cost of each would be what the run costs without any.
+const ENOUGH: u64 = 1000;
 
 /// Whether a run was kept from the CPU for a part of its time that matters. It uses a few percent of one.
 fn too_long(waited_ns: u64, run_ns: f64) -> bool {

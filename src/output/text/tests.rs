@@ -217,13 +217,14 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
             stamp(0),
             &Stats {
                 events: 1000,
-                ns_per_event: 15.26,
+                ns_per_event: Some(15.26),
                 own_cpu_ns: 15_260,
                 lost: 0,
                 max_rss_kb: 18_432,
                 start_ms: 43.21,
             },
         );
+        text.stats(stamp(0), &Stats { events: 3, own_cpu_ns: 16_000_000, ..Stats::default() });
     };
     let (results, stderr) = drawn_with(|_| {}, say);
     assert_eq!(results, "2026-11-21 09:00:00.005000 ALERT 8192: fires 200 times a second\n");
@@ -233,6 +234,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
 perilune: warning: one event is absent
 perilune: x.lua:3: no field
 perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, first drain after 43.2 ms
+perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms
 "
     );
     let (results, stderr) = drawn_with(|look| look.quiet = true, say);
