@@ -189,11 +189,9 @@ fn number(values: &Values, name: &str) -> Option<u64> {
 
 /// Process or thread numbers, each once, as typed.
 fn tasks(values: &Values, name: &str) -> Result<Vec<u32>> {
+    let Some(list) = text(values, name) else { return Ok(Vec::new()) };
     let mut tasks = Vec::new();
-    for word in text(values, name).unwrap_or_default().split(',').map(str::trim) {
-        if word.is_empty() {
-            continue;
-        }
+    for word in list.split(',').map(str::trim) {
         match word.parse::<i32>() {
             Ok(id) if id > 0 => {
                 let id = id.unsigned_abs();
@@ -201,13 +199,10 @@ fn tasks(values: &Values, name: &str) -> Result<Vec<u32>> {
                     tasks.push(id);
                 }
             }
+            _ if word.is_empty() => bail!("`{list}`: a number is missing; for example 1234,1240"),
             _ => bail!("`{word}` is not the number of a task; for example 1234,1240"),
         }
     }
-    ensure!(
-        !tasks.is_empty() || text(values, name).is_none(),
-        "no task is given; for example 1234"
-    );
     Ok(tasks)
 }
 

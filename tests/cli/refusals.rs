@@ -65,6 +65,10 @@ fn wrong_words_are_refused_in_one_line() {
             "signal: -p: `nginx` is not the number of a task; for example 1234,1240 (perilune signal --help shows more)",
         ),
         (
+            "signal -p 1,,",
+            "signal: -p: `1,,`: a number is missing; for example 1234,1240 (perilune signal --help shows more)",
+        ),
+        (
             "signal -C 3-1",
             "signal: -C: CPU list `3-1`: the range 3-1 runs backwards; write 1-3 (perilune signal --help shows more)",
         ),
