@@ -222,7 +222,7 @@ impl Closer {
             told();
             closing.iter().for_each(drop);
         };
-        let thread = std::thread::Builder::new().name("close".to_owned()).spawn(work)?;
+        let thread = std::thread::Builder::new().name("perilune:close".to_owned()).spawn(work)?;
         Ok(Closer { events: Some(events), thread: Some(thread) })
     }
 

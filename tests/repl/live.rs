@@ -282,3 +282,19 @@ fn what_was_typed_is_saved_as_a_monitor_that_runs() {
     // The filter is part of what was defined: the other descriptor is not counted.
     assert!(matches!(counts[..], [line] if line.trim_end().ends_with(" 42")), "{text}");
 }
+
+#[test]
+fn its_threads_say_whose_they_are() {
+    if !can_trace("threads of a session") {
+        return;
+    }
+    let mut session = Session::begin(&[]);
+    session.ask("p = probe(\"sched:sched_process_exec\", function() end)");
+    let folder = format!("/proc/{}/task", session.child.id());
+    let tasks = std::fs::read_dir(&folder).expect("it runs").flatten();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    let mut names: Vec<String> = tasks.filter_map(|task| name(task).ok()).collect();
+    names.sort();
+    assert_eq!(names.concat(), "perilune\nperilune:close\nperilune:read\n");
+    assert_eq!(session.end(), 0);
+}

@@ -56,7 +56,7 @@ impl Above {
             let _ = told.send(tid_in_records());
             print(printer, &waiting, &counts);
         };
-        let started = std::thread::Builder::new().name("print".to_owned()).spawn(work);
+        let started = std::thread::Builder::new().name("perilune:print".to_owned()).spawn(work);
         started.context("failed to start the thread that prints")?;
         let tid = tid.recv().context("the thread that prints has ended")?;
         Ok((Above { queue, dropped, pending: Vec::new() }, tid))

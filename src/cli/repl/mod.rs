@@ -99,7 +99,7 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
         }
     };
     std::thread::Builder::new()
-        .name("read".to_owned())
+        .name("perilune:read".to_owned())
         .spawn(read)
         .context("failed to start the thread that reads lines")?;
     let (tids, above) = greeted.recv().context("the thread that reads lines has ended")??;
