@@ -1,13 +1,15 @@
-//! How soon after a wakeup we run: the scheduler's slice, and how long it let us wait.
+//! How soon after a wakeup we run: the scheduler's slice, a place in front of others, and how long they let us wait.
 
 use std::mem::size_of;
+
+use super::clock::{monotonic_ns, thread_cpu_ns};
 
 /// The request, where `SCHED_OTHER` and its kin take one: the shortest that the kernel accepts.
 const SLICE_NS: u64 = 100_000;
 
 /// `struct sched_attr` in its first version; libc has none of its own for every target.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct SchedAttr {
     size: u32,
     policy: u32,
@@ -25,19 +27,94 @@ struct SchedAttr {
 ///
 /// Children inherit it, so it is asked for once the workload is there.
 pub fn ask_for_short_turns() {
+    if let Some(attr) = chosen_by_nobody() {
+        // A refusal changes nothing: this is about losing less, and losses are counted.
+        set(&SchedAttr { runtime: SLICE_NS, ..attr });
+    }
+}
+
+/// A place in front of all that have no real-time priority, for a thread that uses little: the lowest one, `SCHED_RR` 1, in
+/// each window for no more than its part of it. What uses more takes turns with everybody until it uses little again,
+/// so a CPU is never taken from others for longer than that, and what happens between two calls of [`Front::turn`].
+///
+/// Short turns do not help against tasks of another autogroup (sched_autogroup in sched(7)), this does. Threads and processes
+/// that it begins are not in front.
+#[derive(Debug)]
+pub struct Front {
+    /// As it was before.
+    usual: SchedAttr,
+    in_front: bool,
+    part: Part,
+}
+
+impl Front {
+    /// Goes there, if this thread may (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`) and nobody has chosen a policy or a nice value for it.
+    /// `percent` is what it may use of a CPU there.
+    pub fn ask(percent: u64) -> Option<Front> {
+        let usual = chosen_by_nobody().filter(|attr| attr.nice == 0)?;
+        let part = Part { percent, since: monotonic_ns(), used_before: thread_cpu_ns() };
+        set(&FRONT).then_some(Front { usual, in_front: true, part })
+    }
+
+    /// Steps back if too much was used, and forth again later: for each turn of the thread's loop.
+    pub fn turn(&mut self) {
+        let little = self.part.is_kept(monotonic_ns(), thread_cpu_ns());
+        if little != self.in_front && set(if little { &FRONT } else { &self.usual }) {
+            self.in_front = little;
+        }
+    }
+}
+
+/// What sched(7) calls the lowest static priority. Children are not to have it (`SCHED_FLAG_RESET_ON_FORK`).
+const FRONT: SchedAttr = SchedAttr {
+    size: size_of::<SchedAttr>() as u32,
+    policy: libc::SCHED_RR as u32,
+    flags: 1,
+    nice: 0,
+    priority: 1,
+    runtime: 0,
+    deadline: 0,
+    period: 0,
+};
+
+/// How much of a CPU was used since some time.
+#[derive(Debug)]
+struct Part {
+    percent: u64,
+    /// Nanoseconds of the clock, and of the thread's own CPU time.
+    since: u64,
+    used_before: u64,
+}
+
+impl Part {
+    /// It is looked at anew so often.
+    const WINDOW_NS: u64 = 100_000_000;
+
+    /// Whether no more than the part of the time was used.
+    fn is_kept(&mut self, now: u64, used: u64) -> bool {
+        let (passed, spent) = (now - self.since, used - self.used_before);
+        if passed >= Part::WINDOW_NS {
+            (self.since, self.used_before) = (now, used);
+        }
+        spent <= passed.max(Part::WINDOW_NS) / 100 * self.percent
+    }
+}
+
+/// How this thread is scheduled; None if somebody has chosen a real-time or an idle policy for it.
+fn chosen_by_nobody() -> Option<SchedAttr> {
     let mut attr = SchedAttr::default();
     let size = size_of::<SchedAttr>() as u32;
     // SAFETY: the kernel writes at most `size` bytes, which are the structure's.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
     let fair = [libc::SCHED_OTHER, libc::SCHED_BATCH];
-    if got != 0 || !fair.iter().any(|policy| *policy as u32 == attr.policy) {
-        return;
-    }
-    attr.size = size;
-    attr.runtime = SLICE_NS;
-    // A refusal changes nothing: this is about losing less, and losses are counted.
-    // SAFETY: the kernel reads `size` bytes.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    let is_fair = got == 0 && fair.iter().any(|policy| *policy as u32 == attr.policy);
+    is_fair.then_some(SchedAttr { size, ..attr })
+}
+
+/// False if it was refused.
+fn set(attr: &SchedAttr) -> bool {
+    // SAFETY: the kernel reads `size` bytes, which are the structure's.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) == 0 }
 }
 
 /// For how long this thread was ready to run and had no CPU, since it began; None where the kernel does not count it. See
@@ -54,19 +131,42 @@ mod tests {
 
     #[test]
     fn the_policy_and_the_nice_value_stay_as_they_are() {
-        let nice = || {
-            let mut attr = SchedAttr::default();
-            // SAFETY: as above.
-            let got = unsafe {
-                let size = size_of::<SchedAttr>() as u32;
-                libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0)
-            };
-            assert_eq!(got, 0);
-            (attr.policy, attr.nice)
-        };
+        let nice = || chosen_by_nobody().map(|attr| (attr.policy, attr.nice));
         let before = nice();
         ask_for_short_turns();
         assert_eq!(nice(), before);
+    }
+
+    #[test]
+    fn who_goes_first_steps_back_when_its_part_is_used_and_forth_when_it_uses_little() {
+        const MS: u64 = 1_000_000;
+        let mut part = Part { percent: 10, since: 0, used_before: 0 };
+        assert!(part.is_kept(50 * MS, 10 * MS));
+        assert!(!part.is_kept(51 * MS, 11 * MS));
+        // Over the whole window it was too much; the next one begins anew.
+        assert!(!part.is_kept(100 * MS, 11 * MS));
+        assert!(part.is_kept(101 * MS, 12 * MS));
+        // Much at once, and then nothing for long.
+        assert!(!part.is_kept(150 * MS, 50 * MS));
+        assert!(part.is_kept(900 * MS, 50 * MS));
+    }
+
+    #[test]
+    fn who_goes_first_leaves_its_own_threads_where_they_were() {
+        let policy = || {
+            // SAFETY: it has no preconditions.
+            unsafe { libc::sched_getscheduler(0) }
+        };
+        let before = policy();
+        let may = std::thread::spawn(|| set(&FRONT)).join().unwrap() && before == libc::SCHED_OTHER;
+        let in_front = std::thread::spawn(move || {
+            let front = Front::ask(10);
+            assert_eq!(front.is_some(), may);
+            assert_eq!(std::thread::spawn(policy).join().unwrap(), before);
+            policy() & !libc::SCHED_RESET_ON_FORK
+        });
+        let wanted = if may { libc::SCHED_RR } else { before };
+        assert_eq!(in_front.join().unwrap(), wanted);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::sys::slice;
 /// Texts that wait at most.
 const QUEUE: usize = 256;
 
+/// Bytes that are printed at once: the thread that edits looks between them whether it may still go first.
+const PIECE: usize = 16 << 10;
+
 /// How long a prompt waits for what is to stand above it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -93,11 +96,24 @@ fn print(mut printer: impl ExternalPrinter, waiting: &Receiver<Message>, dropped
                 "perilune: warning: {missing} not shown: the terminal did not keep up\n"
             ));
         }
-        if printer.print(text).is_err() {
+        if pieces(&text).try_for_each(|piece| printer.print(piece.to_owned())).is_err() {
             // The terminal has gone.
             return;
         }
     }
+}
+
+/// A text cut behind line ends; a line is whole, however long it is.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let long = rest.as_bytes().get(PIECE..).unwrap_or_default();
+        let end =
+            long.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| PIECE + at + 1);
+        let (piece, more) = rest.split_at(end);
+        rest = more;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 impl Write for Above {
@@ -136,6 +152,16 @@ mod tests {
             let _ = self.1.send(text);
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_long_text_is_printed_in_pieces_of_whole_lines() {
+        let text: String = (0..5000).map(|i| format!("{i} é\n")).collect();
+        let cut: Vec<&str> = pieces(&text).collect();
+        assert_eq!(cut.concat(), text);
+        assert_eq!(cut.len(), text.len().div_ceil(PIECE + 8));
+        assert!(cut.iter().all(|piece| piece.ends_with('\n') && piece.len() < PIECE + 10));
+        assert_eq!(pieces("no end").collect::<Vec<_>>(), ["no end"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Lines from a terminal: rustyline edits them, with what the session and the descriptions know.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
@@ -19,8 +20,12 @@ use crate::run::session::Typed;
 use crate::script::doc;
 use crate::script::prompt::Syntax;
 use crate::sys::namespace::tid_in_records;
+use crate::sys::slice::Front;
 
 const PROMPT: &str = "> ";
+
+/// What of a CPU keys may use in front of everybody else: they need hardly any, but what is printed above them, or pasted, might.
+const OF_A_CPU: u64 = 10;
 
 /// What the thread says when it is there: its number and others of ours, and how to print.
 pub(super) type Hello = anyhow::Result<(Vec<i32>, Option<Above>)>;
@@ -74,8 +79,9 @@ fn begin(line: Line) -> anyhow::Result<(Prompt, Above, i32)> {
     let printer = editor.create_external_printer().context("failed to ask the terminal")?;
     let calls = doc::calls();
     let past = HistoryHinter::new();
-    editor.set_helper(Some(Companion { line, syntax: Syntax::new(), calls, past }));
     let (above, tid) = Above::start(printer)?;
+    let front = RefCell::new(Front::ask(OF_A_CPU));
+    editor.set_helper(Some(Companion { line, syntax: Syntax::new(), calls, past, front }));
     Ok((editor, above, tid))
 }
 
@@ -104,6 +110,8 @@ struct Companion {
     /// How words are called, by name.
     calls: Vec<(String, String)>,
     past: HistoryHinter,
+    /// A key should not wait for tasks that never sleep. The kernel lets those of another session go first for seconds.
+    front: RefCell<Option<Front>>,
 }
 
 impl Helper for Companion {}
@@ -150,7 +158,11 @@ impl Hinter for Companion {
 }
 
 impl Highlighter for Companion {
+    /// Behind each key, and behind each text that was printed above, the line is drawn anew.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if let Some(front) = &mut *self.front.borrow_mut() {
+            front.turn();
+        }
         highlight::line(line)
     }
 
