@@ -1,28 +1,34 @@
-//! `--stats` tells which handlers LuaJIT cannot compile.
+//! `--stats`, and `:cost` at a prompt, tell which handlers LuaJIT cannot compile.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What `--stats` says of a handler with this text, over as many events as make it hot.
+/// A file of its own among the temporary ones.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("perilune-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).expect("it can be written");
+    path
+}
+
+/// As many events as make a handler hot.
+fn recording(name: &str) -> PathBuf {
+    let lines = (0..20_000u32).fold(String::new(), |mut lines, i| {
+        let (second, ms) = (i / 1000, i % 1000);
+        let _ = writeln!(lines, "{second}.{ms:03} 0 7 sh signal:signal_generate: sig={}", i % 9);
+        lines
+    });
+    file(name, &lines)
+}
+
+/// What `--stats` says of a handler with this text.
 fn told(name: &str, body: &str) -> Vec<String> {
-    let base = std::env::temp_dir().join(format!("perilune-{}-{name}", std::process::id()));
-    let (script, events) = (base.with_extension("lua"), base.with_extension("events"));
     let monitor = format!(
         "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  local by = kv {{ 'comm' }}\n  \
          evsel('signal:signal_generate', function(e)\n    {body}\n  end)\nend\nreturn m\n"
     );
-    std::fs::write(&script, monitor).expect("the script can be written");
-    let lines = (0..20_000u32).fold(String::new(), |mut lines, i| {
-        let _ = writeln!(
-            lines,
-            "{}.{:06} 0 7 sh signal:signal_generate: sig={}",
-            i / 1000,
-            i % 1000,
-            i % 9
-        );
-        lines
-    });
-    std::fs::write(&events, lines).expect("the recording can be written");
+    let (script, events) = (file(&format!("{name}.lua"), &monitor), recording(name));
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args([script.as_os_str(), "--stats".as_ref(), "--replay".as_ref(), events.as_os_str()])
         .stdin(Stdio::null())
@@ -54,4 +60,29 @@ fn nothing_is_told_of_what_is_compiled_or_cheap() {
     for (name, body) in [("plain", "by:add(e._comm)"), ("loops", loops)] {
         assert_eq!(told(name, body), [""; 0], "{body}");
     }
+}
+
+#[test]
+fn a_prompt_tells_it_with_what_events_cost() {
+    let events = recording("prompt");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["repl", "--replay"])
+        .arg(&events)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the built command runs");
+    let lines = "by = kv { 'comm' }\n\
+                 p = probe('signal:signal_generate', function(e) by:add((function() return e._comm end)()) end)\n\
+                 run()\n:cost\n";
+    let mut input = child.stdin.take().expect("it was piped");
+    input.write_all(lines.as_bytes()).expect("lines can be sent");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    std::fs::remove_file(&events).expect("the recording is still there");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("\nprompt:2: is not compiled: a function is made for each event"),
+        "{text}"
+    );
 }

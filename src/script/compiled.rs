@@ -1,4 +1,4 @@
-//! What of a script LuaJIT cannot compile, for `--stats`: see `prelude/compiled.lua`.
+//! What of a script LuaJIT cannot compile, for `--stats` and `:cost`: see `prelude/compiled.lua`.
 
 use anyhow::Context as _;
 use mlua::Function;

@@ -105,7 +105,7 @@ impl Host {
         let parts = (self.vm.env(), self.dispatch.exports(), native, mark);
         let table: Table = self.vm.trusted("prompt", PRELUDE, parts)?;
         self.prompt = Some(Prompt { table, line: None });
-        Ok(())
+        self.watch_compiler()
     }
 
     /// Runs a line, whose number stands in messages.

@@ -61,7 +61,7 @@ function clear(table) end
 ---@return string
 function jobs() end
 
---- What each event has cost so far, in nanoseconds: the kernel's part and our own.
+--- What each event has cost so far, in nanoseconds: the kernel's part and our own; and which lines LuaJIT cannot compile.
 ---@return string
 function cost() end
 

@@ -218,6 +218,7 @@ fn cost(session: &Session<'_>) -> String {
         lines
             .push(format!("{text}; one that a filter rejects there costs {:.0} ns", toll.rejected));
     }
+    lines.extend(session.host.uncompiled());
     lines.join("\n")
 }
 
