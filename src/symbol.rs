@@ -5,11 +5,13 @@
 //! kernel address → made (KSYMBOL records) → kallsyms
 //! user address → its mapping → the object behind it → its tables, or those of its debug file
 //!                            ↘ no object → the perf map that a just-in-time compiler wrote
+//! name of a function → where it begins, for who watches it
 //! ```
 //!
 //! Nothing is read before somebody asks for a name. What was made of an object is dropped with the object.
 
 mod debug_file;
+mod functions;
 mod kernel;
 mod made;
 mod mini;
@@ -20,6 +22,7 @@ mod spelling;
 mod symbols;
 mod tables;
 
+pub use functions::MachineFunctions;
 pub use kernel::KernelSymbols;
 pub use made::MadeSymbol;
 pub use running::RunningKernel;

@@ -120,10 +120,7 @@ fn written(replay: &Replay) -> String {
         for entry in replay.entries() {
             let Happened::Event { event, raw, stack, value } = &entry.what else { continue };
             let event = replay.event(*event).unwrap();
-            let format = match &event.what {
-                What::Tracepoint { format } => Some(format),
-                What::Counter(_) => None,
-            };
+            let format = event.format();
             let count =
                 value.filter(|_| format.is_none()).map(|value| ("value", Value::Uint(value)));
             let fields: Vec<_> =

@@ -14,6 +14,7 @@ use crate::base::text::escape;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::catalog::{Event, What, expand};
 use crate::event::constants::{self, Constant, Constants};
+use crate::event::function::Function;
 
 /// Events that are described as text at once: a glob may match thousands. JSON is for programs and has all.
 pub const EVENTS: usize = 32;
@@ -107,8 +108,37 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{}: a counter (type {type_}, config {config:#x})", event.name)?;
             return writeln!(out, "  no fields; its samples have _period, _ip and _addr");
         }
+        What::Function(function) => return write_function(event, function, out),
     };
     writeln!(out, "{}: tracepoint {}", event.name, format.id)?;
+    write_fields(format, out)?;
+    for constants in constants::of(&format.print_fmt) {
+        writeln!(out, "  {}", shown(&constants))?;
+    }
+    let common: Vec<&str> =
+        format.fields.iter().filter(|f| f.common).map(|f| f.name.as_str()).collect();
+    writeln!(out, "  and, as every tracepoint: {}", common.join(", "))?;
+    if let Some(filter) = begin::filter(format) {
+        writeln!(out, "  narrowed in the kernel:   {}/{filter}/", event.name)?;
+    }
+    Ok(())
+}
+
+fn write_function(event: &Event, function: &Function, out: &mut dyn Write) -> io::Result<()> {
+    let (when, ip) = match function.kind.at_return() {
+        true => ("as it returns", "where it returns to"),
+        false => ("as it is called", "where it begins"),
+    };
+    writeln!(out, "{}: a function {when}", event.name)?;
+    write_fields(&function.format, out)?;
+    writeln!(
+        out,
+        "  as the registers have them: an int is (int)arg1, what is no number or address is elsewhere"
+    )?;
+    writeln!(out, "  _ip is {ip}")
+}
+
+fn write_fields(format: &Format, out: &mut dyn Write) -> io::Result<()> {
     let own: Vec<&Field> = format.fields.iter().filter(|f| !f.common).collect();
     let width = |text: fn(&Field) -> &str, title: &str| {
         let widest = own.iter().map(|f| text(f).chars().count()).max().unwrap_or(0);
@@ -127,15 +157,6 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
             sign(field).unwrap_or_default()
         );
         writeln!(out, "{}", line.trim_end())?;
-    }
-    for constants in constants::of(&format.print_fmt) {
-        writeln!(out, "  {}", shown(&constants))?;
-    }
-    let common: Vec<&str> =
-        format.fields.iter().filter(|f| f.common).map(|f| f.name.as_str()).collect();
-    writeln!(out, "  and, as every tracepoint: {}", common.join(", "))?;
-    if let Some(filter) = begin::filter(format) {
-        writeln!(out, "  narrowed in the kernel:   {}/{filter}/", event.name)?;
     }
     Ok(())
 }
@@ -175,6 +196,10 @@ fn shown(constants: &Constants) -> String {
 fn object(event: &Event) -> Value {
     match &event.what {
         What::Tracepoint { format } => tracepoint(&event.name, format),
+        What::Function(function) => json!({
+            "type": "event_format", "event": event.name, "fields": fields(&function.format),
+            "function": { "type": function.counter.type_, "config": function.counter.config },
+        }),
         What::Counter(counter) => json!({
             "type": "event_format", "event": event.name, "fields": [],
             "counter": { "type": counter.type_, "config": counter.config },
@@ -182,20 +207,24 @@ fn object(event: &Event) -> Value {
     }
 }
 
-fn tracepoint(name: &str, format: &Format) -> Value {
-    let fields = format.fields.iter().map(|field| {
+fn fields(format: &Format) -> Vec<Value> {
+    let field = |field: &Field| {
         json!({
             "name": field.name, "type": field.type_text, "offset": field.offset, "size": field.size,
             "signed": field.signed, "common": field.common,
         })
-    });
+    };
+    format.fields.iter().map(field).collect()
+}
+
+fn tracepoint(name: &str, format: &Format) -> Value {
     let value = |c: &Constant| json!([c.number.map_or_else(|| json!(c.text), integer), c.name]);
     let constants = constants::of(&format.print_fmt).into_iter().map(|c| {
         let values: Vec<Value> = c.values.iter().map(value).collect();
         json!({ "field": c.field, "flags": c.flags, "values": values })
     });
     json!({
-        "type": "event_format", "event": name, "id": format.id, "fields": fields.collect::<Vec<_>>(),
+        "type": "event_format", "event": name, "id": format.id, "fields": fields(format),
         "constants": constants.collect::<Vec<_>>(), "print_fmt": format.print_fmt,
         "filter": begin::filter(format),
     })

@@ -8,8 +8,11 @@
 
 use std::ops::Range;
 
+mod symbols;
 #[cfg(test)]
 mod tests;
+
+pub use symbols::{Function, Table};
 
 /// Executable or library, object or debug file.
 #[derive(Clone, Copy, Debug)]

@@ -17,9 +17,11 @@ use crate::{
     decode::format::Format,
     event::{
         counter::{self, Counter},
+        function::{self, Function, Functions, Named},
         name,
         selector::Selector,
     },
+    sys::cpus::online_cpus,
 };
 
 /// An event that can be opened.
@@ -39,16 +41,27 @@ pub enum What {
         /// The layout of its records.
         format: Format,
     },
+    /// A function.
+    Function(Function),
     /// Anything else.
     Counter(Counter),
 }
 
 impl Event {
-    /// The layout of its raw records, if it has any.
+    /// The layout of its raw records, or of what a function was given or returned, if it has any.
     pub fn format(&self) -> Option<&Format> {
         match &self.what {
             What::Tracepoint { format } => Some(format),
+            What::Function(function) => Some(&function.format),
             What::Counter(_) => None,
+        }
+    }
+
+    /// The function, if it is one.
+    pub fn function(&self) -> Option<&Function> {
+        match &self.what {
+            What::Function(function) => Some(function),
+            _ => None,
         }
     }
 }
@@ -59,6 +72,14 @@ pub trait Catalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>>;
     /// All tracepoints as `sys:name`, sorted. Errors: they cannot be listed.
     fn names(&self) -> Result<Vec<String>>;
+    /// The functions that a glob means, of those that can be watched. Errors: they cannot be listed.
+    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
+        let is = |named: &Named| {
+            named.with("") == glob.with("")
+                && glob::matches(glob.function.as_bytes(), named.function.as_bytes())
+        };
+        Ok(self.names()?.iter().filter_map(|name| Named::parse(name)).filter(is).collect())
+    }
     /// Whether a format has every field that records of its event can have. A recording has those of its lines only.
     fn is_whole(&self) -> bool {
         true
@@ -103,6 +124,9 @@ pub fn expand_where(
 }
 
 fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
+    if let Some(named) = Named::parse(name) {
+        return expand_function(catalog, &named);
+    }
     if !glob::is_glob(name) || name.contains('/') {
         return Ok(vec![catalog.describe(name)?]);
     }
@@ -123,6 +147,28 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
     }
     Ok(found)
 }
+
+fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>>> {
+    if !glob::is_glob(&named.function) {
+        return Ok(vec![catalog.describe(&named.to_string())?]);
+    }
+    let found = catalog.functions(named)?;
+    if found.is_empty() {
+        bail!("no function matches '{named}' (perilune list '{}' shows all)", named.with("*"));
+    }
+    // Each is a probe a CPU, and the kernel closes them one by one.
+    let most = (PROBES_MAX / online_cpus().len().max(1)).max(1);
+    if found.len() > most {
+        bail!(
+            "'{named}' matches {} functions, and {most} can be watched at once on this machine; narrow the glob",
+            found.len()
+        );
+    }
+    found.iter().map(|one| catalog.describe(&one.to_string())).collect()
+}
+
+/// Probes that one glob may mean, a function on a CPU each: the kernel takes some 70 ms to close one.
+const PROBES_MAX: usize = 256;
 
 /// The glob with the system that was probably meant, when there is none of that name.
 fn glob_meant(glob: &str, names: &[String]) -> String {
@@ -163,6 +209,7 @@ pub struct TracefsCatalog {
     names: OnceCell<Vec<String>>,
     read_format: ReadFormat,
     read_pmu: ReadPmu,
+    functions: Option<Rc<dyn Functions>>,
     described: RefCell<HashMap<String, Rc<Event>>>,
 }
 
@@ -175,6 +222,7 @@ impl TracefsCatalog {
             names: OnceCell::new(),
             read_format,
             read_pmu: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
+            functions: None,
             described: RefCell::default(),
         }
     }
@@ -182,6 +230,12 @@ impl TracefsCatalog {
     /// Adds the PMUs; `read_pmu` reads a file by its path below /sys/bus/event_source/devices.
     pub fn with_pmus(mut self, read_pmu: ReadPmu) -> TracefsCatalog {
         self.read_pmu = read_pmu;
+        self
+    }
+
+    /// Adds functions.
+    pub fn with_functions(mut self, functions: Rc<dyn Functions>) -> TracefsCatalog {
+        self.functions = Some(functions);
         self
     }
 
@@ -251,6 +305,10 @@ impl TracefsCatalog {
 
 impl Catalog for TracefsCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
+        if let (Some(named), Some(functions)) = (Named::parse(name), &self.functions) {
+            // Looked for anew each time: a file may be another one by now.
+            return function::describe(&named, &**functions, &self.read_pmu).map(Rc::new);
+        }
         if let Some(known) = self.described.borrow().get(name) {
             return Ok(known.clone());
         }
@@ -261,6 +319,11 @@ impl Catalog for TracefsCatalog {
 
     fn names(&self) -> Result<Vec<String>> {
         Ok(self.listed()?.to_vec())
+    }
+
+    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
+        let Some(functions) = &self.functions else { return Ok(Vec::new()) };
+        function::matching(glob, &**functions)
     }
 }
 

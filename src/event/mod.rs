@@ -7,6 +7,7 @@ mod doing;
 pub mod expr;
 mod field;
 pub mod filter;
+pub mod function;
 mod load;
 pub mod name;
 pub mod plan;

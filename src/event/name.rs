@@ -4,6 +4,8 @@
 
 use perf_event_open_sys::bindings as abi;
 
+use super::function::Kind;
+
 const SOFTWARE: u32 = abi::PERF_TYPE_SOFTWARE;
 const HARDWARE: u32 = abi::PERF_TYPE_HARDWARE;
 
@@ -30,10 +32,12 @@ pub fn lookup(name: &str) -> Option<Named> {
     .or_else(|| raw(name))
 }
 
-/// Whether a name is a tracepoint's, `sys:name`, and not that of an event with modifiers as in `cycles:uH`.
+/// Whether a name is a tracepoint's, `sys:name`, or a function's, and not that of an event with modifiers as in `cycles:uH`.
 pub fn is_tracepoint(name: &str) -> bool {
-    name.split_once(':')
-        .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
+    Kind::in_front_of(name).is_some()
+        || name
+            .split_once(':')
+            .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
 }
 
 /// Every name, each with its aliases.

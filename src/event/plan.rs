@@ -86,7 +86,9 @@ fn is_checkable<S>(role: &Role<S>) -> Result<bool> {
             Err(KernelOnly::Condition(_)) => Ok(false),
             Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
         },
-        What::Counter(_) => anyhow::bail!("{}: only a tracepoint has a filter", role.event.name),
+        What::Counter(_) | What::Function(_) => {
+            anyhow::bail!("{}: only a tracepoint has a filter", role.event.name)
+        }
     }
 }
 

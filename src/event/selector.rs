@@ -5,9 +5,10 @@
 //! page-faults:u          a counter, with its modifiers
 //! msr/tsc/               PMU/TERMS/[MODIFIERS], where the word before `/` is no event by itself
 //! irq:*   cycles|cpu-clock   a glob; the first that exists
+//! kprobe:vfs_read   uprobe:/usr/bin/bash:readline/arg1 > 0/stack/   functions ([`super::function`])
 //! ```
 //!
-//! `/` and `,` within quotes, parentheses or braces separate nothing, nor does a `,` in an attribute
+//! The FILE of a function goes up to the first `:`, if it is not quoted. `/` and `,` within quotes, parentheses or braces separate nothing, nor does a `,` in an attribute
 //! before a digit (`cpus=0-3,8`): no event begins so. The last `/` may be left out. A value may be
 //! quoted as a whole. Nothing is looked up here: whether the event, its fields and the
 //! attributes exist is asked later ([`super::catalog`], [`Selector::check_attrs`]).
@@ -19,7 +20,12 @@ use anyhow::{Result, bail};
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
-    event::{counter, name, syntax::SyntaxError},
+    event::{
+        counter,
+        function::{self, Kind},
+        name,
+        syntax::SyntaxError,
+    },
 };
 
 /// One event of a list, as typed.
@@ -51,7 +57,16 @@ impl Selector {
 
     /// The names to try in turn: `cycles|cpu-clock` is two.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
-        self.name.split('|').map(str::trim)
+        let mut quote = None;
+        let parts = self.name.split(move |c: char| {
+            match quote {
+                None if matches!(c, '"' | '\'') => quote = Some(c),
+                Some(open) if open == c => quote = None,
+                _ => {}
+            }
+            quote.is_none() && c == '|'
+        });
+        parts.map(str::trim)
     }
 
     /// The first attribute of that name: `Some(None)` when it has no value.
@@ -159,12 +174,16 @@ impl<'a> Parser<'a> {
     fn selector(&mut self) -> Result<Selector, SyntaxError> {
         self.skip_space();
         let start = self.at;
-        let mut name = self.until(&['/', ',']).trim_end().to_owned();
+        loop {
+            self.alternative()?;
+            if !self.rest().starts_with('|') {
+                break;
+            }
+            self.at += 1;
+        }
+        let mut name = self.text[start..self.at].trim_end().to_owned();
         if name.is_empty() {
             return Err(self.fault(start, "an event is missing here: sys:name"));
-        }
-        if let Some(space) = name.find(char::is_whitespace) {
-            return Err(self.fault(start + space, "events are joined with `,`"));
         }
         let (mut filter, mut attrs) = (None, Vec::new());
         let mut more = self.slash();
@@ -187,6 +206,30 @@ impl<'a> Parser<'a> {
         }
         let text = self.text[start..self.at].trim_end().to_owned();
         Ok(Selector { text, name, filter, attrs })
+    }
+
+    /// One name of those that `|` joins: up to what ends it, of a function beginning with its FILE.
+    fn alternative(&mut self) -> Result<(), SyntaxError> {
+        const ENDS: [char; 3] = ['/', ',', '|'];
+        self.skip_space();
+        let start = self.at;
+        let Some((kind, rest)) = Kind::in_front_of(self.rest()) else {
+            let name = self.until(&ENDS).trim_end();
+            return match name.find(char::is_whitespace) {
+                Some(space) => Err(self.fault(start + space, "events are joined with `,`")),
+                None => Ok(()),
+            };
+        };
+        self.at = self.text.len() - rest.len();
+        if kind.of_file() {
+            let (_, behind) = function::file_in_front_of(rest);
+            self.at = self.text.len() - behind.len();
+            if !self.take(':') {
+                let what = format!("the function is missing here: {}", kind.usage());
+                return Err(self.fault(self.at, what));
+            }
+        }
+        self.segment(&ENDS, Escape::Nothing).map(drop)
     }
 
     fn slash(&mut self) -> bool {

@@ -1,4 +1,4 @@
-//! The events of this machine: counters by name, tracepoints as tracefs tells of them.
+//! The events of this machine: counters by name, functions by theirs, tracepoints as tracefs tells of them.
 //!
 //! tracefs is looked for, and mounted where it is not, when the first name comes that is no counter's: who may not
 //! read it can still count what needs none.
@@ -11,10 +11,12 @@ use anyhow::Result;
 
 use crate::base::nearest::nearest;
 use crate::event::catalog::{Catalog, Event, TracefsCatalog};
+use crate::event::function::{Kind, Named};
 use crate::event::name;
+use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
 
-/// Counters and tracepoints.
+/// Counters, functions and tracepoints.
 pub struct MachineCatalog {
     counters: TracefsCatalog,
     tracepoints: OnceCell<Tracepoints>,
@@ -29,7 +31,10 @@ impl Default for MachineCatalog {
     fn default() -> Self {
         let none = Box::new(|_: &str, _: &str| Err(io::ErrorKind::NotFound.into()));
         let nothing = Box::new(|| Ok(Vec::new()));
-        let counters = TracefsCatalog::new(nothing, none).with_pmus(Box::new(read_pmu));
+        let functions = Rc::new(MachineFunctions::default());
+        let counters = TracefsCatalog::new(nothing, none)
+            .with_pmus(Box::new(read_pmu))
+            .with_functions(functions);
         MachineCatalog { counters, tracepoints: OnceCell::new() }
     }
 }
@@ -57,7 +62,7 @@ impl MachineCatalog {
 impl Catalog for MachineCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
         let counter = self.counters.describe(name);
-        if counter.is_ok() {
+        if counter.is_ok() || Kind::in_front_of(name).is_some() {
             return counter;
         }
         match self.tracepoints() {
@@ -72,6 +77,10 @@ impl Catalog for MachineCatalog {
 
     fn names(&self) -> Result<Vec<String>> {
         self.tracepoints()?.names()
+    }
+
+    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
+        self.counters.functions(glob)
     }
 }
 

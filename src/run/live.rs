@@ -27,7 +27,7 @@ use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
-use crate::sys::namespace::kernel_tid;
+use crate::sys::namespace::{kernel_tid, tid_in_records};
 use crate::sys::signal;
 use crate::sys::slice;
 use crate::sys::tasks::{any_alive, process_of, task_names};
@@ -71,7 +71,7 @@ pub(super) fn run(
         ordered: host.ordered(),
         mmap: host.wants_mmap(),
         watch_self: settings.watch_self,
-        own_tids: catalog.tracefs().map(kernel_tid).transpose()?.into_iter().collect(),
+        own_tids: own_tid(&catalog, &roles)?.into_iter().collect(),
     };
     let mut live = Live::open(openings, &wish, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;
@@ -284,6 +284,14 @@ pub(super) fn close(live: Live, quiet: bool) {
         let _ = writeln!(std::io::stderr(), "perilune: note: {text}");
     }
     drop(live);
+}
+
+/// The number of this thread in the kernel's filters, where some event has one.
+fn own_tid(catalog: &MachineCatalog, roles: &[Role]) -> anyhow::Result<Option<i32>> {
+    if let Some(tracefs) = catalog.tracefs() {
+        return Ok(Some(kernel_tid(tracefs)?));
+    }
+    Ok(roles.iter().any(|role| role.event.function().is_some()).then(tid_in_records))
 }
 
 fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {

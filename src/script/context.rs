@@ -179,6 +179,10 @@ impl Context {
                     &mut of_record,
                 )
             }
+            What::Function(function) => {
+                of_record = function.format.values(raw);
+                (flags::UNKNOWN, None, &mut of_record)
+            }
             What::Counter(_) => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
                 of_sample = sample[..known].iter().copied();

@@ -14,7 +14,6 @@ use super::leaf::Shared;
 use super::predicate::predicate;
 use super::printer::{self, Printers};
 use super::view;
-use crate::event::catalog::What;
 use crate::source::Batch;
 use crate::source::batch::Addresses;
 use failing::Errors;
@@ -135,10 +134,7 @@ impl Dispatch {
                         event.name
                     );
                 };
-                let getters = match &event.what {
-                    What::Tracepoint { format } => view::getters(format),
-                    What::Counter(_) => "return {}".to_owned(),
-                };
+                let getters = event.format().map_or_else(|| "return {}".to_owned(), view::getters);
                 let object: Table = event_of.call((entry, position + 1))?;
                 let view = make.call((index, event.name.as_str(), getters, object, per_thread))?;
                 let place = place_of(handler);

@@ -15,7 +15,7 @@ use super::picked;
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::slot::ROLES_MAX;
-use crate::event::catalog::{Catalog, What};
+use crate::event::catalog::Catalog;
 use crate::event::plan;
 use crate::event::sampling::{Sampling, Stack, Walk};
 use crate::event::selector::Selector;
@@ -191,7 +191,7 @@ impl Declarer {
         let table = lua.create_table()?;
         let all = self.evsels.borrow();
         let role = all.declared.get(index).and_then(|d| all.roles.get(d.first));
-        if let Some(What::Tracepoint { format }) = role.map(|r| &r.event.what) {
+        if let Some(format) = role.and_then(|r| r.event.format()) {
             for field in format.fields.iter().filter(|f| !f.common) {
                 table.set(field.name.as_str(), field.type_text.as_str())?;
             }

@@ -224,8 +224,10 @@ impl Host {
         self.want_flames(setting)?;
         let related = events.len() > 1 || self.has_state();
         let wish = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
-        // What an address means depends on the mappings and execs before it, which other rings may hold.
-        self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks());
+        // What an address means depends on the mappings and execs before it, which other rings may hold. Whether a function was
+        // called by a watched task is told here, so that its fork has to come before its calls.
+        let told_apart = setting.per_thread && events.iter().any(|e| e.function().is_some());
+        self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks() || told_apart);
         self.check_order()?;
         self.shared.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;

@@ -37,6 +37,11 @@ impl Narrowing for Role {
                      filter by the event's fields, or count in a handler",
                     rest.text
                 ),
+                What::Function(_) => {
+                    "the kernel cannot filter by what a function is given, and a count has no records to look at here; \
+                     count in a handler"
+                        .into()
+                }
                 What::Counter(_) => {
                     "only tracepoints are filtered where they are counted; leave the filter out"
                         .into()

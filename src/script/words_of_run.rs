@@ -14,7 +14,6 @@ use super::vm::Vm;
 use super::words::{self as drawing, OF_THE_SAMPLE};
 use super::{control, expression, history, monitor, printer, stacks, table, view};
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::catalog::What;
 use crate::source::batch::Addresses;
 
 const VIEW: &str = include_str!("prelude/view.lua");
@@ -139,8 +138,7 @@ fn near_field(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     lua.create_function(move |_, (role, word): (usize, String)| {
         let state = state.borrow();
         let evsels = state.evsels.borrow();
-        let Some(What::Tracepoint { format }) = evsels.roles.get(role).map(|r| &r.event.what)
-        else {
+        let Some(format) = evsels.roles.get(role).and_then(|r| r.event.format()) else {
             let near = nearest(&word, OF_THE_SAMPLE.into_iter());
             return Ok(match near.is_empty() {
                 true => format!("; it has {}", OF_THE_SAMPLE.join(", ")),

@@ -1,10 +1,11 @@
 //! From an event and the wishes about it to a `perf_event_attr`.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use perf_event_open_sys::bindings as abi;
 
 use crate::decode::sample::Shape;
 use crate::event::catalog::What;
+use crate::event::function::{Function, Place};
 use crate::event::sampling::{Sampling, Stack, Walk};
 use crate::sys::attr::Attr;
 use crate::sys::registers;
@@ -36,6 +37,7 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
             attr.set("precise_ip", u64::from(counter.precise_ip))?;
             attr
         }
+        What::Function(function) => of_function(function)?,
     };
     every(&mut attr, common)?;
     exclude(&mut attr, what, sampling)?;
@@ -45,14 +47,19 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     } else {
         read |= abi::PERF_FORMAT_LOST as u64;
         let mut kinds = BASE;
-        if let What::Tracepoint { format } = what {
-            kinds |= abi::PERF_SAMPLE_RAW as u64;
-            if counts_time(&format.name) {
-                kinds |= abi::PERF_SAMPLE_PERIOD as u64;
+        kinds |= u64::from(match what {
+            What::Tracepoint { format } if counts_time(&format.name) => {
+                abi::PERF_SAMPLE_RAW | abi::PERF_SAMPLE_PERIOD
             }
-        } else {
-            kinds |= (abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD) as u64;
-        }
+            What::Tracepoint { .. } => abi::PERF_SAMPLE_RAW,
+            What::Function(function) => {
+                attr.set("sample_regs_intr", function.registers())?;
+                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR
+            }
+            What::Counter(_) => {
+                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD
+            }
+        });
         if let Some(stack) = &sampling.stack {
             kinds |= call_chain(&mut attr, stack)?;
         }
@@ -69,6 +76,19 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     for (name, value) in &sampling.fields {
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
+    Ok(attr)
+}
+
+/// The attr of a probe. It points to the text that names its place, which the function keeps.
+fn of_function(function: &Function) -> anyhow::Result<Attr> {
+    if let Place::File(code, offset) = &function.place {
+        // What was an instruction's first byte may be in the middle of another one by now.
+        ensure!(code.is_intact(), "its file was written to meanwhile; watch it anew");
+        code.warm(*offset);
+    }
+    let mut attr = Attr::counter(function.counter.type_, function.counter.config);
+    attr.set("config1", function.place.text().as_ptr().addr() as u64)?;
+    attr.set("config2", function.place.offset())?;
     Ok(attr)
 }
 
@@ -153,7 +173,7 @@ fn every(attr: &mut Attr, common: Common) -> anyhow::Result<()> {
 fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<()> {
     let named = match what {
         What::Counter(counter) => counter.exclude,
-        What::Tracepoint { .. } => Default::default(),
+        What::Tracepoint { .. } | What::Function(_) => Default::default(),
     };
     let wish = sampling.exclude;
     for (field, value) in [

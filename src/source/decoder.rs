@@ -6,8 +6,9 @@
 
 use super::chains::Chained;
 use super::open::Opening;
-use crate::decode::sample::Layout;
+use crate::decode::sample::{Layout, Sample};
 use crate::event::filter::Bound;
+use perf_event_open_sys::bindings as abi;
 
 /// So many roles take the records of one opening at most: a batch keeps room for as many slots.
 const TAKERS: usize = 64;
@@ -75,10 +76,12 @@ pub(super) struct Decoder {
     pub(super) takers: Vec<Taker>,
     /// Whether a record has to be of a watched thread.
     pub(super) told_apart: bool,
+    /// Whether that is the thread that it comes from, and not one that a field names.
+    pub(super) by_thread: bool,
+    /// A function's samples have registers for a raw record, and whether they have them of tasks of 32 bits, too.
+    pub(super) registers: Option<bool>,
     /// Whether the event was opened for whole CPUs, not for the tasks: an exec does not turn it on.
     pub(super) whole_cpus: bool,
-    /// Whether samples of tasks that are not watched are wanted as well.
-    pub(super) everyone: bool,
     /// Whether the kernel checks all of the filter that was asked for.
     pub(super) filtered: bool,
     /// What is to be done for its chains; None if it has none.
@@ -96,6 +99,24 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// Decodes a sample; None if it does not hold what its event's fields are read from.
+    #[inline(always)]
+    pub(super) fn sample<'a>(&self, bytes: &'a [u8]) -> Option<Sample<'a>> {
+        let mut sample = self.layout.sample(bytes.get(8..)?).ok()?;
+        if let Some(of_any_task) = self.registers {
+            sample.raw = self.registers_of(&sample, of_any_task)?;
+        }
+        (sample.raw.len() >= self.raw_min).then_some(sample)
+    }
+
+    /// Registers as a record: none of another machine than the one that the fields were made for.
+    #[inline(never)]
+    fn registers_of<'a>(&self, sample: &Sample<'a>, of_any_task: bool) -> Option<&'a [u8]> {
+        let registers = self.layout.rest(sample).ok()?.regs_intr;
+        let usual = registers.abi == u64::from(abi::PERF_SAMPLE_REGS_ABI_64);
+        (usual || of_any_task).then(|| registers.values.bytes())
+    }
+
     /// Whether a role wants the event.
     pub(super) fn is_on(&self) -> bool {
         self.takers.iter().any(Taker::is_on)

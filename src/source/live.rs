@@ -281,14 +281,12 @@ impl Live {
             }
             return;
         }
-        let sample = match decoder.layout.sample(bytes.get(8..).unwrap_or_default()) {
-            Ok(sample) if sample.raw.len() >= decoder.raw_min => sample,
-            _ => return sink.side(undecodable(ring.cpu)),
+        let Some(sample) = decoder.sample(bytes) else {
+            return sink.side(undecodable(ring.cpu));
         };
         ring.last = ring.last.max(sample.time);
         let time = mended.unwrap_or(sample.time);
-        let foreign = self.opened.tasks_checked
-            && !decoder.everyone
+        let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
         if !(foreign || own) {

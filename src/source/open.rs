@@ -5,6 +5,10 @@
 //! With tasks to watch, an event is opened per task and CPU with inherit, and still writes to the CPU's
 //! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
 //! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
+//!
+//! Functions are always opened for whole CPUs and told apart here. A task that forks makes the inherited event anew, and the kernel
+//! then reads the name of the function's place once more, at the same address, but of the memory of the task that forks: what is
+//! there is no name, and it is the task's fork that fails, with EFAULT or ENOENT (`inherit_event()`; seen on 6.18).
 
 use anyhow::bail;
 use std::rc::Rc;
@@ -21,6 +25,7 @@ use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
 use crate::event::filter::{Bound, Filter, split::Rest};
+use crate::event::function::Function;
 use crate::event::sampling::Sampling;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
@@ -264,7 +269,14 @@ pub(super) fn open_event(
     tasks: Option<&[i32]>,
 ) -> anyhow::Result<()> {
     let everything = [-1];
-    let whole_cpus = opening.sampling.whole_cpus;
+    let function = opening.event.function();
+    let whole_cpus = opening.sampling.whole_cpus || function.is_some();
+    if function.is_some() && wish.tasks.is_some() && opening.sampling.count {
+        bail!(
+            "{}: calls are counted for whole CPUs, so those of some tasks could not be told apart; count them in a handler, as top does",
+            opening.event.name
+        );
+    }
     let tasks = tasks.filter(|_| !whole_cpus);
     let tids = tasks.unwrap_or(&everything);
     let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
@@ -274,10 +286,11 @@ pub(super) fn open_event(
     if wish.workload && on && !whole_cpus {
         attr.set("enable_on_exec", 1)?;
     }
-    let tracepoint = matches!(opening.event.what, What::Tracepoint { .. });
+    let filtered_there =
+        function.is_some() || matches!(opening.event.what, What::Tracepoint { .. });
     let everyone = opening.sampling.everyone;
     let ours_too = wish.watch_self || everyone || opening.event.is_a_switch();
-    let exclude_self = tracepoint && !ours_too && tasks.is_none();
+    let exclude_self = filtered_there && !ours_too && tasks.is_none();
     let own: &[i32] = if exclude_self { &wish.own_tids } else { &[] };
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
@@ -334,7 +347,9 @@ pub(super) fn open_event(
             taker.span = Span::since(0);
         }
     }
-    let by_field = wish.tasks.is_some() && whole_cpus && !everyone;
+    let of_tasks = wish.tasks.is_some() && !everyone;
+    let about = opening.about.iter().any(Option::is_some);
+    let by_thread = of_tasks && (opened.tasks_checked || function.is_some() && !about);
     let mut decoder = Decoder {
         takers,
         time_at: match layout.time_offset() {
@@ -344,19 +359,18 @@ pub(super) fn open_event(
         },
         plain: None,
         span: Span::NEVER,
-        told_apart: by_field || opened.tasks_checked && !everyone,
+        told_apart: of_tasks && whole_cpus || by_thread,
+        by_thread,
+        registers: function.map(Function::of_any_task),
         whole_cpus,
-        everyone,
         filtered,
         layout,
         chained: opening.sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
         }),
-        raw_min: match &opening.event.what {
-            What::Tracepoint { format } => format.fixed_size,
-            What::Counter(_) => 0,
-        },
-        hide_self: !tracepoint && !wish.watch_self,
+        raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
+        // Of a function, too: where tracefs cannot be read in a container, nobody knows our threads' numbers in its filter.
+        hide_self: !matches!(opening.event.what, What::Tracepoint { .. }) && !wish.watch_self,
     };
     decoder.settle();
     opened.decoders.push(decoder);

@@ -8,6 +8,7 @@ mod blktrace;
 mod changes;
 mod command;
 mod flames;
+mod functions;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
 mod kvm;

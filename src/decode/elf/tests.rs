@@ -23,6 +23,23 @@ fn this_program_says_what_it_is() {
 }
 
 #[test]
+fn functions_are_found_where_their_code_lies() {
+    let bytes = this_program();
+    let elf = Elf::new(&bytes).unwrap();
+    let text = elf.section(".text").unwrap();
+    let inside: Vec<_> = elf
+        .functions(Table::All)
+        .filter(|f| f.address.wrapping_sub(text.address) < text.size)
+        .collect();
+    assert!(inside.len() > 1000 && inside.iter().any(|f| f.name == b"main"));
+    for function in inside {
+        let offset = elf.offset_of_code(function.address).unwrap();
+        assert_eq!(elf.address_of(offset), Some(function.address));
+    }
+    assert_eq!(elf.offset_of_code(0), None);
+}
+
+#[test]
 fn a_note_tells_the_build_id() {
     let note = |name: &[u8], kind: u32, said: &[u8]| {
         let mut note = Vec::new();
@@ -99,6 +116,8 @@ proptest! {
         if let Some(elf) = Elf::new(&bytes) {
             let _ = (elf.build_id(), elf.debug_link(), elf.address_of(at as u64));
             let _ = elf.sections().take(100).count();
+            let _ = (elf.functions(Table::All).count(), elf.functions(Table::Dynamic).count());
+            let _ = (elf.offset_of_code(at as u64), elf.kind(), elf.machine());
         }
     }
 }

@@ -67,6 +67,35 @@ fn selectors_of_the_monitors_pages_parse() {
 }
 
 #[test]
+fn functions_are_named_with_their_files() {
+    selectors! {
+        "kprobe:vfs_read" => ["kprobe:vfs_read", ""];
+        "kretprobe:vfs_*/retval<0/stack" => ["kretprobe:vfs_*", "retval<0", "stack"];
+        "uprobe:/usr/bin/bash:readline" => ["uprobe:/usr/bin/bash:readline", ""];
+        "uprobe:/usr/bin/bash:readline/arg1>0/stack/,a:b" =>
+            ["uprobe:/usr/bin/bash:readline", "arg1>0", "stack"], ["a:b", ""];
+        "a:b/x ? 1 : 0/,uretprobe:bash:f//key=retval/" =>
+            ["a:b", "x ? 1 : 0"], ["uretprobe:bash:f", "", "key=retval"];
+        "uprobe:/proc/7/root/bin/x:mem*" => ["uprobe:/proc/7/root/bin/x:mem*", ""];
+        "uprobe:\"/a dir/b:c,d|e\":f/arg1/" => ["uprobe:\"/a dir/b:c,d|e\":f", "arg1"];
+        "uprobe:./x:ns::f(int, char/*)/arg1/" => ["uprobe:./x:ns::f(int, char/*)", "arg1"];
+        "uprobe:/a/b:f|uprobe:/c/d:g|cycles/arg1/" =>
+            ["uprobe:/a/b:f|uprobe:/c/d:g|cycles", "arg1"];
+        "sys:name|kprobe:g//stack" => ["sys:name|kprobe:g", "", "stack"];
+    }
+    let alternatives = |text: &str| {
+        let one = one(text);
+        one.alternatives().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(alternatives("uprobe:'/a|b':f|kprobe:g"), ["uprobe:'/a|b':f", "kprobe:g"]);
+    for (text, place) in [("uprobe:/usr/bin/bash", 20), ("uretprobe:/a,b:c", 12)] {
+        let why = Selector::parse_list(text).unwrap_err();
+        assert!(why.message.starts_with("the function is missing here: u"), "{why}");
+        assert_eq!(why.place, place);
+    }
+}
+
+#[test]
 fn selectors_of_related_events_parse() {
     selectors! {
         "sched:sched_wakeup,sched:sched_switch/prev_state==0/key=prev_pid/" =>

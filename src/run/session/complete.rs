@@ -3,7 +3,6 @@
 use super::Session;
 use super::console::Names;
 use super::words::found;
-use crate::event::catalog::What;
 use crate::script::doc;
 
 /// Words behind a colon at the beginning of a line.
@@ -156,7 +155,7 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
     let mut names: Vec<String> = crate::script::words::OF_THE_SAMPLE.map(str::to_owned).to_vec();
     for event in found(session, event).unwrap_or_default() {
-        if let What::Tracepoint { format } = &event.what {
+        if let Some(format) = event.format() {
             names.extend(format.fields.iter().filter(|f| !f.common).map(|f| f.name.clone()));
         }
     }

@@ -7,7 +7,7 @@ use super::Session;
 use crate::base::glob;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::{Unit, counted, parse_duration};
-use crate::event::catalog::{Event, What, expand};
+use crate::event::catalog::{Event, expand};
 use crate::event::selector::Selector;
 use crate::script::doc;
 
@@ -155,12 +155,12 @@ fn fields(session: &Session<'_>, selector: &str) -> anyhow::Result<String> {
         if events.len() > 1 {
             lines.push(format!("{}:", event.name));
         }
-        match &event.what {
-            What::Tracepoint { format } => {
+        match event.format() {
+            Some(format) => {
                 let own = format.fields.iter().filter(|field| !field.common);
                 lines.extend(own.map(|field| format!("{}: {}", field.name, field.type_text)));
             }
-            What::Counter(_) => lines.push("a counter: _period, _ip, _addr".to_owned()),
+            None => lines.push("a counter: _period, _ip, _addr".to_owned()),
         }
     }
     Ok(lines.join("\n"))

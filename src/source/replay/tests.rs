@@ -14,10 +14,7 @@ fn error(text: &str) -> String {
 }
 
 fn format<'a>(replay: &'a Replay, name: &str) -> &'a Format {
-    match &replay.events[name].what {
-        What::Tracepoint { format } => format,
-        What::Counter(_) => panic!("{name} is a counter"),
-    }
+    replay.events[name].format().unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
 /// The raw record and the format of the entry at a place.

@@ -1,0 +1,310 @@
+//! Functions of a program, watched as they are called and as they return: a program that the test builds calls them so many times
+//! with known arguments, from its main thread and from children.
+
+use std::{
+    io::Write as _,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    can_trace,
+    tool::{Run, Tool},
+};
+
+/// `chain N KIDS [WAIT]`: each child and then `main` itself calls `outer` N times, which calls `work`, and `minus`. With WAIT it
+/// begins at a line on stdin, and ends at the next.
+const SOURCE: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define PLAIN __attribute__((noipa))
+PLAIN long work(long i, long who, long c, long d, long e, long f) { return i * 2 - who + c + d + e + f; }
+PLAIN int minus(int i) { return -i; }
+PLAIN long outer(long i, long who) { return work(i, who, -3, 1L << 62, 5, 6) + 1; }
+static PLAIN long twice(void) { return 1; }
+static void calls(long n, long who) { for (long i = 0; i < n; i++) { outer(i, who); minus(i); } twice(); }
+static void line(void) { char c; while (read(0, &c, 1) == 1 && c != '\n'); }
+int main(int argc, char **argv) {
+    long n = atol(argv[1]), kids = atol(argv[2]);
+    if (argc > 3) line();
+    for (long kid = 1; kid <= kids; kid++) {
+        pid_t pid = fork();
+        if (pid < 0) return 3;
+        if (!pid) { calls(n, kid); _exit(0); }
+    }
+    calls(n, 0);
+    int status, bad = 0;
+    while (wait(&status) > 0) bad |= status;
+    if (argc > 3) line();
+    return bad != 0;
+}
+"#;
+
+/// A built program.
+struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    fn built(flags: &[&str]) -> Program {
+        let folder = tempfile::tempdir().expect("there is room for a program");
+        std::fs::write(folder.path().join("chain.c"), SOURCE).expect("it can be written");
+        let program = Program { folder };
+        program.run(
+            Command::new("gcc")
+                .args(["-O0", "-fno-omit-frame-pointer", "-o", "chain", "chain.c"])
+                .args(flags),
+        );
+        program
+    }
+
+    fn run(&self, command: &mut Command) {
+        let done = command.current_dir(self.folder.path()).output().expect("it is installed");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("chain").to_string_lossy().into_owned()
+    }
+
+    /// The selector of one of its functions.
+    fn function(&self, kind: &str, name: &str) -> String {
+        format!("{kind}:{}:{name}", self.path())
+    }
+
+    /// It, waiting for its lines.
+    fn waiting(&self, n: u32, kids: u32) -> Child {
+        let words = [n.to_string(), kids.to_string(), "wait".to_owned()];
+        let mut command = Command::new(self.path());
+        command.args(words).stdin(Stdio::piped()).spawn().expect("it was built")
+    }
+
+    /// What a run that watches it from its start to its end prints.
+    fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(args)
+            .args(["--json", "--duration", "20s", "--", &self.path()])
+            .args([n.to_string(), kids.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the built command runs");
+        let (printed, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let object = |line: &str| serde_json::from_str(line).expect("JSON");
+        Run {
+            objects: printed.lines().map(object).collect(),
+            stderr: stderr.into_owned(),
+            code: output.status.code(),
+        }
+    }
+}
+
+/// The sum of a field over the events.
+fn sum(run: &Run, field: &str) -> i128 {
+    let value = |event: &Value| i128::from(event[field].as_i64().expect("a number"));
+    run.of("event").map(value).sum()
+}
+
+fn next_line(child: &mut Child) {
+    child.stdin.as_mut().expect("it is piped").write_all(b"\n").expect("it reads");
+}
+
+/// Calls of each process.
+const N: u32 = 700;
+/// Children.
+const KIDS: u32 = 3;
+
+fn each_call_has_its_arguments(flags: &[&str], and_then: impl Fn(&Program)) {
+    let program = Program::built(flags);
+    and_then(&program);
+    let run = program.watched(&["trace", "-e", &program.function("uprobe", "work")], N, KIDS);
+    let (n, kids) = (i128::from(N), i128::from(KIDS));
+    assert_eq!(run.of("event").count() as i128, n * (kids + 1), "{}", run.stderr);
+    let each = n * (n - 1) / 2;
+    assert_eq!(sum(&run, "arg1"), each * (kids + 1));
+    assert_eq!(sum(&run, "arg2"), n * (1 + 2 + 3));
+    for (field, value) in [("arg3", -3), ("arg4", 1_i64 << 62), ("arg5", 5), ("arg6", 6)] {
+        assert!(run.of("event").all(|event| event[field] == value), "{field}");
+    }
+    run.is_complete();
+}
+
+#[test]
+fn each_call_of_a_function_is_seen_with_its_arguments_in_forked_children_too() {
+    if can_trace("calls of a function") {
+        each_call_has_its_arguments(&["-pie", "-fPIE"], |_| {});
+        each_call_has_its_arguments(&["-no-pie"], |_| {});
+    }
+}
+
+#[test]
+fn a_stripped_program_still_has_the_functions_that_others_may_call() {
+    if !can_trace("a stripped program") {
+        return;
+    }
+    let strip = |program: &Program| program.run(Command::new("strip").arg("chain"));
+    each_call_has_its_arguments(&["-rdynamic"], strip);
+    let program = Program::built(&[]);
+    strip(&program);
+    let refused = program.watched(&["trace", "-e", &program.function("uprobe", "work")], 1, 0);
+    assert!(refused.code.is_some_and(|code| code != 0));
+    assert!(refused.stderr.contains("it was stripped"), "{}", refused.stderr);
+}
+
+#[test]
+fn each_return_of_a_function_is_seen_with_what_it_returned() {
+    if !can_trace("returns of a function") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let run = program.watched(&["trace", "-e", &program.function("uretprobe", "work")], N, KIDS);
+    let (n, kids) = (i128::from(N), i128::from(KIDS));
+    assert_eq!(run.of("event").count() as i128, n * (kids + 1), "{}", run.stderr);
+    let constant = -3 + (1 << 62) + 5 + 6;
+    let all = (kids + 1) * (n * (n - 1) + n * constant) - n * (1 + 2 + 3);
+    assert_eq!(sum(&run, "retval"), all);
+    run.is_complete();
+}
+
+#[test]
+fn an_int_is_half_a_register() {
+    if !can_trace("an int") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let of = |condition: &str| {
+        let event = format!("{}/{condition}/", program.function("uretprobe", "minus"));
+        let run = program.watched(&["trace", "-e", &event], 10, 0);
+        run.is_complete();
+        run.of("event").count()
+    };
+    assert_eq!((of("(int)retval < 0"), of("(int)retval == -3"), of("retval == 0")), (9, 1, 1));
+}
+
+#[test]
+fn a_running_process_is_watched_alone_and_can_still_fork() {
+    if !can_trace("-p") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let (mut watched, mut other) = (program.waiting(N, KIDS), program.waiting(N, KIDS));
+    let of = watched.id().to_string();
+    // Of another mount namespace a file is named through one of its processes.
+    let through = format!("uprobe:/proc/{of}/root{}:work", program.path());
+    let tool = Tool::attach(&["trace", "-e", &through, "-p", &of]);
+    for child in [&mut watched, &mut other] {
+        next_line(child);
+    }
+    // Both end when they are told to, so that all of their calls are made by then.
+    for child in [&mut watched, &mut other] {
+        next_line(child);
+    }
+    let ended = [&mut watched, &mut other].map(|child| child.wait().expect("our own child"));
+    assert!(ended.iter().all(std::process::ExitStatus::success), "{ended:?}");
+    let run = tool.finish();
+    assert_eq!(run.of("event").count() as u32, N * (KIDS + 1), "{}", run.stderr);
+    assert_eq!(sum(&run, "arg2"), i128::from(N) * (1 + 2 + 3));
+    run.is_complete();
+}
+
+#[test]
+fn stacks_name_who_called() {
+    if !can_trace("stacks of a function") {
+        return;
+    }
+    let program = Program::built(&[]);
+    for (kind, frames) in [
+        ("uprobe", &["work+0x0", "outer+", "calls+", "main+"][..]),
+        ("uretprobe", &["outer+", "calls+", "main+"]),
+    ] {
+        for walk in ["--call-graph=fp", "--call-graph=dwarf"] {
+            let event = format!("{}//stack/", program.function(kind, "work"));
+            let run = program.watched(&["trace", walk, "-e", &event], 5, 0);
+            assert_eq!(run.of("event").count(), 5, "{}", run.stderr);
+            for event in run.of("event") {
+                let stack = event["stack"].as_array().expect("a stack");
+                let mut stack = stack.iter().filter_map(Value::as_str);
+                for name in frames {
+                    // Frame pointers know the caller once the function has made its own frame; since 6.11 the kernel looks.
+                    let may_be_missing = walk.ends_with("fp") && *name == "outer+";
+                    let found = may_be_missing || stack.any(|frame| frame.contains(name));
+                    assert!(found, "{walk}: {name}: {event}");
+                }
+                // Registers stand behind the copy of the stack.
+                if kind == "uprobe" {
+                    assert_eq!((&event["arg3"], &event["arg6"]), (&(-3).into(), &6.into()));
+                }
+            }
+            run.is_complete();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_run_that_is_killed() {
+    if !can_trace("a killed run") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let made = || std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+    let before = made();
+    let tool = Tool::attach(&["trace", "-e", &program.function("uprobe", "work")]);
+    assert_eq!(made(), before, "no event of tracefs is made");
+    drop(tool);
+    assert_eq!(made(), before);
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_with_the_reason() {
+    if !can_trace("refusals") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let folder = program.folder.path();
+    std::fs::write(folder.join("script"), "#!/bin/sh -e\n").expect("it can be written");
+    std::fs::write(folder.join("empty"), "").expect("it can be written");
+    program.run(Command::new("mkfifo").arg("pipe"));
+    program.run(Command::new("gcc").args(["-c", "-o", "part.o", "chain.c"]));
+    program.run(Command::new("objcopy").args(["--only-keep-debug", "chain", "debug"]));
+    let twice = "static long twice(void) { return 2; } long (*other)(void) = twice;";
+    let chosen = "static long one_a(void) { return 1; } static void *choose(void) { return one_a; } \
+        long one(void) __attribute__((ifunc(\"choose\")));";
+    std::fs::write(folder.join("more.c"), format!("{twice}\n{chosen}")).expect("it can be written");
+    program.run(Command::new("gcc").args(["-o", "more", "chain.c", "more.c"]));
+    for (selector, why) in [
+        ("uprobe:FOLDER/chain:wrok", "has no function 'wrok'; did you mean 'work'?"),
+        ("uprobe:FOLDER/chain:environ", "has no function 'environ'"),
+        ("uprobe:FOLDER/nothing:f", "there is no file FOLDER/nothing"),
+        ("uprobe:FOLDER/script:f", "is a script, whose functions"),
+        ("uprobe:FOLDER/empty:f", "is no program or library (ELF)"),
+        ("uprobe:FOLDER/pipe:f", "is no regular file"),
+        ("uprobe:FOLDER:f", "is no regular file"),
+        ("uprobe:FOLDER/chain.c:f", "is no program or library (ELF)"),
+        ("uprobe:FOLDER/part.o:work", "is neither a program nor a library"),
+        ("uprobe:FOLDER/debug:work", "has symbols only"),
+        ("uprobe:FOLDER/more:twice", "has 2 functions of this name"),
+        ("uprobe:FOLDER/more:one", "chooses among several when a program starts"),
+        ("uprobe:no-such-program:f", "there is no program 'no-such-program' in $PATH"),
+        ("uprobe:FOLDER/chain", "the function is missing here: uprobe:FILE:FUNCTION"),
+        ("uprobe:FOLDER/chain:nothing_*", "no function matches"),
+    ] {
+        let at = folder.to_string_lossy();
+        let selector = selector.replace("FOLDER", &at);
+        let run = program.watched(&["trace", "-e", &selector], 1, 0);
+        assert!(run.stderr.contains(&why.replace("FOLDER", &at)), "{selector}: {}", run.stderr);
+        assert!(run.code.is_some_and(|code| code != 0) && run.objects.is_empty(), "{selector}");
+    }
+    let counts = r#"local m = monitor { summary = "x" } function m.init() evsel(SELECTOR, { count = true }) end return m"#;
+    let selector = format!("{:?}", program.function("uprobe", "work"));
+    std::fs::write(folder.join("counts.lua"), counts.replace("SELECTOR", &selector))
+        .expect("it can be written");
+    let run = program.watched(&[&folder.join("counts.lua").to_string_lossy()], 1, 0);
+    assert!(
+        run.stderr.contains("could not be told apart; count them in a handler"),
+        "{}",
+        run.stderr
+    );
+}
