@@ -63,7 +63,7 @@ impl Cost {
         let waited = slice::waited_ns()?.saturating_sub(self.waited_before_ns?);
         too_long(waited, run_ns).then(|| {
             format!(
-                "events were lost while perilune waited for a CPU, {} in all: let it go first, with chrt -f 1 before its name",
+                "events were lost while perilune waited for a CPU, {} in all: --realtime lets it go first",
                 human_ns(waited)
             )
         })

@@ -87,6 +87,8 @@ pub struct HostOptions {
     pub quiet: bool,
     /// `--stats`.
     pub stats: bool,
+    /// `--realtime`: go in front of all that have no real-time priority.
+    pub realtime: bool,
     /// `--self`: the run's own events count, too.
     pub watch_self: bool,
     /// `--total`: the whole run again at the end.

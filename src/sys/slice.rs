@@ -65,6 +65,13 @@ impl Front {
     }
 }
 
+impl Drop for Front {
+    /// On the thread that asked: whatever it does then, it does as everybody.
+    fn drop(&mut self) {
+        set(&self.usual);
+    }
+}
+
 /// What sched(7) calls the lowest static priority. Children are not to have it (`SCHED_FLAG_RESET_ON_FORK`).
 const FRONT: SchedAttr = SchedAttr {
     size: size_of::<SchedAttr>() as u32,

@@ -54,6 +54,23 @@ fn a_command_is_told_as_a_whole_unless_an_interval_is_asked_for() {
 }
 
 #[test]
+fn real_time_is_for_the_run_and_not_for_its_command() {
+    if !can_trace("real-time runs") {
+        return;
+    }
+    // proc(5): the 41st field is the policy, of perilune and then of a child of the command.
+    let script = "sleep 0.3; cut -d' ' -f41 /proc/$PPID/stat /proc/self/stat >&2";
+    let policies = |options: &[&str]| {
+        let words = [&["profile", "-q", "-e", "cpu-clock"], options, &["--", "sh", "-c", script]];
+        let ran = perilune(&words.concat()).stderr(Stdio::piped()).output();
+        String::from_utf8_lossy(&ran.expect("the built command runs").stderr).into_owned()
+    };
+    let (fair, real_time) = (libc::SCHED_OTHER, libc::SCHED_RR);
+    assert_eq!(policies(&["--realtime"]), format!("{real_time}\n{fair}\n"));
+    assert_eq!(policies(&[]), format!("{fair}\n{fair}\n"));
+}
+
+#[test]
 fn a_failure_that_is_not_the_commands_has_a_code_of_its_own() {
     if !can_trace("exit codes beside commands") {
         return;

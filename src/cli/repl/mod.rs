@@ -63,6 +63,7 @@ pub fn run(
         ("--duration", host.duration_ns.is_some()),
         ("--total", host.total),
         ("--stats", host.stats),
+        ("--realtime", host.realtime),
     ];
     if let Some((what, _)) = elsewhere.iter().find(|(_, given)| *given) {
         return Err(Failed::Usage(format!("repl: {what} is for monitors; leave it away")));
