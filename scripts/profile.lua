@@ -46,7 +46,7 @@ function m.init(opt)
     local why = refusal(opt)
     if why then error(why, 0) end
     local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
-    shares = counters { { "share%", function(n) return 100 * n(ev) / (interval * hz) end } }
+    shares = counters { { "share%", function(n) return share.of_time(n(ev), interval * hz) end } }
     return
   end
   local hz = not opt.period and opt.freq

@@ -68,6 +68,14 @@ function share.of_tasks(title, rows, most)
     share.report(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
 end
 
+--- What share of `whole` was run, in percent: of a CPU's time at most all. What its tasks ran is told when they are switched and at
+--- ticks, so up to a tick of it is that of the interval before. Of a thread it is more when its children, which are counted
+--- with it, run beside it.
+function share.of_time(ran, whole)
+  local percent = 100 * ran / whole
+  return per_thread() and percent or math.min(percent, 100)
+end
+
 --- Whether a CPU's share of the running second had reached `percent` before the sample at hand: a function of the sample. Of
 --- `ref-cycles` their sum tells, against the time stamp counter's frequency; of a clock its samples, `hz` of them a second.
 function share.busier(ev, percent, hz)

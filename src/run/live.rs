@@ -229,7 +229,8 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
             let seconds = pace.turn(boundary);
             let lost = live.lost(false);
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost());
-            let parts = host.interval(seconds, &live.counts());
+            let counts = live.counts();
+            let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
             let coverage = coverage(host, live, lost);
             show.interval(boundary, &parts, coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
@@ -272,7 +273,9 @@ fn finish(
     }
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
-    let parts = host.finish((now - pace.last) / 1e9, &live.counts());
+    let counts = live.counts();
+    let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
+    let parts = host.finish(seconds, &counts);
     // The only report has told the whole already.
     let totals = if settings.total && pace.last > 0.0 { host.totals() } else { Vec::new() };
     let coverage = coverage(&host, &live, lost_at_end);

@@ -62,7 +62,7 @@ fn column(it: &Value) -> mlua::Result<Column> {
 
 /// A title as a JSON key: lower case, words joined by `_`, percent spelt out.
 fn key_of(title: &str) -> String {
-    let words = title.replace('%', "percent ").to_lowercase();
+    let words = title.replace('%', " percent ").to_lowercase();
     let parts: Vec<&str> =
         words.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
     if parts.is_empty() { "value".to_owned() } else { parts.join("_") }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn a_title_becomes_a_snake_case_key() {
         assert_eq!(
-            ["%usr", "max(us)", "L1 misses", "--"].map(key_of),
-            ["percent_usr", "max_us", "l1_misses", "value"]
+            ["%usr", "share%", "max(us)", "L1 misses", "--"].map(key_of),
+            ["percent_usr", "share_percent", "max_us", "l1_misses", "value"]
         );
     }
 }

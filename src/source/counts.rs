@@ -117,8 +117,17 @@ impl Live {
         self.batch().truncated()
     }
 
+    /// For how many seconds the counters had added up what [`Live::counts`] gave last, if there are any. It is read when an interval
+    /// is over, and the busier the CPUs are, the later.
+    pub fn counted_for(&self) -> Option<f64> {
+        let any = self.openings.iter().any(|opening| opening.sampling.count);
+        any.then_some(self.counted.1 / 1e9)
+    }
+
     /// What the counters added since the last call, per role and instance.
     pub fn counts(&mut self) -> Vec<Count> {
+        let now = self.now();
+        self.counted = (now, now - self.counted.0);
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
         // By opening and instance. A thread has an event on each CPU: what one of them does not count because the thread runs
         // elsewhere, another one does.

@@ -40,6 +40,8 @@ pub struct Live {
     pub(super) ended: VecDeque<u32>,
     pub(super) lost_seen: u64,
     pub(super) side_lost: u64,
+    /// When the counters were read last, and for how many nanoseconds they had counted since the time before.
+    pub(super) counted: (f64, f64),
     /// Some roles have left their openings, and may still take what was written before.
     pub(super) leaving: bool,
 }
@@ -70,6 +72,7 @@ impl Live {
             ended: VecDeque::new(),
             lost_seen: 0,
             side_lost: 0,
+            counted: (0.0, 0.0),
             leaving: false,
         })
     }

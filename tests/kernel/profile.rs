@@ -182,7 +182,7 @@ fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
     let of = load.pid().to_string();
     let run = crate::watch(&["profile", "-F", "0", "-e", "task-clock", "-p", &of], load);
     assert_eq!(run.coverage()["multiplexed"], 0, "{:?}", run.objects);
-    let share = run.of("row").filter_map(|row| row["sharepercent"].as_f64()).sum::<f64>();
+    let share = run.of("row").filter_map(|row| row["share_percent"].as_f64()).sum::<f64>();
     // Of a run that began before it and ended after it. Not by its CPU time: that leaves out what a hypervisor took from it, which
     // the kernel's clock of the task does not.
     let awake = measured.get(0) - measured.get(1);
