@@ -14,8 +14,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the keys do, on the last line.
-const KEYS: &str = "q quit  space pause  < > sort by  r reverse  / filter  Esc show all  arrows scroll  Tab next table";
+/// What the keys do, on the last line; the usual terminal has 80 columns for it.
+const KEYS: &str = "q quit  space pause  < > sort  r reverse  / filter  Esc all  arrows  Tab table";
 
 /// Printed lines that are shown at most.
 const PRINTED: usize = 3;
