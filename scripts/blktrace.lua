@@ -10,7 +10,7 @@ local block = require "block"
 
 local m = monitor {
   summary = "the stages of requests to disks: get, insert, issue, complete",
-  order = true,
+  order = true, idle = "what is cached needs no disk, and neither do tmpfs and network file systems",
   options = {
     text { "device", value = "M:N,…", help = "only requests to these devices, as lsblk numbers them" },
     duration { "than", unit = "ns", help = "print what began and what ended each request that took longer" },

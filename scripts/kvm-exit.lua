@@ -7,6 +7,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "how long exits of virtual machines take, by reason",
+  idle = "no virtual machine ran here; inside of one there are no exits, look on its host",
   order = true,
   options = {
     duration { "than", unit = "us", help = "print the exit and the entry of each longer one" },

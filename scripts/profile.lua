@@ -11,6 +11,7 @@ local share = require "share"
 
 local m = monitor {
   summary = "sample what the CPUs run: shares of processes, stacks, flame graphs",
+  idle = "a task is sampled once it has run for the time between two samples, 10 ms at -F 100; -F 9999 takes more",
   options = {
     event { "event", short = "e", help = "sample this event" },
     "freq", "period", "call-graph", "flame-graph", "exclude-user", "exclude-kernel", "exclude-guest", "guest",

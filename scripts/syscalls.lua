@@ -5,7 +5,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "latency and errors of system calls, by call",
-  order = true, every = "1s",
+  order = true, every = "1s", idle = "who waits in one call all the time makes none; /proc/PID/stack tells where",
   options = {
     "perins", "heatmap",
     duration { "than", unit = "ns", help = "print enter and exit of each longer call" },

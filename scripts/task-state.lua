@@ -12,7 +12,7 @@ local band, after, DEAD, ASLEEP, RUNNING, WOKEN = bit.band, sched.after, sched.D
 
 local m = monitor {
   summary = "time tasks spend running, waiting for a CPU, asleep (S) and stuck (D)",
-  order = true,
+  order = true, idle = "who sleeps all the time is neither switched nor woken; /proc/PID/stack tells where",
   options = {
     flag { "interruptible", short = "S", help = "time TASK_INTERRUPTIBLE" },
     flag { "uninterruptible", short = "D", help = "time TASK_UNINTERRUPTIBLE" },

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* `; in a detail its offset stands in front, `+12.345 us` |
 //! | sample of a counter | results | `COMM TID SEC.USEC: %10u EVENT:` with its period, as `perf script` has it, then frames as above and an empty line; without frames its address stands there as `ip=` |
-//! | report | results | a line with the time, then tables and histograms; tables without rows are left out, unless nothing has any |
+//! | report | results | a line with the time, then tables and histograms; those without rows are left out, and if none has any, it says so |
 //! | alert | results | `WALL-CLOCK ALERT text` |
 //! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
 //! | note, stats | stderr | `perilune: warning: text` |

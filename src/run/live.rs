@@ -6,17 +6,18 @@ use std::time::Instant;
 
 use super::Outcome;
 use super::catalog::MachineCatalog;
+use super::filters;
 use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
-use super::request::{HostOptions, RunRequest};
+use super::request::RunRequest;
 use super::scope::{Scope, of_rings};
 use super::show::{Files, Show};
 use super::unnamed;
 use super::workload;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Level, Stamp};
-use crate::base::units::counted;
+use crate::base::units::{counted, human_ns};
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 use crate::script::evsel::Role;
@@ -157,7 +158,7 @@ pub(super) fn run(
     live.disable();
     let ended = workload::end(workload.as_mut(), host.shared());
     watched?;
-    let outcome = finish(host, live, show, &pace, settings, &cost)?;
+    let outcome = finish(host, live, show, &pace, request, &cost)?;
     Ok(match (outcome, ended) {
         (Outcome::Done, Some(status)) => Outcome::Workload(status),
         (outcome, _) => outcome,
@@ -252,9 +253,10 @@ fn finish(
     mut live: Live,
     mut show: Show,
     pace: &Pace,
-    settings: &HostOptions,
+    request: &RunRequest,
     cost: &Cost,
 ) -> anyhow::Result<Outcome> {
+    let settings = &request.host;
     show.lower();
     host.finishing();
     // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
@@ -281,6 +283,7 @@ fn finish(
     let coverage = coverage(&host, &live, lost_at_end);
     unnamed::tell(host.shared());
     show.last(now, &parts, &totals, &coverage);
+    show.remark(nothing_came(&host, request, &coverage, now).as_deref());
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();
@@ -288,6 +291,25 @@ fn finish(
     close(live, settings.quiet);
     shown?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
+}
+
+/// What to say of a run to which no event came: it looks the same as one that did not work.
+fn nothing_came(
+    host: &Host,
+    request: &RunRequest,
+    coverage: &Coverage,
+    run_ns: f64,
+) -> Option<String> {
+    let counts = host.roles().iter().any(|role| role.sampling.count);
+    if coverage.events + coverage.lost > 0 || counts {
+        return None;
+    }
+    if coverage.filtered > 0 {
+        let told = request.host.stats || request.host.verbose > 0;
+        return filters::kept_back(coverage).filter(|_| !told);
+    }
+    let why = request.monitor.idle.as_ref().map(|why| format!(": {why}"));
+    Some(format!("no event came in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
 }
 
 /// Closes the events, when everything is written. The last close of a tracepoint waits until no CPU is inside of it,

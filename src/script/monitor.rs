@@ -23,7 +23,8 @@ pub const CALLBACKS: [&str; 11] = [
 ];
 
 /// The keys of `monitor {}`.
-const KEYS: [&str; 7] = ["summary", "options", "order", "every", "interval", "pages", "screen"];
+const KEYS: [&str; 8] =
+    ["summary", "options", "order", "every", "interval", "pages", "screen", "idle"];
 
 /// Data pages of one ring that a script may ask for: 4 GiB of 4 KiB pages.
 const MOST_PAGES: i64 = 1 << 20;
@@ -49,6 +50,8 @@ pub struct Monitor {
     pub pages: Option<u32>,
     /// Whether its tables fill the screen where results go to a terminal.
     pub screen: bool,
+    /// Why a run may see no event, for one that saw none.
+    pub idle: Option<String>,
     /// `m` itself, with the callbacks.
     pub table: Table,
 }
@@ -92,6 +95,7 @@ struct Declaration {
     every_ns: Option<u64>,
     pages: Option<u32>,
     screen: bool,
+    idle: Option<String>,
 }
 
 impl UserData for Declaration {}
@@ -129,6 +133,7 @@ impl Monitor {
             every_ns: declared.every_ns,
             pages: declared.pages,
             screen: declared.screen,
+            idle: declared.idle,
             table,
         })
     }
@@ -213,6 +218,8 @@ fn declaration(table: &Value) -> Result<Declaration> {
             ("order", _) => return Err(wrong("true or false")),
             ("screen", Value::Boolean(on)) => declared.screen = *on,
             ("screen", _) => return Err(wrong("true or false")),
+            ("idle", Value::String(text)) => declared.idle = Some(one_line(&text.to_str()?)?),
+            ("idle", _) => return Err(wrong("a line of text")),
             ("pages", _) => declared.pages = Some(pages(&value)?),
             ("every" | "interval", _) => {
                 ensure!(

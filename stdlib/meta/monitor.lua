@@ -9,6 +9,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field order? boolean whether events reach handlers in time order across CPUs; Dflt: true with more than one event or with `pending`
 ---@field every? string the default of -i: `"1s"`; without it, and of a command, one report at the end
 ---@field screen? boolean whether its tables fill the screen where results go to a terminal, with keys to sort, filter and pause; needs `every` or -i; Dflt: false
+---@field idle? string why there may be no event, said at the end of a run that saw none: `"no virtual machine runs here"`
 ---@field pages? integer pages of each CPU's ring; Dflt: the host's size
 
 --- Makes the module that the script returns.
@@ -46,7 +47,7 @@ function m.sample(e) end
 --- Without this function every aggregate is drawn, in the order of their declaration.
 ---
 ---     function m.interval(seconds) return calls, errors end
----@param seconds number length of the interval
+---@param seconds number length of the interval; with counters, the time that their counts are of
 ---@return perilune.Drawable? ...
 function m.interval(seconds) end
 

@@ -71,6 +71,24 @@ fn real_time_is_for_the_run_and_not_for_its_command() {
 }
 
 #[test]
+fn a_run_to_which_nothing_came_says_so_and_why_that_may_be() {
+    if !can_trace("runs without events") {
+        return;
+    }
+    let told = perilune(&["profile", "-e", "cpu-clock", "-F", "1", "--", "true"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .expect("the built command runs");
+    let [out, err] = [told.stdout, told.stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert!(out.lines().count() == 1 && out.ends_with(" nothing to show\n"), "{out}");
+    assert!(
+        err.contains("note: no event came in ") && err.contains("; -F 9999 takes more"),
+        "{err}"
+    );
+}
+
+#[test]
 fn a_failure_that_is_not_the_commands_has_a_code_of_its_own() {
     if !can_trace("exit codes beside commands") {
         return;

@@ -217,7 +217,7 @@ PREV_PID SCHED_SWITCH      RUNTIME PREV_COMM
 }
 
 #[test]
-fn tables_without_rows_are_left_out_unless_nothing_has_any() {
+fn tables_without_rows_are_left_out_and_a_report_without_any_says_so() {
     let empty = |name: &str| Report::Table(table(Style::Plain, vec![left(name, 0)], vec![]));
     let full = Report::Table(table(Style::Plain, vec![left("c", 0)], vec![vec![Cell::Int(1)]]));
     assert_eq!(
@@ -226,7 +226,7 @@ fn tables_without_rows_are_left_out_unless_nothing_has_any() {
     );
     assert_eq!(
         drawn(|text| text.report(stamp(0), &[empty("a"), empty("b")])),
-        "2026-11-21 09:00:00.000000 \na\n"
+        "2026-11-21 09:00:00.000000 nothing to show\n"
     );
     assert_eq!(drawn(|text| text.report(stamp(0), &[])), "");
 }

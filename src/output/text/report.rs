@@ -15,6 +15,15 @@ impl Text {
         }
     }
 
+    /// A report without rows: titles of columns would look like a table that was cut short.
+    fn nothing(&mut self, stamp: Stamp, first: &Report) {
+        self.stamp(stamp);
+        match first {
+            Report::Table(table) if table.style == Style::Top => self.top_title(stamp, table),
+            _ => self.results.buffer.extend_from_slice(b"nothing to show\n"),
+        }
+    }
+
     fn top_title(&mut self, stamp: Stamp, table: &Table) {
         let time = self.wall.time_of_day(stamp.wall_ns);
         painted(&mut self.results.buffer, self.look.colour, BOLD, |out| {
@@ -29,6 +38,11 @@ impl Text {
 
     /// The parts that are worth it, under one time line if there is a time.
     pub(super) fn push_parts(&mut self, stamp: Option<Stamp>, parts: &[Report]) {
+        if let (Some(stamp), Some(first)) = (stamp, parts.first())
+            && !parts.iter().any(is_full)
+        {
+            return self.nothing(stamp, first);
+        }
         let mut timed = false;
         for part in shown(parts) {
             if let Report::Row(pairs) = part {
@@ -67,17 +81,21 @@ impl Text {
     }
 }
 
-/// The parts worth drawing: those with rows, else the first table (or histogram), so that an idle run shows life.
-pub(in crate::output) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
-    let full = |part: &Report| match part {
+fn is_full(part: &Report) -> bool {
+    match part {
         Report::Table(Table { rows, .. }) => !rows.is_empty(),
         Report::Hist(Hist { buckets, .. }) => !buckets.is_empty(),
         Report::Row(_) => true,
-    };
-    let idle = if parts.iter().any(full) {
+    }
+}
+
+/// The parts worth drawing: those with rows, else the first table (or histogram): whoever asked for it by hand sees what it is,
+/// and a screen keeps its shape.
+pub(in crate::output) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
+    let idle = if parts.iter().any(is_full) {
         None
     } else {
         parts.iter().find(|part| matches!(part, Report::Table(_))).or(parts.first())
     };
-    parts.iter().filter(move |part| full(part)).chain(idle)
+    parts.iter().filter(|part| is_full(part)).chain(idle)
 }
