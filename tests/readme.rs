@@ -1,4 +1,4 @@
-//! The README against the program: its table of monitors is that of `perilune monitors`, its scripts load.
+//! The README against the program: its table of monitors is that of `perilune monitors`, its scripts load, its commands run.
 
 use std::fs;
 use std::path::Path;
@@ -48,5 +48,49 @@ fn every_script_of_the_readme_loads() {
         fs::write(&path, script).unwrap();
         let help = perilune(&["help", path.to_str().unwrap()]);
         assert!(help.contains("Usage: perilune"), "{help}");
+    }
+}
+
+/// Programs that its commands start, and what does nothing in their place.
+const PROGRAMS: [&str; 2] = ["make", "prog"];
+
+#[test]
+fn every_command_of_the_readme_runs_as_it_stands() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        assert!(std::env::var_os("CI").is_none(), "cannot run on a build machine: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_perilune"), folder.path().join("perilune"))
+        .unwrap();
+    for program in PROGRAMS {
+        std::os::unix::fs::symlink("/bin/true", folder.path().join(program)).unwrap();
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    let text = readme();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
+    let commands = lines.iter().filter_map(|line| line.strip_prefix("perilune "));
+    let mut ran = 0;
+    for command in commands {
+        let (monitor, rest) = command.split_once(' ').expect("a monitor, and what it is to do");
+        // Ours is a process that there is.
+        let rest = rest.replace("-p 1234", &format!("-p {}", std::process::id()));
+        let line = format!("perilune {monitor} -q --duration 100ms {rest}");
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .env("PATH", &path)
+            .env_remove("PERILUNE_PATH")
+            .current_dir(folder.path())
+            .output()
+            .expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{line}\n{said}");
+        ran += 1;
+    }
+    assert!(ran >= 20, "{ran} commands were found");
+    for file in ["cpu.folded", "cpu.svg", "disk.lat", "disk.svg"] {
+        assert!(folder.path().join(file).exists(), "{file}");
     }
 }
