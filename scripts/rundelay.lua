@@ -1,6 +1,7 @@
 --- How long tasks wait for a CPU: from when they can run, woken or preempted, until they do.
 -- The wait begins at the first of the two. A wakeup of a task that runs, or waits already, begins none; so what is told here is the
--- time in a run queue, as RQ and R+ of task-state.
+-- time in a run queue, as RQ and R+ of task-state. A wait that began before the run is not known. A switch or a wakeup may come from
+-- any task of the machine: with -p and a command, too, all of them are taken in, and what is lost of them is told here.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu

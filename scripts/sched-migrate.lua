@@ -1,6 +1,7 @@
 --- Tasks that move to another CPU: how often, from where to where, and how long until they run there.
 -- A task is moved when it is woken, when it is taken from a CPU that has too many, when it may run on others only. One that is moved
--- again before it ran is unmatched: it counts as a migration, but there is no time until it ran.
+-- again before it ran is unmatched: it counts as a migration, but there is no time until it ran. A migration or a switch may come from
+-- any task of the machine: with -p and a command, too, all of them are taken in, and what is lost of them is told here.
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
 local sched = require "sched"

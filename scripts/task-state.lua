@@ -1,10 +1,11 @@
 --- Where the time of tasks goes: running (R), waiting for a CPU (R+ preempted, RQ woken), asleep (S), stuck (D).
--- The times of a task add up to the wall time from the first of its switches and wakeups that is seen to the last. A stay that
--- began before the run is not known. One that goes on when it is drawn stands in a table of its own, if the task is stuck or,
--- with --than, it is that long already; the event that began it is then printed at the end. A preempted task has the prev_state
--- 0x100, not 0, on recent kernels: a filter prev_state==0 misses it. With -S or -D only those sleeps are timed, at a fraction of
--- the cost. --than prints the two events of each longer stay, the first with -g with the stack that began it; so does -g alone,
--- of all. A flame graph has the sleeps.
+-- The times of a task add up to the wall time from the first of its switches and wakeups that is seen to the last. A stay that began
+-- before the run is not known: who sleeps since then is not there. One that goes on when it is drawn stands in a table of its own,
+-- if the task is stuck or, with --than, it is that long already; the event that began it is then printed at the end. A preempted
+-- task has the prev_state 0x100, not 0, on recent kernels: a filter prev_state==0 misses it. With -S or -D only those sleeps are
+-- timed, at a fraction of the cost. --than prints the two events of each longer stay, the first with -g with the stack that began
+-- it; so does -g alone, of all. A flame graph has the sleeps. A switch or a wakeup may come from any task of the machine: with -p
+-- and a command, too, all of them are taken in, and what is lost of them is told here.
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g
 --   perilune task-state --perins -- make -j8
 local sched = require "sched"
