@@ -82,7 +82,7 @@ impl Live {
     }
 
     /// Turns the events of roles on or off; one that serves other roles as well stays on for them. Each takes what is written
-    /// after the last of those that are turned on with it is on everywhere.
+    /// after the last of those that are turned on with it is on everywhere, and, of a time before, what the rings still hold.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -96,13 +96,20 @@ impl Live {
         }
         let now = monotonic_ns();
         for decoder in &mut self.opened.decoders {
+            let mut before = Vec::new();
             for taker in &mut decoder.takers {
                 match wish(taker) {
-                    Some(true) if !taker.is_on() => taker.span = Span::since(now),
+                    Some(true) if !taker.is_on() => {
+                        before.push(taker.as_it_was());
+                        taker.span = Span::since(now);
+                    }
                     Some(false) if taker.is_on() => taker.span.to = now,
                     _ => {}
                 }
             }
+            before.retain(|taker| taker.span != Span::NEVER);
+            self.leaving |= !before.is_empty();
+            decoder.takers.extend(before);
             decoder.settle();
         }
         Ok(())

@@ -53,6 +53,11 @@ impl Taker {
     pub(super) fn is_on(&self) -> bool {
         self.span.to == u64::MAX
     }
+
+    /// What takes the records of its span only, of which the rings may still hold some.
+    pub(super) fn as_it_was(&self) -> Taker {
+        Taker { own: self.own.clone(), gone: true, ..*self }
+    }
 }
 
 impl Opening {

@@ -162,3 +162,27 @@ fn roles_that_ask_for_the_same_event_share_it_and_leave_it_one_by_one() {
     assert_eq!(got(&mut live, 100), [0, 100]);
     assert_eq!(live.lost(true), Some(0));
 }
+
+#[test]
+fn what_was_written_before_an_event_is_turned_off_is_handed_on_also_if_it_is_on_again_by_then() {
+    if !can_trace("an event that is turned off and on again") {
+        return;
+    }
+    // SAFETY: takes nothing and never fails.
+    let call = || unsafe { libc::getppid() };
+    // SAFETY: as above.
+    let tid = unsafe { libc::gettid() }.unsigned_abs();
+    let (mut live, wish) = rings();
+    live.add(vec![opening("getppid", 0)], &wish, 1).expect("the event can be opened");
+    // Nothing is drained between two turns: they are faster than the merge.
+    for calls in [10, 20, 30] {
+        live.switch(&[(0, true)].into()).expect("the event can be enabled");
+        (0..calls).for_each(|_| assert!(call() >= 0));
+        live.switch(&[(0, false)].into()).expect("the event can be disabled");
+        call();
+    }
+    std::thread::sleep(Duration::from_millis(3));
+    let mut seen = Seen::default();
+    live.drain(live.horizon(), &mut seen);
+    assert_eq!(seen.0.iter().filter(|one| **one == (tid, 0)).count(), 60);
+}
