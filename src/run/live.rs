@@ -80,6 +80,10 @@ pub(super) fn run(
     for refused in live.refused() {
         host.filter_here(refused.role, refused.rest.clone())?;
     }
+    let sched = roles.iter().any(|r| r.event.is_a_switch());
+    host.shared().with(|context| {
+        context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
+    });
     host.attach(live.batch().addresses())?;
     let (wall_ns, clock_ns) = wall_and_monotonic();
     let screen = super::screen(request, live.pages());
@@ -102,8 +106,6 @@ pub(super) fn run(
         if let Some(tracefs) = catalog.tracefs() {
             print_by_formats(context, tracefs);
         }
-        let sched = roles.iter().any(|r| r.event.is_a_switch());
-        context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
     });
     signal::install()?;
     if settings.stats {

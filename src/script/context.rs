@@ -127,10 +127,14 @@ impl Context {
         }
     }
 
-    /// Whether an event is our own doing, which is not printed. What interrupted us was not.
+    /// Whose events of a role are our own doing, which are not printed. What interrupted us was not.
+    pub(super) fn hidden_of(&self, role: usize) -> Option<u32> {
+        self.hide_pid.filter(|_| !self.roles.get(role).is_some_and(|event| event.is_interrupt()))
+    }
+
+    /// Whether an event is one of those.
     pub(super) fn hides(&self, slot: &Slot) -> bool {
-        self.hide_pid == Some(slot.pid)
-            && !self.roles.get(slot.ev as usize).is_some_and(|event| event.is_interrupt())
+        self.hidden_of(slot.ev as usize) == Some(slot.pid)
     }
 
     /// Prints one event now, with what a script has to say about it.

@@ -224,7 +224,9 @@ impl Dispatch {
         };
         self.exports.get::<Function>("choose_by")?.call::<()>((*role, met.clone()))?;
         let set: Function = driver.get("set")?;
-        Ok(set.call::<()>((*role, function, view, met, self.chooses))?)
+        let hidden = self.shared.with(|context| context.hidden_of(*role));
+        let hidden = self.chooses.then(|| hidden.map_or(-2, |pid| pid as i32));
+        Ok(set.call::<()>((*role, function, view, met, hidden))?)
     }
 
     /// Walks the batch's `runs` runs from position `from` on; gives the position behind the last event handed over: the batch's
@@ -340,11 +342,10 @@ impl Dispatch {
         count.unwrap_or_default() as u64
     }
 
-    /// Ends the walk behind the `left`th event that gets through. Those of the process `hidden` are not counted.
-    pub(super) fn limit(&self, left: u64, hidden: Option<u32>) -> mlua::Result<()> {
+    /// Ends the walk behind the `left`th event that gets through. Those that are hidden are not counted.
+    pub(super) fn limit(&self, left: u64) -> mlua::Result<()> {
         let Some(driver) = &self.driver else { return Ok(()) };
-        let hidden = hidden.map_or(-2, |pid| pid as i32);
-        driver.get::<Function>("limit")?.call((left as f64, hidden))
+        driver.get::<Function>("limit")?.call(left as f64)
     }
 
     /// How many events the limit still leaves.

@@ -301,7 +301,7 @@ impl Host {
         self.rules.max_events = most;
         self.counted = 0;
         if most.is_none()
-            && let Err(why) = self.dispatch.limit(u64::MAX, None)
+            && let Err(why) = self.dispatch.limit(u64::MAX)
         {
             self.failed(&why.to_string());
         }

@@ -61,9 +61,8 @@ impl Host {
 
     /// Has the drivers count, since only they know what gets through the predicates, and stop at `max` events in all.
     fn limit_to(&mut self, max: u64) {
-        let hidden = self.shared.with(|context| context.hide_pid);
         let left = max.saturating_sub(self.counted);
-        if let Err(why) = self.dispatch.limit(left, hidden) {
+        if let Err(why) = self.dispatch.limit(left) {
             self.failed(&why.to_string());
         }
     }

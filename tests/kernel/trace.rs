@@ -115,6 +115,24 @@ fn n_events_are_printed_and_no_more() {
 }
 
 #[test]
+fn what_interrupts_us_is_printed_and_so_it_counts_also_behind_a_condition_of_ours() {
+    if !can_trace("-N and interrupts") {
+        return;
+    }
+    // With switches among the events our own doing is hidden; each timer that wakes it is followed by others that hit it.
+    let (never, timers) =
+        ("sched:sched_switch/prev_pid==4000001/", "timer:hrtimer_expire_entry/now%2<2/");
+    let words = ["trace", "-e", never, "-e", timers, "--watermark", "0", "-N", "300"];
+    let tool = Tool::attach_plain(&words);
+    let ours = tool.pid().to_string();
+    let (text, code) = tool.finish_by_itself();
+    let of_ours = text.lines().filter(|line| beside_cpu(line, -2).is_some_and(|pid| pid == ours));
+    assert!(of_ours.count() > 0, "{text}");
+    let printed = text.lines().filter(|line| line.contains("hrtimer_expire_entry")).count();
+    assert_eq!((printed, code), (300, Some(0)));
+}
+
+#[test]
 fn a_recording_plays_back_what_was_traced() {
     if !can_trace("--events") {
         return;

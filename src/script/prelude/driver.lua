@@ -23,7 +23,7 @@ local cursor, nowhere = view.cursor, view.nowhere
 -- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
 -- A predicate, which has `...` as well, belongs to the walk: the handler stays as it is.
 local source = [[
-local cursor, slots, order, handler, e, met = ...
+local cursor, slots, order, handler, e, met, hidden = ...
 local function one(...)
   HANDLE
 end
@@ -42,7 +42,7 @@ return one, many
 -- What stands for HANDLE: with a predicate; and where predicates leave fewer events than a batch has, with -N.
 local chosen = "if met(e) then HANDLE else cursor.filtered = cursor.filtered + 1 end"
 local counted = [[
-if cursor.s.pid ~= cursor.hidden then
+if cursor.s.pid ~= hidden then
   cursor.left = cursor.left - 1
   if cursor.left == 0 then cursor.stop = 1 end
 end
@@ -68,17 +68,17 @@ end
 local M = {}
 
 --- Puts `handler` on `role`; `e` is the view of view.make. It gets the events that meet the predicate `met`, if there is
--- one. `counting` is for M.limit.
-function M.set(role, handler, e, met, counting)
-  local text = source_of(met, counting)
-  ones[role], manies[role] = loadstring(text, "=perilune:driver")(cursor, slots, order, handler, e, met)
+-- one. `hidden` is for M.limit: where events are counted, the process whose events of this role are not, or -2.
+function M.set(role, handler, e, met, hidden)
+  local text = source_of(met, hidden)
+  ones[role], manies[role] = loadstring(text, "=perilune:driver")(cursor, slots, order, handler, e, met, hidden)
 end
 
 --- How many events predicates have kept back so far.
 function M.filtered() return cursor.filtered end
 
---- Stops the walk behind the event that is the `left`th to be handled, not counting those of the process `hidden`.
-function M.limit(left, hidden) cursor.left, cursor.hidden = left, hidden end
+--- Stops the walk behind the event that is the `left`th to be handled, not counting those that are hidden.
+function M.limit(left) cursor.left = left end
 
 --- How many events the limit leaves.
 function M.left() return cursor.left end

@@ -19,7 +19,6 @@ ffi.cdef [[
     const perilune_slot *s;
     uint32_t at, stop;
     double filtered, left;                                // events kept back by predicates; events until -N is reached
-    int32_t hidden;                                       // whose events -N does not count
   } perilune_cursor;
 ]]
 
@@ -28,7 +27,7 @@ local setmetatable = setmetatable
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
-local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge, hidden = -2 })
+local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
 local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
 local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
