@@ -86,6 +86,25 @@ fn what_comes_meanwhile_appears_above_the_line() {
 }
 
 #[test]
+fn a_flood_above_the_line_leaves_room_to_type_and_says_what_it_left_out() {
+    if !can_trace("a flood in the background") {
+        return;
+    }
+    let mut prompt = prompt();
+    prompt.press("every(\"1ms\", function() for i = 1, 10 do print(\"flo\" .. \"od\") end end)\r");
+    prompt.wait_for("lines left out");
+    prompt.press("6 * 7\r");
+    prompt.wait_for("\n42\r\n");
+    prompt.wait_for("lines left out");
+    let flood = prompt.text().matches("flood").count();
+    prompt.press("clear()\r");
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+    // Ten thousand a second came.
+    assert!((50..2000).contains(&flood), "{flood}");
+}
+
+#[test]
 fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
     if !can_trace("Ctrl-C") {
         return;

@@ -4,6 +4,7 @@
 //! waits for events (`run`, `show`), the rings are drained and handlers run. The source is the kernel
 //! or a recording, which stands still until a line plays it.
 
+mod calm;
 mod complete;
 mod console;
 mod definitions;
@@ -13,7 +14,9 @@ mod source;
 mod watched;
 mod words;
 
+use std::cell::Cell;
 use std::io::Write;
+use std::rc::Rc;
 
 use crate::base::coverage::Coverage;
 use crate::base::draw::Level;
@@ -23,6 +26,7 @@ use crate::script::host::{Host, Rules};
 use crate::script::prompt::{CHUNK, Step};
 use crate::sys::signal;
 use crate::sys::slice;
+use calm::Calm;
 pub use console::{Console, Names, Typed};
 use definitions::Definitions;
 pub use jobs::{Monitors, Parse};
@@ -69,6 +73,8 @@ struct Session<'a> {
     /// Whether the rings hold what there was no time for.
     behind: bool,
     ended: bool,
+    /// Whether the prompt waits for a line.
+    typing: Rc<Cell<bool>>,
 }
 
 /// Runs a session until its lines end. `begin` is a file to run first, with the name that messages call it by.
@@ -90,10 +96,14 @@ pub fn run(
     let rules = Rules { max_events: None, order: settings.order };
     source.introduce(&host, request);
     host.begin_session(&setting, rules, &monitors.library)?;
-    let terminal = outlet.terminal;
+    let (terminal, typing) = (outlet.terminal, Rc::new(Cell::new(false)));
     let look = Look { together: true, ..super::look(settings, source.pages()) };
     host.shared().with(|context| {
-        context.out = Box::new(Text::new(outlet.results, outlet.messages, look));
+        let text = Text::new(outlet.results, outlet.messages, look);
+        context.out = match terminal {
+            true => Box::new(Calm::new(text, typing.clone())),
+            false => Box::new(text),
+        };
     });
     let shared = host.shared().clone();
     host.on_print(Box::new(move |text| shared.with(|context| context.out.line(text))));
@@ -112,6 +122,7 @@ pub fn run(
         failed: false,
         behind: false,
         ended: false,
+        typing,
     };
     slice::ask_for_short_turns();
     tell(&session.host, &request.notes);
@@ -123,7 +134,7 @@ pub fn run(
         session.run_lines(&chunk, &text);
         session.number = 1;
     }
-    session.console.go_on();
+    session.go_on();
     session.live()?;
     session.end();
     Ok(if session.failed && !terminal { Outcome::ScriptErrors } else { Outcome::Done })
@@ -168,11 +179,12 @@ impl Session<'_> {
     fn take(&mut self, typed: Typed) {
         match typed {
             Typed::Line(text) => {
+                self.typing.set(false);
                 self.enter(&text);
                 self.ended |= signal::told_to_end();
                 signal::forget_interrupts();
                 if !self.ended {
-                    self.console.go_on();
+                    self.go_on();
                 }
             }
             Typed::Names { before, reply } => {
@@ -181,6 +193,12 @@ impl Session<'_> {
             }
             Typed::End => self.ended = true,
         }
+    }
+
+    /// Waits for the next line.
+    fn go_on(&self) {
+        self.console.go_on();
+        self.typing.set(true);
     }
 
     /// Runs a line to its end, and shows what it gives.
