@@ -28,6 +28,7 @@ use mlua::{Lua, ffi};
 use super::fault::{ScriptError, TRUSTED, describe, file_name};
 use super::vm::Vm;
 use crate::sys::signal::{self, CpuTimer};
+use crate::sys::slice;
 
 mod hook;
 pub mod pause;
@@ -276,6 +277,8 @@ fn on_interrupt(count: u32) {
 
 /// In the signal handler.
 fn on_tick() {
+    // A line or a handler that runs for long is nothing to go first with.
+    slice::step_back();
     let phase = PHASE.load(SeqCst);
     if phase == 0 || phase == Phase::Report as u8 {
         return;

@@ -1,5 +1,6 @@
 //! How soon after a wakeup we run: the scheduler's slice, a place in front of others, and how long they let us wait.
 
+use std::cell::Cell;
 use std::mem::size_of;
 
 use super::clock::{monotonic_ns, thread_cpu_ns};
@@ -53,13 +54,17 @@ impl Front {
     pub fn ask(percent: u64) -> Option<Front> {
         let usual = chosen_by_nobody().filter(|attr| attr.nice == 0)?;
         let part = Part { percent, since: monotonic_ns(), used_before: thread_cpu_ns() };
-        set(&FRONT).then_some(Front { usual, in_front: true, part })
+        let in_front = set(&FRONT);
+        ASKED.set(in_front);
+        in_front.then_some(Front { usual, in_front, part })
     }
 
     /// Steps back if too much was used, and forth again later: for each turn of the thread's loop.
     pub fn turn(&mut self) {
-        let little = self.part.is_kept(monotonic_ns(), thread_cpu_ns());
-        if little != self.in_front && set(if little { &FRONT } else { &self.usual }) {
+        TURNED.set(true);
+        let (little, is_new) = self.part.is_kept(monotonic_ns(), thread_cpu_ns());
+        // Each window anew, as `step_back` may have come between.
+        if (is_new || little != self.in_front) && set(if little { &FRONT } else { &self.usual }) {
             self.in_front = little;
         }
     }
@@ -68,7 +73,28 @@ impl Front {
 impl Drop for Front {
     /// On the thread that asked: whatever it does then, it does as everybody.
     fn drop(&mut self) {
+        ASKED.set(false);
         set(&self.usual);
+    }
+}
+
+thread_local! {
+    /// Whether this thread has gone to the front, and whether it has come to a turn since somebody looked.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+    static TURNED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Steps back if this thread has gone to the front and came to no turn since this was called last: for what ticks by its CPU
+/// time, inside a signal handler. A handler or a line of a script may run for long.
+pub fn step_back() {
+    if ASKED.get() && !TURNED.replace(false) {
+        set(&SchedAttr {
+            policy: libc::SCHED_OTHER as u32,
+            flags: 0,
+            priority: 0,
+            runtime: SLICE_NS,
+            ..FRONT
+        });
     }
 }
 
@@ -97,13 +123,14 @@ impl Part {
     /// It is looked at anew so often.
     const WINDOW_NS: u64 = 100_000_000;
 
-    /// Whether no more than the part of the time was used.
-    fn is_kept(&mut self, now: u64, used: u64) -> bool {
+    /// Whether no more than the part of the time was used, and whether a window is over.
+    fn is_kept(&mut self, now: u64, used: u64) -> (bool, bool) {
         let (passed, spent) = (now - self.since, used - self.used_before);
-        if passed >= Part::WINDOW_NS {
+        let is_over = passed >= Part::WINDOW_NS;
+        if is_over {
             (self.since, self.used_before) = (now, used);
         }
-        spent <= passed.max(Part::WINDOW_NS) / 100 * self.percent
+        (spent <= passed.max(Part::WINDOW_NS) / 100 * self.percent, is_over)
     }
 }
 
@@ -148,18 +175,24 @@ mod tests {
     fn who_goes_first_steps_back_when_its_part_is_used_and_forth_when_it_uses_little() {
         const MS: u64 = 1_000_000;
         let mut part = Part { percent: 10, since: 0, used_before: 0 };
-        assert!(part.is_kept(50 * MS, 10 * MS));
-        assert!(!part.is_kept(51 * MS, 11 * MS));
-        // Over the whole window it was too much; the next one begins anew.
-        assert!(!part.is_kept(100 * MS, 11 * MS));
-        assert!(part.is_kept(101 * MS, 12 * MS));
-        // Much at once, and then nothing for long.
-        assert!(!part.is_kept(150 * MS, 50 * MS));
-        assert!(part.is_kept(900 * MS, 50 * MS));
+        let looks = [
+            // (now, used): within the part, and past it.
+            ((50, 10), (true, false)),
+            ((51, 11), (false, false)),
+            // Over the whole window it was too much; the next one begins anew.
+            ((100, 11), (false, true)),
+            ((101, 12), (true, false)),
+            // Much at once, and then nothing for long.
+            ((150, 50), (false, false)),
+            ((900, 50), (true, true)),
+        ];
+        for ((now, used), wanted) in looks {
+            assert_eq!(part.is_kept(now * MS, used * MS), wanted, "{used} ms at {now}");
+        }
     }
 
     #[test]
-    fn who_goes_first_leaves_its_own_threads_where_they_were() {
+    fn who_goes_first_leaves_its_threads_where_they_were_and_steps_back_when_it_comes_to_no_turn() {
         let policy = || {
             // SAFETY: it has no preconditions.
             unsafe { libc::sched_getscheduler(0) }
@@ -167,13 +200,19 @@ mod tests {
         let before = policy();
         let may = std::thread::spawn(|| set(&FRONT)).join().unwrap() && before == libc::SCHED_OTHER;
         let in_front = std::thread::spawn(move || {
-            let front = Front::ask(10);
+            let mut front = Front::ask(10);
             assert_eq!(front.is_some(), may);
             assert_eq!(std::thread::spawn(policy).join().unwrap(), before);
-            policy() & !libc::SCHED_RESET_ON_FORK
+            let here = || policy() & !libc::SCHED_RESET_ON_FORK;
+            let at_first = here();
+            front.iter_mut().for_each(Front::turn);
+            step_back();
+            let after_a_turn = here();
+            step_back();
+            (at_first, after_a_turn, here())
         });
         let wanted = if may { libc::SCHED_RR } else { before };
-        assert_eq!(in_front.join().unwrap(), wanted);
+        assert_eq!(in_front.join().unwrap(), (wanted, wanted, before));
     }
 
     #[test]

@@ -105,6 +105,37 @@ fn a_flood_above_the_line_leaves_room_to_type_and_says_what_it_left_out() {
 }
 
 #[test]
+fn who_types_goes_first_and_so_do_the_events() {
+    // SAFETY: the calls read their arguments only; the policy is one of a thread that ends here.
+    let may = std::thread::spawn(|| unsafe {
+        let lowest = libc::sched_param { sched_priority: 1 };
+        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest) == 0
+    });
+    if !can_trace("priorities") || !may.join().expect("it only asks") {
+        return;
+    }
+    let mut prompt = prompt();
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", prompt.child.id())).expect("it runs");
+    let mut in_front: Vec<String> = Vec::new();
+    for task in tasks.flatten() {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).expect("it is there");
+        // See proc_pid_stat(5): the policy is the 41st field.
+        let policy = read("stat")
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(38)?.parse().ok());
+        if policy == Some(libc::SCHED_RR) {
+            in_front.push(read("comm").trim_end().to_owned());
+        }
+    }
+    in_front.sort();
+    // What prints and what closes may take long, and nobody waits for it.
+    assert_eq!(in_front, ["perilune", "read"]);
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
 fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
     if !can_trace("Ctrl-C") {
         return;

@@ -25,7 +25,7 @@ use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::script::host::{Host, Rules};
 use crate::script::prompt::{CHUNK, Step};
 use crate::sys::signal;
-use crate::sys::slice;
+use crate::sys::slice::{self, Front};
 use calm::Calm;
 pub use console::{Console, Names, Typed};
 use definitions::Definitions;
@@ -40,6 +40,10 @@ const ROLES: usize = 2;
 
 /// A ring is drained this often, at least.
 const DRAIN_MS: f64 = 50.0;
+
+/// What of a CPU events may take in front of everybody else, of whom those of another session would make them wait for
+/// longer than a ring holds. Two million events a second that are counted take a tenth; who wants more takes turns.
+const OF_A_CPU: u64 = 20;
 
 /// Losses are told this often at most, in nanoseconds.
 const TOLD_EVERY: f64 = 1e9;
@@ -75,6 +79,8 @@ struct Session<'a> {
     ended: bool,
     /// Whether the prompt waits for a line.
     typing: Rc<Cell<bool>>,
+    /// Somebody types, and is not to wait for an answer either.
+    front: Option<Front>,
 }
 
 /// Runs a session until its lines end. `begin` is a file to run first, with the name that messages call it by.
@@ -122,9 +128,13 @@ pub fn run(
         failed: false,
         behind: false,
         ended: false,
+        front: None,
         typing,
     };
     slice::ask_for_short_turns();
+    if terminal && !session.source.stands_still() {
+        session.front = Front::ask(OF_A_CPU);
+    }
     tell(&session.host, &request.notes);
     tell(&session.host, &session.source.remarks());
     if !hook_stops_compiled_loops() {
@@ -299,6 +309,7 @@ impl Session<'_> {
 
     /// Waits for events, no longer than that many milliseconds; true when the bell rang.
     fn wait(&mut self, most: f64) -> anyhow::Result<bool> {
+        self.front.iter_mut().for_each(Front::turn);
         let report = (self.next_report() - self.source.now()) / 1e6;
         let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
         self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })
