@@ -1,6 +1,6 @@
 //! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -20,6 +20,7 @@ use failing::Errors;
 
 mod draw;
 mod failing;
+mod handlers;
 
 /// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
 pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
@@ -45,6 +46,8 @@ pub(super) struct Dispatch {
     views: Table,
     load_driver: LoadDriver,
     load_fields: LoadFields,
+    /// What it gave.
+    fields: OnceCell<Function>,
     shared: Shared,
     handlers: Vec<Handler>,
     /// Evsels whose views are made, and handlers that are on their drivers.
@@ -87,6 +90,7 @@ impl Dispatch {
             views,
             load_driver,
             load_fields,
+            fields: OnceCell::new(),
             shared,
             handlers: Vec::new(),
             made: 0,
@@ -150,25 +154,6 @@ impl Dispatch {
             printer::failing(&self.lua, &self.shared, move || errors.borrow_mut().all += 1)?;
         let views = self.handlers[first..].iter().map(|handler| (handler.role, &handler.view));
         Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
-    }
-
-    /// Looks for fields that handlers read and their events do not have, in all of the handlers' code: see `prelude/fields.lua`.
-    ///
-    /// # Errors
-    /// The first, with its line and the nearest name.
-    pub(super) fn check_fields(&self) -> anyhow::Result<()> {
-        let missing = (self.load_fields)()?;
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
-            let entry = entry?;
-            let roles: Vec<usize> = entry.get("roles")?;
-            let Some(handler) = self.handlers.iter().find(|h| roles.contains(&h.role)) else {
-                continue;
-            };
-            let name: String = entry.get::<Table>("ev")?.raw_get("name")?;
-            let why = missing.call::<Option<String>>((&handler.function, name, roles))?;
-            why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))?;
-        }
-        Ok(())
     }
 
     /// Puts the handlers that are new on their drivers, over a batch's arrays, behind the predicates of their roles.
@@ -303,17 +288,6 @@ impl Dispatch {
         &self.exports
     }
 
-    /// The handler that an evsel has now, by its index.
-    pub(super) fn handler_of(&self, index: usize) -> mlua::Result<Option<Function>> {
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
-            let entry = entry?;
-            if entry.get::<usize>("index")? == index {
-                return entry.get("handler");
-            }
-        }
-        Ok(None)
-    }
-
     /// Handles events again after a `stop`.
     pub(super) fn go_on(&self) {
         // It only stores.
@@ -352,6 +326,11 @@ impl Dispatch {
     pub(super) fn left(&self) -> mlua::Result<u64> {
         let Some(driver) = &self.driver else { return Ok(0) };
         Ok(driver.get::<Function>("left")?.call::<f64>(())? as u64)
+    }
+
+    /// Whether a role's handler was switched off.
+    pub(super) fn is_off(&self, role: usize) -> bool {
+        self.errors.borrow().off.contains(&role)
     }
 
     /// Whether there were handlers and every one was switched off for its errors.

@@ -235,11 +235,7 @@ impl Host {
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
         // The bundled ones are checked against their kernel's types when they are tested, and it takes a millisecond or more.
         let is_bundled = self.monitor.as_ref().is_some_and(|monitor| monitor.origin == "bundled");
-        if setting.catalog.is_whole() && !is_bundled {
-            self.dispatch.check_fields()
-        } else {
-            Ok(())
-        }
+        if setting.catalog.is_whole() { self.dispatch.check_fields(0, is_bundled) } else { Ok(()) }
     }
 
     /// The roles that the script declared.

@@ -33,6 +33,7 @@ mod setting;
 mod sink;
 mod stacks;
 pub mod state;
+pub mod syntax;
 mod table;
 pub mod texts;
 pub mod trust;

@@ -16,6 +16,7 @@ use super::host::{Host, Rules};
 use super::meter::Spent;
 use super::setting::Setting;
 use crate::base::draw::Report;
+use crate::base::nearest::{did_you_mean, nearest};
 use crate::source::counts::Count;
 
 /// What scripts of a prompt are called in messages.
@@ -55,6 +56,8 @@ pub struct Changes {
     pub first_new: usize,
     /// Roles to be opened anew.
     pub narrowed: Vec<u32>,
+    /// A field that a new handler reads and its event does not have: what is new is not to be opened.
+    pub misread: Option<anyhow::Error>,
 }
 
 impl Host {
@@ -93,6 +96,10 @@ impl Host {
         let enough = self.enough.clone();
         // A recording is played to its end.
         native.set("usual_time", setting.trial.is_some().then_some(USUAL_TIME))?;
+        let near = |_: &mlua::Lua, (name, names): (String, Vec<String>)| {
+            Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
+        };
+        native.set("near", self.vm.lua().create_function(near)?)?;
         native.set("hidden", self.shared.with(|context| context.hide_pid))?;
         native.set(
             "enough",
@@ -202,6 +209,11 @@ impl Host {
         self.meter.of(role)
     }
 
+    /// Whether a role's handler was switched off because it failed.
+    pub fn has_failed(&self, role: usize) -> bool {
+        self.dispatch.is_off(role)
+    }
+
     /// A value as text, where it is no table of results.
     pub fn text_of(&self, value: &Value) -> String {
         self.ask_prompt("text_of", value).unwrap_or_else(|why| why.to_string())
@@ -261,15 +273,20 @@ impl Host {
             let mut evsels = state.evsels.borrow_mut();
             (std::mem::take(&mut evsels.narrowed), std::mem::take(&mut evsels.replaced))
         };
+        let look = state.knows_all_fields();
+        let mut misread = if look { self.dispatch.check_fields(known, false).err() } else { None };
         for index in replaced {
             let roles_of = state.evsels.borrow().indexes_of(index);
-            let handler = self.dispatch.handler_of(index)?;
-            for role in roles_of {
-                self.dispatch.renew(role, handler.clone(), &roles)?;
+            match self.dispatch.handler_of(index, look) {
+                Ok(handler) => roles_of
+                    .into_iter()
+                    .try_for_each(|role| self.dispatch.renew(role, handler.clone(), &roles))?,
+                // The one before goes on.
+                Err(why) => misread = Some(why),
             }
         }
         let narrowed = narrowed.into_iter().filter(|role| (*role as usize) < known).collect();
-        Ok(Changes { first_new: known, narrowed })
+        Ok(Changes { first_new: known, narrowed, misread })
     }
 
     /// Puts a role's handler behind the predicate that it has now, and gives it another chance if it failed.
@@ -340,33 +357,6 @@ impl Host {
     /// Sends what lines print elsewhere.
     pub fn on_print(&self, print: super::vm::Print) {
         self.vm.on_print(print);
-    }
-}
-
-/// Tells whether a line is a whole one, by a Lua of its own that only compiles: it may live in another thread than the session's.
-pub struct Syntax(mlua::Lua);
-
-impl Default for Syntax {
-    fn default() -> Self {
-        Syntax::new()
-    }
-}
-
-impl Syntax {
-    /// A Lua that runs nothing.
-    pub fn new() -> Syntax {
-        Syntax(mlua::Lua::new())
-    }
-
-    /// Whether there is nothing to wait for: also what is wrong is complete.
-    pub fn is_complete(&self, text: &str) -> bool {
-        let text = text.trim_start();
-        let text = text.strip_prefix('=').unwrap_or(text);
-        let compiled = |text: &str| self.0.load(text).into_function();
-        if text.starts_with(':') || compiled(&format!("return {text}")).is_ok() {
-            return true;
-        }
-        !matches!(compiled(text), Err(mlua::Error::SyntaxError { incomplete_input: true, .. }))
     }
 }
 

@@ -47,6 +47,11 @@ pub struct Timer {
 }
 
 impl State {
+    /// Whether events have every field that their records can have: those of a recording have what its lines have.
+    pub fn knows_all_fields(&self) -> bool {
+        self.declarer.as_ref().is_some_and(|declarer| declarer.catalog.is_whole())
+    }
+
     /// When the next timer is due.
     pub fn next_timer(&self) -> Option<f64> {
         self.timers.iter().map(|t| t.next).min_by(f64::total_cmp)

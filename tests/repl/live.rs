@@ -1,7 +1,7 @@
 //! Sessions over the running kernel, with lines from a pipe: what is counted is what this test really did.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::terminal::can_trace;
@@ -10,19 +10,38 @@ use crate::terminal::can_trace;
 struct Session {
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: BufReader<PipeReader>,
 }
 
 impl Session {
     fn begin(words: &[&str]) -> Session {
-        let mut child = crate::prompt()
-            .args(words)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the built command runs");
+        Session::with(words, Stdio::inherit(), std::io::pipe().expect("a pipe"))
+    }
+
+    /// One whose messages are answers, too.
+    fn heard() -> Session {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let messages = writer.try_clone().expect("a descriptor can be doubled").into();
+        Session::with(&[], messages, (reader, writer))
+    }
+
+    fn with(
+        words: &[&str],
+        messages: Stdio,
+        (reader, writer): (PipeReader, PipeWriter),
+    ) -> Session {
+        let mut command = crate::prompt();
+        command.args(words).stdout(writer).stderr(messages);
+        let mut child = command.spawn().expect("the built command runs");
         let input = child.stdin.take().expect("it was piped");
-        let output = BufReader::new(child.stdout.take().expect("it was piped"));
-        Session { child, input, output }
+        Session { child, input, output: BufReader::new(reader) }
+    }
+
+    /// How many events it has open, its rings among them.
+    fn events(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+        links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
     }
 
     /// What a line prints on stdout.
@@ -60,8 +79,10 @@ impl Session {
 }
 
 /// File descriptors that nobody has: ten for each test, since tests run beside each other.
-const NO_FILES: [i32; 8] =
-    [1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060, 1_000_070];
+const NO_FILES: [i32; 10] = [
+    1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060, 1_000_070,
+    1_000_080, 1_000_090,
+];
 
 fn close_in_vain(number: i32, times: u32) {
     for _ in 0..times {
@@ -152,7 +173,7 @@ fn several_probes_come_and_go_and_one_that_fails_leaves_the_others() {
     let first = NO_FILES[2];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
-    session.ask("bad = probe(\"syscalls:sys_enter_getppid\", function(e) return e.nothing end)");
+    session.ask("bad = probe(\"syscalls:sys_enter_getppid\", function() error \"bad\" end)");
     session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
     // SAFETY: it has no preconditions.
     unsafe { libc::getppid() };
@@ -297,4 +318,93 @@ fn its_threads_say_whose_they_are() {
     names.sort();
     assert_eq!(names.concat(), "perilune\nperilune:close\nperilune:read\n");
     assert_eq!(session.end(), 0);
+}
+
+const MISSPELT: &str = "syscalls:sys_enter_close has no field 'fdd'; did you mean 'fd'?";
+
+#[test]
+fn a_misspelt_field_is_told_before_anything_is_opened() {
+    if !can_trace("a misspelt field") {
+        return;
+    }
+    let first = NO_FILES[8];
+    let mut session = Session::heard();
+    assert_eq!(session.ask("n = 0"), "");
+    let before = session.events();
+    for (number, word) in [(3, "probe"), (6, "evsel")] {
+        let line = format!("{word}(\"syscalls:sys_enter_close\",\nfunction(e) n = e.fdd end)");
+        let wanted = format!("perilune: prompt:{}: {MISSPELT}", number + 1);
+        assert_eq!(session.ask(&line), wanted);
+    }
+    assert_eq!(session.events(), before);
+    session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    assert!(session.events() > before);
+    for word in ["replace", "each"] {
+        let answer = session.ask(&format!("p:{word}(function(e) n = e.fdd end)"));
+        assert!(answer.ends_with(MISSPELT), "{answer}");
+    }
+    close_in_vain(first, 10);
+    session.reaches("n", 10);
+    // Both words give an open event another handler.
+    session.ask(&format!("p:each({})", counting(first, 100)));
+    close_in_vain(first, 1);
+    session.reaches("n", 110);
+    assert_eq!(session.end(), 1, "lines have failed");
+}
+
+#[test]
+fn a_field_that_eval_misspells_is_told_before_anything_is_opened() {
+    if !can_trace("a misspelt field of eval") {
+        return;
+    }
+    let probe = "probe(\"syscalls:sys_enter_close\", function(e) n = e.fdd end)";
+    for words in [&["-e", "syscalls:sys_enter_close", "n = e.fdd"][..], &[probe]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .arg("eval")
+            .args(words)
+            .args(["--duration", "10s"])
+            .env_remove("PERILUNE_PATH")
+            .output()
+            .expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said, format!("perilune: eval:1: {MISSPELT}\n"));
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_handler_that_failed_is_not_saved_as_one_that_works() {
+    if !can_trace("a saved session with a handler that failed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("closes.lua");
+    let path = path.to_str().expect("a path in UTF-8");
+    let first = NO_FILES[9];
+    let mut session = Session::heard();
+    session.ask("n = 0");
+    let probe =
+        |text: &str| format!("probe(\"syscalls:sys_enter_close\", function(e)\n{text} end)");
+    let fails = format!("if e.fd == {first} then n = 1 error \"bad\" end");
+    for line in [probe(&fails), format!("p = {}", probe(&fails))] {
+        session.ask(&line);
+        session.ask("n = 0");
+        close_in_vain(first, 1);
+        session.reaches("n", 1);
+    }
+    session.ask(&probe("n = n + 0"));
+    let saved = session.ask(&format!(":save {path}"));
+    assert!(
+        saved.contains("; 1 handler that failed here left out; mend 1 handler in it"),
+        "{saved}"
+    );
+    let text = std::fs::read_to_string(path).expect("it was written");
+    let remarks: Vec<&str> = text.lines().filter(|line| line.starts_with("  -- ")).collect();
+    let why = "  -- Its handler failed at the prompt:";
+    let [said, probe, rest, again] = remarks[..] else { panic!("{text}") };
+    assert_eq!([said, again], [why, why]);
+    assert!(probe.starts_with("  -- probe(") && rest.ends_with("end)"), "{text}");
+    // The other line may be needed: something has its name.
+    assert!(text.contains("\n  p = probe("), "{text}");
+    session.end();
 }

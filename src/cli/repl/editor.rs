@@ -18,7 +18,7 @@ use super::above::Above;
 use super::{Line, highlight, history};
 use crate::run::session::Typed;
 use crate::script::doc;
-use crate::script::prompt::Syntax;
+use crate::script::syntax::Syntax;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::Front;
 

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _};
 
 use super::Line;
 use crate::run::session::Typed;
-use crate::script::prompt::Syntax;
+use crate::script::syntax::Syntax;
 
 /// Reads up to the end. A line that is no whole statement goes on with the next one.
 pub(super) fn read(line: &Line) {

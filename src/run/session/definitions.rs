@@ -1,6 +1,7 @@
 //! What lines have defined, as a monitor of its own: `save`.
 
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -14,25 +15,50 @@ pub(super) struct Definitions {
 #[derive(Debug)]
 struct Line {
     text: String,
-    /// Whether it declared events.
-    opens: bool,
+    /// The roles of the events that it declared.
+    opened: Range<usize>,
+}
+
+impl Line {
+    /// Whether the handler of one of its events was switched off because it failed.
+    fn has_failed(&self, is_off: &dyn Fn(usize) -> bool) -> bool {
+        self.opened.clone().any(is_off)
+    }
+
+    /// Whether it declares an event and nothing that other lines could name.
+    fn stands_alone(&self) -> bool {
+        ["probe", "evsel"].iter().any(|word| {
+            let rest = self.text.trim_start().strip_prefix(word).map(str::trim_start);
+            rest.is_some_and(|rest| rest.starts_with(['(', '"', '\'']))
+        })
+    }
+}
+
+/// What was written.
+#[derive(Debug)]
+pub(super) struct Saved {
+    pub(super) path: PathBuf,
+    /// Lines whose handlers failed: those that were left out, and those that others may need.
+    pub(super) left_out: usize,
+    pub(super) failing: usize,
 }
 
 /// Locals of a function of Lua, less some for what it needs itself.
 const NAMES: usize = 180;
 
 impl Definitions {
-    pub(super) fn add(&mut self, text: &str, opens: bool) {
-        self.lines.push(Line { text: text.trim_end().to_owned(), opens });
+    pub(super) fn add(&mut self, text: &str, opened: Range<usize>) {
+        self.lines.push(Line { text: text.trim_end().to_owned(), opened });
     }
 
     /// Forgets the events: they were taken away.
     pub(super) fn clear(&mut self) {
-        self.lines.retain(|line| !line.opens);
+        self.lines.retain(|line| line.opened.is_empty());
     }
 
     /// Writes them as a monitor that runs as it is; `names` are the globals of the session, `prints` whether an event has no
-    /// handler. Gives the file's path.
+    /// handler. Lines whose handlers have failed (`is_off` tells that of a role) are only remarks in it, as far as nothing else needs
+    /// them.
     ///
     /// # Errors
     /// There is nothing to write, or the file is there or cannot be made.
@@ -41,8 +67,12 @@ impl Definitions {
         name: &str,
         names: &[String],
         prints: bool,
-    ) -> anyhow::Result<PathBuf> {
-        if !self.lines.iter().any(|line| line.opens) {
+        is_off: &dyn Fn(usize) -> bool,
+    ) -> anyhow::Result<Saved> {
+        let failed = |line: &&Line| line.has_failed(is_off);
+        let left_out = self.lines.iter().filter(failed).filter(|line| line.stands_alone()).count();
+        let failing = self.lines.iter().filter(failed).count() - left_out;
+        if self.lines.iter().filter(|line| !line.opened.is_empty()).count() == left_out {
             bail!("save: no event is declared; begin with probe(\"sys:name\", function(e) … end)");
         }
         let path = match name {
@@ -56,7 +86,7 @@ impl Definitions {
                 names.len()
             );
         }
-        let text = self.text(&path, names, prints);
+        let text = self.text(&path, names, prints, is_off);
         let shown = path.display();
         let mut file = std::fs::OpenOptions::new()
             .write(true)
@@ -65,10 +95,16 @@ impl Definitions {
             .with_context(|| format!("save: failed to create `{shown}`"))?;
         file.write_all(text.as_bytes())
             .with_context(|| format!("save: failed to write `{shown}`"))?;
-        Ok(path)
+        Ok(Saved { path, left_out, failing })
     }
 
-    fn text(&self, path: &Path, names: &[String], prints: bool) -> String {
+    fn text(
+        &self,
+        path: &Path,
+        names: &[String],
+        prints: bool,
+        is_off: &dyn Fn(usize) -> bool,
+    ) -> String {
         let title = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
         let mut text = format!(
             "#!/usr/bin/env perilune\n--- {title}, as it was typed at a prompt.\nlocal m = monitor {{ summary = \"{title}, \
@@ -77,7 +113,15 @@ impl Definitions {
         if !names.is_empty() {
             text.push_str(&format!("  local {}\n", names.join(", ")));
         }
-        for Line { text: typed, .. } in &self.lines {
+        for line in &self.lines {
+            let typed = &line.text;
+            if line.has_failed(is_off) {
+                text.push_str("  -- Its handler failed at the prompt:\n");
+                if line.stands_alone() {
+                    typed.lines().for_each(|line| text.push_str(&format!("  -- {line}\n")));
+                    continue;
+                }
+            }
             // A long string would be another one if its lines were moved.
             let long = ["[[", "[=", "\\\n"].iter().any(|sign| typed.contains(sign));
             let indent = if long { "" } else { "  " };

@@ -235,9 +235,8 @@ impl Session<'_> {
         let changed = self.apply().map_err(|why| format!("{why:#}"));
         match outcome.and_then(|values| changed.map(|()| values)) {
             Ok(values) => {
-                let opens = self.host.roles().len() > opened;
                 if self.host.line_defined() {
-                    self.definitions.add(line, opens);
+                    self.definitions.add(line, opened..self.host.roles().len());
                 }
                 // What its own words return is not asked for; `p` alone is.
                 let named = line.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));

@@ -141,7 +141,7 @@ impl Watched {
             return Err(refused(refusal, &roles[known..], self.way_out()));
         }
         self.meet_tracefs(host)?;
-        if roles.len() > known {
+        if settled.misread.is_none() && roles.len() > known {
             let openings = (known..roles.len())
                 .map(|role| planned(role, &roles, &self.only))
                 .collect::<anyhow::Result<Vec<_>>>()?;
@@ -158,7 +158,7 @@ impl Watched {
             }
             self.open[role as usize] = host.roles()[role as usize].clone();
         }
-        Ok(())
+        settled.misread.map_or(Ok(()), Err)
     }
 
     fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@ use anyhow::{Context as _, anyhow, bail};
 use mlua::{IntoLua as _, Value};
 
 use super::Session;
+use super::definitions::Saved;
 use crate::base::glob;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::{Unit, counted, parse_duration};
@@ -79,8 +80,9 @@ pub(super) fn answer(
         "doc" => described(&word(0).context("doc takes a word: `:doc latency`")?)?,
         "save" => {
             let (names, prints) = session.host.definitions()?;
-            let path = session.definitions.save(&word(0).unwrap_or_default(), &names, prints)?;
-            format!("wrote {0}; `perilune {0}` runs it", path.display())
+            let is_off = |role| session.host.has_failed(role);
+            let name = word(0).unwrap_or_default();
+            told(&session.definitions.save(&name, &names, prints, &is_off)?)
         }
         "load" => {
             let words = word(1).unwrap_or_default();
@@ -105,6 +107,22 @@ pub(super) fn answer(
         other => bail!("{other}: no such word"),
     };
     Ok(text.into_lua(session.host.lua())?)
+}
+
+/// What was saved, and what is to be done about it.
+fn told(saved: &Saved) -> String {
+    let mut text = format!("wrote {0}; `perilune {0}` runs it", saved.path.display());
+    if saved.left_out > 0 {
+        let failed = counted(saved.left_out as u64, "handler");
+        text.push_str(&format!("; {failed} that failed here left out"));
+    }
+    if saved.failing > 0 {
+        let failed = counted(saved.failing as u64, "handler");
+        text.push_str(&format!(
+            "; mend {failed} in it that failed here, or give p:replace(f) here and save again"
+        ));
+    }
+    text
 }
 
 fn number(value: &Value) -> Option<f64> {

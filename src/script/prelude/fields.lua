@@ -162,5 +162,5 @@ return function(handler, name, roles)
     if near:find "did you mean" then break end
   end
   local at = funcinfo(f, pc)
-  return ("%s:%d: %s has no field '%s'%s"):format(at.source:match "([^@/]*)$", at.currentline, name, field, near)
+  return ("%s:%d: %s has no field '%s'%s"):format(at.source:match "([^@=/]*)$", at.currentline, name, field, near)
 end

@@ -4,8 +4,8 @@
 -- session carries events with no Lua on its stack, as a run does.
 local env, exports, native, MARK = ...
 
-local error, load, next, pairs, setmetatable, tostring, type, xpcall =
-  error, load, next, pairs, setmetatable, tostring, type, xpcall
+local error, load, next, pairs, rawget, setmetatable, tostring, type, xpcall =
+  error, load, next, pairs, rawget, setmetatable, tostring, type, xpcall
 local create, running, yield = coroutine.create, coroutine.running, coroutine.yield
 local concat, sort, rep = table.concat, table.sort, string.rep
 local traceback = debug.traceback
@@ -49,7 +49,8 @@ function M.definitions() return order, prints end
 local function ask(what, ...)
   if running() ~= line then error("this word is for lines of the prompt, not for handlers, timers or coroutines", 3) end
   local ok, a, b = yield(MARK, what, ...)
-  if not ok then error(a, 3) end
+  -- What names its own line is told as it is.
+  if not ok then error(a, a:find "^[^%s:]+:%d+: " and 0 or 3) end
   return a, b
 end
 
@@ -57,6 +58,9 @@ local function emit_it(e) env.emit(e) end
 
 --- Declares an event and opens it, off.
 local function opened(selector, wishes, handler)
+  if type(selector) == "table" and type(rawget(selector, "text")) ~= "string" then
+    error("an event is asked for by its name, such as \"sched:sched_switch\"; a table is drawn by its own name alone, or by top(…)", 3)
+  end
   if type(wishes) == "function" and handler == nil then handler, wishes = wishes, nil end
   if not handler and not (wishes and wishes.count) then handler = emit_it end
   local ev = declare(selector, wishes, handler)
@@ -196,6 +200,9 @@ for _, word in next, { "every", "printer" } do
   end
 end
 
+-- An event that is open has a handler: another one replaces it.
+exports.methods.each = exports.methods.replace
+
 -- What a line changes about an event belongs to what it defines; what a handler changes does not.
 for _, name in next, { "filter", "matching", "each", "replace", "on", "off" } do
   local own = exports.methods[name]
@@ -214,7 +221,12 @@ end
 
 setmetatable(words, { __index = function(_, name)
   if name == "relation" then return env.require "relation" end
-  return env[name]
+  local word = rawget(env, name)
+  if word ~= nil then return word end
+  local near = native.near(tostring(name), M.names "")
+  -- The scripts' own tells why it does not have what a script may miss.
+  if near == "" then return env[name] end
+  error(("no global '%s'%s"):format(tostring(name), near), 3)
 end })
 
 local function text_of(value, depth)

@@ -1,0 +1,28 @@
+//! Whether a line is a whole one.
+
+/// Tells whether a line is a whole one, by a Lua of its own that only compiles: it may live in another thread than the session's.
+pub struct Syntax(mlua::Lua);
+
+impl Default for Syntax {
+    fn default() -> Self {
+        Syntax::new()
+    }
+}
+
+impl Syntax {
+    /// A Lua that runs nothing.
+    pub fn new() -> Syntax {
+        Syntax(mlua::Lua::new())
+    }
+
+    /// Whether there is nothing to wait for: also what is wrong is complete.
+    pub fn is_complete(&self, text: &str) -> bool {
+        let text = text.trim_start();
+        let text = text.strip_prefix('=').unwrap_or(text);
+        let compiled = |text: &str| self.0.load(text).into_function();
+        if text.starts_with(':') || compiled(&format!("return {text}")).is_ok() {
+            return true;
+        }
+        !matches!(compiled(text), Err(mlua::Error::SyntaxError { incomplete_input: true, .. }))
+    }
+}
