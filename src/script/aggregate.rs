@@ -5,7 +5,7 @@
 //! file, and this file is only asked when something is drawn, dropped or begun anew.
 //!
 //! An aggregate lives as long as the Lua state, whatever becomes of the object that stands for it: compiled
-//! code holds its address.
+//! code holds its address. Only a session frees what nothing holds any more, between lines ([`Aggregates::free_unheld`]).
 
 mod column;
 mod declare;
@@ -18,7 +18,7 @@ mod sweep;
 mod upkeep;
 
 use crate::{
-    base::{draw::Report, flame::Flame, stack_style::StackStyle},
+    base::{coverage::Coverage, draw::Report, flame::Flame, stack_style::StackStyle},
     stack::{Stacks, naming::Naming},
     stat::{
         Aggregate, heat_map::HeatMap, hist::Hist, kept::Owners, kv::Kv, latency::Latency,
@@ -31,6 +31,7 @@ use mlua::{Function, Lua, Table, Value};
 pub(super) use stack::frames_of;
 use std::{
     cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap},
     ops::Range,
     rc::Rc,
 };
@@ -85,7 +86,13 @@ impl Weak {
 struct Inner {
     shared: Shared,
     strings: Leaf<Strings>,
-    declared: RefCell<Vec<Rc<Declared>>>,
+    /// By their numbers, of which none is given twice.
+    declared: RefCell<BTreeMap<usize, Rc<Declared>>>,
+    next: Cell<usize>,
+    /// The names that were given, and the number that the next of each is to have.
+    names: RefCell<HashMap<String, u32>>,
+    /// What those had missed that were freed.
+    missed: RefCell<Coverage>,
     /// The stacks of emitted events, with `--flame-graph`.
     emitted: RefCell<Option<Leaf<Kv>>>,
     /// The words that draw stacks.
@@ -182,6 +189,9 @@ impl Aggregates {
             shared,
             strings,
             declared: RefCell::default(),
+            next: Cell::default(),
+            names: RefCell::default(),
+            missed: RefCell::default(),
             emitted: RefCell::default(),
             stack_words: RefCell::default(),
             handles,
@@ -229,20 +239,9 @@ impl Aggregates {
         self.0.handles.raw_get(value).ok().flatten()
     }
 
-    fn declare(&self, mut declared: Declared) -> usize {
-        let mut all = self.0.declared.borrow_mut();
-        let taken = |name: &str| all.iter().any(|other| other.name == name);
-        if !declared.name.is_empty() && taken(&declared.name) {
-            let mut names = (2..).map(|n| format!("{}_{n}", declared.name));
-            declared.name = names.find(|name| !taken(name)).unwrap_or_default();
-        }
-        all.push(Rc::new(declared));
-        all.len() - 1
-    }
-
     /// How many were declared: the number of the next one.
     pub fn len(&self) -> usize {
-        self.0.declared.borrow().len()
+        self.0.next.get()
     }
 
     /// Whether none was declared.
@@ -318,13 +317,13 @@ impl Aggregates {
     fn chosen(&self, handles: Option<&[Value]>) -> Vec<usize> {
         match handles {
             Some(handles) => handles.iter().filter_map(|handle| self.number(handle)).collect(),
-            None => (0..self.len()).collect(),
+            None => self.0.declared.borrow().keys().copied().collect(),
         }
     }
 
     /// Held by itself: whoever draws calls Lua, which may declare more.
     fn one(&self, id: usize) -> Option<Rc<Declared>> {
-        self.0.declared.borrow().get(id).cloned()
+        self.0.declared.borrow().get(&id).cloned()
     }
 
     fn restart(&self, ids: Vec<usize>, totals: bool) {

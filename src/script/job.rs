@@ -23,7 +23,7 @@ pub struct Job {
     /// Its events, as roles.
     pub roles: Range<usize>,
     pub(super) callbacks: Callbacks,
-    tables: Range<usize>,
+    pub(super) tables: Range<usize>,
 }
 
 impl Host {
@@ -141,6 +141,9 @@ impl Host {
         let at = self.jobs.iter().position(|job| job.number == number);
         let at =
             at.with_context(|| format!("stop: there is no monitor {number}; `jobs` lists them"))?;
-        Ok(self.jobs.remove(at))
+        let job = self.jobs.remove(at);
+        let roles: Vec<u32> = job.roles.clone().map(|role| role as u32).collect();
+        self.dispatch.forget(&roles)?;
+        Ok(job)
     }
 }

@@ -118,6 +118,9 @@ impl Host {
     /// Runs a line, whose number stands in messages.
     pub fn enter(&mut self, chunk: &str, text: &str, number: usize) -> Step {
         let Some(prompt) = &self.prompt else { return Step::Failed("no prompt".to_owned()) };
+        if let Err(why) = self.free_tables() {
+            return Step::Failed(why.to_string());
+        }
         let begun = || -> mlua::Result<Result<Thread, String>> {
             let compile: Function = prompt.table.get("compile")?;
             let (made, why): (Option<Function>, Option<String>) =
@@ -262,6 +265,7 @@ impl Host {
     /// # Errors
     /// A handler is missing, or a filter is too long for Lua.
     pub fn settle(&mut self, known: usize) -> anyhow::Result<Changes> {
+        self.free_tables()?;
         let roles = self.roles();
         self.shared.with(|context| {
             let new = roles[known.min(roles.len())..].iter().map(|role| role.event.clone());
@@ -287,6 +291,20 @@ impl Host {
         }
         let narrowed = narrowed.into_iter().filter(|role| (*role as usize) < known).collect();
         Ok(Changes { first_new: known, narrowed, misread })
+    }
+
+    /// Lets go of what handled the events of roles that were closed.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn forget(&mut self, roles: &[u32]) -> mlua::Result<()> {
+        self.dispatch.forget(roles)
+    }
+
+    /// Frees tables that nothing holds any more; no Lua may be running.
+    fn free_tables(&self) -> mlua::Result<()> {
+        let of_jobs = |id| self.jobs.iter().any(|job| job.tables.contains(&id));
+        self.aggregates.free_unheld(self.vm.lua(), of_jobs)
     }
 
     /// Puts a role's handler behind the predicate that it has now, and gives it another chance if it failed.

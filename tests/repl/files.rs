@@ -143,3 +143,40 @@ fn root_begins_with_no_file_that_others_can_write() {
     assert_eq!((text.as_str(), code), ("", Some(1)), "{said}");
     assert!(said.contains("root alone can write"), "{said}");
 }
+
+#[test]
+fn tables_that_nothing_holds_any_more_make_room_for_others() {
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
+    let lines = [
+        "kept, add, rows = kv { \"a\" }, (latency { \"b\" }).add, nil",
+        "do local t = hist.log2 { \"c\" } rows = t.each t:add(7, \"x\") end",
+        "kept:add \"x\"",
+        // Lines that are compiled know the addresses of what they add to.
+        "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",
+        "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",
+        "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",
+        "for i = 1, 1500 do last = count(\"sched:sched_switch\", \"prev_comm\", \"1ns\") end",
+        "for i = 1, 1000 do kept:add \"x\" end",
+        "kept",
+        "for key, buckets in rows() do print(key, buckets[#buckets][3]) end",
+        "print(pcall(add, nil, 1, \"x\"))",
+        "many = {} for i = 1, 2000 do many[i] = kv { \"n\" } end",
+    ];
+    let mut child =
+        crate::prompt().arg("--replay").arg(events).spawn().expect("the built command runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    for line in lines {
+        writeln!(input, "{line}").expect("lines can be sent");
+    }
+    drop(input);
+    let output = child.wait_with_output().expect("our own child can be waited for");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said: Vec<&str> =
+        said.lines().filter(|line| !line.contains("recording has ended")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("at most 1024 tables"), "{said:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["x", "1001"])), "{text}");
+    assert!(text.contains("x\t1\n"), "{text}");
+    assert!(text.contains("is called with a colon"), "{text}");
+}

@@ -56,6 +56,7 @@ pub(super) fn answer(
         "close" => {
             let roles = roles(session, arg(0))?;
             session.source.close(&roles);
+            session.host.forget(&roles)?;
             return Ok(Value::Nil);
         }
         "clear" => {

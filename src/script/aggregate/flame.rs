@@ -82,7 +82,7 @@ impl Aggregates {
     /// Whether a table has a column of stacks.
     fn has_stacks(&self) -> bool {
         let declared = self.0.declared.borrow();
-        declared.iter().any(|one| matches!(one.body, Body::Kv(..)) && of_stacks(&one.columns))
+        declared.values().any(|one| matches!(one.body, Body::Kv(..)) && of_stacks(&one.columns))
     }
 
     /// The flame graphs that were drawn since the last call, and that of the events emitted since.

@@ -24,7 +24,7 @@ impl Aggregates {
         if of_stacks {
             marks = marks.with_numbers();
         }
-        for declared in self.0.declared.borrow().iter() {
+        for declared in self.0.declared.borrow().values() {
             match &declared.body {
                 Body::Latency(of, _) => of.each(|latency| latency.mark(&mut marks)),
                 Body::Kv(of, _) => of.each(|kv| kv.mark(&mut marks)),

@@ -1,4 +1,4 @@
-//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped; and how many there may be.
+//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped; and how many there are and may be.
 
 use super::{Aggregates, Body, Declared, Leaf};
 use crate::base::coverage::Coverage;
@@ -6,6 +6,7 @@ use crate::stat::heat_map::HeatMap;
 use crate::stat::history::{History, Position};
 use crate::stat::pending::{Losses, Pending};
 use crate::stat::states::States;
+use mlua::Lua;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -13,14 +14,74 @@ use std::rc::Rc;
 const MOST: usize = 1024;
 
 impl Aggregates {
+    /// Takes one in; gives its number.
+    pub(super) fn declare(&self, mut declared: Declared) -> usize {
+        if !declared.name.is_empty() {
+            declared.name = self.free_name(&declared.name);
+        }
+        let id = self.0.next.replace(self.0.next.get() + 1);
+        self.0.declared.borrow_mut().insert(id, Rc::new(declared));
+        id
+    }
+
+    /// The name itself, or with a number behind it if another one has it.
+    fn free_name(&self, name: &str) -> String {
+        let mut names = self.0.names.borrow_mut();
+        let mut free = name.to_owned();
+        while names.contains_key(&free) {
+            let next = names.entry(name.to_owned()).or_insert(2);
+            free = format!("{name}_{next}");
+            *next += 1;
+        }
+        names.insert(free.clone(), 2);
+        free
+    }
+
     /// Why there is no room for another `kind`, if there is none.
     pub(super) fn full(&self, kind: &str) -> Option<String> {
-        (self.len() >= MOST).then(|| {
+        (self.0.declared.borrow().len() >= MOST).then(|| {
             format!(
                 "a run has at most {MOST} tables, histograms and states; make each {kind} once, in init, and tell \
-                 things apart by its columns; a prompt has them as long as it lives: begin another"
+                 things apart by its columns; a prompt forgets between two lines those that nothing holds any more"
             )
         })
+    }
+
+    /// Frees tables and histograms that no object and no function of Lua holds any more, once there are many; `is_kept` has the numbers
+    /// of those that are drawn though nothing holds them. Lua must not be running: compiled code goes with it, which knows their addresses.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
+    pub(in crate::script) fn free_unheld(
+        &self,
+        lua: &Lua,
+        is_kept: impl Fn(usize) -> bool,
+    ) -> mlua::Result<()> {
+        if self.0.declared.borrow().len() < MOST / 2 {
+            return Ok(());
+        }
+        let held: mlua::Table = self.0.trusted.get::<mlua::Function>("held")?.call(())?;
+        // Twice: what a finalizer held is free at the second.
+        lua.gc_collect()?;
+        lua.gc_collect()?;
+        let mut unheld = Vec::new();
+        for (id, declared) in self.0.declared.borrow().iter() {
+            let can = matches!(
+                declared.body,
+                Body::Latency(..) | Body::Kv(..) | Body::Hist(..) | Body::Rate(..)
+            );
+            if can && !is_kept(*id) && held.raw_get::<mlua::Value>(*id)?.is_nil() {
+                unheld.push(*id);
+            }
+        }
+        let before = self.counts();
+        unheld.iter().for_each(|id| drop(self.0.declared.borrow_mut().remove(id)));
+        let gone = before.since(&self.counts());
+        let mut missed = self.0.missed.borrow_mut();
+        missed.evicted += gone.evicted;
+        missed.disordered += gone.disordered;
+        missed.clamped += gone.clamped;
+        Ok(())
     }
 
     /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run, and what is
@@ -66,7 +127,7 @@ impl Aggregates {
     }
 
     fn each_state(&self, pending: impl Fn(&mut Pending), states: impl Fn(&mut States)) {
-        for declared in self.0.declared.borrow().iter() {
+        for declared in self.0.declared.borrow().values() {
             match &declared.body {
                 Body::Pending(of) => pending(&mut of.borrow_mut()),
                 Body::States(of, ..) => states(&mut of.borrow_mut()),
@@ -77,7 +138,7 @@ impl Aggregates {
 
     /// The delays over time of the script, if it has any.
     pub fn heat_map(&self) -> Option<Leaf<HeatMap>> {
-        self.0.declared.borrow().iter().find_map(|one| match &one.body {
+        self.0.declared.borrow().values().find_map(|one| match &one.body {
             Body::HeatMap(of) => Some(of.clone()),
             _ => None,
         })
@@ -86,21 +147,22 @@ impl Aggregates {
     /// Whether a script keeps state between events.
     pub fn has_state(&self) -> bool {
         let keeps = |one: &Rc<Declared>| matches!(one.body, Body::Pending(_) | Body::States(..));
-        self.0.declared.borrow().iter().any(keeps)
+        self.0.declared.borrow().values().any(keeps)
     }
 
     /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted`, `disordered` and `clamped`.
     pub fn counts(&self) -> Coverage {
         let other =
             self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
-        let mut counts = Coverage { evicted: other, ..Coverage::default() };
+        let mut counts = *self.0.missed.borrow();
+        counts.evicted += other;
         let add = |losses: Losses, counts: &mut Coverage| {
             counts.unmatched += losses.unmatched;
             counts.unsafe_ += losses.unsafe_;
             counts.exited += losses.exited;
             counts.evicted += losses.evicted;
         };
-        for declared in self.0.declared.borrow().iter() {
+        for declared in self.0.declared.borrow().values() {
             if let Body::States(states, ..) = &declared.body {
                 add(states.borrow().losses(), &mut counts);
             }

@@ -1,6 +1,7 @@
-//! The handlers of evsels, as a session or a run needs to look at them: their code is looked through, another one is found.
+//! The handlers of evsels, as a session or a run needs to look at them: their code is looked through, another one is found, and what
+//! was closed is let go.
 
-use mlua::{Function, Table};
+use mlua::{Function, Table, Value};
 
 use super::{Dispatch, Handler};
 
@@ -61,5 +62,24 @@ impl Dispatch {
             }
         }
         Ok(None)
+    }
+
+    /// Lets go of the handlers of roles whose events were closed, and of what they hold.
+    pub(in crate::script) fn forget(&mut self, roles: &[u32]) -> mlua::Result<()> {
+        let is_one = |role: usize| roles.iter().any(|one| *one as usize == role);
+        let attached = &self.handlers[..self.attached.min(self.handlers.len())];
+        self.attached -= attached.iter().filter(|handler| is_one(handler.role)).count();
+        self.handlers.retain(|handler| !is_one(handler.role));
+        if let Some(driver) = &self.driver {
+            let clear: Function = driver.get("clear")?;
+            roles.iter().try_for_each(|role| clear.call::<()>(*role))?;
+        }
+        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+            let entry = entry?;
+            if entry.get::<Vec<usize>>("roles")?.into_iter().any(is_one) {
+                entry.raw_set("handler", Value::Nil)?;
+            }
+        }
+        Ok(())
     }
 }

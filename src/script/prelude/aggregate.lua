@@ -5,7 +5,7 @@
 local native, env, trusted = ...
 
 local ffi = require "ffi"
-local cast = ffi.cast
+local cast, flush = ffi.cast, require "jit".flush
 local error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack =
   error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack
 local concat, sort = table.concat, table.sort
@@ -33,6 +33,22 @@ local function leaf_type(doubles, slot)
     leaf_types[at] = ffi.typeof("uint32_t (*)(void *" .. (slot and ", const void *" or "") .. rep(", double", doubles) .. ", uint32_t)")
   end
   return leaf_types[at]
+end
+
+-- By number, what every function has that adds to a table or reads it: what nothing has any more is not held.
+local held = setmetatable({}, { __mode = "v" })
+
+--- The address of a plan's aggregate, for all of its functions.
+local function pointer_of(plan)
+  local pointer = cast("void *", plan.pointer)
+  held[plan.id] = pointer
+  return pointer
+end
+
+--- Gives them, and lets go of what compiled code holds.
+function trusted.held()
+  flush()
+  return held
 end
 
 local function list_of(parameters)
@@ -119,7 +135,7 @@ local function generate(object, what, plan, leaf, method, flags, result)
     return high and high + low
   end
   return load(source, "=perilune:" .. what)(
-    object, cast(leaf_type(#values + #keys), leaf), cast("void *", plan.pointer),
+    object, cast(leaf_type(#values + #keys), leaf), plan.pointer,
     ids, intern, type, tostring, number, halves, wrong, surplus, not_self)
 end
 
@@ -141,9 +157,9 @@ local function object_of(kind, id, object, words)
 end
 
 --- Iterates over rows as they are now, in the order they are drawn: the columns' values, then what was added up.
-local function each_of(id)
+local function each_of(id, pointer)
   return function()
-    local rows, i = native.rows(id), 0
+    local rows, i = native.rows(id, pointer), 0
     return function()
       i = i + 1
       local row = rows[i]
@@ -161,9 +177,10 @@ local function simple(kind)
     local plan, why = native.declare(kind, spec)
     if not plan then error(why, 2) end
     local object = {}
+    plan.pointer = pointer_of(plan)
     return object_of(kind, plan.id, object, {
       add = generate(object, "add", plan, plan.leaf, true),
-      each = each_of(plan.id),
+      each = each_of(plan.id, plan.pointer),
     })
   end
 end
@@ -178,12 +195,12 @@ env.hist = { log2 = simple "hist.log2", linear = simple "hist.linear" }
 function env.kv(spec)
   local plan, why = native.declare("kv", spec)
   if not plan then error(why, 2) end
-  local object, parameters = {}, plan.parameters
-  plan.exact = plan.sums > 0
+  local object, parameters, pointer = {}, plan.parameters, pointer_of(plan)
+  plan.pointer, plan.exact = pointer, plan.sums > 0
 
   --- Those of the key, then of sums `first` to `last`.
   local function part(first, last)
-    local of = { pointer = plan.pointer, parameters = {}, exact = last >= first }
+    local of = { pointer = pointer, parameters = {}, exact = last >= first }
     for i = 1, plan.keys do of.parameters[i] = parameters[i] end
     for i = first, last do of.parameters[#of.parameters + 1] = parameters[plan.keys + i] end
     return of
@@ -191,7 +208,7 @@ function env.kv(spec)
 
   local words = {
     add = plan.leaf and generate(object, "add", plan, plan.leaf, true) or too_wide("add", "; take adding(first, n)"),
-    each = each_of(plan.id),
+    each = each_of(plan.id, pointer),
     clear = function() native.clear(plan.id) end,
   }
   --- adding(first, n): a function add(key…, v…) of the n sums from `first` on; true while the row lacks a name.
@@ -215,9 +232,10 @@ function env.flame_graph(spec)
   local plan, why = native.declare("flame_graph", spec)
   if not plan then error(why, 2) end
   local object = {}
+  plan.pointer = pointer_of(plan)
   return object_of("flame_graph", plan.id, object, {
     add = generate(object, "add", plan, plan.leaf, true),
-    each = each_of(plan.id),
+    each = each_of(plan.id, plan.pointer),
     write = function(_, name)
       if type(name) ~= "string" or name == "" then error("write(name) takes a name: its files are NAME.folded and NAME.svg", 2) end
       local wrong = native.write_flame(plan.id, name)
@@ -231,6 +249,7 @@ function env.heat_map(spec)
   local plan, why = native.declare("heat_map", spec)
   if not plan then error(why, 2) end
   local object = {}
+  plan.pointer = pointer_of(plan)
   return object_of("heat_map", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true) })
 end
 
@@ -239,6 +258,7 @@ function env.rate(spec)
   local plan, why = native.declare("rate", spec)
   if not plan then error(why, 2) end
   local object = {}
+  plan.pointer = pointer_of(plan)
   return object_of("rate", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0") })
 end
 
