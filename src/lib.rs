@@ -165,6 +165,15 @@
 //! - A prompt's events have openings of their own, each with its own filter, though two probes of a tracepoint then cost two
 //!   records: so each can be narrowed and closed alone. Events are always in order there, since whoever types relates them sooner or later.
 //! - Completions are asked of the session, and come late or never when it is busy: only it may touch Lua.
+//! - Functions are watched through the PMUs `kprobe` and `uprobe`, not through events made in tracefs ([`event::function`]): those
+//!   would stay when this process is killed, and their names be in others' way. The price is a probe of its own for each CPU, which the
+//!   kernel takes some 70 ms each to close, and no memory behind an argument: a text that it points to can be read by an event that
+//!   is made in tracefs, which is an ordinary `uprobes:NAME` here.
+//! - They are opened for whole CPUs, whoever is watched: a task that forks would make an inherited probe anew, with a pointer to its
+//!   file's name that is one of our memory and not of the task's, and its fork would fail ([`source::open`]). So a run that watches
+//!   tasks has to be in order of time, for a fork to be known before the calls of the child.
+//! - A function's samples have no raw record but registers ([`source`], `decoder`), as the kernel writes one word each, lowest number
+//!   first: a format is made for them as if the block were a record, so that nothing else knows of registers.
 //! - A command that outlives its run gets SIGTERM, as from perf: it was started to be watched.
 //! - Fields that a handler misspells are looked for in its bytecode, not in its source (`prelude/fields.lua`): the function and what it
 //!   holds on to are there as they will run. What hangs on anything but the event itself is left to the first event, as a script

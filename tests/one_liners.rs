@@ -32,9 +32,13 @@ type Check = (&'static str, fn(&str) -> bool);
 
 /// What each live line prints, by a part of the line: the programs of [`each_live_one_liner_counts_its_command`] are three times
 /// `/bin/true`, and the shell that starts them.
-const LIVE: [Check; 7] = [
+const LIVE: [Check; 9] = [
     ("emit { pid = e._pid, file", |text| text.matches("file=/bin/true").count() == 3),
     ("by:add(e.filename)", |text| has_row(text, &["/bin/true", "3"])),
+    ("uprobe:bash:shell_execve", |text| has_row(text, &["bash", "3"])),
+    ("uretprobe:bash:make_child", |text| {
+        text.lines().any(|line| line.split_whitespace().take(2).eq(["bash", "3"]))
+    }),
     ("by:add(e.parent_comm)", |text| has_row(text, &["sh", "3"])),
     ("'probe \"sched:sched_process_exec\"'", |text| {
         text.matches("filename=/bin/true").count() == 3

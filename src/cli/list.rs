@@ -1,9 +1,10 @@
-//! `list [-v] [--json] [GLOB]`: the events that this machine has; with `-v`, what their records hold.
+//! `list [-v] [--json] [GLOB]`: the events that this machine has; with `-v`, what their records hold. `kprobe:GLOB` and
+//! `uprobe:FILE:GLOB` list functions.
 //!
 //! With `--json` one object an event: `type` (`event`), `event`, `aliases`, `sort`; with `-v` those of
 //! [`describe`].
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::rc::Rc;
 
 use serde_json::json;
@@ -17,6 +18,7 @@ use crate::base::{
     nearest::{did_you_mean, nearest},
 };
 use crate::event::catalog::Event;
+use crate::event::function::Named;
 use crate::script::option::{Attr, Attrs};
 
 /// How to list.
@@ -39,6 +41,9 @@ pub fn write(
         let why = "list: -v needs an event, or a glob: perilune list -v 'sched:*'";
         return Err(Failed::Usage(why.to_owned()));
     }
+    if let Some(named) = pattern.and_then(Named::parse) {
+        return functions(&named, way, runtime, out);
+    }
     let events = runtime.events()?;
     let wanted = pattern.unwrap_or("*");
     let exact = |event: &&EventName| names(event).any(|name| name == wanted);
@@ -56,6 +61,46 @@ pub fn write(
     if way.verbose {
         return describe_all(&matching, way, runtime, out);
     }
+    Ok(write_names(&matching, way, out)?)
+}
+
+/// The functions whose names match, or hold a plain word; of a FILE alone, or `kprobe:`, all of them.
+fn functions(
+    named: &Named,
+    way: Way,
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, Failed> {
+    if named.file.as_deref() == Some("") {
+        let usage = named.kind.usage();
+        return Err(Failed::Usage(format!("list: a FILE is missing: perilune list '{usage}'")));
+    }
+    let catalog = runtime.catalog(None)?;
+    let word = &named.function;
+    let glob = if glob::is_glob(word) { word.clone() } else { format!("*{word}*") };
+    let found = catalog.functions(&named.with(&glob), usize::MAX)?;
+    let event =
+        |one: &Named| EventName { name: one.to_string(), aliases: Vec::new(), sort: "function" };
+    let matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
+        Some(one) if way.verbose => vec![event(one)],
+        _ => found.iter().map(event).collect(),
+    };
+    if matching.is_empty() {
+        // What there is to say of a name that is none, whoever looks for it has to say.
+        let described = catalog.describe(&named.to_string()).map(drop);
+        let none = || anyhow::anyhow!("no function matches '{named}'");
+        return Err(Failed::Running(
+            described.err().filter(|_| glob != *word).unwrap_or_else(none),
+        ));
+    }
+    let matching: Vec<&EventName> = matching.iter().collect();
+    match way.verbose {
+        true => describe_all(&matching, way, runtime, out),
+        false => Ok(write_names(&matching, way, out)?),
+    }
+}
+
+fn write_names(matching: &[&EventName], way: Way, out: &mut dyn Write) -> io::Result<u8> {
     let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
     for event in matching {
         let EventName { name, aliases, sort } = event;

@@ -33,6 +33,9 @@ Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_switch help
                                              its fields, and a command to begin with
          perilune trace -e sched:sched_process_exec
+         perilune trace -e uprobe:bash:shell_execve
+                                             a function of a program; kprobe:FUNCTION is one of the kernel, and
+                                             uretprobe:, kretprobe: are their returns
          perilune repl                       a prompt: open, count, time and draw events as they come
          perilune monitors                   where each monitor comes from
          perilune doctor                     what this machine lets a run do

@@ -16,6 +16,7 @@ use super::{Failed, run::Runtime};
 use crate::base::units::counted;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::expr::lua_name;
+use crate::event::function;
 use crate::script::bundle;
 
 /// What generated files begin with; a file of that name that does not is somebody's own.
@@ -120,8 +121,12 @@ fn described(system: &str, events: &[(String, Format)]) -> String {
     text
 }
 
-/// `perilune.sched.sched_switch`: the class of an event's records.
+/// `perilune.sched.sched_switch`: the class of an event's records. All functions have the same two.
 pub(super) fn class_of(event: &str) -> String {
+    if let Some((kind, _)) = function::Kind::in_front_of(event) {
+        let class = if kind.at_return() { "perilune.Return" } else { "perilune.Call" };
+        return class.to_owned();
+    }
     let word = |word: &str| {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
         let word: String = word.chars().map(plain).collect();

@@ -72,13 +72,15 @@ pub trait Catalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>>;
     /// All tracepoints as `sys:name`, sorted. Errors: they cannot be listed.
     fn names(&self) -> Result<Vec<String>>;
-    /// The functions that a glob means, of those that can be watched. Errors: they cannot be listed.
-    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
+    /// The functions that a glob means, of those that can be watched, at most so many. Errors: they cannot be listed, or not be
+    /// watched at all.
+    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
         let is = |named: &Named| {
             named.with("") == glob.with("")
                 && glob::matches(glob.function.as_bytes(), named.function.as_bytes())
         };
-        Ok(self.names()?.iter().filter_map(|name| Named::parse(name)).filter(is).collect())
+        let all = self.names()?;
+        Ok(all.iter().filter_map(|name| Named::parse(name)).filter(is).take(most).collect())
     }
     /// Whether a format has every field that records of its event can have. A recording has those of its lines only.
     fn is_whole(&self) -> bool {
@@ -152,7 +154,7 @@ fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>
     if !glob::is_glob(&named.function) {
         return Ok(vec![catalog.describe(&named.to_string())?]);
     }
-    let found = catalog.functions(named)?;
+    let found = catalog.functions(named, usize::MAX)?;
     if found.is_empty() {
         bail!("no function matches '{named}' (perilune list '{}' shows all)", named.with("*"));
     }
@@ -321,9 +323,10 @@ impl Catalog for TracefsCatalog {
         Ok(self.listed()?.to_vec())
     }
 
-    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
+    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
         let Some(functions) = &self.functions else { return Ok(Vec::new()) };
-        function::matching(glob, &**functions)
+        function::pmu(glob.kind, &self.read_pmu).map_err(|why| anyhow!("{glob}: {why}"))?;
+        function::matching(glob, &**functions, most)
     }
 }
 

@@ -81,18 +81,18 @@ pub fn describe(named: &Named, functions: &dyn Functions, read: &ReadPmu<'_>) ->
     Ok(Event { name, what: What::Function(function) })
 }
 
-/// The functions that a glob means. The parts that compilers cut off functions (`f.cold`, `f.part.0`) are meant by globs with a dot
+/// The functions that a glob means, at most so many. The parts that compilers cut off functions (`f.cold`, `f.part.0`) are meant by globs with a dot
 /// only.
 ///
 /// # Errors
 /// As [`Functions::names`].
-pub fn matching(glob: &Named, functions: &dyn Functions) -> Result<Vec<Named>> {
+pub fn matching(glob: &Named, functions: &dyn Functions, most: usize) -> Result<Vec<Named>> {
     let parts = glob.function.contains('.');
     let wanted = |name: &str| {
         (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
     };
     let found = functions
-        .names(glob.file.as_deref(), &wanted, usize::MAX)
+        .names(glob.file.as_deref(), &wanted, most)
         .map_err(|why| anyhow!("{glob}: {why:#}"))?;
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }

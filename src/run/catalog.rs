@@ -79,8 +79,8 @@ impl Catalog for MachineCatalog {
         self.tracepoints()?.names()
     }
 
-    fn functions(&self, glob: &Named) -> Result<Vec<Named>> {
-        self.counters.functions(glob)
+    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
+        self.counters.functions(glob, most)
     }
 }
 

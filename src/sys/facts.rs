@@ -28,6 +28,8 @@ pub struct Facts {
     pub online: Vec<u32>,
     /// Kernel release.
     pub kernel: String,
+    /// The PMU of functions of the kernel, and that of programs'.
+    pub probes: [Option<u32>; 2],
 }
 
 impl Facts {
@@ -44,6 +46,7 @@ impl Facts {
             sample_rate: machine::sysctl("kernel/perf_event_max_sample_rate"),
             online: cpus::online_cpus(),
             kernel: machine::kernel_release(),
+            probes: ["kprobe", "uprobe"].map(machine::pmu_type),
         }
     }
 }

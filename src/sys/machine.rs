@@ -44,6 +44,13 @@ pub fn branches_remembered() -> Option<usize> {
     text.trim().parse().ok()
 }
 
+/// The number of a PMU, `perf_event_attr.type`; None if this kernel has none of that name.
+pub fn pmu_type(name: &str) -> Option<u32> {
+    let text =
+        std::fs::read_to_string(format!("/sys/bus/event_source/devices/{name}/type")).ok()?;
+    text.trim().parse().ok()
+}
+
 /// A number under /proc/sys.
 pub fn sysctl<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()

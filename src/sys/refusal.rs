@@ -69,6 +69,11 @@ impl Refusal {
 fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     let raw = attr.as_raw();
     let Target { pid, cpu } = target;
+    if let Some(kind) = facts.probes.iter().position(|pmu| *pmu == Some(raw.type_))
+        && let Some(why) = probe(kind == 0, errno, facts)
+    {
+        return why.to_owned();
+    }
     match errno {
         libc::EACCES | libc::EPERM => permission(attr, target, facts),
         libc::ENOENT if hardware(raw.type_) => {
@@ -133,6 +138,38 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
         libc::ENOMEM => "the kernel has no memory for it; watch fewer events or CPUs".into(),
         errno => strange(errno, "see the attributes with -vv"),
     }
+}
+
+/// What is special about functions, the kernel's own or not: `create_local_trace_kprobe()` and `create_local_trace_uprobe()` of
+/// kernel/trace, and what they call.
+fn probe(of_kernel: bool, errno: i32, facts: &Facts) -> Option<&'static str> {
+    /// Of the kernel only, so that libc does not know it.
+    const ENOTSUPP: i32 = 524;
+    Some(match (errno, of_kernel) {
+        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => {
+            "permission denied; functions are for root and CAP_PERFMON only, whatever perf_event_paranoid is: run as root"
+        }
+        (libc::ENOENT, true) => {
+            "the kernel does not find the function; its module may have been unloaded: load it first"
+        }
+        (libc::EINVAL, true) => {
+            "the kernel does not let this function be probed (probes need it themselves, or it runs where none may be); \
+             watch one that calls it"
+        }
+        (libc::EADDRNOTAVAIL, true) => {
+            "several functions have this name, and the kernel takes none of them for it; watch one that calls it"
+        }
+        (libc::EILSEQ | libc::EOPNOTSUPP | ENOTSUPP, _) => {
+            "the kernel cannot put a probe on its first instruction; watch one that calls it"
+        }
+        (libc::ENOENT | libc::EINVAL, false) => {
+            "the kernel does not take its file for a probe; is it still there, and on a disk of this machine?"
+        }
+        (libc::EIO, false) => {
+            "its file system has no pages that a probe could be put into; copy the program elsewhere and start it there"
+        }
+        _ => return None,
+    })
 }
 
 /// Branch records belong to the hardware's counters, and only some hardware keeps them.

@@ -18,7 +18,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field optional? boolean an event that this kernel has not gives nil instead of an error
 ---@field title? string of its column
 
---- A selector as the user typed it: `sys:name/filter/ATTR/…/`.
+--- A selector as the user typed it: `sys:name/filter/ATTR/…/`, or for a function `kprobe:FUNCTION/…`, `uprobe:FILE:FUNCTION/…`, and
+--- `kretprobe:`, `uretprobe:` for its returns.
 ---@class perilune.Selector
 ---@field name string `"sched:sched_switch"`
 ---@field filter? string the filter between the first slashes

@@ -29,6 +29,22 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@class perilune.Record: perilune.Sample
 ---@field [string] any
 
+--- A call of a function (`kprobe:FUNCTION`, `uprobe:FILE:FUNCTION`): its first six arguments, as many as it has, as the registers
+--- have them then; the others are left over from something else. An int is the lower half: `bit.tobit(e.arg1)`, in expressions
+--- `(int)arg1`. Floating-point arguments are elsewhere. What an argument points to is not read. `_ip` is where the function begins.
+---@class perilune.Call: perilune.Sample
+---@field arg1 integer
+---@field arg2 integer
+---@field arg3 integer
+---@field arg4 integer
+---@field arg5 integer
+---@field arg6 integer
+
+--- A return of a function (`kretprobe:FUNCTION`, `uretprobe:FILE:FUNCTION`): what it returns, as the register has it; of an int the
+--- lower half. `_ip` is where a program's function returns to.
+---@class perilune.Return: perilune.Sample
+---@field retval integer
+
 --- A record that `pending` kept.
 ---@class perilune.Kept: perilune.Record
 

@@ -37,7 +37,7 @@ fn every_command_of_the_overview_is_one_that_is_taken() {
         assert_eq!(called.code, 0, "{command}: {}", called.err);
         tried += 1;
     }
-    assert_eq!(tried, 12);
+    assert_eq!(tried, 13);
 }
 
 #[test]
@@ -314,5 +314,5 @@ fn the_doctor_tells_of_this_machine_whoever_asks() {
     assert!(called.out.starts_with("kernel "), "{}", called.out);
     let json = call(&["doctor", "--json"]);
     assert_eq!(json.code, called.code);
-    assert_eq!(json.out.lines().count(), 13, "{}", json.out);
+    assert_eq!(json.out.lines().count(), 14, "{}", json.out);
 }

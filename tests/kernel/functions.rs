@@ -244,6 +244,68 @@ fn stacks_name_who_called() {
 }
 
 #[test]
+fn a_recording_of_calls_is_replayed_by_the_same_selector() {
+    if !can_trace("a recording of calls") {
+        return;
+    }
+    let program = Program::built(&[]);
+    program.run(Command::new("cp").args(["chain", "a chain, of: calls"]));
+    let path = program.folder.path().join("a chain, of: calls");
+    let event = format!("uprobe:{path:?}:work//stack/");
+    let events = program.folder.path().join("calls.events");
+    let (file, path) = (events.to_string_lossy(), path.to_string_lossy());
+    let perilune = |args: &[&str]| {
+        let run =
+            Command::new(env!("CARGO_BIN_EXE_perilune")).args(args).output().expect("it runs");
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        String::from_utf8(run.stdout).expect("text")
+    };
+    perilune(&["trace", "-e", &event, "--events", "-o", &file, "--", &path, "20", "1"]);
+    let printed =
+        perilune(&["trace", "-e", &event.replace("//", "/arg1 < 3/"), "--json", "--replay", &file]);
+    let objects: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let replayed: Vec<_> = objects.iter().filter(|object| object["type"] == "event").collect();
+    assert_eq!(replayed.len(), 2 * 3, "{printed}");
+    for event in replayed {
+        assert_eq!((&event["arg3"], &event["arg4"]), (&(-3).into(), &(1_i64 << 62).into()));
+        assert!(event["stack"][0].as_str().is_some_and(|frame| frame.contains("work+0x0")));
+    }
+}
+
+#[test]
+fn functions_are_listed_and_meant_by_globs() {
+    if !can_trace("globs of functions") {
+        return;
+    }
+    let program = Program::built(&[]);
+    let list = |pattern: &str| {
+        let words = ["list", &program.function("uprobe", pattern)];
+        let run =
+            Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output().expect("it runs");
+        let text = String::from_utf8(run.stdout).expect("text");
+        text.lines()
+            .filter_map(|line| Some(line.split_whitespace().next()?.rsplit_once(':')?.1.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(list("o*"), ["outer"]);
+    assert_eq!(list("wor"), ["work"]);
+    assert!(list("").contains(&"main".to_owned()));
+    let run =
+        program.watched(&["trace", "-e", &program.function("uprobe", "[mow][iou][nrt]*")], 10, 0);
+    let of = |name: &str| {
+        run.of("event").filter(|e| e["event"] == program.function("uprobe", name)).count()
+    };
+    assert_eq!(
+        (of("outer"), of("work"), of("minus"), of("main")),
+        (10, 10, 10, 0),
+        "{}",
+        run.stderr
+    );
+    run.is_complete();
+}
+
+#[test]
 fn nothing_is_left_behind_by_a_run_that_is_killed() {
     if !can_trace("a killed run") {
         return;
@@ -296,6 +358,18 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
         let run = program.watched(&["trace", "-e", &selector], 1, 0);
         assert!(run.stderr.contains(&why.replace("FOLDER", &at)), "{selector}: {}", run.stderr);
         assert!(run.code.is_some_and(|code| code != 0) && run.objects.is_empty(), "{selector}");
+    }
+    // The same program for another machine, as far as its header tells.
+    for (name, at, byte, why) in
+        [("narrow", 4, 1, "is a program of 32 bits"), ("other", 18, 2, "is for another processor")]
+    {
+        let mut bytes = std::fs::read(program.path()).expect("it was built");
+        bytes[at] = byte;
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("it can be written");
+        let run =
+            program.watched(&["trace", "-e", &format!("uprobe:{}:work", path.display())], 1, 0);
+        assert!(run.stderr.contains(why), "{}", run.stderr);
     }
     let counts = r#"local m = monitor { summary = "x" } function m.init() evsel(SELECTOR, { count = true }) end return m"#;
     let selector = format!("{:?}", program.function("uprobe", "work"));

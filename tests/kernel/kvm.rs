@@ -1,13 +1,16 @@
-//! kvm-exit for real: an emulated machine with a kernel of its own runs a guest, whose port accesses are counted.
+//! An emulated machine with a kernel of its own: it runs a guest, whose port accesses are counted, and programs that call functions
+//! of the kernel.
 //!
-//! No event of KVM fires on most machines that tests run on. qemu emulates one with AMD's virtualization in some seconds;
+//! No event of KVM fires on most machines that tests run on, and not every kernel has kprobes. qemu emulates one with AMD's virtualization in some seconds;
 //! its kernel is a package that was unpacked into `$PERILUNE_GUEST`, as `.ci/run` does.
 
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use serde_json::Value;
@@ -47,6 +50,13 @@ fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
         .args(["-O2", "-static", "-o"])
         .arg(root.join("bin/ports"))
         .arg(here.join("ports.c")));
+    for (name, bits) in [("seeks", "-m64"), ("seeks32", "-m32")] {
+        run(Command::new("cc")
+            .args(["-O1", "-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector"])
+            .args([bits, "-o"])
+            .arg(root.join("bin").join(name))
+            .arg(here.join("seeks.c")));
+    }
     let command = env!("CARGO_BIN_EXE_perilune");
     run(Command::new("objcopy").arg("--strip-debug").arg(command).arg(root.join("bin/perilune")));
     let listed = String::from_utf8(run(Command::new("ldd").arg(command))).expect("paths are text");
@@ -70,16 +80,19 @@ fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
     image
 }
 
-#[test]
-fn the_exits_of_a_guest_are_its_port_accesses() {
-    let Some(unpacked) = std::env::var_os("PERILUNE_GUEST") else {
-        return skip(
-            "a guest",
-            "PERILUNE_GUEST names no unpacked kernel package (.ci/run shows how)",
-        );
-    };
+/// What the machine says from its begin to its end: it is started once for all tests. None if there is no kernel for it.
+fn console() -> Option<&'static str> {
+    static CONSOLE: OnceLock<Option<String>> = OnceLock::new();
+    let console = CONSOLE.get_or_init(|| Some(boot(&std::env::var_os("PERILUNE_GUEST")?)));
+    if console.is_none() {
+        skip("a guest", "PERILUNE_GUEST names no unpacked kernel package (.ci/run shows how)");
+    }
+    console.as_deref()
+}
+
+fn boot(unpacked: &OsStr) -> String {
     let mut of_kernel = Vec::new();
-    files(Path::new(&unpacked), &mut of_kernel);
+    files(Path::new(unpacked), &mut of_kernel);
     let is_kernel = |path: &&PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
     };
@@ -96,10 +109,20 @@ fn the_exits_of_a_guest_are_its_port_accesses() {
         .arg("-initrd")
         .arg(image)
         .stdin(Stdio::null()));
-    let console = String::from_utf8_lossy(&console);
+    String::from_utf8_lossy(&console).into_owned()
+}
+
+/// The objects that stand behind these words.
+fn objects(console: &str, words: &str) -> Vec<Value> {
+    let printed = console.lines().filter_map(|line| line.trim_end().strip_prefix(words));
+    printed.filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[test]
+fn the_exits_of_a_guest_are_its_port_accesses() {
+    let Some(console) = console() else { return };
     assert!(console.contains("ports 1000"), "the guest did not run: {console}");
-    let printed = console.lines().filter_map(|line| line.trim_end().strip_prefix("out: "));
-    let objects: Vec<Value> = printed.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let objects = objects(console, "out: ");
     let calls = |reason: &str| {
         let row = objects.iter().find(|object| object["exit_reason"] == reason);
         row.and_then(|row| row["calls"].as_u64())
@@ -107,4 +130,37 @@ fn the_exits_of_a_guest_are_its_port_accesses() {
     assert_eq!(calls("io"), Some(1000), "{console}");
     let coverage = objects.iter().find(|object| object["final"] == true).expect("a last coverage");
     assert_eq!((&coverage["lost"], &coverage["unmatched"]), (&0.into(), &0.into()), "{coverage}");
+}
+
+#[test]
+fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
+    let Some(console) = console() else { return };
+    // Two processes, each 0, 1, 2 … 499.
+    let (calls, offsets) = (2 * 500, 2 * 499 * 500 / 2);
+    for (program, title, key) in [
+        ("seeks calls: ", "kprobe", "whence"),
+        ("seeks returns: ", "kretprobe", "any"),
+        ("seeks32 calls: ", "kprobe", "whence"),
+        ("seeks32 returns: ", "kretprobe", "any"),
+    ] {
+        let objects = objects(console, program);
+        let row = objects.iter().find(|object| object["type"] == "row" && object[key] == 0);
+        let row = row.unwrap_or_else(|| panic!("{program}{title}: {console}"));
+        assert_eq!(row["offset"], offsets, "{program}");
+        let coverage = objects.iter().find(|o| o["final"] == true).expect("a last coverage");
+        assert_eq!(coverage["events"], calls, "{program}");
+        for problem in ["lost", "undecodable", "errors"] {
+            assert_eq!(coverage[problem], 0, "{program}{coverage}");
+        }
+    }
+    let has = |words: &str| console.lines().any(|line| line.contains(words));
+    assert!(has("kprobe:shmem_file_llseek: arg1=0xff") && has("arg2=0x7 arg3=0x0"), "{console}");
+    assert!(has("stack:") && has(" shmem_file_llseek+0x"), "{console}");
+    assert!(has("exc_int3: perilune: kprobe:exc_int3: the kernel"), "{console}");
+    assert!(
+        has("the kernel has no function 'shmem_file_lseek'; did you mean 'shmem_file_llseek'"),
+        "{console}"
+    );
+    assert!(has("list: kprobe:shmem_file_llseek"), "{console}");
+    assert!(has("doctor: functions          ok"), "{console}");
 }

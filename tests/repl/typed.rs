@@ -51,6 +51,9 @@ fn tab_completes_events_fields_words_and_methods() {
         ("\"sched:sched_process_for\t\"", "\nsched:sched_process_fork\r\n"),
         ("(\"x\" .. 1) -- probe(\"sched:sched_switch\", function(e) e.prev_st\t", "e.prev_state"),
         ("latenc\t == latency", "\ntrue\r\n"),
+        ("\"uprobe:bash:shell_exec\t\"", "\nuprobe:bash:shell_execve\r\n"),
+        ("\"a:b,uprobe:/bin/rbas\t:shell_exec\t\"", "\na:b,uprobe:/bin/rbash:shell_execve\r\n"),
+        ("(\"y\" .. 1) -- probe(\"uretprobe:bash:shell_execve\", function(e) e.retv\t", "e.retval"),
     ] {
         prompt.press(typed);
         // The answer takes the way over the session.

@@ -7,7 +7,7 @@ use crate::script::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All, in the order in which they are told.
-pub(super) const ALL: [fn(&Machine) -> Check; 13] = [
+pub(super) const ALL: [fn(&Machine) -> Check; 14] = [
     kernel,
     perf_events,
     tracefs,
@@ -16,6 +16,7 @@ pub(super) const ALL: [fn(&Machine) -> Check; 13] = [
     locked_memory,
     open_files,
     counters,
+    functions,
     clock,
     stopping,
     symbols,
@@ -155,6 +156,22 @@ fn counters(machine: &Machine) -> Check {
     match &machine.hardware {
         Ok(()) => Check::new("hardware counters", State::Ok, "cycles can be counted"),
         Err(why) => Check::new("hardware counters", State::Missing, "no cycles").advice(why),
+    }
+}
+
+fn functions(machine: &Machine) -> Check {
+    let (state, found, lacks) = match machine.probes {
+        [true, true] => (State::Ok, "kprobe: and uprobe: watch the kernel's and programs'", ""),
+        [false, true] => (State::Limited, "uprobe: watches programs', not the kernel's", "KPROBE"),
+        [true, false] => (State::Limited, "kprobe: watches the kernel's, not programs'", "UPROBE"),
+        [false, false] => {
+            (State::Missing, "none can be watched", "KPROBE_EVENTS and CONFIG_UPROBE")
+        }
+    };
+    let check = Check::new("functions", state, found);
+    match lacks {
+        "" => check,
+        lacks => check.advice(format!("it takes a kernel from 4.17 on with CONFIG_{lacks}_EVENTS")),
     }
 }
 

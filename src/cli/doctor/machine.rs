@@ -33,6 +33,8 @@ pub struct Machine {
     pub(super) own: Result<(), String>,
     /// Whether cycles can be counted; if not, why.
     pub(super) hardware: Result<(), String>,
+    /// Whether functions of the kernel can be watched, and those of programs.
+    pub(super) probes: [bool; 2],
     /// Whether records are stamped with `CLOCK_MONOTONIC`.
     pub(super) monotonic: bool,
     pub(super) clocksource: Option<String>,
@@ -76,6 +78,7 @@ impl Machine {
         let everyone = Target { pid: -1, cpu };
         let own = Target { pid: 0, cpu: -1 };
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
+        let probes = facts.probes.map(|pmu| pmu.is_some());
         Machine {
             facts,
             root: machine::is_root(),
@@ -84,6 +87,7 @@ impl Machine {
             system: attempt(&records(tracefs.as_ref().ok()), everyone, "every task"),
             own: attempt(&task_clock, own, "this process"),
             hardware: attempt(&user_only(cycles()), own, "cycles"),
+            probes,
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             hook: hook_stops_compiled_loops(),

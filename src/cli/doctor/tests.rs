@@ -30,6 +30,7 @@ fn well() -> Machine {
         system: Ok(()),
         own: Ok(()),
         hardware: Ok(()),
+        probes: [true, true],
         monotonic: true,
         clocksource: Some("kvm-clock".to_owned()),
         hook: true,
@@ -38,6 +39,16 @@ fn well() -> Machine {
         btf: true,
         monitors: vec![("top".to_owned(), None), ("irq".to_owned(), None)],
     }
+}
+
+#[test]
+fn functions_need_two_pmus() {
+    let of = |probes| line(&Machine { probes, ..well() }, "functions");
+    assert!(of([true, true]).contains(" ok "));
+    let text = of([false, true]);
+    assert!(text.contains("limited  uprobe: watches programs', not the kernel's"), "{text}");
+    assert!(text.contains("CONFIG_KPROBE_EVENTS"), "{text}");
+    assert!(of([false, false]).contains("missing  none can be watched"));
 }
 
 #[test]

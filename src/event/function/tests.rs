@@ -105,7 +105,7 @@ fn what_is_not_there_is_refused_by_name() {
 #[test]
 fn a_glob_means_functions_and_their_parts_only_with_a_dot() {
     let matching = |name: &str| {
-        let found = matching(&Named::parse(name).unwrap(), &Anything).unwrap();
+        let found = matching(&Named::parse(name).unwrap(), &Anything, 9).unwrap();
         found.iter().map(Named::to_string).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(matching("kprobe:vfs_*"), "kprobe:vfs_read kprobe:vfs_write");

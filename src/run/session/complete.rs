@@ -3,7 +3,10 @@
 use super::Session;
 use super::console::Names;
 use super::words::found;
+use crate::event::function::{Kind, Named, file_in_front_of};
+use crate::event::selector::Selector;
 use crate::script::doc;
+use std::path::PathBuf;
 
 /// Words behind a colon at the beginning of a line.
 const COLON: [&str; 9] =
@@ -34,6 +37,9 @@ fn candidates(session: &Session<'_>, before: &str) -> Names {
         return match before.split_once(' ') {
             None => (0, COLON.map(str::to_owned).to_vec()),
             Some((":doc", rest)) => (before.len() - rest.len(), doc::names()),
+            Some((":events" | ":fields", rest)) if Kind::in_front_of(rest).is_some() => {
+                in_function(session, before, rest)
+            }
             Some((":events" | ":fields", rest)) => {
                 (before.len() - rest.len(), events(session, rest))
             }
@@ -59,6 +65,12 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
     if text.starts_with(['/', '.', '~']) {
         return (at, files(text));
     }
+    if code.ends_with("kaddr") || code.ends_with("kaddr(") {
+        return (at, kernel_symbols(text, |_| true));
+    }
+    if let Some(item) = last_function(text) {
+        return in_function(session, before, item);
+    }
     match text.split_once('/') {
         // `field.function == NAME` of a filter takes one of the kernel's.
         Some((_, filter)) if asks_function(filter) => {
@@ -76,6 +88,49 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
     }
 }
 
+/// The selector of a function that the end of a string is about.
+fn last_function(text: &str) -> Option<&str> {
+    // A `,` or `|` of its FILE stands in quotes, and no kind of function behind it.
+    let starts = text.match_indices([',', '|']).map(|(at, _)| at + 1).chain([0]);
+    let items = starts.filter_map(|at| text.get(at..)).map(str::trim_start);
+    items.filter(|item| Kind::in_front_of(item).is_some()).min_by_key(|item| item.len())
+}
+
+/// A FILE, a function, or one of its fields.
+fn in_function(session: &Session<'_>, before: &str, item: &str) -> Names {
+    let Some((kind, rest)) = Kind::in_front_of(item) else { return (before.len(), Vec::new()) };
+    let mut function = rest;
+    if kind.of_file() {
+        let (file, behind) = file_in_front_of(rest);
+        match behind.strip_prefix(':') {
+            Some(behind) => function = behind,
+            None => return (before.len() - rest.len(), programs(file)),
+        }
+    }
+    if let Some((_, filter)) = function.split_once('/') {
+        let event = &item[..item.len() - filter.len()];
+        return (before.len() - word_at_end(filter).len(), fields(session, event));
+    }
+    let Some(named) = Named::parse(item) else { return (before.len(), Vec::new()) };
+    let glob = named.with(&format!("{function}*"));
+    let found = session.source.catalog().functions(&glob, MOST).unwrap_or_default();
+    let names = found.into_iter().map(|named| named.function).collect();
+    (before.len() - function.len(), names)
+}
+
+/// Files by their paths, and programs that a shell would find.
+fn programs(typed: &str) -> Vec<String> {
+    if typed.contains('/') || typed.starts_with('.') {
+        return files(typed);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let in_folder = |folder: PathBuf| files(&format!("{}/{typed}", folder.display()));
+    let found = std::env::split_paths(&folders).flat_map(in_folder);
+    let name = |path: String| Some(path.rsplit_once('/')?.1.to_owned());
+    let found = found.filter_map(name).filter(|name| name.starts_with(typed) && !name.is_empty());
+    ["/".to_owned(), "./".to_owned()].into_iter().chain(found).collect()
+}
+
 fn in_code(session: &Session<'_>, before: &str) -> Names {
     let word = word_at_end(before);
     let start = before.len() - word.len();
@@ -87,7 +142,7 @@ fn in_code(session: &Session<'_>, before: &str) -> Names {
     let owner = word_at_end(owner);
     let parameter = before.contains(&format!("function({owner})"));
     match last_event(code).filter(|_| parameter && code.ends_with('.')) {
-        Some(event) => (start, fields(session, event)),
+        Some(event) => (start, fields(session, &event)),
         None => (start, session.host.names(owner)),
     }
 }
@@ -99,16 +154,21 @@ fn asks_function(filter: &str) -> bool {
     test.is_some_and(|field| field.trim_end().ends_with(".function"))
 }
 
-/// Functions of the kernel that begin so; none where it does not tell them.
+/// Functions of the kernel that begin so.
 fn kernel_functions(typed: &str) -> Vec<String> {
+    kernel_symbols(typed, |kind| kind.eq_ignore_ascii_case("t"))
+}
+
+/// Symbols of the kernel that begin so, and are of the right kind; none where it does not tell them.
+fn kernel_symbols(typed: &str, right: impl Fn(&str) -> bool) -> Vec<String> {
     let all = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let code = |line: &str| {
+    let symbol = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let kind = words.next()?;
         let name = words.next()?;
-        (kind.eq_ignore_ascii_case("t") && name.starts_with(typed)).then(|| name.to_owned())
+        (right(kind) && name.starts_with(typed)).then(|| name.to_owned())
     };
-    all.lines().filter_map(code).take(MOST).collect()
+    all.lines().filter_map(symbol).take(MOST).collect()
 }
 
 /// The letters, digits and `_` at the end.
@@ -133,12 +193,12 @@ fn open_string(text: &str) -> Option<usize> {
 }
 
 /// The last text in quotes that could be an event's name.
-fn last_event(code: &str) -> Option<&str> {
+fn last_event(code: &str) -> Option<String> {
     let texts = code.split(['"', '\'']).skip(1).step_by(2);
     texts
         .filter(|text| text.contains(':'))
         .last()
-        .map(|text| text.split('/').next().unwrap_or(text))
+        .and_then(|text| Some(Selector::parse_list(text).ok()?.pop()?.name))
 }
 
 /// Systems, and behind the colon their events.
@@ -147,7 +207,9 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
     match typed.contains(':') {
         true => names,
         false => {
-            names.iter().filter_map(|name| Some(format!("{}:", name.split_once(':')?.0))).collect()
+            let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
+            let functions = Kind::ALL.iter().map(|kind| kind.word());
+            systems.chain(functions).map(|system| format!("{system}:")).collect()
         }
     }
 }
@@ -189,7 +251,12 @@ mod tests {
     #[test]
     fn the_event_of_a_handler_is_the_one_named_last() {
         let code = "f(\"a:b\") probe('c:d/x > 1/', function(e) return e";
-        assert_eq!(last_event(code), Some("c:d"));
+        assert_eq!(last_event(code).as_deref(), Some("c:d"));
+        let code = "probe('uprobe:/usr/bin/bash:readline/arg1 > 0/', function(e) return e";
+        assert_eq!(last_event(code).as_deref(), Some("uprobe:/usr/bin/bash:readline"));
+        assert_eq!(last_function("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
+        assert_eq!(last_function("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
+        assert_eq!(last_function("a:b/x"), None);
         assert_eq!(word_at_end("x + e_1"), "e_1");
         assert!(asks_function("a > 1 && function.function == hrtimer_w"));
         assert!(!asks_function("a == hrtimer_w"));

@@ -141,6 +141,10 @@ impl Watched {
             return Err(refused(refusal, &roles[known..], self.way_out()));
         }
         self.meet_tracefs(host)?;
+        if self.wish.own_tids.is_empty() && roles.iter().any(|r| r.event.function().is_some()) {
+            let own = std::iter::once(tid_in_records());
+            self.wish.own_tids = own.chain(self.others.iter().copied()).collect();
+        }
         if settled.misread.is_none() && roles.len() > known {
             let openings = (known..roles.len())
                 .map(|role| planned(role, &roles, &self.only))

@@ -2,6 +2,7 @@
 
 use super::wall;
 use crate::base::slot::CPUS_MAX;
+use crate::event::function::{Kind, file_in_front_of};
 
 /// A line as it stands, its event not yet laid out.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl<'a> Cursor<'a> {
         let (pid, tid) = word.split_once('/').unwrap_or((word, word));
         let (tid, pid) = (number(tid, at, "thread id")?, number(pid, at, "process id")?);
         let comm = self.comm()?;
-        let (event_at, word) = self.word("the event")?;
+        let (event_at, word) = self.event()?;
         let event = word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| Mistake {
             at: event_at,
             what: format!(
@@ -158,6 +159,22 @@ impl<'a> Cursor<'a> {
         let trimmed = rest.trim_start_matches([' ', '\t']);
         self.at += rest.len() - trimmed.len();
         trimmed.trim_end_matches([' ', '\t'])
+    }
+
+    /// The event's name with its colon. The file of a function may stand in quotes in it, and have blanks.
+    fn event(&mut self) -> Result<(usize, &'a str), Mistake> {
+        let rest = self.rest();
+        let end = match Kind::in_front_of(rest) {
+            Some((kind, behind)) if kind.of_file() => {
+                let (_, function) = file_in_front_of(behind);
+                rest.len() - function.len()
+            }
+            _ => 0,
+        };
+        let (at, text) = (self.at, self.source);
+        self.at += end;
+        let (_, _) = self.word("the event")?;
+        Ok((at, text.get(at..self.at).unwrap_or_default()))
     }
 
     /// The next word up to a blank, and where it begins.

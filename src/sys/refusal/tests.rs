@@ -14,6 +14,7 @@ fn facts() -> Facts {
         sample_rate: Some(100_000),
         online: vec![0, 1],
         kernel: "6.18.44".into(),
+        probes: [Some(6), Some(8)],
     }
 }
 
@@ -36,6 +37,30 @@ fn a_tracepoint_without_permission_names_the_sysctl_and_its_value() {
             line("sched:sched_switch", Call::Open(&tracepoint(), CPU0), errno, &facts()),
             "sched:sched_switch: permission denied; perf_event_paranoid is 2: run as root, or set it to -1"
         );
+    }
+}
+
+#[test]
+fn a_probe_is_refused_in_words_of_functions() {
+    let (kernels, programs) = (Attr::counter(6, 0), Attr::counter(8, 0));
+    let privileged = Facts { perfmon: true, ..facts() };
+    for (attr, errno, facts, why) in [
+        (
+            kernels,
+            libc::EACCES,
+            &facts(),
+            "permission denied; functions are for root and CAP_PERFMON only",
+        ),
+        (programs, libc::EACCES, &privileged, "permission denied even to root"),
+        (kernels, libc::ENOENT, &privileged, "the kernel does not find the function"),
+        (kernels, libc::EINVAL, &privileged, "the kernel does not let this function be probed"),
+        (kernels, libc::EADDRNOTAVAIL, &privileged, "several functions have this name"),
+        (programs, libc::EIO, &privileged, "its file system has no pages"),
+        (programs, 524, &privileged, "the kernel cannot put a probe on its first instruction"),
+        (programs, libc::EMFILE, &privileged, "no file descriptor is left"),
+    ] {
+        let line = line("uprobe:x:f", Call::Open(&attr, CPU0), errno, facts);
+        assert!(line.starts_with(&format!("uprobe:x:f: {why}")) && line.contains(';'), "{line}");
     }
 }
 
