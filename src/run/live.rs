@@ -10,7 +10,7 @@ use super::filters;
 use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::pace::{Cost, Pace};
-use super::request::RunRequest;
+use super::request::{HostOptions, RunRequest};
 use super::scope::{Scope, of_rings};
 use super::show::{Files, Show};
 use super::unnamed;

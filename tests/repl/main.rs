@@ -7,6 +7,8 @@ mod terminal;
 
 mod files;
 mod live;
+mod mistakes;
+mod piped;
 mod sessions;
 mod typed;
 mod user;

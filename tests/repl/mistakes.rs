@@ -1,0 +1,95 @@
+//! Mistakes in what is typed: told before anything is opened, and not saved.
+
+use std::process::Command;
+
+use crate::piped::{NO_FILES, Session, close_in_vain, counting};
+use crate::terminal::can_trace;
+
+const MISSPELT: &str = "syscalls:sys_enter_close has no field 'fdd'; did you mean 'fd'?";
+
+#[test]
+fn a_misspelt_field_is_told_before_anything_is_opened() {
+    if !can_trace("a misspelt field") {
+        return;
+    }
+    let first = NO_FILES[8];
+    let mut session = Session::heard();
+    assert_eq!(session.ask("n = 0"), "");
+    let before = session.events();
+    for (number, word) in [(3, "probe"), (6, "evsel")] {
+        let line = format!("{word}(\"syscalls:sys_enter_close\",\nfunction(e) n = e.fdd end)");
+        let wanted = format!("perilune: prompt:{}: {MISSPELT}", number + 1);
+        assert_eq!(session.ask(&line), wanted);
+    }
+    assert_eq!(session.events(), before);
+    session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
+    assert!(session.events() > before);
+    for word in ["replace", "each"] {
+        let answer = session.ask(&format!("p:{word}(function(e) n = e.fdd end)"));
+        assert!(answer.ends_with(MISSPELT), "{answer}");
+    }
+    close_in_vain(first, 10);
+    session.reaches("n", 10);
+    // Both words give an open event another handler.
+    session.ask(&format!("p:each({})", counting(first, 100)));
+    close_in_vain(first, 1);
+    session.reaches("n", 110);
+    assert_eq!(session.end(), 1, "lines have failed");
+}
+
+#[test]
+fn a_field_that_eval_misspells_is_told_before_anything_is_opened() {
+    if !can_trace("a misspelt field of eval") {
+        return;
+    }
+    let probe = "probe(\"syscalls:sys_enter_close\", function(e) n = e.fdd end)";
+    for words in [&["-e", "syscalls:sys_enter_close", "n = e.fdd"][..], &[probe]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .arg("eval")
+            .args(words)
+            .args(["--duration", "10s"])
+            .env_remove("PERILUNE_PATH")
+            .output()
+            .expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said, format!("perilune: eval:1: {MISSPELT}\n"));
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_handler_that_failed_is_not_saved_as_one_that_works() {
+    if !can_trace("a saved session with a handler that failed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("closes.lua");
+    let path = path.to_str().expect("a path in UTF-8");
+    let first = NO_FILES[9];
+    let mut session = Session::heard();
+    session.ask("n = 0");
+    let probe =
+        |text: &str| format!("probe(\"syscalls:sys_enter_close\", function(e)\n{text} end)");
+    let fails = format!("if e.fd == {first} then n = 1 error \"bad\" end");
+    for line in [probe(&fails), format!("p = {}", probe(&fails))] {
+        session.ask(&line);
+        session.ask("n = 0");
+        close_in_vain(first, 1);
+        session.reaches("n", 1);
+    }
+    session.ask(&probe("n = n + 0"));
+    let saved = session.ask(&format!(":save {path}"));
+    assert!(
+        saved.contains("; 1 handler that failed here left out; mend 1 handler in it"),
+        "{saved}"
+    );
+    let text = std::fs::read_to_string(path).expect("it was written");
+    let remarks: Vec<&str> = text.lines().filter(|line| line.starts_with("  -- ")).collect();
+    let why = "  -- Its handler failed at the prompt:";
+    let [said, probe, rest, again] = remarks[..] else { panic!("{text}") };
+    assert_eq!([said, again], [why, why]);
+    assert!(probe.starts_with("  -- probe(") && rest.ends_with("end)"), "{text}");
+    // The other line may be needed: something has its name.
+    assert!(text.contains("\n  p = probe("), "{text}");
+    session.end();
+}
