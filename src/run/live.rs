@@ -38,8 +38,11 @@ use crate::task::{Running, Tasks};
 /// An idle ring is drained this often; a busy one wakes us by its watermark.
 const DRAIN_MS: f64 = 100.0;
 
-/// So many tracepoints take a second to close: somebody wonders by then.
-const CLOSING_SAID: usize = 30;
+/// Somebody wonders why it takes so long by then.
+const CLOSING_SAID_MS: usize = 1000;
+/// The kernel takes so long to close a tracepoint, and a function on one CPU.
+const TRACEPOINT_MS: usize = 35;
+const PROBE_MS: usize = 70;
 
 pub(super) fn run(
     mut host: Host,
@@ -320,11 +323,13 @@ fn nothing_came(
 pub(super) fn close(live: Live, quiet: bool) {
     // It could no longer end anything sooner, only change the exit code. A failure leaves it as it was.
     let _ = signal::ignore_interrupts();
-    let count = live.tracepoints();
-    if count >= CLOSING_SAID && !quiet {
-        let count = counted(count as u64, "tracepoint");
+    let tracepoints = (live.tracepoints(), "tracepoint", TRACEPOINT_MS);
+    let probes = (live.probes(), "probe", PROBE_MS);
+    let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
+    if count * each >= CLOSING_SAID_MS && !quiet {
+        let count = counted(count as u64, what);
         let text = format!(
-            "all results are written; closing {count}, for each of which the kernel waits some 35 ms"
+            "all results are written; closing {count}, for each of which the kernel waits some {each} ms"
         );
         // A closed stderr is nobody who waits.
         let _ = writeln!(std::io::stderr(), "perilune: note: {text}");

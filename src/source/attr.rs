@@ -62,6 +62,9 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         });
         if let Some(stack) = &sampling.stack {
             kinds |= call_chain(&mut attr, stack)?;
+            if is_entered(what, stack) {
+                kinds |= caller(&mut attr)?;
+            }
         }
         attr.set("sample_type", kinds)?;
         match (sampling.freq, sampling.period) {
@@ -118,6 +121,28 @@ fn call_chain(attr: &mut Attr, stack: &Stack) -> anyhow::Result<u64> {
         }
     }
     Ok(u64::from(kinds))
+}
+
+/// Whether a chain begins with the first instruction of a function of user space, and frame pointers are followed from there.
+pub fn is_entered(what: &What, stack: &Stack) -> bool {
+    let What::Function(function) = what else { return false };
+    let called = function.kind.of_file() && !function.kind.at_return();
+    called && stack.user() && stack.walk == Walk::FramePointers
+}
+
+/// Asks for where a function that was just called returns to: it has made no frame yet, so that its caller is in no chain of
+/// frame pointers. Since 6.11 the kernel knows functions by how they usually begin, which many do not.
+fn caller(attr: &mut Attr) -> anyhow::Result<u64> {
+    Ok(u64::from(match registers::LINK {
+        Some(link) => {
+            attr.set("sample_regs_user", 1 << link)?;
+            abi::PERF_SAMPLE_REGS_USER
+        }
+        None => {
+            attr.set("sample_stack_user", 8)?;
+            abi::PERF_SAMPLE_STACK_USER
+        }
+    }))
 }
 
 /// The calls of user space that have not returned, without what a chain has no use for.

@@ -9,6 +9,7 @@ use crate::decode::rest::{BranchStack, Rest};
 use crate::decode::sample::{Layout, Sample};
 use crate::decode::words::Words;
 use crate::event::sampling::{Stack, Walk};
+use crate::sys::registers::LINK;
 
 /// Words that the chains of a batch may take: 512 KiB, of which a batch touches what it needs.
 const WORDS: usize = 1 << 16;
@@ -33,6 +34,8 @@ pub(super) struct Chained {
     depth: usize,
     /// Calls that the hardware remembers; 0 is not known.
     branches: usize,
+    /// Each begins where a function begins, whose caller the sample tells beside it.
+    entered: bool,
 }
 
 /// A slot's chain: where it begins, and its entries.
@@ -55,7 +58,12 @@ impl Chained {
         branches: Option<usize>,
     ) -> Chained {
         let depth = stack.depth.map_or(kernel_depth.unwrap_or(USUAL_DEPTH), usize::from);
-        Chained { stack, depth, branches: branches.unwrap_or(0) }
+        Chained { stack, depth, branches: branches.unwrap_or(0), entered: false }
+    }
+
+    /// Of functions that have just been called, so that frame pointers do not know the caller.
+    pub(super) fn entered(self, entered: bool) -> Chained {
+        Chained { entered, ..self }
     }
 
     /// Frames of user space that a chain has room for behind `kernel` ones of the kernel.
@@ -81,7 +89,8 @@ impl Chains {
     ) -> Chain {
         let whole = sample.callchain;
         let by_kernel = chained.stack.walk == Walk::FramePointers || !chained.stack.user();
-        if by_kernel && !chained.is_cut(whole) || self.is_low() {
+        let missing = chained.entered.then(|| missing_caller(layout, sample)).flatten();
+        if by_kernel && !chained.is_cut(whole) && missing.is_none() || self.is_low() {
             return as_written(whole);
         }
         if self.words.capacity() == 0 {
@@ -93,6 +102,10 @@ impl Chains {
                 self.unwound(chained, sample, &rest, sink)
             }
             (false, Ok(rest)) => self.called(chained, whole, &rest.branch_stack),
+            (true, _) if let Some((at, caller)) = missing => {
+                self.write(whole.iter().take(at).chain([caller]).chain(whole.iter().skip(at)));
+                chained.is_cut(whole)
+            }
             // Its callers in user space stand in bytes that make no sense.
             (_, _) => {
                 self.write(whole.iter());
@@ -182,6 +195,18 @@ impl Chains {
 #[inline]
 pub(super) fn as_written(words: Words<'_>) -> Chain {
     if words.is_empty() { (std::ptr::null(), 0) } else { (words.as_ptr(), words.len()) }
+}
+
+/// Where a function that has just been called returns to, and its place in the chain; None if it stands there.
+fn missing_caller(layout: &Layout, sample: &Sample<'_>) -> Option<(usize, u64)> {
+    let rest = layout.rest(sample).ok()?;
+    let caller = match LINK {
+        Some(link) => rest.regs_user.get(link)?,
+        None => u64::from_ne_bytes(*rest.stack_user.used().first_chunk()?),
+    };
+    let place = sample.callchain.iter().position(|entry| entry == chain::USER)? + 2;
+    (place <= sample.callchain.len() && sample.callchain.get(place) != Some(caller))
+        .then_some((place, caller))
 }
 
 fn frames(chain: Words<'_>) -> usize {

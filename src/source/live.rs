@@ -6,7 +6,7 @@
 use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
 use super::merged::SLACK_NS;
-use super::open::{Opened, Opening, Refused, Wish, open};
+use super::open::{Open, Opened, Opening, Refused, Wish, open};
 use super::{Batch, Happening, Side, Sink, Slot};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
@@ -111,6 +111,12 @@ impl Live {
             .map(|opening| opening.event.name.as_str())
             .collect();
         names.len()
+    }
+
+    /// How many probes of functions are open: each CPU has its own.
+    pub fn probes(&self) -> usize {
+        let is = |open: &&Open| self.openings[open.opening].event.function().is_some();
+        self.opened.events.iter().filter(is).count()
     }
 
     /// Pages of each ring.

@@ -367,6 +367,7 @@ pub(super) fn open_event(
         layout,
         chained: opening.sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
+                .entered(attr::is_entered(&opening.event.what, &stack))
         }),
         raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
         // Of a function, too: where tracefs cannot be read in a container, nobody knows our threads' numbers in its filter.

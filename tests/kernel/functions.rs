@@ -25,7 +25,7 @@ PLAIN long work(long i, long who, long c, long d, long e, long f) { return i * 2
 PLAIN int minus(int i) { return -i; }
 PLAIN long outer(long i, long who) { return work(i, who, -3, 1L << 62, 5, 6) + 1; }
 static PLAIN long twice(void) { return 1; }
-static void calls(long n, long who) { for (long i = 0; i < n; i++) { outer(i, who); minus(i); } twice(); }
+static PLAIN void calls(long n, long who) { for (long i = 0; i < n; i++) { outer(i, who); minus(i); } twice(); }
 static void line(void) { char c; while (read(0, &c, 1) == 1 && c != '\n'); }
 int main(int argc, char **argv) {
     long n = atol(argv[1]), kids = atol(argv[2]);
@@ -215,7 +215,13 @@ fn stacks_name_who_called() {
     if !can_trace("stacks of a function") {
         return;
     }
-    let program = Program::built(&[]);
+    for flags in [&[][..], &["-O1", "-fomit-frame-pointer"]] {
+        stacks_name_who_called_of(&Program::built(flags), flags.is_empty());
+    }
+}
+
+/// `frames`: every function has a frame; else only the caller itself can be known without unwind tables.
+fn stacks_name_who_called_of(program: &Program, has_frames: bool) {
     for (kind, frames) in [
         ("uprobe", &["work+0x0", "outer+", "calls+", "main+"][..]),
         ("uretprobe", &["outer+", "calls+", "main+"]),
@@ -226,12 +232,12 @@ fn stacks_name_who_called() {
             assert_eq!(run.of("event").count(), 5, "{}", run.stderr);
             for event in run.of("event") {
                 let stack = event["stack"].as_array().expect("a stack");
-                let mut stack = stack.iter().filter_map(Value::as_str);
-                for name in frames {
-                    // Frame pointers know the caller once the function has made its own frame; since 6.11 the kernel looks.
-                    let may_be_missing = walk.ends_with("fp") && *name == "outer+";
-                    let found = may_be_missing || stack.any(|frame| frame.contains(name));
-                    assert!(found, "{walk}: {name}: {event}");
+                let known = if has_frames || walk.ends_with("dwarf") { frames.len() } else { 2 };
+                if kind == "uretprobe" && known == 2 {
+                    continue;
+                }
+                for (frame, name) in stack.iter().zip(&frames[..known]) {
+                    assert!(frame.as_str().is_some_and(|f| f.contains(name)), "{walk}: {event}");
                 }
                 // Registers stand behind the copy of the stack.
                 if kind == "uprobe" {

@@ -8,7 +8,8 @@ use super::definitions::Saved;
 use crate::base::glob;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::{Unit, counted, parse_duration};
-use crate::event::catalog::{Event, expand};
+use crate::event::catalog::{Event, What, expand};
+use crate::event::function::Named;
 use crate::event::selector::Selector;
 use crate::script::doc;
 
@@ -195,7 +196,20 @@ pub(super) fn found(
 }
 
 fn events(session: &Session<'_>, pattern: &str) -> anyhow::Result<String> {
-    let names = session.source.catalog().names()?;
+    let catalog = session.source.catalog();
+    if let Some(named) = Named::parse(pattern) {
+        let glob = Named::parse(&format!("{named}*")).filter(|_| !glob::is_glob(pattern));
+        let found = catalog.functions(&glob.unwrap_or_else(|| named.clone()), usize::MAX)?;
+        let names: Vec<String> = found.iter().map(Named::to_string).collect();
+        return match names.is_empty() {
+            // Why there is none, whoever looks for it has to say.
+            true => {
+                Err(catalog.describe(pattern).err().unwrap_or_else(|| anyhow!("no such event")))
+            }
+            false => Ok(names.join("\n")),
+        };
+    }
+    let names = catalog.names()?;
     let is = |name: &&String| match glob::is_glob(pattern) {
         true => glob::matches(pattern.as_bytes(), name.as_bytes()),
         false => name.contains(pattern),
@@ -226,7 +240,8 @@ fn cost(session: &Session<'_>) -> String {
         if spent.events == 0 {
             continue;
         }
-        let plain = role.event.format().is_some() && role.sampling.stack.is_none();
+        let tracepoint = matches!(role.event.what, What::Tracepoint { .. });
+        let plain = tracepoint && role.sampling.stack.is_none();
         let kernel = toll.filter(|_| plain).map(|toll| format!("{:.0}", toll.record));
         let kernel = kernel.as_deref().unwrap_or("?");
         let (name, events) = (&role.event.name, spent.events);
