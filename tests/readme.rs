@@ -86,6 +86,9 @@ fn every_command_of_the_readme_runs_as_it_stands() {
             .output()
             .expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
+        if line.contains("kprobe:") && said.contains("this kernel has no PMU 'kprobe'") {
+            continue;
+        }
         assert!(output.status.success() && said.is_empty(), "{line}\n{said}");
         ran += 1;
     }

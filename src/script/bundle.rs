@@ -58,6 +58,14 @@ impl Script {
         }
     }
 
+    /// Where it comes from: a path, or [`BUNDLED`].
+    pub fn shown_origin(&self) -> String {
+        match &self.origin {
+            Origin::Path(path) => path.display().to_string(),
+            Origin::Bundled => BUNDLED.to_owned(),
+        }
+    }
+
     /// The folder of a script that is a file.
     pub fn folder(&self) -> Option<&Path> {
         match &self.origin {
@@ -67,6 +75,9 @@ impl Script {
         }
     }
 }
+
+/// What the origin of a script is called that ships with the runtime.
+pub const BUNDLED: &str = "bundled";
 
 /// The scripts and modules that can be found. Clones share their warnings; the default has the embedded ones only.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use mlua::{Function, Table};
 
 use super::aggregate::{self, Aggregates};
-use super::bundle::{Library, Origin, Script};
+use super::bundle::{Library, Script};
 use super::call::{call, explained};
 use super::context::Nowhere;
 use super::dispatch::Dispatch;
@@ -163,10 +163,7 @@ impl Host {
         let value = guard
             .run(Phase::Load, || vm.script(&chunk, &script.text))
             .map_err(|why| explained(why, file))?;
-        let origin = match &script.origin {
-            Origin::Path(path) => path.display().to_string(),
-            Origin::Bundled => "bundled".to_owned(),
-        };
+        let origin = script.shown_origin();
         let source = Source { name: &script.name, origin: &origin, text: &script.text };
         let monitor = Monitor::load(source, &value, taken)?;
         Ok(self.monitor.insert(monitor))
@@ -196,7 +193,9 @@ impl Host {
         setting: &Setting,
         rules: Rules,
     ) -> anyhow::Result<()> {
-        let table = self.monitor.as_ref().context("no monitor is loaded")?.table.clone();
+        let monitor = self.monitor.as_ref().context("no monitor is loaded")?;
+        let (table, is_bundled) = (monitor.table.clone(), monitor.is_bundled());
+        self.state.borrow_mut().printers.come_with(is_bundled);
         self.rules = rules;
         self.limit_memory(setting.memory)?;
         self.sums.perins.set(setting.perins);
@@ -234,7 +233,6 @@ impl Host {
         let (roles, state) = (self.roles(), self.state.borrow());
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
         // The bundled ones are checked against their kernel's types when they are tested, and it takes a millisecond or more.
-        let is_bundled = self.monitor.as_ref().is_some_and(|monitor| monitor.origin == "bundled");
         if setting.catalog.is_whole() { self.dispatch.check_fields(0, is_bundled) } else { Ok(()) }
     }
 

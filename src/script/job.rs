@@ -40,7 +40,8 @@ impl Host {
         let chunk = script.chunk_name();
         let run = || self.vm.script(&chunk, &script.text);
         let value = self.vm.searching(library, script, || self.guard.run(Phase::Load, run))?;
-        let source = Source { name: &script.name, origin: &chunk, text: &script.text };
+        let origin = script.shown_origin();
+        let source = Source { name: &script.name, origin: &origin, text: &script.text };
         Monitor::load(source, &value, taken)
     }
 
@@ -59,7 +60,9 @@ impl Host {
         table.raw_set("opt", options)?;
         self.sums.perins.set(perins);
         self.seal(false);
+        self.state.borrow_mut().printers.come_with(monitor.is_bundled());
         let begun = self.init(&table, options);
+        self.state.borrow_mut().printers.come_with(false);
         self.seal(true);
         self.sums.perins.set(false);
         begun?;

@@ -6,6 +6,7 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use mlua::{AnyUserData, Lua, Table, UserData, Value};
 
+use super::bundle::BUNDLED;
 use super::option::{
     self, OptionSpec,
     declare::{self, described},
@@ -101,6 +102,11 @@ struct Declaration {
 impl UserData for Declaration {}
 
 impl Monitor {
+    /// Whether it ships with the runtime.
+    pub fn is_bundled(&self) -> bool {
+        self.origin == BUNDLED
+    }
+
     /// The monitor that running `source` returned. `taken` are the host's own options.
     ///
     /// Errors are one line, and begin with the script's line where there is one.

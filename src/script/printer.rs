@@ -1,8 +1,8 @@
 //! The word `printer`: Lua that prints an event in place of the runtime, for every monitor.
 //!
 //! `printer("sys:name", function(e) … return text end)` stands in `printers/*.lua` on the search path, in a
-//! `--plugin FILE`, or in a monitor. Of several for one event the nearest to the user counts: a plugin's before the
-//! monitor's own, and that before the search path's; of one origin the last. A file of the search path that does not
+//! `--plugin FILE`, or in a monitor. Of several for one event the nearest to the user counts: a plugin's before that of a
+//! monitor of their own, that before the search path's, and that before a bundled monitor's; of one origin the last. A file of the search path that does not
 //! load is left out with a warning, since it must not keep every monitor from running; a plugin was asked for, so
 //! it is an error.
 //!
@@ -36,9 +36,11 @@ pub struct Printers {
 /// Who says how an event prints; the greater counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    /// A monitor that ships with the runtime.
+    Bundled,
     /// A file of the search path.
     Site,
-    /// The monitor itself.
+    /// A monitor of the user's own, or what is typed.
     #[default]
     Monitor,
     /// A file that the user named.
@@ -51,6 +53,11 @@ impl Printers {
         if self.by_event.get(&event).is_none_or(|(before, _)| *before <= rank) {
             self.by_event.insert(event, (rank, function));
         }
+    }
+
+    /// Those that come now are of a monitor's `init`; of one that ships with the runtime they count least.
+    pub(super) fn come_with(&mut self, is_bundled: bool) {
+        self.loading = if is_bundled { Rank::Bundled } else { Rank::Monitor };
     }
 
     fn of(&self, event: &str) -> Option<&Function> {
