@@ -1,5 +1,6 @@
 --- What the CPUs run, by samples: shares of processes and of the functions in them; with -g each sample with its stack, or a
--- flame graph. Of code without symbols the file is named. Shares are of the samples, and each table's add up to 100.
+-- flame graph. Of code without symbols the file is named. Shares are of the samples, and each table's add up to 100. Processes of
+-- one name, each too light for a row, are a row together.
 -- Idle CPUs are left out. 99 or 997 samples a second do not keep step with what happens 100 or 1000 times a second. Without -e it
 -- samples the first that opens here of cycles:ppp, cycles:pp, cycles:p, cycles and cpu-clock, a timer; for --than and -F 0,
 -- which want a share of the time, ref-cycles. --than prints, once a CPU's share of a second has reached it, the rest of the second.

@@ -24,33 +24,56 @@ function share.of(values)
   return shares
 end
 
---- A report of shares. Each row is a weight, a count, and texts: rows of the same texts are one, the heaviest come first, and
---- those after the first `most` are one row, `(23 others)`. `columns` are the titles of the count and of the texts.
-function share.report(title, columns, rows, most, name)
+local function heavier(a, b)
+  if a[1] ~= b[1] then return a[1] > b[1] end
+  return a.key < b.key
+end
+
+--- Takes the rows behind the first `most` out of `all`, and puts in what they add up to: those of one comm, and of one function, are a
+--- row, `make (57 processes)`, if that is heavier than what was left; the rest is one row, `(23 others)`.
+local function fold(all, most)
+  local count = #all - most
+  if count < 2 then return end                             -- in the place of one row that row itself says more
+  local groups, by_name, least = {}, {}, all[most][1]
+  for _ = 1, count do
+    local row = table.remove(all)
+    local name = row[3] .. "\0" .. (row[5] or "")
+    local group = by_name[name]
+    if not group then
+      group = { 0, 0, row[3], nil, row[5], key = name, rows = 0 }
+      by_name[name], groups[#groups + 1] = group, group
+    end
+    group[1], group[2], group.rows = group[1] + row[1], group[2] + row[2], group.rows + 1
+  end
+  table.sort(groups, heavier)
+  local weight, samples, left, shown = 0, 0, 0, 0
+  for _, group in ipairs(groups) do
+    if group.rows > 1 and group[1] > least and shown < most then
+      group[3], shown = ("%s (%d processes)"):format(group[3], group.rows), shown + 1
+      all[#all + 1] = group
+    else
+      weight, samples, left = weight + group[1], samples + group[2], left + group.rows
+    end
+  end
+  table.sort(all, heavier)
+  if left > 0 then all[#all + 1] = { weight, samples, ("(%d others)"):format(left) } end
+end
+
+--- A report of shares. Each row is a weight, a count, a comm, a pid and maybe a function; rows that have all the same are one, the
+--- heaviest come first, those after the first `most` are added up.
+local function shares_of(title, columns, rows, most, name)
   local merged, all = {}, {}
   for _, row in ipairs(rows) do
-    local key = table.concat(row, "\0", 3)
-    local same = merged[key]
+    row.key = table.concat(row, "\0", 3)
+    local same = merged[row.key]
     if same then
       same[1], same[2] = same[1] + row[1], same[2] + row[2]
     else
-      merged[key], all[#all + 1] = row, row
+      merged[row.key], all[#all + 1] = row, row
     end
   end
-  table.sort(all, function(a, b)
-    if a[1] ~= b[1] then return a[1] > b[1] end
-    return table.concat(a, "\0", 3) < table.concat(b, "\0", 3)
-  end)
-  -- In the place of one row that row itself says more.
-  local count = #all - most
-  if count > 1 then
-    local others = { 0, 0, ("(%d others)"):format(count) }
-    for _ = 1, count do
-      local row = table.remove(all)
-      others[1], others[2] = others[1] + row[1], others[2] + row[2]
-    end
-    all[#all + 1] = others
-  end
+  table.sort(all, heavier)
+  fold(all, most)
   local weights = {}
   for i, row in ipairs(all) do weights[i] = row[1] end
   for i, percent in ipairs(share.of(weights)) do all[i][1] = percent end
@@ -64,8 +87,8 @@ end
 function share.of_tasks(title, rows, most)
   local processes = {}
   for i, row in ipairs(rows) do processes[i] = { unpack(row, 1, 4) } end
-  return share.report(title, { "samples", "comm", "pid" }, processes, PROCESSES, "processes"),
-    share.report(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
+  return shares_of(title, { "samples", "comm", "pid" }, processes, PROCESSES, "processes"),
+    shares_of(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
 end
 
 --- What share of `whole` was run, in percent: of a CPU's time at most all. What its tasks ran is told when they are switched and at
