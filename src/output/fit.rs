@@ -33,6 +33,24 @@ pub(super) fn fit(laid: &mut Laid, room: usize) -> Vec<Vec<u8>> {
             total -= 1;
         }
     }
+    cut(laid);
+    spared
+}
+
+/// The widest name in front of other columns. Functions of C++ and Rust have names of a thousand characters and more.
+const NAME_WIDTH: usize = 128;
+
+/// Where no terminal sets a limit: shortens the names that would push what stands behind them out of sight.
+pub(super) fn keep_in_sight(laid: &mut Laid) {
+    let behind = laid.columns.len().saturating_sub(1);
+    for column in laid.columns.iter_mut().take(behind).filter(|column| column.names) {
+        column.width = column.width.min(NAME_WIDTH);
+    }
+    cut(laid);
+}
+
+/// Shortens what is wider than its column.
+fn cut(laid: &mut Laid) {
     for row in &mut laid.rows {
         for (cell, column) in row.iter_mut().zip(&laid.columns) {
             if cell.width > column.width {
@@ -41,7 +59,6 @@ pub(super) fn fit(laid: &mut Laid, room: usize) -> Vec<Vec<u8>> {
             }
         }
     }
-    spared
 }
 
 /// What stands between the columns.

@@ -53,7 +53,13 @@ pub(super) fn push_table(
     let below = long_stacks(table);
     let narrow = below.map(|column| without(table, column));
     let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
-    let spared = room.map(|room| fit::fit(&mut laid, room)).unwrap_or_default();
+    let spared = match room {
+        Some(room) => fit::fit(&mut laid, room),
+        None => {
+            fit::keep_in_sight(&mut laid);
+            Vec::new()
+        }
+    };
     let Laid { columns, titles, rows } = laid;
     if columns.is_empty() && below.is_none() {
         return spared;

@@ -307,3 +307,17 @@ fn a_terminal_gets_lines_that_fit_and_all_numbers() {
     // Less is not possible.
     assert_eq!(lines(Some(5))[1], "std::vec…sh_back 1000000");
 }
+
+#[test]
+fn a_name_of_a_thousand_characters_leaves_the_columns_behind_it_in_sight() {
+    let long = format!("begin{}end", "x".repeat(1000));
+    let row = vec![Cell::Text(long.clone()), Cell::Int(7), Cell::Text(long.clone())];
+    let columns = vec![left("function", 0), right("faults", 8), left("file", 0)];
+    let part = Report::Table(table(Style::Plain, columns, vec![row]));
+    let text = drawn(|text| text.report(stamp(0), &[part]));
+    let line = text.lines().last().unwrap();
+    let (first, rest) = line.split_once(' ').unwrap();
+    assert_eq!(first.chars().count(), 128);
+    assert!(first.starts_with("beginx") && first.contains('…') && first.ends_with("xend"));
+    assert_eq!(rest, format!("       7 {long}"), "the last one stays whole");
+}
