@@ -49,8 +49,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@class perilune.Kept: perilune.Record
 
 --- Prints events now, as `trace` does (tracepoints as ftrace has them, samples of counters as perf script), with their
---- stacks. A table behind them adds fields to each: above its line in text, among its fields in JSON. A table alone is
---- a row, in the monitor's name, for rare things.
+--- stacks. A table behind them adds fields to the first: above its line in text, among its fields in JSON. Of several, which belong
+--- together, none is printed if one is perilune's own doing. A table alone is a row, in the monitor's name, for rare things.
 ---
 ---     emit(e)
 ---     emit(s.event, e, { late_us = late / 1e3 })
