@@ -371,3 +371,30 @@ fn a_report_has_as_many_rows_as_a_script_makes() {
     let (_, text) = last_coverage(&replay("rows", "signal", script));
     assert_eq!(text.matches("\"type\":\"row\"").count(), 20000, "{}", &text[..text.len().min(500)]);
 }
+
+#[test]
+fn the_total_has_what_a_script_cleared_before_the_only_report() {
+    let script = |work: &str| {
+        format!(
+            "local m = monitor {{ summary = 'totals' }}
+            function m.init()
+              local by = kv {{ 'comm' }}
+              evsel('signal:signal_generate', function(e) by:add(e._comm) end)
+              {work}
+            end
+            return m"
+        )
+    };
+    let counts = |name: &str, work: &str| {
+        let (_, text) = last_coverage(&replay_with(name, "signal", &script(work), &["--total"]));
+        let rows = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let rows = rows.filter(|row: &serde_json::Value| row["comm"] == "bash");
+        rows.map(|row| row["count"].as_u64().unwrap_or_default()).collect::<Vec<u64>>()
+    };
+    assert_eq!(counts("totals", ""), [1], "the only report tells the whole");
+    assert_eq!(
+        counts("cleared", "every('200ms', function() by:clear() end)"),
+        [1],
+        "the total does"
+    );
+}

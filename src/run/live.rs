@@ -274,7 +274,7 @@ fn finish(
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     if lost_at_end.is_some_and(|lost| lost > 0)
-        && let Some(text) = cost.kept_waiting(now)
+        && let Some(text) = cost.kept_waiting(now, settings.realtime)
     {
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
@@ -282,9 +282,7 @@ fn finish(
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
     let counts = live.counts();
     let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
-    let parts = host.finish(seconds, &counts);
-    // The only report has told the whole already.
-    let totals = if settings.total && pace.last > 0.0 { host.totals() } else { Vec::new() };
+    let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
     unnamed::tell(host.shared());
     show.last(now, &parts, &totals, &coverage);

@@ -59,13 +59,17 @@ impl Cost {
 
     /// What to say of a run that lost events in so many nanoseconds, if that is because others had the CPUs: a larger ring
     /// does not help then.
-    pub(super) fn kept_waiting(&self, run_ns: f64) -> Option<String> {
+    pub(super) fn kept_waiting(&self, run_ns: f64, realtime: bool) -> Option<String> {
         let waited = slice::waited_ns()?.saturating_sub(self.waited_before_ns?);
+        let instead = match realtime {
+            false => "--realtime lets it go first",
+            true => {
+                "it had used its part of a CPU, or may not go first; take fewer events, by a filter"
+            }
+        };
         too_long(waited, run_ns).then(|| {
-            format!(
-                "events were lost while perilune waited for a CPU, {} in all: --realtime lets it go first",
-                human_ns(waited)
-            )
+            let waited = human_ns(waited);
+            format!("events were lost while perilune waited for a CPU, {waited} in all: {instead}")
         })
     }
 

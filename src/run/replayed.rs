@@ -107,8 +107,8 @@ pub(super) fn run(
     }
     host.finishing();
     host.set_now(now);
-    let parts = host.finish((now - pace.last) / 1e9, &player.take_counts());
-    let totals = if settings.total && pace.last > 0.0 { host.totals() } else { Vec::new() };
+    let seconds = (now - pace.last) / 1e9;
+    let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);

@@ -152,6 +152,10 @@ impl<T: Aggregate> Interval<T> {
         live.clear();
     }
 
+    fn has_total(&self) -> bool {
+        self.total.borrow().is_some()
+    }
+
     /// The interval's table, and the run's if there is one.
     fn each(&self, mut visit: impl FnMut(&T)) {
         visit(&self.live.borrow());

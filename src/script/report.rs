@@ -16,14 +16,21 @@ impl Host {
         self.report(callback, seconds, counts)
     }
 
-    /// The parts of the last report, after the last event.
-    pub fn finish(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
+    /// The parts of the last report, after the last event, and those of the whole run with `total`: none where nothing was added up
+    /// before, since the last report tells the whole then.
+    pub fn finish(
+        &mut self,
+        seconds: f64,
+        counts: &[Count],
+        total: bool,
+    ) -> (Vec<Report>, Vec<Report>) {
+        let total = total && self.aggregates.have_totals();
         let callback = self.callbacks.deinit.clone().or_else(|| self.callbacks.interval.clone());
-        self.report(callback, seconds, counts)
+        let parts = self.report(callback, seconds, counts);
+        (parts, if total { self.totals() } else { Vec::new() })
     }
 
-    /// Sums over the whole run, with `--total`.
-    pub fn totals(&mut self) -> Vec<Report> {
+    fn totals(&mut self) -> Vec<Report> {
         self.aggregates.draw_totals(self.vm.lua()).unwrap_or_else(|why| {
             self.failed(&why.to_string());
             Vec::new()

@@ -54,6 +54,8 @@ impl Front {
     pub fn ask(percent: u64) -> Option<Front> {
         let usual = chosen_by_nobody().filter(|attr| attr.nice == 0)?;
         let part = Part { percent, since: monotonic_ns(), used_before: thread_cpu_ns() };
+        // Who may not do it again may not take that back either.
+        let usual = SchedAttr { flags: usual.flags | FRONT.flags, ..usual };
         let in_front = set(&FRONT);
         ASKED.set(in_front);
         in_front.then_some(Front { usual, in_front, part })
@@ -90,7 +92,6 @@ pub fn step_back() {
     if ASKED.get() && !TURNED.replace(false) {
         set(&SchedAttr {
             policy: libc::SCHED_OTHER as u32,
-            flags: 0,
             priority: 0,
             runtime: SLICE_NS,
             ..FRONT
@@ -198,7 +199,8 @@ mod tests {
             unsafe { libc::sched_getscheduler(0) }
         };
         let before = policy();
-        let may = std::thread::spawn(|| set(&FRONT)).join().unwrap() && before == libc::SCHED_OTHER;
+        let free = chosen_by_nobody().is_some_and(|attr| attr.nice == 0);
+        let may = free && std::thread::spawn(|| set(&FRONT)).join().unwrap();
         let in_front = std::thread::spawn(move || {
             let mut front = Front::ask(10);
             assert_eq!(front.is_some(), may);
@@ -209,10 +211,17 @@ mod tests {
             step_back();
             let after_a_turn = here();
             step_back();
-            (at_first, after_a_turn, here())
+            let stepped_back = here();
+            front.iter_mut().for_each(Front::turn);
+            drop(front);
+            (at_first, after_a_turn, stepped_back, policy())
         });
-        let wanted = if may { libc::SCHED_RR } else { before };
-        assert_eq!(in_front.join().unwrap(), (wanted, wanted, before));
+        // The flag stays: an ordinary user would be refused the way back without it.
+        let (wanted, at_last) = match may {
+            true => (libc::SCHED_RR, before | libc::SCHED_RESET_ON_FORK),
+            false => (before, before),
+        };
+        assert_eq!(in_front.join().unwrap(), (wanted, wanted, before, at_last));
     }
 
     #[test]

@@ -144,6 +144,16 @@ impl Aggregates {
         })
     }
 
+    /// Whether something was added up for the whole run, beside what there is now.
+    pub fn have_totals(&self) -> bool {
+        self.0.declared.borrow().values().any(|one| match &one.body {
+            Body::Latency(of, _) | Body::States(_, of, _) => of.has_total(),
+            Body::Kv(of, _) => of.has_total(),
+            Body::Hist(of, _) => of.has_total(),
+            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => false,
+        })
+    }
+
     /// Whether a script keeps state between events.
     pub fn has_state(&self) -> bool {
         let keeps = |one: &Rc<Declared>| matches!(one.body, Body::Pending(_) | Body::States(..));
