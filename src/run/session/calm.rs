@@ -10,8 +10,8 @@ use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
 use crate::base::units::counted;
 use crate::sys::clock::monotonic_ns;
 
-/// Lines a second, as many as a person reads at most.
-const LINES: u64 = 20;
+/// Lines a second: more than a person reads.
+const LINES: u64 = 10;
 
 /// So many may come at once after a quiet time.
 const AT_ONCE: u64 = 60;
