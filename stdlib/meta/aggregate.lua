@@ -1,7 +1,7 @@
 ---@meta
 --- What adds up: tables, histograms, counters. Drawn at each interval and then begun anew, unless `keep`.
 --- Keys are bounded in bytes; what does not fit goes to one row `(evicted)`, and is counted. A run has at most 1024 of
---- these objects; they live as long as it does. `:each()` is for `m.interval` and `m.deinit` only.
+--- these objects; they live as long as it does, at a prompt until nothing holds them any more. `:each()` is for `m.interval` and `m.deinit` only.
 error "this file describes the API to editors and checkers; it cannot be required"
 
 --- A column: its title; or title and how its value is drawn; or false, which takes its argument of `add` with it.

@@ -57,7 +57,7 @@ impl Aggregates {
         lua: &Lua,
         is_kept: impl Fn(usize) -> bool,
     ) -> mlua::Result<()> {
-        if self.0.declared.borrow().len() < MOST / 2 {
+        if self.0.declared.borrow().len() < self.0.freed_at.get().max(MOST / 2) {
             return Ok(());
         }
         let held: mlua::Table = self.0.trusted.get::<mlua::Function>("held")?.call(())?;
@@ -76,6 +76,8 @@ impl Aggregates {
         }
         let before = self.counts();
         unheld.iter().for_each(|id| drop(self.0.declared.borrow_mut().remove(id)));
+        // Where most are held, it is not looked for the others at every line.
+        self.0.freed_at.set(MOST.min(self.0.declared.borrow().len() + MOST / 8));
         let gone = before.since(&self.counts());
         let mut missed = self.0.missed.borrow_mut();
         missed.evicted += gone.evicted;
