@@ -4,6 +4,7 @@
 //! waits for events (`run`, `show`), the rings are drained and handlers run. The source is the kernel
 //! or a recording, which stands still until a line plays it.
 
+mod ahead;
 mod calm;
 mod complete;
 mod console;
@@ -25,7 +26,8 @@ use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::script::host::{Host, Rules};
 use crate::script::prompt::{CHUNK, Step};
 use crate::sys::signal;
-use crate::sys::slice::{self, Front};
+use crate::sys::slice;
+use ahead::Ahead;
 use calm::Calm;
 pub use console::{Console, Names, Typed};
 use definitions::Definitions;
@@ -40,10 +42,6 @@ const ROLES: usize = 2;
 
 /// A ring is drained this often, at least.
 const DRAIN_MS: f64 = 50.0;
-
-/// What of a CPU events may take in front of everybody else, of whom those of another session would make them wait for
-/// longer than a ring holds. Two million events a second that are counted take a tenth; who wants more takes turns.
-const OF_A_CPU: u64 = 20;
 
 /// Losses are told this often at most, in nanoseconds.
 const TOLD_EVERY: f64 = 1e9;
@@ -77,10 +75,10 @@ struct Session<'a> {
     /// Whether the rings hold what there was no time for.
     behind: bool,
     ended: bool,
-    /// Whether the prompt waits for a line.
+    terminal: bool,
+    /// Whether the prompt of a terminal waits for a line.
     typing: Rc<Cell<bool>>,
-    /// Somebody types, and is not to wait for an answer either.
-    front: Option<Front>,
+    ahead: Ahead,
 }
 
 /// Runs a session until its lines end. `begin` is a file to run first, with the name that messages call it by.
@@ -128,13 +126,11 @@ pub fn run(
         failed: false,
         behind: false,
         ended: false,
-        front: None,
+        terminal,
+        ahead: Ahead::default(),
         typing,
     };
     slice::ask_for_short_turns();
-    if terminal && !session.source.stands_still() {
-        session.front = Front::ask(OF_A_CPU);
-    }
     tell(&session.host, &request.notes);
     tell(&session.host, &session.source.remarks());
     if !hook_stops_compiled_loops() {
@@ -208,7 +204,7 @@ impl Session<'_> {
     /// Waits for the next line.
     fn go_on(&self) {
         self.console.go_on();
-        self.typing.set(true);
+        self.typing.set(self.terminal);
     }
 
     /// Runs a line to its end, and shows what it gives.
@@ -308,7 +304,7 @@ impl Session<'_> {
 
     /// Waits for events, no longer than that many milliseconds; true when the bell rang.
     fn wait(&mut self, most: f64) -> anyhow::Result<bool> {
-        self.front.iter_mut().for_each(Front::turn);
+        self.ahead.turn(self.source.now(), self.typing.get());
         let report = (self.next_report() - self.source.now()) / 1e6;
         let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
         self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })
