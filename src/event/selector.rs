@@ -346,6 +346,6 @@ fn unquote(text: &str, escape: Escape) -> String {
 
 /// Whether what stands before the first slash is a PMU: no tracepoint, no event with a name of its own.
 fn is_pmu(name: &str) -> bool {
-    let first = name.split('|').next().unwrap_or_default();
+    let first = name.split('|').next().unwrap_or_default().trim();
     !name.contains(':') && name::lookup(first).is_none()
 }

@@ -13,7 +13,7 @@ use crate::script::leaf::Shared;
 use crate::source::attr::OWNER;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
-use crate::sys::refusal::Refusal;
+use crate::sys::refusal::{FUNCTIONS_ARE_FOR, Refusal};
 use crate::sys::signal;
 
 /// The most restrictive `perf_event_paranoid` of the kernel itself, which lets users watch what is their own in user mode;
@@ -78,5 +78,12 @@ pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::E
         false => String::new(),
     };
     let what = roles.first().map_or("events", |role| role.event.name.as_str());
+    if let Some(function) = roles.iter().find(|role| role.event.function().is_some())
+        && refusal.is_permission()
+    {
+        // No perf_event_paranoid would help.
+        let name = &function.event.name;
+        return anyhow!("{name}: {FUNCTIONS_ARE_FOR}");
+    }
     anyhow!("{what}: {}{instead}", refusal.why)
 }

@@ -1,11 +1,11 @@
 //! From an event and the wishes about it to a `perf_event_attr`.
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use perf_event_open_sys::bindings as abi;
 
 use crate::decode::sample::Shape;
 use crate::event::catalog::What;
-use crate::event::function::{Function, Place};
+use crate::event::function::Function;
 use crate::event::sampling::{Sampling, Stack, Walk};
 use crate::sys::attr::Attr;
 use crate::sys::registers;
@@ -84,11 +84,6 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
 
 /// The attr of a probe. It points to the text that names its place, which the function keeps.
 fn of_function(function: &Function) -> anyhow::Result<Attr> {
-    if let Place::File(code, offset) = &function.place {
-        // What was an instruction's first byte may be in the middle of another one by now.
-        ensure!(code.is_intact(), "its file was written to meanwhile; watch it anew");
-        code.warm(*offset);
-    }
     let mut attr = Attr::counter(function.counter.type_, function.counter.config);
     attr.set("config1", function.place.text().as_ptr().addr() as u64)?;
     attr.set("config2", function.place.offset())?;

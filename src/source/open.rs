@@ -25,7 +25,7 @@ use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
 use crate::event::filter::{Bound, Filter, split::Rest};
-use crate::event::function::Function;
+use crate::event::function::{Function, Place};
 use crate::event::sampling::Sampling;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
@@ -276,6 +276,13 @@ pub(super) fn open_event(
             "{}: calls are counted for whole CPUs, so those of some tasks could not be told apart; count them in a handler, as top does",
             opening.event.name
         );
+    }
+    if let Some(Place::File(code, offset)) = function.map(|function| &function.place) {
+        if !code.is_intact() {
+            // What was an instruction's first byte may be in the middle of another one by now.
+            bail!("{}: its file was written to meanwhile; watch it anew", opening.event.name);
+        }
+        code.warm(*offset);
     }
     let tasks = tasks.filter(|_| !whole_cpus);
     let tids = tasks.unwrap_or(&everything);

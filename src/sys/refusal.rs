@@ -70,6 +70,7 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     let raw = attr.as_raw();
     let Target { pid, cpu } = target;
     if let Some(kind) = facts.probes.iter().position(|pmu| *pmu == Some(raw.type_))
+        && raw.branch_sample_type == 0
         && let Some(why) = probe(kind == 0, errno, facts)
     {
         return why.to_owned();
@@ -140,15 +141,16 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     }
 }
 
+/// Who may watch functions.
+pub const FUNCTIONS_ARE_FOR: &str = "permission denied; functions are for root and CAP_PERFMON only, whatever perf_event_paranoid is: run as root";
+
 /// What is special about functions, the kernel's own or not: `create_local_trace_kprobe()` and `create_local_trace_uprobe()` of
 /// kernel/trace, and what they call.
 fn probe(of_kernel: bool, errno: i32, facts: &Facts) -> Option<&'static str> {
     /// Of the kernel only, so that libc does not know it.
     const ENOTSUPP: i32 = 524;
     Some(match (errno, of_kernel) {
-        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => {
-            "permission denied; functions are for root and CAP_PERFMON only, whatever perf_event_paranoid is: run as root"
-        }
+        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_ARE_FOR,
         (libc::ENOENT, true) => {
             "the kernel does not find the function; its module may have been unloaded: load it first"
         }

@@ -31,8 +31,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- A call of a function (`kprobe:FUNCTION`, `uprobe:FILE:FUNCTION`): its first six arguments, as many as it has, as the registers
 --- have them then; the others are left over from something else. An int is the lower half: `bit.tobit(e.arg1)`, in expressions
---- `(int)arg1`. Floating-point arguments are elsewhere. What an argument points to is not read. `_ip` is where the function begins.
----@class perilune.Call: perilune.Sample
+--- `(int)arg1`. Floating-point arguments are elsewhere. What an argument points to is not read. `_ip` is where the function begins,
+--- of the kernel's on x86 the byte behind.
+---@class perilune.Call: perilune.Record
 ---@field arg1 integer
 ---@field arg2 integer
 ---@field arg3 integer
@@ -41,8 +42,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field arg6 integer
 
 --- A return of a function (`kretprobe:FUNCTION`, `uretprobe:FILE:FUNCTION`): what it returns, as the register has it; of an int the
---- lower half. `_ip` is where a program's function returns to.
----@class perilune.Return: perilune.Sample
+--- lower half. `_ip` is where it returns to.
+---@class perilune.Return: perilune.Record
 ---@field retval integer
 
 --- A record that `pending` kept.

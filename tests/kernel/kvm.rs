@@ -156,6 +156,9 @@ fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
     let has = |words: &str| console.lines().any(|line| line.contains(words));
     assert!(has("kprobe:shmem_file_llseek: arg1=0xff") && has("arg2=0x7 arg3=0x0"), "{console}");
     assert!(has("stack:") && has(" shmem_file_llseek+0x"), "{console}");
+    // Of a return the stack begins where it leads to.
+    let mut back = console.lines().skip_while(|line| !line.contains("retval=0x0"));
+    assert!(back.nth(1).is_some_and(|line| line.contains(" ksys_lseek+0x")), "{console}");
     assert!(has("exc_int3: perilune: kprobe:exc_int3: the kernel"), "{console}");
     assert!(
         has("the kernel has no function 'shmem_file_lseek'; did you mean 'shmem_file_llseek'"),

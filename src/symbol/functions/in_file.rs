@@ -45,7 +45,7 @@ struct Entries {
 /// Names that are compared with one that there is not: some tenths of a second.
 const COMPARED_MAX: usize = 200_000;
 
-/// For which the names are collected that somebody may choose from.
+/// So many times as many names as are asked for are collected: some of them turn out to be none that can be watched.
 const COLLECTED: usize = 8;
 
 const ET_EXEC: u16 = 2;
@@ -56,8 +56,11 @@ const HERE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 impl Program {
     /// Opens what a user calls `name`: a path, or a program that a shell would find.
     pub(super) fn open(name: &str) -> Result<Program> {
-        if name.chars().any(char::is_control) {
-            bail!("the name of the file has control characters; name it by another path");
+        // Neither can be printed and read back.
+        if name.chars().any(char::is_control) || name.contains('"') && name.contains('\'') {
+            bail!(
+                "the name of the file has control characters, or quotes of both kinds; name it by another path"
+            );
         }
         let path = located(name)?;
         let file = open_regular(&path, Links::Followed).map_err(|why| refused(&path, &why))?;

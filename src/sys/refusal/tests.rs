@@ -44,7 +44,10 @@ fn a_tracepoint_without_permission_names_the_sysctl_and_its_value() {
 fn a_probe_is_refused_in_words_of_functions() {
     let (kernels, programs) = (Attr::counter(6, 0), Attr::counter(8, 0));
     let privileged = Facts { perfmon: true, ..facts() };
+    let mut with_branches = programs;
+    with_branches.set("branch_sample_type", 1).unwrap();
     for (attr, errno, facts, why) in [
+        (with_branches, libc::EOPNOTSUPP, &privileged, "this PMU keeps no branch records"),
         (
             kernels,
             libc::EACCES,
