@@ -147,7 +147,8 @@ pub(super) fn run(
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
-        Show::new(host.shared().clone(), None, Files::NONE).fail(&why.to_string())?;
+        Show::new(host.shared().clone(), None, Files::NONE)
+            .fail(&workload::not_started(&why, &settings.workload))?;
         return Ok(Outcome::NoWorkload(why.kind()));
     }
     greet(&host, &live, request, &wish);

@@ -1,5 +1,7 @@
 //! The command that a run starts: forked first, told when it outlives the run, and named where nothing else may be watched.
 
+use std::ffi::OsString;
+use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -33,6 +35,17 @@ pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>
     }
     // Forked before anything else: no thread, no ring and no Lua is copied into it.
     Ok(Some(Workload::prepare(&settings.workload)?))
+}
+
+/// Why the command was not started; and what was meant, if the number of a process stands in its place.
+pub(super) fn not_started(why: &io::Error, command: &[OsString]) -> String {
+    let word = command.first().and_then(|word| word.to_str());
+    match word.filter(|word| word.parse::<u32>().is_ok()) {
+        Some(pid) if why.kind() == io::ErrorKind::NotFound => {
+            format!("{why}; -p {pid} watches the process of that number")
+        }
+        _ => why.to_string(),
+    }
 }
 
 /// Asks a command that outlives the run to end, as perf does: it was started to be watched, and a terminal that shows its prompt
@@ -86,4 +99,18 @@ pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::E
         return anyhow!("{name}: {FUNCTIONS_ARE_FOR}");
     }
     anyhow!("{what}: {}{instead}", refusal.why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_in_the_place_of_a_command_is_taken_for_a_process() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        let hint =
+            |word: &str| not_started(&missing, &[word.into()]).replace(&missing.to_string(), "");
+        assert_eq!(hint("1234"), "; -p 1234 watches the process of that number");
+        assert_eq!(hint("nginx"), "");
+    }
 }
