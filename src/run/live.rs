@@ -286,8 +286,8 @@ fn finish(
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
     unnamed::tell(host.shared());
-    show.last(now, &parts, &totals, &coverage);
     show.remark(nothing_came(&host, request, &coverage, now).as_deref());
+    show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();

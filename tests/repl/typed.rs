@@ -112,7 +112,9 @@ fn who_types_goes_first_and_nobody_else_does() {
     // SAFETY: the calls read their arguments only; the policy is one of a thread that ends here.
     let may = std::thread::spawn(|| unsafe {
         let lowest = libc::sched_param { sched_priority: 1 };
-        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest) == 0
+        // A nice value that somebody has chosen is left as it is.
+        libc::getpriority(libc::PRIO_PROCESS, 0) == 0
+            && libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest) == 0
     });
     if !can_trace("priorities") || !may.join().expect("it only asks") {
         return;
