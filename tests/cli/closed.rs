@@ -48,3 +48,22 @@ fn results_that_go_to_a_file_need_no_stdout() {
     assert!(std::fs::read_to_string(&file).expect("it was written").contains("comm=nginx"));
     assert_eq!(redirected("monitors", ">/dev/null"), (Some(0), String::new()));
 }
+
+#[test]
+fn results_of_a_prompt_with_a_pipe_that_cannot_be_written_are_a_failure() {
+    let lines = "<<END\nprint(1)\nEND";
+    let words = "repl --replay tests/scripts/sched.events";
+    for (to, why) in [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")] {
+        let (code, said) = redirected(words, &format!("{to} {lines}"));
+        assert_eq!(code, Some(1), "{to}: {said}");
+        assert!(said.contains(&format!("failed to write the results: {why}")), "{to}: {said}");
+    }
+    // A reader that has seen enough is none.
+    let shell = format!("(sleep 0.2; echo 'print(1)') | {{ \"$0\" {words}; echo $? >&2; }} | true");
+    let ran = Command::new("bash")
+        .args(["-c", &shell, env!("CARGO_BIN_EXE_perilune")])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&ran.stderr), "0\n");
+}

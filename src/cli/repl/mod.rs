@@ -26,6 +26,7 @@ use crate::script::option::value::OptionValue;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::signal;
 use crate::sys::slice;
+use crate::sys::stdout::stdout;
 
 /// What stands in the place of a monitor: its options are those of the prompt.
 const MONITOR: &str = include_str!("prompt.lua");
@@ -110,7 +111,7 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
             (Outlet { results, messages, terminal }, Box::new(move || above.settle()))
         }
         None => {
-            let (results, messages) = (Box::new(io::stdout()), Box::new(io::stderr()));
+            let (results, messages) = (Box::new(stdout()), Box::new(io::stderr()));
             (Outlet { results, messages, terminal }, Box::new(|| {}))
         }
     };

@@ -10,14 +10,17 @@ mod complete;
 mod console;
 mod definitions;
 mod jobs;
+mod losses;
 mod recorded;
 mod source;
 mod watched;
 mod words;
 
 use std::cell::Cell;
-use std::io::Write;
+use std::io::{self, Write};
 use std::rc::Rc;
+
+use anyhow::Context as _;
 
 use crate::base::coverage::Coverage;
 use crate::base::draw::Level;
@@ -72,6 +75,8 @@ struct Session<'a> {
     told: Coverage,
     told_at: f64,
     failed: bool,
+    /// Why results could not be written, if somebody wanted them.
+    unwritten: Option<io::Error>,
     /// Whether the rings hold what there was no time for.
     behind: bool,
     ended: bool,
@@ -84,7 +89,8 @@ struct Session<'a> {
 /// Runs a session until its lines end. `begin` is a file to run first, with the name that messages call it by.
 ///
 /// # Errors
-/// What keeps it from beginning: a permission, a recording that cannot be read.
+/// What keeps it from beginning: a permission, a recording that cannot be read. Results that could not be written, other than for
+/// want of a reader.
 pub fn run(
     mut host: Host,
     request: &RunRequest,
@@ -124,6 +130,7 @@ pub fn run(
         told: Coverage::default(),
         told_at: 0.0,
         failed: false,
+        unwritten: None,
         behind: false,
         ended: false,
         terminal,
@@ -143,6 +150,9 @@ pub fn run(
     session.go_on();
     session.live()?;
     session.end();
+    if let Some(why) = session.unwritten {
+        return Err(why).context("failed to write the results");
+    }
     Ok(if session.failed && !terminal { Outcome::ScriptErrors } else { Outcome::Done })
 }
 
@@ -346,43 +356,11 @@ impl Session<'_> {
 
     fn flush(&mut self) {
         let flushed = self.host.shared().with(|context| context.out.flush());
-        // Nobody reads any more.
-        self.ended |= flushed.is_err();
-    }
-
-    /// What was seen and missed since the session began.
-    fn coverage(&mut self, all: bool) -> Coverage {
-        let lost = self.source.lost(all);
-        let coverage = self.host.coverage(lost);
-        // Each error was shown when it happened.
-        let coverage = Coverage { errors: 0, ..coverage };
-        self.source.add_to(coverage)
-    }
-
-    /// Says what was missed since it was said last, no more often than `every`.
-    fn tell_losses(&mut self, every: f64) {
-        let now = self.source.now();
-        if now - self.told_at < every {
-            return;
+        let Err(why) = flushed else { return };
+        self.ended = true;
+        // A reader that went away has seen enough.
+        if why.kind() != io::ErrorKind::BrokenPipe {
+            self.unwritten.get_or_insert(why);
         }
-        let coverage = self.coverage(false);
-        let since = coverage.since(&self.told);
-        self.told_at = now;
-        self.told = coverage;
-        self.host.shared().with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(now));
-            context.out.coverage(stamp, &since, false);
-        });
-        self.flush();
-    }
-
-    fn end(&mut self) {
-        let coverage = self.coverage(true);
-        let now = self.source.now();
-        self.host.shared().with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(now));
-            context.out.coverage(stamp, &coverage, true);
-        });
-        self.flush();
     }
 }
