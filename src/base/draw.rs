@@ -224,6 +224,10 @@ pub trait Draw {
     fn line(&mut self, _text: &str) {}
     /// A message of the script or the runtime. Text output sends all but alerts to stderr.
     fn note(&mut self, _stamp: Stamp, _level: Level, _text: &str) {}
+    /// What a script says with `note`, which may be once for each event.
+    fn script_note(&mut self, stamp: Stamp, text: &str) {
+        self.note(stamp, Level::Info, text);
+    }
     /// The coverage of an interval, or of the run when `last`; text output is silent when it is perfect.
     fn coverage(&mut self, _stamp: Stamp, _coverage: &Coverage, _last: bool) {}
     /// The run's own cost.

@@ -255,6 +255,12 @@ impl Context {
         self.out.note(stamp, level, text);
     }
 
+    /// The same of the word `note`.
+    pub(super) fn script_note(&mut self, text: &str) {
+        let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
+        self.out.script_note(stamp, text);
+    }
+
     /// The id of a call chain of an event.
     pub(super) fn stack_of(&self, slot: &Slot, chain: &[u64]) -> u64 {
         self.stacks.borrow_mut().intern(chain, || self.space_of(slot))

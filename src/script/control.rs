@@ -86,7 +86,7 @@ end"#;
 fn note(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let shared = shared.clone();
     let say = lua.create_function(move |_, text: LuaString| {
-        shared.with(|context| context.note(Level::Info, &text.to_string_lossy()));
+        shared.with(|context| context.script_note(&text.to_string_lossy()));
         Ok(())
     })?;
     let globals = lua.globals();

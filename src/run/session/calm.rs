@@ -36,9 +36,9 @@ impl<D: Draw> Calm<D> {
         !self.typing.get() || self.flow.takes(lines, monotonic_ns())
     }
 
-    /// Says from time to time how much was left out.
-    fn tell(&mut self) {
-        let Some(lines) = self.flow.take_left_out(monotonic_ns()) else { return };
+    /// Says how much was left out, no more often than `every`.
+    fn tell(&mut self, every: u64) {
+        let Some(lines) = self.flow.take_left_out(monotonic_ns(), every) else { return };
         let lines = counted(lines, "line");
         self.out.line(&format!(
             "… {lines} left out: handlers print more than {LINES} a second while you type; narrow the event, or run it by \
@@ -71,12 +71,19 @@ impl<D: Draw> Draw for Calm<D> {
     }
 
     fn note(&mut self, stamp: Stamp, level: Level, text: &str) {
-        if level != Level::Info || self.has_room(1) {
-            self.out.note(stamp, level, text);
+        self.out.note(stamp, level, text);
+    }
+
+    fn script_note(&mut self, stamp: Stamp, text: &str) {
+        if self.has_room(text.lines().count() as u64) {
+            self.out.script_note(stamp, text);
         }
     }
 
     fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool) {
+        if last {
+            self.tell(0);
+        }
         self.out.coverage(stamp, coverage, last);
     }
 
@@ -85,7 +92,7 @@ impl<D: Draw> Draw for Calm<D> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.tell();
+        self.tell(SECOND_NS);
         self.out.flush()
     }
 
@@ -127,9 +134,9 @@ impl Flow {
         true
     }
 
-    /// What was left out, once a second.
-    fn take_left_out(&mut self, now: u64) -> Option<u64> {
-        if self.left_out == 0 || now.saturating_sub(self.told_at) < SECOND_NS {
+    /// What was left out, no more often than `every`.
+    fn take_left_out(&mut self, now: u64, every: u64) -> Option<u64> {
+        if self.left_out == 0 || now.saturating_sub(self.told_at) < every {
             return None;
         }
         self.told_at = now;
@@ -149,7 +156,7 @@ mod tests {
         let (mut shown, mut told) = (0, 0);
         for now in times {
             shown += u64::from(flow.takes(1, now));
-            told += flow.take_left_out(now).unwrap_or(0);
+            told += flow.take_left_out(now, SECOND_NS).unwrap_or(0);
         }
         assert_eq!(shown, AT_ONCE + 10 * LINES - 1);
         assert_eq!(shown + told + flow.left_out, 10_000);
@@ -167,6 +174,27 @@ mod tests {
         fn line(&mut self, _: &str) {
             self.0.set(self.0.get() + 1);
         }
+
+        fn note(&mut self, _: Stamp, _: Level, _: &str) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn what_the_session_says_is_shown_in_any_flood_and_at_its_end_what_was_left_out() {
+        let lines = Rc::default();
+        let mut calm = Calm::new(Lines(Rc::clone(&lines)), Rc::new(Cell::new(true)));
+        (0..1000).for_each(|_| calm.script_note(Stamp::default(), "text"));
+        calm.flush().unwrap();
+        calm.script_note(Stamp::default(), "left out, too, within the second");
+        let before = lines.get();
+        assert!((AT_ONCE..900).contains(&before), "{before}");
+        calm.note(Stamp::default(), Level::Info, "every event is off");
+        assert_eq!(lines.get(), before + 1);
+        calm.flush().unwrap();
+        assert_eq!(lines.get(), before + 1);
+        calm.coverage(Stamp::default(), &Coverage::default(), true);
+        assert_eq!(lines.get(), before + 2);
     }
 
     #[test]
