@@ -91,8 +91,8 @@ struct Inner {
     next: Cell<usize>,
     /// The names that were given, and the number that the next of each is to have.
     names: RefCell<HashMap<String, u32>>,
-    /// How many there have to be for the next look at what is held.
-    freed_at: Cell<usize>,
+    /// How many there were when those were freed that nothing held.
+    left: Cell<usize>,
     /// What those had missed that were freed.
     missed: RefCell<Coverage>,
     /// The stacks of emitted events, with `--flame-graph`.
@@ -197,7 +197,7 @@ impl Aggregates {
             declared: RefCell::default(),
             next: Cell::default(),
             names: RefCell::default(),
-            freed_at: Cell::default(),
+            left: Cell::default(),
             missed: RefCell::default(),
             emitted: RefCell::default(),
             stack_words: RefCell::default(),

@@ -118,7 +118,7 @@ impl Host {
     /// Runs a line, whose number stands in messages.
     pub fn enter(&mut self, chunk: &str, text: &str, number: usize) -> Step {
         let Some(prompt) = &self.prompt else { return Step::Failed("no prompt".to_owned()) };
-        if let Err(why) = self.free_tables() {
+        if let Err(why) = self.free_tables(false) {
             return Step::Failed(why.to_string());
         }
         let begun = || -> mlua::Result<Result<Thread, String>> {
@@ -265,7 +265,7 @@ impl Host {
     /// # Errors
     /// A handler is missing, or a filter is too long for Lua.
     pub fn settle(&mut self, known: usize) -> anyhow::Result<Changes> {
-        self.free_tables()?;
+        self.free_tables(true)?;
         let roles = self.roles();
         self.shared.with(|context| {
             let new = roles[known.min(roles.len())..].iter().map(|role| role.event.clone());
@@ -301,10 +301,10 @@ impl Host {
         self.dispatch.forget(roles)
     }
 
-    /// Frees tables that nothing holds any more; no Lua may be running.
-    fn free_tables(&self) -> mlua::Result<()> {
+    /// Frees tables that nothing holds any more; no Lua may be running, though a line may wait.
+    fn free_tables(&self, in_line: bool) -> mlua::Result<()> {
         let of_jobs = |id| self.jobs.iter().any(|job| job.tables.contains(&id));
-        self.aggregates.free_unheld(self.vm.lua(), of_jobs)
+        self.aggregates.free_unheld(self.vm.lua(), in_line, of_jobs)
     }
 
     /// Puts a role's handler behind the predicate that it has now, and gives it another chance if it failed.

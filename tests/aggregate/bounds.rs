@@ -152,3 +152,30 @@ fn a_run_has_a_bounded_number_of_aggregates_of_all_kinds_together() {
         );
     }
 }
+
+#[test]
+fn what_nothing_holds_is_looked_for_again_when_there_is_twice_as_much_and_its_name_is_free() {
+    let host = Host::new();
+    let tables = || host.draw().len();
+    let look = |in_line| host.aggregates.free_unheld(&host.lua, in_line, |_| false).unwrap();
+    host.run::<()>("held = {} for i = 1, 300 do held[i] = kv { 'x' } kv { 'x' } end").unwrap();
+    look(true);
+    assert_eq!(tables(), 600, "a line had its look as it began");
+    look(false);
+    assert_eq!(tables(), 300);
+    host.run::<()>("for i = 301, 511 do kv { 'x' } held[i] = kv { 'x' } end").unwrap();
+    look(false);
+    assert_eq!(tables(), 511);
+    host.run::<()>("held = nil for i = 1, 400 do kv { 'x' } end").unwrap();
+    look(false);
+    assert_eq!(tables(), 911, "511 were held: the next look is at 1022");
+    host.run::<()>("for i = 1, 112 do kv { 'x' } end last = kv { 'x' }").unwrap();
+    look(true);
+    assert!(tables() <= 2, "{}", tables());
+    host.run::<()>("first = kv { 'x' }").unwrap();
+    let names = host.draw().into_iter().map(|report| match report {
+        Report::Table(table) => table.name,
+        other => panic!("not a table: {other:?}"),
+    });
+    assert_eq!(names.last().as_deref(), Some("kv"));
+}

@@ -47,17 +47,26 @@ impl Aggregates {
         })
     }
 
+    /// Whether it is time to look for those that nothing holds: a look costs all compiled code, and where all were held it is to be
+    /// worth it before there is another. In a line, which had its look as it began, only what it has made itself can be new.
+    fn is_look_due(&self, in_line: bool) -> bool {
+        let (now, left) = (self.0.declared.borrow().len(), self.0.left.get());
+        if in_line { now >= MOST && now > left } else { now >= (2 * left).clamp(MOST / 2, MOST) }
+    }
+
     /// Frees tables and histograms that no object and no function of Lua holds any more, once there are many; `is_kept` has the numbers
-    /// of those that are drawn though nothing holds them. Lua must not be running: compiled code goes with it, which knows their addresses.
+    /// of those that are drawn though nothing holds them. Lua must not be running, though a line may wait (`in_line`): compiled code
+    /// goes with it, which knows their addresses.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
-    pub(in crate::script) fn free_unheld(
+    pub fn free_unheld(
         &self,
         lua: &Lua,
+        in_line: bool,
         is_kept: impl Fn(usize) -> bool,
     ) -> mlua::Result<()> {
-        if self.0.declared.borrow().len() < self.0.freed_at.get().max(MOST / 2) {
+        if !self.is_look_due(in_line) {
             return Ok(());
         }
         let held: mlua::Table = self.0.trusted.get::<mlua::Function>("held")?.call(())?;
@@ -75,9 +84,11 @@ impl Aggregates {
             }
         }
         let before = self.counts();
-        unheld.iter().for_each(|id| drop(self.0.declared.borrow_mut().remove(id)));
-        // Where most are held, it is not looked for the others at every line.
-        self.0.freed_at.set(MOST.min(self.0.declared.borrow().len() + MOST / 8));
+        for id in unheld {
+            let Some(freed) = self.0.declared.borrow_mut().remove(&id) else { continue };
+            self.0.names.borrow_mut().remove(&freed.name);
+        }
+        self.0.left.set(self.0.declared.borrow().len());
         let gone = before.since(&self.counts());
         let mut missed = self.0.missed.borrow_mut();
         missed.evicted += gone.evicted;
