@@ -194,9 +194,9 @@ impl Host {
         self.state.borrow().evsels.borrow_mut().sealed = sealed;
     }
 
-    /// Whether the line that ran last defined something.
-    pub fn line_defined(&self) -> bool {
-        self.ask_prompt("touched", ()).unwrap_or(false)
+    /// Whether the line that ran last defined something, and whether other lines may need that.
+    pub fn line_defined(&self) -> (bool, bool) {
+        self.ask_prompt("touched", ()).unwrap_or_default()
     }
 
     /// The names of the globals that were assigned, in order, and whether an event has no handler of its own.

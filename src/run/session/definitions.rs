@@ -17,6 +17,8 @@ struct Line {
     text: String,
     /// The roles of the events that it declared.
     opened: Range<usize>,
+    /// Whether other lines may need what it defined: a global that it assigned.
+    needed: bool,
 }
 
 impl Line {
@@ -25,12 +27,9 @@ impl Line {
         self.opened.clone().any(is_off)
     }
 
-    /// Whether it declares an event and nothing that other lines could name.
-    fn stands_alone(&self) -> bool {
-        ["probe", "evsel"].iter().any(|word| {
-            let rest = self.text.trim_start().strip_prefix(word).map(str::trim_start);
-            rest.is_some_and(|rest| rest.starts_with(['(', '"', '\'']))
-        })
+    /// Whether nothing is lost without it: no other line needs it, and none of its handlers works.
+    fn is_idle(&self, is_off: &dyn Fn(usize) -> bool) -> bool {
+        !self.needed && !self.opened.is_empty() && self.opened.clone().all(is_off)
     }
 }
 
@@ -47,8 +46,8 @@ pub(super) struct Saved {
 const NAMES: usize = 180;
 
 impl Definitions {
-    pub(super) fn add(&mut self, text: &str, opened: Range<usize>) {
-        self.lines.push(Line { text: text.trim_end().to_owned(), opened });
+    pub(super) fn add(&mut self, text: &str, opened: Range<usize>, needed: bool) {
+        self.lines.push(Line { text: text.trim_end().to_owned(), opened, needed });
     }
 
     /// Forgets the events: they were taken away.
@@ -69,9 +68,8 @@ impl Definitions {
         prints: bool,
         is_off: &dyn Fn(usize) -> bool,
     ) -> anyhow::Result<Saved> {
-        let failed = |line: &&Line| line.has_failed(is_off);
-        let left_out = self.lines.iter().filter(failed).filter(|line| line.stands_alone()).count();
-        let failing = self.lines.iter().filter(failed).count() - left_out;
+        let left_out = self.lines.iter().filter(|line| line.is_idle(is_off)).count();
+        let failing = self.lines.iter().filter(|line| line.has_failed(is_off)).count() - left_out;
         if self.lines.iter().filter(|line| !line.opened.is_empty()).count() == left_out {
             bail!("save: no event is declared; begin with probe(\"sys:name\", function(e) … end)");
         }
@@ -117,7 +115,7 @@ impl Definitions {
             let typed = &line.text;
             if line.has_failed(is_off) {
                 text.push_str("  -- Its handler failed at the prompt:\n");
-                if line.stands_alone() {
+                if line.is_idle(is_off) {
                     typed.lines().for_each(|line| text.push_str(&format!("  -- {line}\n")));
                     continue;
                 }

@@ -241,8 +241,9 @@ impl Session<'_> {
         let changed = self.apply().map_err(|why| format!("{why:#}"));
         match outcome.and_then(|values| changed.map(|()| values)) {
             Ok(values) => {
-                if self.host.line_defined() {
-                    self.definitions.add(line, opened..self.host.roles().len());
+                let (defined, needed) = self.host.line_defined();
+                if defined {
+                    self.definitions.add(line, opened..self.host.roles().len(), needed);
                 }
                 // What its own words return is not asked for; `p` alone is.
                 let named = line.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));

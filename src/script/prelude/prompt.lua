@@ -13,10 +13,15 @@ local declare, entry_of = exports.evsel, exports.entry_of
 
 local line                                                 -- the coroutine of the line that runs
 local touched = false                                      -- whether it defines something
+local needed = false                                       -- whether other lines may need what it defines
 local prints = false                                       -- whether an event was declared without a handler
 local words = setmetatable({}, { __index = env })
 
-local place, globals, order = env.scope(words, function() touched = true end)
+local place, globals, order = env.scope(words, function()
+  touched = true
+  -- Handlers assign, too, whichever line runs meanwhile.
+  needed = needed or running() == line
+end)
 
 local function explain(why)
   if type(why) ~= "string" then why = tostring(why) end
@@ -35,13 +40,13 @@ end
 
 --- A coroutine that runs the function; its results are true and what it returns, or false and why it failed.
 function M.start(f)
-  touched = false
+  touched, needed = false, false
   line = create(function() return xpcall(f, explain) end)
   return line
 end
 
---- Whether the line that ran last defines something.
-function M.touched() return touched end
+--- Whether the line that ran last defines something, and whether other lines may need it: it assigned a global, for one.
+function M.touched() return touched, needed end
 
 --- The names of the globals, in order, and whether an event has no handler of its own.
 function M.definitions() return order, prints end
@@ -195,7 +200,7 @@ end
 for _, word in next, { "every", "printer" } do
   local own = env[word]
   words[word] = function(...)
-    touched = true
+    touched, needed = true, true
     return own(...)
   end
 end
