@@ -100,7 +100,9 @@ impl Host {
             Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
         };
         native.set("near", self.vm.lua().create_function(near)?)?;
-        native.set("hidden", self.shared.with(|context| context.hide_pid))?;
+        let shared = self.shared.clone();
+        let hidden = move |_: &mlua::Lua, role| Ok(shared.with(|context| context.hidden_of(role)));
+        native.set("hidden_of", self.vm.lua().create_function(hidden)?)?;
         native.set(
             "enough",
             self.vm.lua().create_function(move |_, ()| {

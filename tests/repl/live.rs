@@ -229,3 +229,15 @@ fn its_threads_say_whose_they_are() {
     assert_eq!(names.concat(), "perilune\nperilune:close\nperilune:read\n");
     assert_eq!(session.end(), 0);
 }
+
+#[test]
+fn show_prints_what_interrupted_the_prompt_itself() {
+    if !can_trace("interrupts of our own time") {
+        return;
+    }
+    let mut session = Session::begin(&[]);
+    session.ask("every(\"1ms\", function() for i = 1, 2e6 do end end)");
+    let shown = session.ask("show(\"timer:hrtimer_expire_entry\", { n = 200, time = \"5s\" })");
+    assert!(shown.contains("perilune"), "{shown}");
+    assert_eq!(session.end(), 0);
+}

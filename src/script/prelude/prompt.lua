@@ -131,12 +131,13 @@ end
 
 --- show(selector [, { n=10, time=, …wishes of evsel }]): prints the next events.
 function words.show(selector, options)
-  local wishes, left, before = {}, 10, touched
+  local wishes, left, hidden, before = {}, 10, {}, touched
   for name, value in pairs(options or {}) do
     if name == "n" then left = value elseif name ~= "time" then wishes[name] = value end
   end
   local ev = opened(selector, wishes, function(e)
-    if left > 0 and e._pid ~= native.hidden then
+    if left > 0 and e._pid ~= hidden[e._event.id] then
+  for _, role in next, entry_of(ev).roles do hidden[role] = native.hidden_of(role) end
       env.emit(e)
       left = left - 1
       if left == 0 then native.enough() end
