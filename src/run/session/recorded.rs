@@ -73,6 +73,11 @@ impl<'a> Recorded<'a> {
         settled.narrowed.into_iter().try_for_each(|role| host.revive(role))
     }
 
+    /// How many roles there are.
+    pub(super) fn roles(&self) -> usize {
+        self.known
+    }
+
     /// Plays so many nanoseconds, or up to the end.
     pub(super) fn carry(&mut self, time: Option<f64>, host: &mut Host) {
         let end = time.map_or(f64::INFINITY, |time| self.now + time);

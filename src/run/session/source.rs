@@ -86,11 +86,26 @@ impl<'a> Source<'a> {
         matches!(self, Source::File(..))
     }
 
+    /// Opens what is new, off, and makes true what was narrowed and replaced. If that fails, what is new is gone: nothing holds its
+    /// handlers and their tables.
+    ///
+    /// # Errors
+    /// The kernel's refusal, a field that an event does not have.
     pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
-        match self {
+        let known = match self {
+            Source::Live(live, _) => live.roles(),
+            Source::File(file, _) => file.roles(),
+        };
+        let attached = match self {
             Source::Live(live, _) => live.attach(host),
             Source::File(file, _) => file.attach(host),
+        };
+        if attached.is_err() {
+            let new: Vec<u32> = (known..host.roles().len()).map(|role| role as u32).collect();
+            self.close(&new);
+            host.forget(&new)?;
         }
+        attached
     }
 
     /// Turns roles on or off, all of them at once.

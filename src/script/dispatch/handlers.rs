@@ -64,7 +64,7 @@ impl Dispatch {
         Ok(None)
     }
 
-    /// Lets go of the handlers of roles whose events were closed, and of what they hold.
+    /// Lets go of the handlers of roles whose events were closed or never opened, and of what they hold; their evsels are gone.
     pub(in crate::script) fn forget(&mut self, roles: &[u32]) -> mlua::Result<()> {
         let is_one = |role: usize| roles.iter().any(|one| *one as usize == role);
         let attached = &self.handlers[..self.attached.min(self.handlers.len())];
@@ -78,6 +78,7 @@ impl Dispatch {
             let entry = entry?;
             if entry.get::<Vec<usize>>("roles")?.into_iter().any(is_one) {
                 entry.raw_set("handler", Value::Nil)?;
+                entry.raw_set("gone", true)?;
             }
         }
         Ok(())

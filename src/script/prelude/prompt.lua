@@ -4,8 +4,8 @@
 -- session carries events with no Lua on its stack, as a run does.
 local env, exports, native, MARK = ...
 
-local error, load, next, pairs, rawget, setmetatable, tostring, type, xpcall =
-  error, load, next, pairs, rawget, setmetatable, tostring, type, xpcall
+local error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall =
+  error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall
 local create, running, yield = coroutine.create, coroutine.running, coroutine.yield
 local concat, sort, rep = table.concat, table.sort, string.rep
 local traceback = debug.traceback
@@ -70,11 +70,7 @@ local function opened(selector, wishes, handler)
   if not handler and not (wishes and wishes.count) then handler = emit_it end
   local ev = declare(selector, wishes, handler)
   if ev then
-    local e = entry_of(ev)
-    -- It stays so if the kernel refuses it.
-    e.gone = true
     ask "attach"
-    e.gone = nil
     prints = prints or handler == emit_it
     touched = true
   end
@@ -125,7 +121,6 @@ local function only(ev, time)
   local before = touched
   carry(time, nil, { entry_of(ev).index })
   ask("close", { entry_of(ev).index })
-  entry_of(ev).gone = true
   touched = before
 end
 
@@ -137,21 +132,29 @@ function words.show(selector, options)
   end
   local ev = opened(selector, wishes, function(e)
     if left > 0 and e._pid ~= hidden[e._event.id] then
-  for _, role in next, entry_of(ev).roles do hidden[role] = native.hidden_of(role) end
       env.emit(e)
       left = left - 1
       if left == 0 then native.enough() end
     end
   end)
+  for _, role in next, entry_of(ev).roles do hidden[role] = native.hidden_of(role) end
   only(ev, options and options.time)
   touched = before
 end
 
 --- count(selector [, key [, time="1s"]]): a count by an expression over the event's fields.
 function words.count(selector, key, time)
-  local by, of, before = env.kv { key or "event" }, nil, touched
+  local by, before = env.kv { key or "event" }, touched
+  local function of(e) return e._event.name end
   local ev = opened(selector, {}, function(e) by:add(of(e)) end)
-  of = key and env.expr_of(key, ev) or function(e) return e._event.name end
+  if key then
+    local ok, made = pcall(env.expr_of, key, ev)
+    if not ok then
+      ask("close", { entry_of(ev).index })
+      error(made, 2)
+    end
+    of = made
+  end
   only(ev, time or native.usual_time or nil)
   touched = before
   return by
@@ -169,7 +172,6 @@ function words.stat(list, time)
   carry(time or "1s", nil, indexes)
   ask "counts"
   ask("close", indexes)
-  for _, ev in next, evs do entry_of(ev).gone = true end
   touched = before
   return counters
 end
@@ -182,10 +184,7 @@ function words.clear(what)
   end
   local list = {}
   for _, e in next, exports.evsels do
-    if not e.gone then
-      list[#list + 1] = e.index
-      e.gone = true
-    end
+    if not e.gone then list[#list + 1] = e.index end
   end
   ask("close", list)
   ask "clear"
@@ -209,12 +208,16 @@ end
 -- An event that is open has a handler: another one replaces it.
 exports.methods.each = exports.methods.replace
 
--- What a line changes about an event belongs to what it defines; what a handler changes does not.
-for _, name in next, { "filter", "matching", "each", "replace", "on", "off" } do
+-- What a line changes about an event belongs to what it defines; what a handler changes does not. It is made true at once, so that
+-- the line ends where the mistake stands, and nothing that it opens later is refused for it.
+for name, at_once in next, { filter = true, matching = true, each = true, replace = true, on = false, off = false } do
   local own = exports.methods[name]
   exports.methods[name] = function(...)
-    touched = touched or running() == line
-    return own(...)
+    local typed = running() == line
+    touched = touched or typed
+    local ev = own(...)
+    if typed and at_once then ask "attach" end
+    return ev
   end
 end
 
