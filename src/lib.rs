@@ -55,8 +55,8 @@
 //!
 //! - Decode never does I/O; output never sees Lua; scripts never see an address.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
-//! - A session at a prompt is one thread, too, with two beside it that see neither Lua nor rings: one reads lines ([`cli::repl`]),
-//!   one closes events ([`source::change`]). Both are kept out of what is watched.
+//! - A session at a prompt is one thread, too, with others beside it that see neither Lua nor rings: one closes events
+//!   ([`source::change`]), one reads lines and, on a terminal, one prints above them ([`cli::repl`]). All are kept out of what is watched.
 //! - Every queue, cache and table has a bound; what a bound drops is counted, and the count is shown once.
 //! - Batches never cross a report's or a timer's boundary when events are ordered.
 //!
