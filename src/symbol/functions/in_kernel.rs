@@ -1,6 +1,7 @@
 //! The functions of the kernel.
 
 use std::ffi::CString;
+use std::ops::Range;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
@@ -28,13 +29,11 @@ impl Kernel {
         Kernel::of(&list, &blacklist)
     }
 
-    fn of(list: &str, blacklist: &str) -> Result<Kernel> {
-        let function = |line: &str| {
-            let mut words = line.split_ascii_whitespace().skip(1);
-            let code = matches!(words.next()?, "t" | "T" | "w" | "W");
-            words.next().filter(|_| code).map(Box::from)
-        };
-        let mut names: Vec<Box<str>> = list.lines().filter_map(function).collect();
+    pub(super) fn of(list: &str, blacklist: &str) -> Result<Kernel> {
+        // Hidden addresses are all 0, and then nothing lies in between.
+        let init = at(list, "_sinittext")..at(list, "_einittext");
+        let mut names: Vec<Box<str>> =
+            list.lines().filter_map(|line| watchable(line, &init)).map(Box::from).collect();
         names.sort_unstable();
         if names.is_empty() {
             bail!("the kernel tells no function's name (/proc/kallsyms is empty); run as root");
@@ -85,6 +84,25 @@ impl Kernel {
     }
 }
 
+/// The function of a line of `ADDRESS TYPE NAME [MODULE]`, if the kernel can look it up and still has it. Lines stay of those that only
+/// its start needed, whose memory it has given back (`init`); and what BPF, ftrace and kprobes made has names here, by which it finds
+/// nothing.
+fn watchable<'a>(line: &'a str, init: &Range<u64>) -> Option<&'a str> {
+    let mut words = line.split_ascii_whitespace();
+    let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+    let made = words.next().is_some_and(|of| of == "[bpf]" || of.starts_with("[__builtin__"));
+    let gone = || u64::from_str_radix(address, 16).is_ok_and(|address| init.contains(&address));
+    (matches!(kind, "t" | "T" | "w" | "W") && !made && !gone()).then_some(name)
+}
+
+/// The address of a symbol of the kernel; 0 of one that there is not.
+fn at(list: &str, symbol: &str) -> u64 {
+    let mut words = list.lines().map(|line| line.split_ascii_whitespace());
+    let address =
+        words.find_map(|mut words| Some((words.next()?, words.nth(1)?)).filter(|w| w.1 == symbol));
+    address.and_then(|(address, _)| u64::from_str_radix(address, 16).ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +130,17 @@ mod tests {
         assert!(refusal("twice").starts_with("the kernel has 2 functions of this name"));
         assert!(refusal("int3").starts_with("the kernel may not be probed there"));
         assert!(Kernel::of("", "").is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_has_given_back_or_made_is_no_function() {
+        let list = "1000 T vfs_read\n2000 T _sinittext\n2000 t first\n2100 T vfs_caches_init\n2200 T _einittext\n\
+            2200 T behind\n3000 t bpf_prog_1\t[bpf]\n3100 t ftrace_trampoline\t[__builtin__ftrace]\n\
+            3200 t nft_init\t[nf_tables]\n";
+        let names = |list: &str| Kernel::of(list, "").unwrap().names(&|_| true, 9).join(" ");
+        assert_eq!(names(list), "_einittext behind nft_init vfs_read");
+        let hidden = "0 T _sinittext\n0 T vfs_caches_init\n0 T _einittext\n0 T vfs_read\n";
+        assert_eq!(names(hidden), "_einittext _sinittext vfs_caches_init vfs_read");
     }
 
     #[test]
