@@ -55,7 +55,7 @@ pub fn plan<S: Clone + PartialEq>(roles: &[Role<S>]) -> Result<Vec<Opening<S>>> 
     for (index, role) in roles.iter().enumerate() {
         let checkable = is_checkable(role)?;
         let shared = openings.iter_mut().find(|opening| {
-            opening.event.name == role.event.name
+            opening.event == role.event
                 && opening.sampling == role.sampling
                 && (opening.filter == role.filter || checkable && can_join(opening, roles, role))
         });

@@ -146,7 +146,8 @@ impl Live {
             return None;
         }
         let is_like = |other: &Opening| {
-            other.event.name == opening.event.name
+            // A function of that name may be another file's by now.
+            other.event == opening.event
                 && other.sampling == opening.sampling
                 && other.filter == opening.filter
         };

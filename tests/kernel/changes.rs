@@ -64,6 +64,35 @@ fn opening(call: &str, role: u32) -> Opening {
     }
 }
 
+/// A role of the function of a file.
+fn opening_of(function: &str, role: u32) -> Opening {
+    let event = MachineCatalog::default().describe(function);
+    Opening { event: event.expect("it has that function"), ..opening("getppid", role) }
+}
+
+#[test]
+fn a_function_of_a_file_that_was_built_anew_has_a_probe_of_its_own() {
+    if !can_trace("a file that was built anew") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("there is room");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
+    let mut paths = maps.lines().filter_map(|line| line.split_whitespace().last());
+    let libc = paths.find(|path| path.contains("libc.so")).expect("tests have a libc");
+    let (file, other) = (folder.path().join("libc"), folder.path().join("other"));
+    std::fs::copy(libc, &file).expect("there is room");
+    std::fs::copy(libc, &other).expect("there is room");
+    let function = format!("uprobe:{}:getppid", file.display());
+    let (mut live, wish) = rings();
+    let mut probes = |role| {
+        live.add(vec![opening_of(&function, role)], &wish, 3).expect("it can be watched");
+        live.probes() / wish.cpus.len()
+    };
+    assert_eq!((probes(0), probes(1)), (1, 1), "the same is opened once");
+    std::fs::rename(&other, &file).expect("it is ours");
+    assert_eq!(probes(2), 2);
+}
+
 #[test]
 fn events_turned_on_together_are_handed_on_from_one_moment_on() {
     if !can_trace("events turned on together") {
