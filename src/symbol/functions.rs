@@ -72,7 +72,25 @@ impl Functions for MachineFunctions {
     ) -> Result<Vec<String>> {
         match file {
             Some(file) => self.program(file)?.names(wanted, most),
-            None => Ok(self.kernel(false)?.names(wanted, most)),
+            None => match self.kernel(false)?.names(wanted, most) {
+                none if none.is_empty() => Ok(self.kernel(true)?.names(wanted, most)),
+                found => Ok(found),
+            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_a_module_that_came_later_are_found() {
+        let known = Kernel::of("0 T before\n", "").unwrap();
+        let functions =
+            MachineFunctions { kernel: RefCell::new(Some(Rc::new(known))), ..Default::default() };
+        let names = |wanted: &str| functions.names(None, &|name| name == wanted, 9).unwrap();
+        assert_eq!(names("before"), ["before"], "the list that is known is asked first");
+        assert_eq!(names("vfs_read"), ["vfs_read"]);
     }
 }
