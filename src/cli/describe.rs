@@ -14,7 +14,7 @@ use crate::base::text::escape;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::catalog::{Event, What, expand};
 use crate::event::constants::{self, Constant, Constants};
-use crate::event::function::{self, Function};
+use crate::event::function::{Function, Kind as Of};
 
 /// Events that are described as text at once: a glob may match thousands. JSON is for programs and has all.
 pub const EVENTS: usize = 32;
@@ -125,11 +125,11 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_function(event: &Event, function: &Function, out: &mut dyn Write) -> io::Result<()> {
-    let when = if function.kind.at_return() { "as it returns" } else { "as it is called" };
-    let ip = match function.kind {
-        function::Kind::Uprobe => "where it begins",
-        function::Kind::Kprobe => "where it begins, on x86 the byte behind",
-        function::Kind::Kretprobe | function::Kind::Uretprobe => "where it returns to",
+    let (when, ip) = match function.kind {
+        Of::Kprobe => ("as it is called", "in it, behind the probe at its beginning"),
+        Of::Kretprobe => ("as it returns", "in what the kernel has it return to, for the probe"),
+        Of::Uprobe => ("as it is called", "where it begins"),
+        Of::Uretprobe => ("as it returns", "where it returns to"),
     };
     writeln!(out, "{}: a function {when}", event.name)?;
     write_fields(&function.format, out)?;

@@ -31,8 +31,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- A call of a function (`kprobe:FUNCTION`, `uprobe:FILE:FUNCTION`): its first six arguments, as many as it has, as the registers
 --- have them then; the others are left over from something else. An int is the lower half: `bit.tobit(e.arg1)`, in expressions
---- `(int)arg1`. Floating-point arguments are elsewhere. What an argument points to is not read. `_ip` is where the function begins,
---- of the kernel's on x86 the byte behind.
+--- `(int)arg1`. Floating-point arguments are elsewhere. What an argument points to is not read. `_ip` is where a program's function begins;
+--- of the kernel's it is not that address but one behind it, on x86 by 1, or by 5 in kernels with `endbr64` (CONFIG_X86_KERNEL_IBT):
+--- `_function` names it.
 ---@class perilune.Call: perilune.Record
 ---@field arg1 integer
 ---@field arg2 integer
@@ -42,7 +43,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field arg6 integer
 
 --- A return of a function (`kretprobe:FUNCTION`, `uretprobe:FILE:FUNCTION`): what it returns, as the register has it; of an int the
---- lower half. `_ip` is where it returns to.
+--- lower half. `_ip` is where a program's function returns to; of the kernel's it is in the kernel's own probing code.
 ---@class perilune.Return: perilune.Record
 ---@field retval integer
 
