@@ -3,7 +3,9 @@
 
 use std::{
     io::Write as _,
+    os::unix::fs::FileExt as _,
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -311,18 +313,45 @@ fn functions_are_listed_and_meant_by_globs() {
     run.is_complete();
 }
 
+/// The first bytes of a function of a running program that is where its file says.
+fn first_bytes(program: &Program, pid: u32, function: &str) -> [u8; 4] {
+    let symbols = Command::new("nm").arg(program.path()).output().expect("it is installed");
+    let symbols = String::from_utf8(symbols.stdout).expect("text");
+    let address = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {function}")));
+    let address = u64::from_str_radix(address.expect("it is there"), 16).expect("an address");
+    let mut bytes = [0; 4];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("it runs");
+    memory.read_exact_at(&mut bytes, address).expect("it is mapped");
+    bytes
+}
+
 #[test]
 fn nothing_is_left_behind_by_a_run_that_is_killed() {
     if !can_trace("a killed run") {
         return;
     }
-    let program = Program::built(&[]);
-    let made = || std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
-    let before = made();
+    let program = Program::built(&["-no-pie"]);
+    let mut child = program.waiting(1, 0);
+    let bytes = || first_bytes(&program, child.id(), "work");
+    // The test's own process has not become it before its page is there.
+    let since = Instant::now();
+    while std::fs::read_link(format!("/proc/{}/exe", child.id())).ok()
+        != Some(program.path().into())
+    {
+        assert!(since.elapsed() < Duration::from_secs(10));
+        std::thread::yield_now();
+    }
+    let before = bytes();
     let tool = Tool::attach(&["trace", "-e", &program.function("uprobe", "work")]);
-    assert_eq!(made(), before, "no event of tracefs is made");
+    let watched = bytes();
+    assert_ne!(watched, before, "there is a breakpoint");
+    assert!(cfg!(not(target_arch = "x86_64")) || watched[0] == 0xcc, "{watched:x?}");
     drop(tool);
-    assert_eq!(made(), before);
+    assert_eq!(bytes(), before);
+    for _ in 0..2 {
+        next_line(&mut child);
+    }
+    assert!(child.wait().expect("our own child").success());
 }
 
 #[test]
