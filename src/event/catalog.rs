@@ -21,7 +21,6 @@ use crate::{
         name,
         selector::Selector,
     },
-    sys::cpus::online_cpus,
 };
 
 /// An event that can be opened.
@@ -154,23 +153,29 @@ fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>
     if !glob::is_glob(&named.function) {
         return Ok(vec![catalog.describe(&named.to_string())?]);
     }
-    let found = catalog.functions(named, usize::MAX)?;
+    let found = catalog.functions(named, FUNCTIONS_MAX + 1)?;
     if found.is_empty() {
         bail!("no function matches '{named}' (perilune list '{}' shows all)", named.with("*"));
     }
-    // Each is a probe a CPU, and the kernel closes them one by one.
-    let most = (PROBES_MAX / online_cpus().len().max(1)).max(1);
-    if found.len() > most {
+    if found.len() > FUNCTIONS_MAX {
         bail!(
-            "'{named}' matches {} functions, and {most} can be watched at once on this machine; narrow the glob",
-            found.len()
+            "'{named}' matches more functions than can be watched at once; narrow the glob (perilune list '{named}' shows them)"
         );
     }
-    found.iter().map(|one| catalog.describe(&one.to_string())).collect()
+    let glob: Rc<str> = named.to_string().into();
+    let one = |one: &Named| {
+        let mut event = catalog.describe(&one.to_string())?;
+        if let What::Function(function) = &mut Rc::make_mut(&mut event).what {
+            function.of_glob = Some(glob.clone());
+        }
+        Ok(event)
+    };
+    found.iter().map(one).collect()
 }
 
-/// Probes that one glob may mean, a function on a CPU each: the kernel takes some 70 ms to close one.
-const PROBES_MAX: usize = 256;
+/// Functions that one glob may mean, in a recording, too. How many can be open at once depends on the CPUs, and is looked at when they
+/// are opened.
+const FUNCTIONS_MAX: usize = 1024;
 
 /// The glob with the system that was probably meant, when there is none of that name.
 fn glob_meant(glob: &str, names: &[String]) -> String {

@@ -27,6 +27,7 @@ use crate::script::leaf::Shared;
 use crate::script::opt;
 use crate::source::live::Live;
 use crate::source::open::{Opening, Wish};
+use crate::source::probes;
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
@@ -40,9 +41,8 @@ const DRAIN_MS: f64 = 100.0;
 
 /// Somebody wonders why it takes so long by then.
 const CLOSING_SAID_MS: usize = 1000;
-/// The kernel takes so long to close a tracepoint, and a function on one CPU.
+/// The kernel takes so long to close a tracepoint.
 const TRACEPOINT_MS: usize = 35;
-const PROBE_MS: usize = 70;
 
 pub(super) fn run(
     mut host: Host,
@@ -323,7 +323,7 @@ pub(super) fn close(live: Live, quiet: bool) {
     // It could no longer end anything sooner, only change the exit code. A failure leaves it as it was.
     let _ = signal::ignore_interrupts();
     let tracepoints = (live.tracepoints(), "tracepoint", TRACEPOINT_MS);
-    let probes = (live.probes(), "probe", PROBE_MS);
+    let probes = (live.probes(), "probe", probes::CLOSED_IN_MS);
     let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
     if count * each >= CLOSING_SAID_MS && !quiet {
         let count = counted(count as u64, what);

@@ -14,6 +14,7 @@ use std::sync::mpsc::{self, Sender};
 use super::decoder::{Span, Taker};
 use super::live::Live;
 use super::open::{Open, Opening, Refused, Wish, open_event};
+use super::probes::allow;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::Event;
 use crate::sys::signal;
@@ -31,15 +32,13 @@ impl Live {
         roles: usize,
     ) -> anyhow::Result<Vec<Refused>> {
         let refused = self.opened.refused.len();
-        let mut placed = Vec::new();
-        for opening in openings {
-            placed.extend(opening.roles.iter().map(|(role, _)| *role));
-            if let Err(why) = self.place(opening, wish) {
-                let now = monotonic_ns();
-                placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
-                self.opened.refused.truncate(refused);
-                return Err(why);
-            }
+        let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
+        if let Err(why) = self.place_all(openings, wish) {
+            let now = monotonic_ns();
+            placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
+            self.opened.refused.truncate(refused);
+            self.opened.left_out.clear();
+            return Err(why);
         }
         self.batch.set_roles(roles);
         Ok(self.opened.refused.split_off(refused))
@@ -120,12 +119,24 @@ impl Live {
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
     }
 
+    fn place_all(&mut self, openings: Vec<Opening>, wish: &Wish) -> anyhow::Result<()> {
+        let cpus: Vec<u32> = self.opened.rings.iter().map(|ring| ring.cpu).collect();
+        let new = openings.iter().filter(|opening| self.like(opening).is_none());
+        let remark = allow(self.probes(), new.map(|opening| opening.probes(&cpus)).sum())?;
+        for opening in openings {
+            self.place(opening, wish)?;
+        }
+        self.opened.tell_left_out(&self.openings)?;
+        self.opened.remarks.extend(remark);
+        Ok(())
+    }
+
     /// Opens an opening's events, disabled, unless some are open that are like them; gives their place.
     fn place(&mut self, opening: Opening, wish: &Wish) -> anyhow::Result<usize> {
         if let Some(at) = self.like(&opening) {
             return Ok(self.join(at, &opening));
         }
-        let off = opening.roles.iter().map(|(role, _)| *role).collect();
+        let off = opening.named().collect();
         let (at, events) = (self.openings.len(), self.opened.events.len());
         let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
         let wish = Wish { off, ..wish.clone() };

@@ -61,6 +61,11 @@ impl Taker {
 }
 
 impl Opening {
+    /// The numbers of its roles.
+    pub(super) fn named(&self) -> impl Iterator<Item = u32> {
+        self.roles.iter().map(|(role, _)| *role)
+    }
+
     /// Its roles, which are off.
     pub(super) fn takers(&self) -> Vec<Taker> {
         let abouts = self.about.iter().copied().chain(std::iter::repeat(None));

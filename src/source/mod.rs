@@ -18,6 +18,7 @@ pub mod live;
 mod merged;
 mod narrow;
 pub mod open;
+pub mod probes;
 pub mod replay;
 mod side;
 pub mod trial;

@@ -21,6 +21,7 @@ use super::hole::Holes;
 use super::ids::Ids;
 use super::merged::Staged;
 use super::narrow::{remark, set_what_it_takes};
+use super::probes::{LeftOut, allow};
 use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
@@ -127,6 +128,8 @@ pub(super) struct Opened {
     pub(super) remarks: Vec<String>,
     /// What the kernel did not filter.
     pub(super) refused: Vec<Refused>,
+    /// Functions of globs that were refused and not told yet.
+    pub(super) left_out: Vec<LeftOut>,
 }
 
 /// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
@@ -146,10 +149,14 @@ pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> 
         tasks_checked: wish.tasks.is_some() && tasks.is_none(),
         remarks,
         refused: Vec::new(),
+        left_out: Vec::new(),
     };
+    let probes = openings.iter().map(|opening| opening.probes(&wish.cpus)).sum();
+    opened.remarks.extend(allow(0, probes)?);
     for (index, opening) in openings.iter().enumerate() {
         open_event(&mut opened, index, opening, wish, tasks.as_deref())?;
     }
+    opened.tell_left_out(openings)?;
     Ok(opened)
 }
 
@@ -302,7 +309,7 @@ pub(super) fn open_event(
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
     let mut handed_over = Vec::new();
-    for position in 0..opened.rings.len() {
+    'cpus: for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
         if opening.sampling.cpus.as_ref().is_some_and(|only| !only.contains(&cpu)) {
             continue;
@@ -313,7 +320,10 @@ pub(super) fn open_event(
                 Ok(got) => got,
                 // A thread that ended between the listing and here has nothing to show.
                 Err(refusal) if refusal.errno == libc::ESRCH && tids.len() > 1 => continue,
-                Err(refusal) => return Err(refusal.into()),
+                Err(refusal) => {
+                    opened.leave_out(opening, refusal)?;
+                    break 'cpus;
+                }
             };
             for field in got.dropped {
                 let remark = format!("this kernel does not know `{field}`: opened without it");

@@ -24,6 +24,9 @@ pub struct Refusal {
     pub why: String,
 }
 
+/// Of the kernel only, so that libc does not know it.
+const ENOTSUPP: i32 = 524;
+
 /// The call that was refused, with what decides the explanation.
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
@@ -63,6 +66,12 @@ impl Refusal {
     /// Whether somebody else might be allowed what was refused.
     pub fn is_permission(&self) -> bool {
         matches!(self.errno, libc::EACCES | libc::EPERM)
+    }
+
+    /// Whether a probe was refused for what stands at its place, so that one elsewhere may be taken.
+    pub fn is_of_place(&self) -> bool {
+        let of_place = [libc::EINVAL, libc::ENOENT, libc::EADDRNOTAVAIL, libc::EILSEQ];
+        of_place.contains(&self.errno) || [libc::EOPNOTSUPP, ENOTSUPP].contains(&self.errno)
     }
 }
 
@@ -147,8 +156,6 @@ pub const FUNCTIONS_ARE_FOR: &str = "permission denied; functions are for root a
 /// What is special about functions, the kernel's own or not: `create_local_trace_kprobe()` and `create_local_trace_uprobe()` of
 /// kernel/trace, and what they call.
 fn probe(of_kernel: bool, errno: i32, facts: &Facts) -> Option<&'static str> {
-    /// Of the kernel only, so that libc does not know it.
-    const ENOTSUPP: i32 = 524;
     Some(match (errno, of_kernel) {
         (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_ARE_FOR,
         (libc::ENOENT, true) => {

@@ -94,6 +94,35 @@ fn a_function_of_a_file_that_was_built_anew_has_a_probe_of_its_own() {
 }
 
 #[test]
+fn probes_have_a_limit_over_all_that_are_open() {
+    if !can_trace("many probes") {
+        return;
+    }
+    let libc = std::fs::read_to_string("/proc/self/maps").expect("our own");
+    let mut paths = libc.lines().filter_map(|line| line.split_whitespace().last());
+    let libc = paths.find(|path| path.contains("libc.so")).expect("tests have a libc");
+    let function = format!("uprobe:{libc}:getppid");
+    let (mut live, wish) = rings();
+    let most = 256 / wish.cpus.len();
+    live.add(vec![opening_of(&function, 0)], &wish, 1).expect("it can be watched");
+    let others = |count: usize| {
+        let of = |role| opening_of(&format!("uprobe:{libc}:getpid"), role as u32);
+        (1..=count).map(of).collect::<Vec<_>>()
+    };
+    let refused = live.add(others(most), &wish, most + 1).expect_err("one more than there may be");
+    assert!(refused.to_string().contains("more than the 256 that can be open"), "{refused}");
+    assert_eq!(live.probes(), wish.cpus.len());
+    // Those of one CPU are one each.
+    let one: Vec<u32> = wish.cpus[..1].to_vec();
+    let few = others(3).into_iter().map(|mut opening| {
+        opening.sampling.cpus = Some(one.clone());
+        opening
+    });
+    live.add(few.collect(), &wish, 4).expect("they are few");
+    assert_eq!(live.probes(), wish.cpus.len() + 1, "three roles share one");
+}
+
+#[test]
 fn events_turned_on_together_are_handed_on_from_one_moment_on() {
     if !can_trace("events turned on together") {
         return;
