@@ -170,18 +170,21 @@ fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
         "{console}"
     );
     assert!(has("exc_int3: perilune: kprobe:exc_int3: the kernel"), "{console}");
+    assert!(has("exc_int*: perilune: kprobe:exc_int3: the kernel"), "all of a glob: {console}");
     assert!(
         has("the kernel has no function 'shmem_file_lseek'; did you mean 'shmem_file_llseek'"),
         "{console}"
     );
-    let number = |key: &str| {
-        let text = objects(console, "ip: ").iter().find_map(|o| Some(o[key].as_str()?.to_owned()));
-        let text = text.unwrap_or_else(|| panic!("{key}: {console}"));
-        u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("an address")
+    let found = |key: &str| {
+        objects(console, "ip: ").iter().find_map(|o| o.get(key).cloned()).expect("a line has it")
     };
+    let begins = found("begins");
+    let begins = u64::from_str_radix(begins.as_str().expect("digits"), 16).expect("an address");
+    // A number in a script has a sign.
+    let behind = |kind| found(kind).as_i64().expect("a number") - begins.cast_signed();
     // As a breakpoint would have it, which stands behind `endbr64` where the kernel begins its functions with it.
-    assert!([1, 5].contains(&(number("kprobe") - number("begins"))), "{console}");
-    assert!(number("kretprobe").abs_diff(number("begins")) > 0x1000, "{console}");
+    assert!([1, 5].contains(&behind("kprobe")), "{console}");
+    assert!(behind("kretprobe").abs() > 0x1000, "{console}");
     assert!(has("list: kprobe:shmem_file_llseek"), "{console}");
     assert!(has("doctor: functions          ok"), "{console}");
 }
