@@ -41,7 +41,7 @@
 //! | 2 | [`event`] | what to watch: selectors, filters, catalogs, plans |
 //! | 2 | [`order`], [`task`] | many streams → one in time order; names and parents of tasks, what they execute from where |
 //! | 3 | [`source`] | where records come from: live or replayed |
-//! | 3 | [`symbol`] | an address → the functions that it lies in |
+//! | 3 | [`symbol`] | an address → the functions that it lies in; a function's name → its place |
 //! | 4 | [`unwind`] | a copy of a stack → its callers |
 //! | 4 | [`stack`] | call chain → small number; number → named frames |
 //! | 5 | [`script`] | the Lua side: opens nothing, draws nothing |

@@ -10,7 +10,7 @@ mod named;
 mod place;
 
 pub use named::{Kind, Named, file_in_front_of};
-pub use place::{Code, Place};
+pub use place::Place;
 
 use std::rc::Rc;
 

@@ -4,6 +4,7 @@ pub mod attr;
 pub mod budget;
 pub mod child;
 pub mod clock;
+pub mod code;
 pub mod cpus;
 pub mod facts;
 pub mod held;

@@ -15,7 +15,7 @@ local lines, told = {}, {}
 jit.attach(function(event, _, f, pc, code, instruction)
   if event ~= "abort" or code ~= NO_CODE or instruction == UCLO or not f or #lines == MOST then return end
   local at = funcinfo(f, pc)
-  local line, why = at.currentline, "LuaJIT has no machine code for bytecode " .. instruction
+  local line, why = at.currentline, "LuaJIT has no machine code for what stands here; write it otherwise"
   if instruction == FNEW then
     -- The instruction stands on the function's last line.
     line = funcinfo(funck(f, -rshift(funcbc(f, pc), 16) - 1)).linedefined

@@ -15,7 +15,8 @@ use super::super::{debug_file, mini};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::counted;
 use crate::decode::elf::{Elf, Function, Table};
-use crate::event::function::{Code, Place};
+use crate::event::function::Place;
+use crate::sys::code::Code;
 use crate::sys::held::{Links, open_regular};
 use crate::task::objects::Object;
 
