@@ -6,7 +6,7 @@
 use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
 use super::merged::SLACK_NS;
-use super::open::{Open, Opened, Opening, Refused, Wish, open};
+use super::open::{CpuRing, Open, Opened, Opening, Refused, Wish, open};
 use super::{Batch, Happening, Side, Sink, Slot};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
@@ -175,7 +175,8 @@ impl Live {
     /// Waits until a ring is filled to its watermark, a signal comes, or the time is over. True when there is something
     /// to read where [`Live::listen`] was told to listen.
     pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<bool> {
-        let ready = self.poller.wait(timeout_ms)?;
+        let most = if self.is_pressed() { SLACK_NS.div_ceil(1_000_000) as i32 } else { i32::MAX };
+        let ready = self.poller.wait(timeout_ms.min(most))?;
         let other = ready.readable.contains(&OTHER);
         let gone = ready.hung_up.clone();
         // The ring of a CPU that went offline is still read, but it wakes nobody any more.
@@ -183,6 +184,12 @@ impl Live {
             self.poller.remove(index);
         }
         Ok(other)
+    }
+
+    /// Whether a ring still holds much that was too young to be merged when it woke us: it may be full before it wakes us again.
+    fn is_pressed(&self) -> bool {
+        let much = |ring: &CpuRing| (ring.head - ring.at) * 4 >= ring.ring.capacity();
+        self.order.is_some() && self.opened.rings.iter().any(much)
     }
 
     /// Nanoseconds since the run began, now.
