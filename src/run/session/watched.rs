@@ -142,8 +142,7 @@ impl Watched {
         }
         self.meet_tracefs(host)?;
         if self.wish.own_tids.is_empty() && roles.iter().any(|r| r.event.function().is_some()) {
-            let own = std::iter::once(tid_in_records());
-            self.wish.own_tids = own.chain(self.others.iter().copied()).collect();
+            self.wish.own_tids = self.own_tids(tid_in_records());
         }
         if settled.misread.is_none() && roles.len() > known {
             let openings = (known..roles.len())
@@ -165,6 +164,11 @@ impl Watched {
         settled.misread.map_or(Ok(()), Err)
     }
 
+    /// The threads that are kept out of what is watched: this one, by its number in the kernel's filters, and those beside it.
+    fn own_tids(&self, this: i32) -> Vec<i32> {
+        std::iter::once(this).chain(self.others.iter().copied()).collect()
+    }
+
     fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
         // What only user space checks needs no other event.
         if roles[role as usize].filter != self.open[role as usize].filter {
@@ -184,8 +188,7 @@ impl Watched {
         if let Some(text) = mounted(tracefs) {
             host.shared().with(|context| context.note(Level::Info, &text));
         }
-        self.wish.own_tids =
-            std::iter::once(kernel_tid(tracefs)?).chain(self.others.iter().copied()).collect();
+        self.wish.own_tids = self.own_tids(kernel_tid(tracefs)?);
         host.shared().with(|context| print_by_formats(context, tracefs));
         Ok(())
     }
