@@ -21,7 +21,7 @@ use crate::event::name::is_tracepoint;
 use crate::source::UserStack;
 use crate::stack::naming::Naming;
 use crate::stack::{Stacks, chain};
-use crate::stat::kept::{Owners, Whose};
+use crate::stat::kept::{Owners, Shown, Whose};
 use crate::stat::leaf::Event as Kept;
 use crate::symbol::KernelSymbols;
 use crate::task::{Tasks, UNKNOWN, programs};
@@ -64,6 +64,8 @@ pub struct Context {
     pub stacks: Rc<RefCell<Stacks>>,
     /// Whose the events are that scripts keep.
     pub owners: Rc<Owners>,
+    /// The kept event that is printed.
+    pub(super) shown: Shown,
     /// The events so far, if the script wants to look back.
     pub past: Past,
     /// Names of the frames of stacks.
@@ -114,6 +116,7 @@ impl Context {
             symbols: Rc::default(),
             stacks: Rc::default(),
             owners: Rc::default(),
+            shown: Shown::default(),
             past: Past::default(),
             naming: Rc::default(),
             taken: None,

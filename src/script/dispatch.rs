@@ -66,7 +66,6 @@ pub(super) struct Dispatch {
 struct Handler {
     role: usize,
     function: Function,
-    view: Table,
     /// `file.lua:31`, where it begins: asked of Lua before its memory can be full.
     place: Option<String>,
 }
@@ -138,22 +137,23 @@ impl Dispatch {
                         event.name
                     );
                 };
-                let getters = event.format().map_or_else(|| "return {}".to_owned(), view::getters);
+                let getters =
+                    event.format().map_or_else(|| "return {}, {}".to_owned(), view::getters);
                 let object: Table = event_of.call((entry, position + 1))?;
-                let view = make.call((index, event.name.as_str(), getters, object, per_thread))?;
+                make.call::<()>((index, event.name.as_str(), getters, object, per_thread))?;
                 let place = place_of(handler);
                 if let Some(place) = &place {
                     self.places.borrow_mut().insert(index, place.clone());
                 }
                 let function = handler.clone();
-                self.handlers.push(Handler { role: index, function, view, place });
+                self.handlers.push(Handler { role: index, function, place });
             }
         }
         let errors = self.errors.clone();
         let failed =
             printer::failing(&self.lua, &self.shared, move || errors.borrow_mut().all += 1)?;
-        let views = self.handlers[first..].iter().map(|handler| (handler.role, &handler.view));
-        Ok(printer::install(&self.exports, printers, roles, views, &failed)?)
+        let new = self.handlers[first..].iter().map(|handler| handler.role);
+        Ok(printer::install(&self.exports, printers, roles, new, &failed)?)
     }
 
     /// Puts the handlers that are new on their drivers, over a batch's arrays, behind the predicates of their roles.
@@ -202,7 +202,7 @@ impl Dispatch {
 
     fn put(&self, handler: &Handler, roles: &[Role]) -> anyhow::Result<()> {
         let Some(driver) = &self.driver else { return Ok(()) };
-        let Handler { role, function, view, .. } = handler;
+        let Handler { role, function, .. } = handler;
         let met = match roles.get(*role) {
             Some(role) => predicate(&self.exports, &self.shared, role)?,
             None => None,
@@ -211,7 +211,7 @@ impl Dispatch {
         let set: Function = driver.get("set")?;
         let hidden = self.shared.with(|context| context.hidden_of(*role));
         let hidden = self.chooses.then(|| hidden.map_or(-2, |pid| pid as i32));
-        Ok(set.call::<()>((*role, function, view, met, hidden))?)
+        Ok(set.call::<()>((*role, function, met, hidden))?)
     }
 
     /// Walks the batch's `runs` runs from position `from` on; gives the position behind the last event handed over: the batch's

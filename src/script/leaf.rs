@@ -127,6 +127,19 @@ pub(super) unsafe extern "C" fn function_of(context: *const c_void, slot: *const
     enter(inner, |context| context.stack_of(slot, &chain) as f64)
 }
 
+/// Copies a kept event to where it stays as it is until the next call, and returns that slot: script code that runs while it is
+/// read may change the table that keeps it. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(super) unsafe extern "C" fn show(context: *const c_void, slot: *const Slot) -> *const Slot {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<Inner>(), &*slot) };
+    // SAFETY: likewise.
+    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
+    enter(inner, |context| context.shown.show(&context.owners, Event { slot, raw, chain }))
+}
+
 /// Prints the event of a slot. FFI leaf.
 ///
 /// # Safety

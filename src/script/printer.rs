@@ -129,19 +129,19 @@ pub(super) fn word(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Functi
     })
 }
 
-/// Puts the printers of the roles' events on their views; `failed` is [`failing`].
-pub(super) fn install<'a>(
+/// Installs the printers of the events of `new` roles; `failed` is [`failing`].
+pub(super) fn install(
     exports: &Table,
     printers: &Printers,
     roles: &[Role],
-    views: impl Iterator<Item = (usize, &'a Table)>,
+    new: impl Iterator<Item = usize>,
     failed: &Function,
 ) -> mlua::Result<()> {
     let print_by: Function = exports.get("print_by")?;
-    for (role, view) in views {
+    for role in new {
         let printer = roles.get(role).and_then(|r| printers.of(&r.event.name));
         if let Some(printer) = printer {
-            print_by.call::<()>((role, printer, view, failed))?;
+            print_by.call::<()>((role, printer, failed))?;
         }
     }
     Ok(())

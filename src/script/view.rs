@@ -11,19 +11,20 @@ use crate::base::slot::Slot;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::expr::lua_name;
 
-/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format.
+/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format, and the same for arrays as
+/// copies: a kept event's array is read when the cursor stands on another record.
 pub(super) fn getters(format: &Format) -> String {
     let mut source = String::from(
         "local S, role = ... \
          local cast, fstr, exact, cursor, type, error, setmetatable = S.cast, S.fstr, S.exact, S.cursor, S.type, S.error, S.setmetatable \
          local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
          local I8, U8, I16, U16, I32, U32, I64 = S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64 \
-         local g = {}\n",
+         local g, copies = {}, {}\n",
     );
     for field in &format.fields {
         getter(&mut source, field);
     }
-    source.push_str("return g\n");
+    source.push_str("return g, copies\n");
     source
 }
 
@@ -63,20 +64,30 @@ fn getter(out: &mut String, field: &Field) {
     let _ = writeln!(out, "g[{name:?}] = function(s) {body} end");
 }
 
-/// An array reads as one proxy per field, which checks its index: no table is born per event.
+/// An array reads as one of a few proxies per field, which check whose record they are of and their index: no table is
+/// born per event. `VISIT` of `view.lua` is the last of them.
 fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str, count: &str) {
     let Some(load) = load(element, signed) else { return };
     let load = load.replace('@', &format!("({pointer}) + i * {element}"));
     let _ = writeln!(
         out,
-        "do local mt = {{ __metatable = false }} local a = setmetatable({{}}, mt) \
+        "do local function none() return error(\"'{name}' has no such element here; its first is 0\", 3) end \
          local function len(s) return {count} end \
-         mt.__len = function() local s = cursor.s return s.ev == role and len(s) or 0 end \
+         local function read(s, i) return {load} end \
+         local mt, proxies = {{ __metatable = false }}, {{}} \
+         for n = 0, 32 do proxies[n] = setmetatable({{ n = n }}, mt) end \
          mt.__newindex = function() return error(\"a field cannot be written\", 2) end \
-         mt.__index = function(_, i) local s = cursor.s \
-           if type(i) ~= \"number\" or s.ev ~= role or i < 0 or i >= len(s) or i % 1 ~= 0 then return error(\"'{name}' has no such element here; its first is 0\", 2) end \
-           return {load} end \
-         g[{name:?}] = function() return a end end"
+         mt.__len = function(self) local s = cursor.s return s.ev == role and self.n == cursor.n and len(s) or 0 end \
+         mt.__index = function(self, i) local s = cursor.s \
+           if type(i) ~= \"number\" or s.ev ~= role or self.n ~= cursor.n or i < 0 or i >= len(s) or i % 1 ~= 0 then none() end \
+           return read(s, i) end \
+         g[{name:?}] = function() return proxies[cursor.n] end \
+         copies[{name:?}] = function(s) \
+           local list, n = {{}}, len(s) \
+           for i = 0, n - 1 do list[i] = read(s, i) end \
+           return setmetatable({{}}, {{ __metatable = false, __newindex = mt.__newindex, __len = function() return n end, \
+             __index = function(_, i) local v = list[i] if v == nil then none() end return v end }}) end \
+         end"
     );
 }
 

@@ -126,6 +126,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
         ("text_size", leaf::text_size as *const ()),
         ("met", leaf::met as *const ()),
         ("emit", leaf::emit as *const ()),
+        ("show", leaf::show as *const ()),
     ] {
         table.set(name, LightUserData(address.cast_mut().cast()))?;
     }

@@ -73,6 +73,34 @@ impl Owners {
     }
 }
 
+/// A kept event while it is printed: a copy that no table can change.
+pub struct Shown {
+    kept: Box<Kept>,
+    /// Where it is handed out, of the owners that were asked last.
+    place: Option<(Rc<Owners>, Rc<Place>)>,
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { kept: Box::new(Kept::new()), place: None }
+    }
+}
+
+impl Shown {
+    /// Copies an event, which is good until the next call; the slot's address never changes.
+    pub fn show(&mut self, owners: &Rc<Owners>, event: Event<'_>) -> *const Slot {
+        if !std::ptr::eq(event.slot, &self.kept.slot) {
+            let whose = owners.of(event.slot).unwrap_or_default();
+            self.kept.fill(event.slot, event.raw, event.chain);
+            if self.place.as_ref().is_none_or(|(of, _)| !Rc::ptr_eq(of, owners)) {
+                self.place = Some((owners.clone(), owners.place(&self.kept.slot)));
+            }
+            self.place.iter().for_each(|(_, place)| place.whose.set(whose));
+        }
+        &raw const self.kept.slot
+    }
+}
+
 /// Where copies are handed out. The address is compared and never followed.
 pub(super) struct Place {
     at: *const Slot,

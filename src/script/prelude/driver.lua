@@ -6,13 +6,13 @@
 local ffi, view, slots_at, order_at, kinds_at, starts_at, failed = ...
 
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
-local traceback = debug.traceback
+local traceback, band = debug.traceback, bit.band
 local slots = cast("const perilune_slot *", slots_at)
 local order = cast("const uint16_t *", order_at)
 local kinds = cast("const uint16_t *", kinds_at)
 local starts = cast("const uint16_t *", starts_at)
 
-local cursor, nowhere = view.cursor, view.nowhere
+local cursor, live, leave = view.cursor, view.live, view.leave
 
 -- LuaJIT counts how often a function or a loop is entered, tries to compile it where it is hot, and gives it up for good
 -- after some attempts that ended early; whatever calls it is then interpreted, too. These shapes keep the
@@ -22,9 +22,13 @@ local cursor, nowhere = view.cursor, view.nowhere
 -- - A function with `...` is never counted: it becomes part of the traces around it.
 -- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
 -- A predicate, which has `...` as well, belongs to the walk: the handler stays as it is.
+-- Each event takes the next view of the ring, see view.lua.
 local source = [[
-local cursor, slots, order, handler, e, met, hidden = ...
+local cursor, live, slots, order, handler, ring, band, met, hidden = ...
 local function one(...)
+  local n = band(cursor.n + 1, LAST)
+  local e = ring[n]
+  cursor.n, live.view = n, e
   HANDLE
 end
 local function many(...)
@@ -32,6 +36,9 @@ local function many(...)
   for at = first, last do
     cursor.at = at
     cursor.s = slots + order[at]
+    local n = band(cursor.n + 1, LAST)
+    local e = ring[n]
+    cursor.n, live.view = n, e
     HANDLE
     if cursor.stop ~= 0 then return at end
   end
@@ -51,7 +58,7 @@ handler(e)]]
 local function source_of(met, counting)
   local handle = counting and counted or "handler(e)"
   if met then handle = chosen:gsub("HANDLE", handle) end
-  return (source:gsub("HANDLE", handle))
+  return (source:gsub("HANDLE", handle):gsub("LAST", tostring(view.RING - 1)))
 end
 
 local ones, manies = {}, {}
@@ -67,11 +74,12 @@ end
 
 local M = {}
 
---- Puts `handler` on `role`; `e` is the view of view.make. It gets the events that meet the predicate `met`, if there is
--- one. `hidden` is for M.limit: where events are counted, the process whose events of this role are not, or -2.
-function M.set(role, handler, e, met, hidden)
+--- Puts `handler` on `role`, whose views are made. It gets the events that meet the predicate `met`, if there is one.
+-- `hidden` is for M.limit: where events are counted, the process whose events of this role are not, or -2.
+function M.set(role, handler, met, hidden)
   local text = source_of(met, hidden)
-  ones[role], manies[role] = loadstring(text, "=perilune:driver")(cursor, slots, order, handler, e, met, hidden)
+  ones[role], manies[role] = loadstring(text, "=perilune:driver")(
+    cursor, live, slots, order, handler, view.ring(role), band, met, hidden)
 end
 
 --- How many events predicates have kept back so far.
@@ -146,7 +154,7 @@ end
 -- Where there is one run, it is of `role` and ends with position `last`: this function is interpreted, and reading that
 -- from the arrays would cost as much as handling ten events.
 -- Returns the position behind the last event handed over: `stop` leaves the rest. Afterwards the cursor stands
--- nowhere: the ring's tail moves, so nothing that a script kept of `e` may lead there.
+-- nowhere and no view is valid: the ring's tail moves.
 function M.walk(...)
   local n, at, role, last = ...
   local r, ok, why = 0
@@ -157,7 +165,7 @@ function M.walk(...)
       ok, why = xpcall(manies[role], explain, at, last)
     end
     if ok then
-      cursor.s = nowhere
+      leave()
       return (why or last) + 1
     end
     at, r = fail(0, n, why)
@@ -173,7 +181,7 @@ function M.walk(...)
     if ok then at = cursor.at + 1 break end
     at, r = fail(r, n, why)
   end
-  cursor.s = nowhere
+  leave()
   return at
 end
 

@@ -6,29 +6,38 @@ local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, nex
 local traceback, getinfo = debug.traceback, debug.getinfo
 local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
 local slot_pointer = ffi.typeof "const perilune_slot *"
-local cursor, role_of, ctx = view.cursor, view.role_of, view.ctx
+local cursor, live, role_of, ctx = view.cursor, view.live, view.role_of, view.ctx
 
---- The slot that an argument of emit stands for: the event at hand, or one that a pending state kept.
+--- The slot that an argument of emit stands for: the event at hand, or a copy of one that a pending state kept, good until the next
+-- call; nil for anything else.
 local function slot_of(it)
-  local role = role_of[it]
-  if role then
-    local s = cursor.s
-    if s.ev ~= role then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
-    return s
-  end
+  if it == live.view then return cursor.s end
+  if role_of(it) then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
   local kept = kept_slot(it)
-  return kept and cast(slot_pointer, kept)
+  return kept and view.show(cast(slot_pointer, kept))
 end
+
+--- Values that are drawn without a call into the script: a slot that was found must not move before it is printed.
+local function plain(fields)
+  local all = {}
+  for name, value in next, fields do
+    local kind = type(value)
+    if kind ~= "number" and kind ~= "string" and kind ~= "boolean" then value = tostring(value) end
+    all[name] = value
+  end
+  return all
+end
+exports.plain = plain
 
 local function address(slot) return tonumber(cast("intptr_t", slot)) end
 
--- Printers, by role: { print, view }. Nil as long as no event has one: printing is then the call of a leaf, and compiled.
+-- Printers, by role. Nil as long as no event has one: printing is then the call of a leaf, and compiled.
 local printing, printer_failed
 
---- Has the events of `role` printed by `print`, which gets their view.
-function exports.print_by(role, print, e, failed)
+--- Has the events of `role` printed by `print`, which gets a view of them.
+function exports.print_by(role, print, failed)
   printing, printer_failed = printing or {}, failed
-  printing[role] = { print = print, view = e }
+  printing[role] = print
 end
 
 --- Takes the printer of `role` away; the last one gone, printing is as fast as ever.
@@ -43,20 +52,17 @@ local function explain(why)
   return traceback(why, 1)
 end
 
--- The text that the event's printer gives; nil where it has none, declines or fails. While the printer runs the cursor
--- stands on its event, which may be a kept one.
+-- The text that the event's printer gives; nil where it has none, declines or fails. The printer gets a view of its own, also of the
+-- event at hand.
 local function printed(slot)
   local role = slot.ev
-  local by = printing[role]
-  if not by then return nil end
-  local before = cursor.s
-  cursor.s, view.printing = slot, true
-  local ok, text = xpcall(by.print, explain, by.view)
-  cursor.s, view.printing = before, false
+  local print = printing[role]
+  if not print then return nil end
+  local ok, text = view.visit(slot, print, explain)
   if ok then
     if text == nil or type(text) == "string" then return text end
     if type(text) == "number" then return tostring(text) end
-    local at = getinfo(by.print, "S")
+    local at = getinfo(print, "S")
     text = ("%s:%d: a printer returns text, not a %s"):format(at.source:gsub("^[@=]", ""), at.linedefined, type(text))
   end
   if printer_failed(role, text) then unprint(role) end
@@ -75,7 +81,7 @@ function exports.print_in_detail(slot, number, offset) print_event(slot, nil, nu
 local function emit_all(...)
   local n, extra = select("#", ...), nil
   local last = select(n, ...)
-  if n > 1 and type(last) == "table" and not slot_of(last) then n, extra = n - 1, last end
+  if n > 1 and type(last) == "table" and not slot_of(last) then n, extra = n - 1, plain(last) end
   -- Of events that belong together all are printed or none: the rest of a pair would look like something else.
   for i = 1, n do
     local slot = slot_of(select(i, ...))
@@ -102,7 +108,7 @@ function exports.emit(a, b, ...)
       if printing or view.printing then print_event(slot) else leaf(ctx, slot) end
       return
     end
-    if type(a) == "table" then emit_row(a, cursor.s.time) return end
+    if type(a) == "table" then emit_row(plain(a), cursor.s.time) return end
     error(("emit takes an event or a table, not a %s"):format(type(a)), 2)
   end
   emit_all(a, b, ...)

@@ -1,13 +1,14 @@
 --- The word `history`: the events of the run so far, and what happened between two of them.
 --
--- Rust has a copy of every event before its handler runs. A window of them is printed like this: the cursor stands on
--- each copy in turn, so that the predicate of its role and the caller's condition read it as they would read the event.
+-- Rust has a copy of every event before its handler runs. A window of them is printed like this: each copy is visited in
+-- turn, so that the predicate of its role and the caller's condition read it as they would read the event.
 -- A window that ends later waits: Rust says when its last event has come.
 local ffi, view, native, kept_slot, exports = ...
 
-local cast, pcall, type, error, pairs, setmetatable, tostring = ffi.cast, pcall, type, error, pairs, setmetatable, tostring
+local cast, pcall, type, error, pairs, ipairs, setmetatable, tostring =
+  ffi.cast, pcall, type, error, pairs, ipairs, setmetatable, tostring
 local slot_pointer = ffi.typeof "const perilune_slot *"
-local cursor, role_of = view.cursor, view.role_of
+local role_of, plain = view.role_of, exports.plain
 
 -- Windows that wait. One more is not printed, and counted.
 local WAITING = 1024
@@ -26,7 +27,7 @@ local function get(it, name) return it[name] end
 local function time_of(it, what)
   if type(it) == "number" then return it end
   if type(it) == "table" then
-    if role_of[it] then return it._time end
+    if role_of(it) then return it._time end
     local kept = kept_slot(it)
     if kept then return cast(slot_pointer, kept).time end
     local ok, time = pcall(get, it, "time")
@@ -35,29 +36,34 @@ local function time_of(it, what)
   error(("what a window %s is a time, an event or a state, not a %s"):format(what, type(it)), 3)
 end
 
---- Whether the event under the cursor is one to show.
-local function is_met(where)
-  local role = cursor.s.ev
-  local met, e = met_by[role], view.of(role)
-  return (not met or met(e)) and (not where or where(e))
+--- What tells whether the event of a role is one to show; nil if all are.
+local function test_of(role, where)
+  local met = met_by[role]
+  if not met then return where end
+  if not where then return met end
+  return function(e) return met(e) and where(e) end
 end
 
+local function unchanged(why) return why end
+
 local function print_window(window)
-  local start, where, here = window.start, window.where, cursor.s
+  local start, where = window.start, window.where
   number = number + 1
   local reaches = native.begin(number, window.from, start, window.stop, window.to, window.tell)
-  -- Of what it began with there may be another copy, for as long as this takes.
-  local kept = not reaches and window.kept
-  if kept then exports.print_in_detail(cast(slot_pointer, kept), number, 0) end
+  -- There may be another copy of the event that the window began with, for as long as this takes.
+  local kept = not reaches and window.kept and kept_slot(window.kept)
+  if kept then
+    kept = view.show(cast(slot_pointer, kept))
+    if kept.time == start then exports.print_in_detail(kept, number, 0) end
+  end
   -- A record is printed once, if it is one to show for any of its roles.
   local printed = false
   while true do
     local again = native.next()
     if again == nil then return end
     if not (again and printed) then
-      cursor.s, view.printing = read, true
-      local ok, shown = pcall(is_met, where)
-      cursor.s, view.printing = here, false
+      local ok, shown, test = true, true, test_of(read.ev, where)
+      if test then ok, shown = view.visit(read, test, unchanged) end
       if not ok then error(shown, 0) end
       if shown then exports.print_in_detail(read, number, read.time - start) end
       printed = shown
@@ -112,16 +118,24 @@ local function check(how)
   end
 end
 
+--- The names and values of a heading, in order: { { name, value }… }.
+local function plain_list(tell)
+  local list = {}
+  for i, pair in ipairs(tell) do list[i] = plain(pair) end
+  return list
+end
+
 --- Prints what happened from one event or time to another: h:between(from, to [, { before =, after =, where =, tell = }]).
 local function between(self, from, to, how)
   if self ~= object then error("between is called with a colon: h:between(from, to)", 2) end
   if view.printing then error("no history is asked while an event is printed", 2) end
   if how then check(how) else how = NONE end
   local start, stop, ok, event = time_of(from, "begins with"), time_of(to, "ends with"), nil, nil
-  if type(from) == "table" and not role_of[from] then ok, event = pcall(get, from, "event") end
+  if type(from) == "table" and not role_of(from) then ok, event = pcall(get, from, "event") end
   local window = {
     start = start, stop = stop, from = start - (how.before or 0), to = stop + (how.after or 0),
-    where = how.where, tell = how.tell, kept = kept_slot(from) or ok and kept_slot(event) or nil,
+    where = how.where, tell = how.tell and plain_list(how.tell),
+    kept = kept_slot(from) and from or ok and kept_slot(event) and event or nil,
   }
   if window.to <= stop then return print_window(window) end
   -- The state is another's by then.

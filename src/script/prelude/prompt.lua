@@ -6,7 +6,9 @@ local env, exports, native, MARK = ...
 
 local error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall =
   error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall
-local create, running, yield = coroutine.create, coroutine.running, coroutine.yield
+local create, running = coroutine.create, coroutine.running
+-- The scripts' own: a line cannot yield from a function that the runtime has called.
+local yield = env.coroutine.yield
 local concat, sort, rep = table.concat, table.sort, string.rep
 local traceback = debug.traceback
 local declare, entry_of = exports.evsel, exports.entry_of

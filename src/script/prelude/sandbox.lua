@@ -11,7 +11,8 @@ local write, nearest = ...
 local type, tostring, select, error, next, rawset = type, tostring, select, error, next, rawset
 local load, concat, setmetatable = load, table.concat, setmetatable
 local metatable_of, info_of = debug.getmetatable, debug.getinfo
-local create, resume, running, gsub = coroutine.create, coroutine.resume, coroutine.running, string.gsub
+local create, resume, running, yield, gsub =
+  coroutine.create, coroutine.resume, coroutine.running, coroutine.yield, string.gsub
 
 local env = {}
 
@@ -65,6 +66,25 @@ end
 function env.coroutine.resume(co, ...)
   if type(co) ~= "thread" then error("coroutine.resume takes a coroutine", 2) end
   return resumed(co, ...)
+end
+
+--- Whether the runtime itself called a function that runs in this coroutine: a printer, a condition, a callback. The runtime's own frames
+-- must end before anything else happens, so such a function cannot yield.
+local function is_called_by_runtime()
+  for level = 3, DEEP do
+    local info = info_of(level, "S")
+    if not info then return false end
+    local by = info.source:match "^=perilune:([^/]*)"
+    if by and by ~= "prompt" and by ~= "stdlib" then return true end
+  end
+  return true
+end
+
+local CALLED = "a printer, a condition or a callback of the runtime cannot yield; yield in a coroutine that it starts itself"
+
+function env.coroutine.yield(...)
+  if is_called_by_runtime() then error(CALLED, 2) end
+  return yield(...)
 end
 
 local function results(ok, ...)

@@ -48,12 +48,11 @@ return function(self, prev, state, next, e, extra)
   if type(next) ~= "number" then wrong.number(usage, "next task", next) end
   if e == nil then wrong.event(usage) end
   if extra ~= nil then wrong.surplus(usage) end
-  local slot = SLOT
-  local became = leaf(pointer, slot, prev, next, e._time, state)
+  local became = leaf(pointer, SLOT, prev, next, e._time, state)
   if became == 0 then return true, true end
   if became == 4 then
     longer(ended, e)
-    became = leaf(pointer, slot, 0, next, e._time, 0)
+    became = leaf(pointer, SLOT, 0, next, e._time, 0)
   end
   if band(became, 8) ~= 0 then longer(ended, e) end
   return band(became, 1) == 0, band(became, 2) == 0

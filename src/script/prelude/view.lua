@@ -1,9 +1,13 @@
---- The record `e`: one view per role (an event of an evsel), over one shared cursor.
+--- The record `e`: the views of one role (an event of an evsel), over one shared cursor.
 --
--- A view is an empty table whose `__index` reads the slot under the cursor, if it is of the view's own role;
--- outside handlers the cursor stands on a slot of no role. That is what makes an `e` kept in an upvalue an
--- error and not a wrong number: another event's record has other offsets. Getters are generated from the
--- event's format, one small function a field, so LuaJIT compiles a field access to a load; it looks at the role once a handler.
+-- A view is an empty table whose `__index` reads the slot under the cursor, if it is the view that the handler was given
+-- for that slot. Each event gets another view of its role's ring, and outside handlers no view is valid. Reading an `e`
+-- that was kept from an earlier event is therefore an error and not a wrong number. Getters are generated from the event's
+-- format, one small function a field, so LuaJIT compiles a field access to a load. The driver stores the view and the getter
+-- compares it in the same trace, so the comparison folds away.
+--
+-- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the copy that a history has
+-- read. Script code cannot change any of these while it runs: the cursor never stands on memory of an aggregate.
 local ffi, leaves, context, nearest, hooks = ...
 
 ffi.cdef [[
@@ -17,13 +21,13 @@ ffi.cdef [[
   } perilune_slot;
   typedef struct {
     const perilune_slot *s;
-    uint32_t at, stop;
+    uint32_t at, stop, n;                                 // n: place in the ring of the view that is valid
     double filtered, left;                                // events kept back by predicates; events until -N is reached
   } perilune_cursor;
 ]]
 
 local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
-local setmetatable = setmetatable
+local setmetatable, metatable_of, xpcall = setmetatable, debug.getmetatable, xpcall
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
@@ -34,6 +38,7 @@ local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, ui
 local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
 local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.own_comm)
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
+local show_leaf = cast("const perilune_slot *(*)(void *, const perilune_slot *)", leaves.show)
 local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", leaves.met)
 local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
 local intern_stack = cast("double (*)(void *, const perilune_slot *)", leaves.stack)
@@ -83,51 +88,81 @@ local function sample_getters(event, per_thread)
   }
 end
 
-local role_of = setmetatable({}, { __mode = "k" })         -- view → role, for emit and pending{keep}
-local views = {}                                           -- role → { getters, name, view }
+-- Views of a role: events that follow each other never share one, so that an `e` kept from one of the last events is noticed.
+local RING = 32
+-- The view behind them is for a record that is visited, by a printer or a condition.
+local VISIT = RING
+local STALE = "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
 
---- Makes the view of `role`. `source` is Lua that returns a table of getters; see view.rs.
+-- The view that reads the slot under the cursor; false outside handlers.
+local live = { view = false }
+local role_of_meta = {}                                    -- metatable of a view → role
+local views = {}                                           -- role → { getters, name, ring }
+
+--- The role of a view, whether it is valid now or not; nil for anything else.
+local function role_of(it)
+  local mt = metatable_of(it)
+  return mt and role_of_meta[mt]
+end
+
+--- Makes the views of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
-  local getters = assert(loadstring(source, "=perilune:view"))(scope, role)
+  local getters, copies = assert(loadstring(source, "=perilune:view"))(scope, role)
   for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
-  local function read(_, k)
-    local s = cursor.s
-    if s.ev ~= role then return error("the record `e` is valid during its handler only; keep values, or use pending{keep=true}", 2) end
+  local function read(self, k)
+    if self ~= live.view then return error(STALE, 2) end
     local get = getters[k]
     if not get then
       return error(("%s has no field '%s'%s"):format(name, tostring(k), nearest(role, tostring(k))), 2)
     end
-    return get(s)
+    return get(cursor.s)
   end
-  local view = setmetatable({}, { __index = read, __metatable = false,
+  local mt = { __index = read, __metatable = false,
     __newindex = function() return error("the record `e` cannot be written", 2) end,
-    __tostring = function() return "event " .. name end })
-  role_of[view] = role
-  views[role] = { getters = getters, name = name, view = view }
-  return view
+    __tostring = function() return "event " .. name end }
+  local ring = {}
+  for n = 0, VISIT do ring[n] = setmetatable({}, mt) end
+  role_of_meta[mt] = role
+  views[role] = { getters = getters, copies = copies, name = name, ring = ring }
 end
 
 --- What the records of a role have.
 local function getters_of(role) return views[role].getters end
 
-local M = { cursor = cursor, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx, printing = false,
-  scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
+local M = { cursor = cursor, live = live, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx,
+  printing = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, RING = RING }
 
---- The view of a role.
-function M.of(role) return views[role].view end
+--- The views of a role, from 0 on: event after event of all roles takes the next.
+function M.ring(role) return views[role].ring end
 
---- After an abnormal end of a batch: no view reads a slot any more. Returns the role that was running, if one was, the
--- position behind the event at hand, and whether it was that role's printer that ran.
+--- Copies a kept event to a place that stays as it is until the next `show`, and returns that place.
+function M.show(slot) return show_leaf(ctx, slot) end
+
+--- Calls f with a view of the record at `slot`, which has to stay as it is until f returns; returns what xpcall gives.
+-- Meanwhile nothing is printed and no other record is visited.
+function M.visit(slot, f, explain)
+  local s, e, n, view = cursor.s, live.view, cursor.n, views[slot.ev].ring[VISIT]
+  cursor.s, cursor.n, live.view, M.printing = slot, VISIT, view, true
+  local ok, result = xpcall(f, explain, view)
+  cursor.s, cursor.n, live.view, M.printing = s, n, e, false
+  return ok, result
+end
+
+--- After a batch no view is valid.
+function M.leave() cursor.s, live.view = nowhere, false end
+
+--- The same after an abnormal end of a batch. Returns the role that was running, if one was, the position behind the event at
+-- hand, and whether it was that role's printer that ran.
 function M.bury()
   local role, printing = cursor.s.ev, M.printing
-  cursor.s, M.printing = nowhere, false
+  M.leave()
+  M.printing = false
   if views[role] then return role, cursor.at + 1, printing end
 end
 
 --- The slot under the cursor, whose view `e` has to be; for pending{keep}.
 function hooks.slot_of(e)
-  local role, s = role_of[e], cursor.s
-  if role and s.ev == role then return cast("const void *", s) end
+  if e == live.view then return cast("const void *", cursor.s) end
   return error("only the record of the handler that runs can be kept: pass its e", 3)
 end
 
@@ -138,7 +173,8 @@ function hooks.kept(pointer, key)
   local s = cast(slot_pointer, pointer)
   local v = views[s.ev]
   if not v then return error("no event was kept", 3) end
-  local get = v.getters[key]
+  -- An array that is read through the cursor would be another event's.
+  local get = v.copies[key] or v.getters[key]
   if not get then return error(("%s has no field '%s'%s"):format(v.name, tostring(key), nearest(s.ev, tostring(key))), 3) end
   return get(s)
 end
