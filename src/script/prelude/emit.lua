@@ -70,13 +70,16 @@ end
 
 local function print_event(slot, extra, number, offset)
   local text
-  if view.printing then error("a printer returns its text; emit is for handlers", 3) end
   if printing then text = printed(slot) end
   if text or extra or number then emit_with(address(slot), extra, text, number, offset) else leaf(ctx, slot) end
 end
 
 --- Prints an event as a part of the detail of that number.
 function exports.print_in_detail(slot, number, offset) print_event(slot, nil, number, offset) end
+
+local function not_while_printing()
+  if view.printing then error("a printer returns its text; emit is for handlers", 3) end
+end
 
 local function emit_all(...)
   local n, extra = select("#", ...), nil
@@ -102,10 +105,11 @@ end
 
 --- Prints events now, as trace does; `emit { name = value }` prints a row.
 function exports.emit(a, b, ...)
+  not_while_printing()
   if b == nil then
     local slot = slot_of(a)
     if slot then
-      if printing or view.printing then print_event(slot) else leaf(ctx, slot) end
+      if printing then print_event(slot) else leaf(ctx, slot) end
       return
     end
     if type(a) == "table" then emit_row(plain(a), cursor.s.time) return end

@@ -121,7 +121,11 @@ end
 --- The names and values of a heading, in order: { { name, value }… }.
 local function plain_list(tell)
   local list = {}
-  for i, pair in ipairs(tell) do list[i] = plain(pair) end
+  for i, pair in ipairs(tell) do
+    local name = type(pair) == "table" and pair[1] or nil
+    if type(name) ~= "string" then error("'tell' of between is a list of names and values: { { \"delay_us\", 12.5 } }", 3) end
+    list[i] = plain { name, pair[2] }
+  end
   return list
 end
 

@@ -135,8 +135,12 @@ local M = { cursor = cursor, live = live, getters_of = getters_of, nowhere = now
 --- The views of a role, from 0 on: event after event of all roles takes the next.
 function M.ring(role) return views[role].ring end
 
---- Copies a kept event to a place that stays as it is until the next `show`, and returns that place.
-function M.show(slot) return show_leaf(ctx, slot) end
+--- Copies a kept event to a place that stays as it is until the next `show`, and returns that place. The cursor may stand there while a
+-- record is visited.
+function M.show(slot)
+  if M.printing then error "a kept event was shown while a record is visited" end
+  return show_leaf(ctx, slot)
+end
 
 --- Calls f with a view of the record at `slot`, which has to stay as it is until f returns; returns what xpcall gives.
 -- Meanwhile nothing is printed and no other record is visited.
