@@ -15,7 +15,7 @@ use crate::script::leaf::Shared;
 use crate::source::attr::OWNER;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
-use crate::sys::refusal::{FUNCTIONS_ARE_FOR, Refusal};
+use crate::sys::refusal::{Call, FUNCTIONS_ARE_FOR, Refusal};
 use crate::sys::signal;
 
 /// The most restrictive `perf_event_paranoid` of the kernel itself, which lets users watch what is their own in user mode;
@@ -34,7 +34,14 @@ pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>
         return Ok(None);
     }
     // Forked before anything else: no thread, no ring and no Lua is copied into it.
-    Ok(Some(Workload::prepare(&settings.workload)?))
+    let prepared = Workload::prepare(&settings.workload).map_err(|why| match why.raw_os_error() {
+        Some(errno) => {
+            let command = settings.workload.first().map(|word| word.to_string_lossy());
+            Refusal::new(&command.unwrap_or_default(), Call::Start, errno).into()
+        }
+        None => anyhow!(why),
+    });
+    prepared.map(Some)
 }
 
 /// Why the command was not started; and what was meant, if the number of a process stands in its place.

@@ -17,7 +17,8 @@ use super::open::{Open, Opening, Refused, Wish, open_event};
 use super::probes::allow;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::Event;
-use crate::sys::signal;
+use crate::sys::refusal::Refusal;
+use crate::sys::{signal, threads};
 
 impl Live {
     /// Opens further events, for roles up to `roles`, which are off; gives what the kernel did not filter of them. If one is
@@ -233,15 +234,15 @@ impl Closer {
     /// Starts the thread. `told` is called on it first, so that it can be kept out of what is watched.
     ///
     /// # Errors
-    /// There is no further thread to be had.
-    pub fn start(told: impl FnOnce() + Send + 'static) -> std::io::Result<Closer> {
+    /// No further thread can be started.
+    pub fn start(told: impl FnOnce() + Send + 'static) -> Result<Closer, Refusal> {
         let (events, closing) = mpsc::channel::<Vec<Event>>();
         let work = move || {
             signal::keep_off_this_thread();
             told();
             closing.iter().for_each(drop);
         };
-        let thread = std::thread::Builder::new().name("perilune:close".to_owned()).spawn(work)?;
+        let thread = threads::start("perilune:close", work)?;
         Ok(Closer { events: Some(events), thread: Some(thread) })
     }
 

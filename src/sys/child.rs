@@ -15,6 +15,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+/// How many signals may interrupt one wait before it is given up.
+const INTERRUPTIONS: u32 = 10_000;
+
 /// A forked command, waiting or running.
 #[derive(Debug)]
 pub struct Workload {
@@ -96,11 +99,12 @@ impl Workload {
 
     /// Waits until the command ends.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
-        loop {
+        for _ in 0..INTERRUPTIONS {
             if let Some(status) = self.reap(0)? {
                 return Ok(status);
             }
         }
+        Err(io::ErrorKind::Interrupted.into())
     }
 
     /// Asks it to end (`SIGTERM`).
@@ -169,12 +173,14 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
         libc::close(go);
         restore_signals();
         let mut byte = 0u8;
-        let started = loop {
-            match libc::read(wait, (&raw mut byte).cast(), 1) {
-                -1 if *libc::__errno_location() == libc::EINTR => {}
-                got => break got == 1,
+        let mut started = false;
+        for _ in 0..INTERRUPTIONS {
+            let got = libc::read(wait, (&raw mut byte).cast(), 1);
+            if got != -1 || *libc::__errno_location() != libc::EINTR {
+                started = got == 1;
+                break;
             }
-        };
+        }
         if started && let Some(program) = argv.first() {
             libc::execvp(*program, argv.as_ptr());
             let errno = (*libc::__errno_location()).to_ne_bytes();

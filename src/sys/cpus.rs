@@ -17,6 +17,22 @@ pub fn online_cpus() -> Vec<u32> {
     }
 }
 
+/// Why some of these CPUs cannot be watched; None if all of them are online.
+pub fn absent(asked: &[u32], online: &[u32]) -> Option<String> {
+    let missing = asked.iter().find(|cpu| !online.contains(cpu))?;
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
+    let present = cpulist::parse(&text).ok().filter(|cpus| !cpus.is_empty());
+    let present = present.unwrap_or_else(|| online.to_vec());
+    let list = |cpus: &[u32]| match cpus {
+        [only] => format!("only CPU {only}"),
+        all => format!("CPUs {}", cpulist::format(all)),
+    };
+    Some(match present.contains(missing) {
+        true => format!("CPU {missing} is offline; online: {}", list(online)),
+        false => format!("this machine has {}", list(&present)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,6 @@
-//! The limits of this process that perf events meet: open files and locked memory.
+//! The limits of this process that a run meets: open files, locked memory, processes.
+
+use std::path::{Path, PathBuf};
 
 /// A limit on open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,48 @@ pub fn memlock_kb() -> Option<u64> {
         libc::RLIM_INFINITY => None,
         bytes => Some(bytes / 1024),
     }
+}
+
+/// `RLIMIT_NPROC`; `None` is unlimited.
+pub fn nproc() -> Option<u64> {
+    let mut limit = NONE;
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// The innermost cgroup of this process that has as many tasks as its `pids.max` allows, and that number.
+pub fn full_pids_cgroup() -> Option<(String, u64)> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut places = text.lines().filter_map(pids_cgroup);
+    places.find_map(|(roots, path)| {
+        let root = roots.into_iter().map(Path::new).find(|root| root.is_dir())?;
+        let folders = Path::new(path).ancestors();
+        folders.map(|folder| full(root, folder)).find_map(|full| full)
+    })
+}
+
+/// Where the hierarchy may be mounted that counts tasks, and the path in it, by a line of /proc/PID/cgroup:
+/// `8:pids:/user.slice` or, in the unified hierarchy, `0::/user.slice`.
+fn pids_cgroup(line: &str) -> Option<(Vec<&'static str>, &str)> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    if controllers.is_empty() {
+        return Some((vec!["/sys/fs/cgroup/unified", "/sys/fs/cgroup"], path));
+    }
+    let counts = controllers.split(',').any(|controller| controller == "pids");
+    counts.then(|| (vec!["/sys/fs/cgroup/pids"], path))
+}
+
+fn full(root: &Path, folder: &Path) -> Option<(String, u64)> {
+    let below = folder.strip_prefix("/").unwrap_or(folder);
+    let number = |file: &str| {
+        let path: PathBuf = root.join(below).join(file);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    // Without a limit it is `max`.
+    let (max, current) = (number("pids.max")?, number("pids.current")?);
+    (current >= max).then(|| (folder.to_string_lossy().into_owned(), max))
 }
 
 const NONE: libc::rlimit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -24,6 +24,7 @@ pub mod slice;
 pub mod stdout;
 pub mod tasks;
 pub mod terminal;
+pub mod threads;
 pub mod toll;
 mod torn;
 pub mod tracefs;

@@ -15,7 +15,19 @@ use std::os::unix::fs::MetadataExt;
 pub fn in_root_pid_namespace() -> bool {
     // PROC_PID_INIT_INO of include/linux/proc_ns.h, part of the ABI by now.
     const ROOT: u64 = 0xEFFF_FFFC;
-    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == ROOT)
+    number_of("pid") == Some(ROOT)
+}
+
+/// Whether this process lives in the user namespace that the kernel began with, or in one that cannot be told: without
+/// /proc, or with a kernel that has none.
+pub fn in_initial_user_namespace() -> bool {
+    // PROC_USER_INIT_INO.
+    const INITIAL: u64 = 0xEFFF_FFFD;
+    number_of("user").is_none_or(|number| number == INITIAL)
+}
+
+fn number_of(namespace: &str) -> Option<u64> {
+    std::fs::metadata(format!("/proc/self/ns/{namespace}")).ok().map(|file| file.ino())
 }
 
 /// This thread's id as `common_pid` shows it.

@@ -227,8 +227,12 @@ fn parse(words: &[u64], format: u64) -> Option<Counts> {
     Some(counts)
 }
 
+/// How often an interrupted open is tried. A signal interrupts one or two; a uprobe event that tracefs has enabled answers
+/// `EINTR` every time (`probe_event_enable()`, kernel/trace/trace_uprobe.c).
+const OPEN_TRIES: u32 = 8;
+
 fn open_exactly(attr: &mut Attr, target: Target) -> Result<OwnedFd, i32> {
-    loop {
+    for _ in 0..OPEN_TRIES {
         // SAFETY: the attr is initialised and carries its size; the kernel writes at most that field. What
         // an attr can ask for does not touch this process's memory, `sigtrap` apart, which is a signal.
         let fd = unsafe {
@@ -249,6 +253,7 @@ fn open_exactly(attr: &mut Attr, target: Target) -> Result<OwnedFd, i32> {
             errno => return Err(errno),
         }
     }
+    Err(libc::EINTR)
 }
 
 fn check(result: c_int) -> io::Result<()> {

@@ -22,6 +22,8 @@ pub struct Refusal {
     pub what: String,
     /// Why, and what to do.
     pub why: String,
+    /// It is about this event alone: others may open.
+    pub of_event: bool,
 }
 
 /// Of the kernel only, so that libc does not know it.
@@ -42,6 +44,8 @@ pub enum Call<'a> {
     Mount(&'a str, &'a str),
     /// Reading the event files at this place.
     Events(&'a str),
+    /// Starting a process or a thread.
+    Start,
 }
 
 impl Refusal {
@@ -59,8 +63,10 @@ impl Refusal {
             Call::Output(owner) => output(owner, errno),
             Call::Mount(kind, at) => mount(kind, at, errno, facts),
             Call::Events(at) => events(at, errno, facts),
+            Call::Start => start(errno, facts),
         };
-        Refusal { errno, what: what.to_owned(), why }
+        let of_event = matches!(call, Call::Open(attr, _) if is_of_event(attr, errno, facts));
+        Refusal { errno, what: what.to_owned(), why, of_event }
     }
 
     /// Whether somebody else might be allowed what was refused.
@@ -75,6 +81,22 @@ impl Refusal {
     }
 }
 
+/// Whether an open was refused for what the event is, and not for want of a privilege, a resource or its target.
+fn is_of_event(attr: &Attr, errno: i32, facts: &Facts) -> bool {
+    match errno {
+        libc::EACCES | libc::EPERM => is_tracepoint_of_kernels_own(attr, facts),
+        libc::EMFILE | libc::ENFILE | libc::ENOMEM => false,
+        libc::ESRCH | libc::ENODEV | libc::ENOSYS | libc::E2BIG => false,
+        _ => true,
+    }
+}
+
+/// Whether a permission is missing that nobody has: the kernel marks some tracepoints so (`TRACE_EVENT_PERF_PERM`).
+fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Facts) -> bool {
+    let locked = facts.lockdown.as_deref() == Some("confidentiality");
+    attr.as_raw().type_ == b::PERF_TYPE_TRACEPOINT && facts.perfmon && facts.opens_own && !locked
+}
+
 fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     let raw = attr.as_raw();
     let Target { pid, cpu } = target;
@@ -86,6 +108,12 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     }
     match errno {
         libc::EACCES | libc::EPERM => permission(attr, target, facts),
+        libc::EINTR if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
+            "another tracer holds it: a uprobe event that is enabled in tracefs does not open for perf; \
+             write 0 to its `enable` file there, also in each folder of `instances`"
+                .into()
+        }
+        libc::EINTR => "signals interrupted each attempt to open it; try again".into(),
         libc::ENOENT if hardware(raw.type_) => {
             "this machine has no such hardware counter (no PMU, as in most virtual machines); \
              use a software event such as cpu-clock"
@@ -134,11 +162,8 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
         libc::EOPNOTSUPP => "this PMU cannot do what is asked of it; leave out branch stacks, \
              precise_ip or sampling, or take another event"
             .into(),
-        libc::EBUSY => "somebody else holds this PMU for himself; end the other profiler".into(),
-        libc::EMFILE => format!(
-            "no file descriptor is left of {}; raise the limit (ulimit -n), or watch fewer events, tasks or CPUs",
-            facts.nofile
-        ),
+        libc::EBUSY => "the PMU is in exclusive use by another process; stop it".into(),
+        libc::EMFILE => no_descriptor(facts),
         libc::ENFILE => "the machine has no file descriptor left; raise fs.file-max".into(),
         libc::ENOSYS => {
             "this kernel has no perf_event_open; it needs CONFIG_PERF_EVENTS=y, and in \
@@ -148,6 +173,15 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
         libc::ENOMEM => "the kernel has no memory for it; watch fewer events or CPUs".into(),
         errno => strange(errno, "see the attributes with -vv"),
     }
+}
+
+/// What to do about `EMFILE`. The soft limit is raised to the hard one before events are opened.
+fn no_descriptor(facts: &Facts) -> String {
+    format!(
+        "no file descriptor is left; RLIMIT_NOFILE is {}: raise it (`ulimit -Hn`, LimitNOFILE= of a service), \
+         or watch fewer events, tasks or CPUs",
+        facts.nofile
+    )
 }
 
 /// Who may watch functions.
@@ -211,6 +245,14 @@ fn permission(attr: &Attr, target: Target, facts: &Facts) -> String {
                 perf even to root: boot with lockdown=integrity or none"
             .into();
     }
+    if facts.in_user_namespace {
+        return "permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one: run outside of it"
+            .into();
+    }
+    if is_tracepoint_of_kernels_own(attr, facts) {
+        return "the kernel lets nobody sample this tracepoint, since a sample would set it off again; leave it out"
+            .into();
+    }
     if facts.perfmon {
         return "permission denied even to root; a seccomp profile (containers), a security module \
                 or lockdown forbids it: allow perf_event_open there, or run on the host"
@@ -242,7 +284,8 @@ fn map(pages: usize, errno: i32, facts: &Facts) -> String {
         libc::EINVAL => format!(
             "it cannot have a ring of {pages} pages; it takes a power of two, and an inherited event a CPU"
         ),
-        libc::EMFILE | libc::ENFILE => "no file descriptor is left; raise the limit".into(),
+        libc::EMFILE => no_descriptor(facts),
+        libc::ENFILE => "the machine has no file descriptor left; raise fs.file-max".into(),
         errno => strange(errno, "take a smaller ring (-m)"),
     }
 }
@@ -297,6 +340,26 @@ fn events(at: &str, errno: i32, facts: &Facts) -> String {
             format!("{at} has no events; the kernel needs CONFIG_EVENT_TRACING=y")
         }
         errno => strange(errno, &format!("look at {at}")),
+    }
+}
+
+/// What `fork(2)` and `clone(2)` lack.
+fn start(errno: i32, facts: &Facts) -> String {
+    match (errno, &facts.full_pids_cgroup) {
+        (libc::EAGAIN, Some((cgroup, max))) => format!(
+            "no process or thread can be started; pids.max of the cgroup {cgroup} is {max}, and as many run: \
+             raise it, or end some of them"
+        ),
+        (libc::EAGAIN, None) => format!(
+            "no process or thread can be started; RLIMIT_NPROC is {} (`ulimit -u`) and kernel.threads-max {}: \
+             raise the one that is reached, or end some processes",
+            facts.nproc.map_or("unlimited".into(), |most| most.to_string()),
+            number(facts.threads_max)
+        ),
+        (libc::EMFILE, _) => no_descriptor(facts),
+        (libc::ENFILE, _) => "the machine has no file descriptor left; raise fs.file-max".into(),
+        (libc::ENOMEM, _) => "the kernel has no memory for another process; end some".into(),
+        _ => strange(errno, "start fewer processes"),
     }
 }
 

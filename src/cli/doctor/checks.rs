@@ -44,6 +44,7 @@ fn perf_events(machine: &Machine) -> Check {
     };
     let who = match (machine.root, machine.facts.perfmon) {
         (true, true) => "root",
+        (true, false) if machine.facts.in_user_namespace => "root of a user namespace",
         (true, false) => "root without CAP_PERFMON",
         (false, true) => "CAP_PERFMON",
         (false, false) => "an ordinary user",

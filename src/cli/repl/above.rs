@@ -15,8 +15,7 @@ use rustyline::ExternalPrinter;
 
 use crate::base::units::counted;
 use crate::sys::namespace::tid_in_records;
-use crate::sys::signal;
-use crate::sys::slice;
+use crate::sys::{signal, slice, threads};
 
 /// Texts that wait at most.
 const QUEUE: usize = 256;
@@ -59,8 +58,7 @@ impl Above {
             let _ = told.send(tid_in_records());
             print(printer, &waiting, &counts);
         };
-        let started = std::thread::Builder::new().name("perilune:print".to_owned()).spawn(work);
-        started.context("failed to start the thread that prints")?;
+        threads::start("perilune:print", work)?;
         let tid = tid.recv().context("the thread that prints has ended")?;
         Ok((Above { queue, dropped, pending: Vec::new() }, tid))
     }

@@ -27,6 +27,7 @@ use crate::sys::namespace::tid_in_records;
 use crate::sys::signal;
 use crate::sys::slice;
 use crate::sys::stdout::stdout;
+use crate::sys::threads;
 
 /// What stands in the place of a monitor: its options are those of the prompt.
 const MONITOR: &str = include_str!("prompt.lua");
@@ -100,10 +101,7 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
             pipe::read(&line);
         }
     };
-    std::thread::Builder::new()
-        .name("perilune:read".to_owned())
-        .spawn(read)
-        .context("failed to start the thread that reads lines")?;
+    threads::start("perilune:read", read)?;
     let (tids, above) = greeted.recv().context("the thread that reads lines has ended")??;
     let (outlet, settle): (Outlet, Box<dyn Fn()>) = match above {
         Some(above) => {

@@ -6,6 +6,11 @@ fn facts() -> Facts {
     Facts {
         paranoid: Some(2),
         perfmon: false,
+        in_user_namespace: false,
+        opens_own: true,
+        nproc: Some(5),
+        threads_max: Some(3000),
+        full_pids_cgroup: None,
         lockdown: None,
         mlock_kb: Some(516),
         memlock_kb: Some(8192),
@@ -89,14 +94,66 @@ fn what_the_sysctl_does_not_explain_is_not_blamed_on_it() {
     let attr = Attr::software(0);
     let open = Facts { paranoid: Some(-1), ..facts() };
     let root = Facts { perfmon: true, ..facts() };
+    let inside = Facts { in_user_namespace: true, ..facts() };
     let locked = Facts { lockdown: Some("confidentiality".into()), ..root.clone() };
     for (facts, says) in [
         (&open, "task 77 belongs to somebody else"),
         (&root, "even to root; a seccomp profile"),
+        (&inside, "in a user namespace, perf needs CAP_PERFMON in the initial one"),
         (&locked, "locked down (confidentiality)"),
     ] {
         let text = line("cpu-clock", Call::Open(&attr, other), libc::EACCES, facts);
         assert!(text.contains(says) && !text.contains("paranoid"), "{text}");
+    }
+}
+
+#[test]
+fn a_tracepoint_that_nobody_may_sample_is_not_blamed_on_the_machine() {
+    let root = Facts { perfmon: true, ..facts() };
+    let closed = Facts { opens_own: false, ..root.clone() };
+    let refusal = |errno, facts: &Facts| {
+        Refusal::from_facts(
+            "irq_vectors:irq_work_exit",
+            Call::Open(&tracepoint(), CPU0),
+            errno,
+            facts,
+        )
+    };
+    let of_event = refusal(libc::EPERM, &root);
+    assert!(of_event.of_event && of_event.why.starts_with("the kernel lets nobody sample"));
+    // Where nothing opens at all, it is no property of the event.
+    let of_machine = refusal(libc::EPERM, &closed);
+    assert!(!of_machine.of_event && of_machine.why.contains("seccomp"), "{of_machine}");
+    assert!(!refusal(libc::EACCES, &facts()).of_event);
+    assert!(!refusal(libc::EMFILE, &root).of_event);
+    let held = refusal(libc::EINTR, &root);
+    assert!(held.of_event && held.why.starts_with("another tracer holds it"), "{held}");
+}
+
+#[test]
+fn a_process_that_cannot_be_started_names_the_limit() {
+    let full = Facts { full_pids_cgroup: Some(("/a/b".into(), 20)), ..facts() };
+    for (facts, errno, says) in [
+        (
+            &facts(),
+            libc::EAGAIN,
+            "make: no process or thread can be started; RLIMIT_NPROC is 5 (`ulimit -u`) and kernel.threads-max 3000: \
+             raise the one that is reached, or end some processes",
+        ),
+        (
+            &full,
+            libc::EAGAIN,
+            "make: no process or thread can be started; pids.max of the cgroup /a/b is 20, and as many run: \
+             raise it, or end some of them",
+        ),
+        (
+            &facts(),
+            libc::EMFILE,
+            "make: no file descriptor is left; RLIMIT_NOFILE is 1024: raise it (`ulimit -Hn`, LimitNOFILE= of a service), \
+             or watch fewer events, tasks or CPUs",
+        ),
+    ] {
+        assert_eq!(line("make", Call::Start, errno, facts), says);
     }
 }
 
@@ -167,7 +224,7 @@ fn each_refusal_of_an_open_says_what_to_do() {
             soft,
             CPU0,
             libc::EMFILE,
-            "x: no file descriptor is left of 1024; raise the limit (ulimit -n), or watch fewer events, tasks or CPUs",
+            "x: no file descriptor is left; RLIMIT_NOFILE is 1024: raise it (`ulimit -Hn`, LimitNOFILE= of a service), or watch fewer events, tasks or CPUs",
         ),
         (
             soft,
