@@ -57,7 +57,7 @@ function m.init(opt)
     { freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp", functions = true, exclude = exclude })
   local why = refusal(opt)
   if why then error(why, 0) end
-  if opt.than then busy = share.busier(ev, opt.than, hz or 1e9 / opt.period) end
+  if opt.than then busy = share.busier(ev, opt.than, ev.freq or 1e9 / ev.period) end
   if not printed then samples = kv { "pid", "comm", { "function", symbol }, sums = { "period", "samples" }, top = most } end
   ev:each(function(e)
     if busy and not busy(e) then return end

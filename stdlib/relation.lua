@@ -30,7 +30,9 @@ local function is_plain(filter, fields)
 end
 
 --- What a selector says of how its event is opened: two that differ in it are not one event.
-local function opened_as(attr) return ("\0%s\0%s\0%s"):format(attr.cpus or "", attr.max_stack or "", attr.alias or "") end
+local function opened_as(attr)
+  return ("\0%s\0%s\0%s\0%s\0%s"):format(attr.cpus or "", attr.max_stack or "", attr.alias or "", attr.freq or "", attr.period or "")
+end
 local ANYHOW = opened_as {}
 
 --- What each event of each stage is to do, in an order in which ends come before starts, and the stages.

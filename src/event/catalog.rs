@@ -92,7 +92,16 @@ pub trait Catalog {
 /// A glob (`sched:sched_wak*`; without a colon it is for the part behind it) means every tracepoint
 /// that matches, of alternatives (`a|b`) the first that exists is meant.
 pub fn expand(catalog: &dyn Catalog, selector: &Selector) -> Result<Vec<Rc<Event>>> {
-    expand_where(catalog, selector, &mut |event| Some(event.clone()))
+    expand_where(catalog, selector, &mut |event| Some(event.clone())).map(|meant| meant.events)
+}
+
+/// What a selector means.
+#[derive(Debug)]
+pub struct Meant {
+    /// The events, at least one.
+    pub events: Vec<Rc<Event>>,
+    /// The glob that they match; None if it names one event.
+    pub glob: Option<Rc<str>>,
 }
 
 /// Like [`expand`], for alternatives whose existence only opening them can tell (`cycles|cpu-clock`).
@@ -103,7 +112,7 @@ pub fn expand_where(
     catalog: &dyn Catalog,
     selector: &Selector,
     tried: &mut dyn FnMut(&Rc<Event>) -> Option<Rc<Event>>,
-) -> Result<Vec<Rc<Event>>> {
+) -> Result<Meant> {
     let mut alternatives = selector.alternatives().peekable();
     let mut fault = None;
     while let Some(name) = alternatives.next() {
@@ -115,9 +124,14 @@ pub fn expand_where(
                 continue;
             }
         };
+        let is_glob = match Named::parse(name) {
+            Some(named) => glob::is_glob(&named.function),
+            None => glob::is_glob(name) && !name.contains('/'),
+        };
+        let glob = is_glob.then(|| Rc::from(name));
         match events.iter().map(&mut *tried).collect::<Option<Vec<_>>>() {
-            Some(opened) => return Ok(opened),
-            None if is_last => return Ok(events),
+            Some(events) => return Ok(Meant { events, glob }),
+            None if is_last => return Ok(Meant { events, glob }),
             None => {}
         }
     }
@@ -162,15 +176,7 @@ fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>
             "'{named}' matches more functions than can be watched at once; narrow the glob (perilune list '{named}' shows them)"
         );
     }
-    let glob: Rc<str> = named.to_string().into();
-    let one = |one: &Named| {
-        let mut event = catalog.describe(&one.to_string())?;
-        if let What::Function(function) = &mut Rc::make_mut(&mut event).what {
-            function.of_glob = Some(glob.clone());
-        }
-        Ok(event)
-    };
-    found.iter().map(one).collect()
+    found.iter().map(|one| catalog.describe(&one.to_string())).collect()
 }
 
 /// Functions that one glob may mean, in a recording, too. How many can be open at once depends on the CPUs, and is looked at when they

@@ -7,6 +7,7 @@
 use std::io;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use perf_event_open_sys::bindings as abi;
 
 use crate::event::name;
 
@@ -66,6 +67,21 @@ pub(crate) fn is_modifier(c: char) -> bool {
 }
 
 impl Counter {
+    /// Whether it is one of the kernel's clocks, which count nanoseconds and go on in an idle CPU.
+    pub fn is_clock(&self) -> bool {
+        let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
+        self.type_ == abi::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&self.config)
+    }
+
+    /// Whether it counts so fast that it is sampled at a rate: a clock, and what the hardware counts.
+    pub fn has_rate(&self) -> bool {
+        match self.type_ {
+            abi::PERF_TYPE_SOFTWARE => self.is_clock(),
+            abi::PERF_TYPE_BREAKPOINT | abi::PERF_TYPE_TRACEPOINT => false,
+            _ => true,
+        }
+    }
+
     /// `u k h` keep only the levels that are named, `G H` the guest or the host, `I` leaves the idle
     /// task out, each `p` asks for more precision.
     fn modify(&mut self, event: &str, modifiers: &str) -> Result<()> {

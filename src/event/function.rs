@@ -12,8 +12,6 @@ mod place;
 pub use named::{Kind, Named, file_in_front_of};
 pub use place::Place;
 
-use std::rc::Rc;
-
 use anyhow::{Result, anyhow, bail};
 
 use super::catalog::{Event, What};
@@ -33,8 +31,6 @@ pub struct Function {
     pub counter: Counter,
     /// Where it begins.
     pub place: Place,
-    /// The glob that it is meant by, of others that are watched without it where the kernel refuses this one.
-    pub of_glob: Option<Rc<str>>,
 }
 
 /// What finds functions by their names.
@@ -81,8 +77,7 @@ pub fn describe(named: &Named, functions: &dyn Functions, read: &ReadPmu<'_>) ->
     }
     let counter = pmu(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
-    let function =
-        Function { kind: named.kind, format: format(named.kind), counter, place, of_glob: None };
+    let function = Function { kind: named.kind, format: format(named.kind), counter, place };
     Ok(Event { name, what: What::Function(function) })
 }
 

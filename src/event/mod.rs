@@ -11,6 +11,7 @@ pub mod function;
 mod load;
 pub mod name;
 pub mod plan;
+pub mod rate;
 pub mod sampling;
 pub mod selector;
 pub mod syntax;

@@ -22,6 +22,8 @@ const SPARE: usize = 256;
 pub struct Role<S> {
     /// What is watched.
     pub event: Rc<Event>,
+    /// The glob that it is meant by: where the kernel refuses it, the others are watched without it.
+    pub glob: Option<Rc<str>>,
     /// Which of them, by what the kernel can tell; None is all.
     pub filter: Option<Filter>,
     /// What else they have to meet, in user space; it does not matter for what is opened.
@@ -37,6 +39,8 @@ pub struct Role<S> {
 pub struct Opening<S> {
     /// What to open.
     pub event: Rc<Event>,
+    /// The glob that all of its roles, or the first, are meant by; None if a role names it exactly.
+    pub glob: Option<Rc<str>>,
     /// The filter for the kernel; None lets everything through.
     pub filter: Option<Filter>,
     /// How.
@@ -64,9 +68,11 @@ pub fn plan<S: Clone + PartialEq>(roles: &[Role<S>]) -> Result<Vec<Opening<S>>> 
                 opening.recheck |= opening.filter != role.filter;
                 opening.filter = either(opening.filter.take(), role.filter.clone());
                 opening.roles.push(index);
+                opening.glob = opening.glob.take().filter(|_| role.glob.is_some());
             }
             None => openings.push(Opening {
                 event: role.event.clone(),
+                glob: role.glob.clone(),
                 filter: role.filter.clone(),
                 sampling: role.sampling.clone(),
                 roles: vec![index],
@@ -123,7 +129,8 @@ mod tests {
 
     fn role(name: &str, filter: &str, sampling: u32) -> Role<u32> {
         let filter = (!filter.is_empty()).then(|| Filter::parse(filter).unwrap());
-        Role { event: tracepoint(name), filter, rest: Vec::new(), task: None, sampling }
+        let event = tracepoint(name);
+        Role { event, glob: None, filter, rest: Vec::new(), task: None, sampling }
     }
 
     /// Event, filter, roles, recheck.
@@ -177,6 +184,14 @@ mod tests {
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1, 2], true)]);
         let roles = [role("a:a", "", 0), role("a:a", "pid == 1", 0)];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1], true)]);
+    }
+
+    #[test]
+    fn an_event_that_a_role_names_exactly_is_of_no_glob() {
+        let of_glob = |name| Role { glob: Some("a:*".into()), ..role(name, "", 0) };
+        let all = plan(&[of_glob("a:a"), of_glob("a:b"), role("a:b", "", 0)]).unwrap();
+        let globs: Vec<_> = all.iter().map(|opening| opening.glob.as_deref()).collect();
+        assert_eq!(globs, [Some("a:*"), None]);
     }
 
     #[test]

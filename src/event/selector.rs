@@ -3,6 +3,7 @@
 //! ```text
 //! sched:sched_switch//key=prev_pid/,sched:sched_wakeup/comm ~ "nginx*"/stack/alias=woken/
 //! page-faults:u          a counter, with its modifiers
+//! cpu-clock/freq=99/     it has no fields to filter by, so that its attributes may follow at once
 //! msr/tsc/               PMU/TERMS/[MODIFIERS], where the word before `/` is no event by itself
 //! irq:*   cycles|cpu-clock   a glob; the first that exists
 //! kprobe:vfs_read   uprobe:/usr/bin/bash:readline/arg1 > 0/stack/   functions ([`super::function`])
@@ -24,6 +25,7 @@ use crate::{
         counter,
         function::{self, Kind},
         name,
+        rate::Rate,
         syntax::SyntaxError,
     },
 };
@@ -42,7 +44,7 @@ pub struct Selector {
 }
 
 /// The attributes that every monitor understands.
-pub const BUILTIN: [&str; 4] = ["stack", "max-stack", "alias", "cpus"];
+pub const BUILTIN: [&str; 6] = ["stack", "max-stack", "alias", "cpus", "freq", "period"];
 
 impl Selector {
     /// Parses a comma list; it holds at least one selector.
@@ -94,6 +96,12 @@ impl Selector {
         self.attr("cpus").flatten()
     }
 
+    /// `freq=N` or `period=N`.
+    pub fn rate(&self) -> Option<Rate> {
+        let number = |name| self.attr(name).flatten().and_then(|n| n.parse().ok());
+        number("freq").map(Rate::Frequency).or(number("period").map(Rate::Period))
+    }
+
     /// Checks that each attribute is built in or among the monitor's `declared` ones, and the values of the built-in ones.
     pub fn check_attrs(&self, declared: &[&str]) -> Result<()> {
         let known = || BUILTIN.iter().chain(declared).copied();
@@ -118,14 +126,23 @@ impl Selector {
                 ("stack", Some(value)) => {
                     bail!("the attribute 'stack' takes no value, but has '{value}'")
                 }
-                ("alias" | "cpus" | "max-stack", None | Some("")) => {
+                ("alias" | "cpus" | "max-stack" | "freq" | "period", None | Some("")) => {
                     bail!("the attribute '{name}' needs a value: {name}=VALUE")
                 }
                 ("max-stack", Some(value)) if !value.parse::<u16>().is_ok_and(|n| n > 0) => {
                     bail!("the attribute 'max-stack' is a number of frames, not '{value}'")
                 }
+                ("freq" | "period", Some(value)) if !value.parse::<u64>().is_ok_and(|n| n > 0) => {
+                    let unit =
+                        if name == "freq" { "samples a second" } else { "events per sample" };
+                    bail!("the attribute '{name}' is a number of {unit}, not '{value}'")
+                }
                 _ => {}
             }
+        }
+        let own = |name: &&str| !declared.contains(name) && self.attr(name).is_some();
+        if ["freq", "period"].iter().all(own) {
+            bail!("{}: freq= and period= exclude each other; leave one out", self.name);
         }
         Ok(())
     }
@@ -191,9 +208,15 @@ impl<'a> Parser<'a> {
             name = self.pmu(start)?;
             more = !self.ends() && (self.slash() || !self.at_separator());
         } else if more {
+            let begin = self.at;
             let text = self.segment(&['/', ','], Escape::Nothing)?;
-            let text = unquote(text, Escape::Nothing);
-            filter = Some(text).filter(|text| !text.is_empty());
+            if is_counter(&name) && is_attribute(text) {
+                self.at = begin;
+                attrs.push(self.attribute()?);
+            } else {
+                let text = unquote(text, Escape::Nothing);
+                filter = Some(text).filter(|text| !text.is_empty());
+            }
             more = self.slash();
         }
         while more && !self.ends() {
@@ -342,6 +365,21 @@ fn unquote(text: &str, escape: Escape) -> String {
         Escape::Backslash => inner.replace(&format!("\\{quote}"), &quote.to_string()),
         Escape::Nothing => inner.to_owned(),
     }
+}
+
+/// Whether it is an event with a name of its own, which has no fields to filter by: `cycles:u`, `cpu-clock`.
+fn is_counter(name: &str) -> bool {
+    let first = name.split('|').next().unwrap_or_default().trim();
+    name::lookup(first.split(':').next().unwrap_or_default()).is_some()
+}
+
+/// Whether a text is an attribute and not a condition: `stack`, `freq=99`.
+fn is_attribute(text: &str) -> bool {
+    let name = text.split('=').next().unwrap_or_default().trim_end();
+    let rest = text[name.len()..].trim_start();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let is_name = !name.trim_start().is_empty() && name.trim_start().chars().all(is_word);
+    is_name && (rest.is_empty() || rest.starts_with('=') && !rest.starts_with("=="))
 }
 
 /// Whether what stands before the first slash is a PMU: no tracepoint, no event with a name of its own.

@@ -76,7 +76,8 @@ mod tests {
         let event = Event { name: "a:x".into(), what: What::Tracepoint { format } };
         let split = Split::parse(filter, &event).unwrap();
         let sampling = Sampling::default();
-        Role { event: Rc::new(event), filter: split.kernel, rest: split.rest, task: None, sampling }
+        let (event, filter, rest) = (Rc::new(event), split.kernel, split.rest);
+        Role { event, glob: None, filter, rest, task: None, sampling }
     }
 
     #[test]

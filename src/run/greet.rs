@@ -11,6 +11,7 @@ use crate::base::units::counted;
 use crate::event::sampling::Part;
 use crate::script::evsel::Role;
 use crate::script::host::Host;
+use crate::script::option::value::OptionValue;
 use crate::source::live::Live;
 use crate::source::open::Wish;
 
@@ -39,8 +40,7 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
             format!("thread {}", tids.join(","))
         }
         None => {
-            let cpus = request.host.cpus.as_ref().unwrap_or(&wish.cpus);
-            format!("CPU {}", cpulist::format(cpus))
+            format!("CPU {}", cpulist::format(&wish.watched))
         }
     };
     let order = if wish.ordered { "in order" } else { "unordered" };
@@ -49,6 +49,9 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
             context.note(Level::Warning, remark);
         }
         for remark in without_stacks(&roles, request) {
+            context.note(Level::Warning, &remark);
+        }
+        if let Some(remark) = without_rate(&roles, request) {
             context.note(Level::Warning, &remark);
         }
         for remark in host.remarks() {
@@ -64,6 +67,12 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
             let pages = counted(live.pages() as u64, "page");
             let text = format!("{order}, {pages} a ring, {}", counted(live.files() as u64, "file"));
             context.note(Level::Info, &text);
+            let others = live.cpus_of_tasks_only();
+            if !others.is_empty() {
+                let cpus = cpulist::format(&others);
+                let text = format!("records of tasks also from CPU {cpus}, by smaller rings");
+                context.note(Level::Info, &text);
+            }
             for line in filters::explain(&roles, From::Kernel) {
                 context.note(Level::Info, &line);
             }
@@ -77,6 +86,20 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
         // Told at once, not with the first report.
         let _ = context.out.flush();
     });
+}
+
+/// Options of the rate, where no event has one.
+fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
+    let is_typed = |long: &str| {
+        let option = request.monitor.option(long).filter(|option| option.default.is_none());
+        option.filter(|option| request.values.get(&option.long).is_some_and(OptionValue::is_given))
+    };
+    let option = is_typed("freq").or_else(|| is_typed("period"))?;
+    let rated = |role: &Role| role.event.has_rate() || role.sampling.rate().is_some();
+    let typed = option.typed();
+    (!roles.iter().any(rated)).then(|| {
+        format!("{typed} does nothing: no clock and no hardware event is sampled; freq= and period= are of any event")
+    })
 }
 
 /// Options about stacks, where no stack is taken.

@@ -62,7 +62,8 @@ pub(super) fn run(
     let roles = host.roles();
     let mut openings = openings(&roles)?;
     let wish = Wish {
-        cpus: of_rings(cpus, &mut openings),
+        cpus: of_rings(&cpus, &mut openings),
+        watched: cpus,
         workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
         // What `init` turned off must not be enabled first: an exec would turn it on behind our back.
         off: host
@@ -235,7 +236,7 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
         if boundary >= pace.interval_at {
             let seconds = pace.turn(boundary);
             let lost = live.lost(false);
-            host.lost_so_far(lost.unwrap_or(0) + live.side_lost());
+            host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
             let counts = live.counts();
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
             let coverage = coverage(host, live, lost);
@@ -280,7 +281,7 @@ fn finish(
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     host.set_now(now);
-    host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost());
+    host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
     let counts = live.counts();
     let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
@@ -362,6 +363,7 @@ pub(super) fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyho
     }
     Ok(Opening {
         event: planned.event,
+        glob: planned.glob,
         filter: planned.filter,
         sampling: planned.sampling,
         roles: checked,

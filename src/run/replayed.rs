@@ -266,7 +266,9 @@ impl<'a> Player<'a> {
                 let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
                 for (role, wish) in self.roles.iter().enumerate() {
                     let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
-                    let watched = here && watched || wish.sampling.everyone;
+                    let only = wish.sampling.cpus.as_ref();
+                    let watched = (here && watched || wish.sampling.everyone)
+                        && only.is_none_or(|cpus| cpus.contains(&entry.cpu));
                     if self.off[role] || !watched || wish.event.name != event.name || !passes {
                         continue;
                     }
@@ -323,7 +325,13 @@ impl<'a> Player<'a> {
     }
 
     fn side(&self, entry: &Entry, what: Happening<'_>, host: &mut Host) {
-        host.side(Side { time: entry.time_ns as f64, cpu: entry.cpu, what });
+        let (here, mut watched) = self.watched(entry);
+        if let Happening::Fork { parent_pid, parent_tid, .. } = what {
+            let s = self.settings;
+            watched |= s.pids.contains(&parent_pid) || s.tids.contains(&parent_tid);
+        }
+        let (time, watched) = (entry.time_ns as f64, here && watched);
+        host.side(Side { time, cpu: entry.cpu, watched, what });
     }
 
     /// Whether `-C` lets the entry through, and whether `-p` and `-t` do.

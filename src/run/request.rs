@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::base::stack_style::StackStyle;
+use crate::event::rate::Rate;
 use crate::event::sampling::{Part, Stack, Walk};
 use crate::script::{
     monitor::Monitor,
@@ -41,6 +42,16 @@ impl RunRequest {
             _ => Walk::default(),
         };
         Ok(Stack { walk, part: self.host.callchain, depth: None })
+    }
+    /// How often clocks and hardware events are sampled where neither the script nor a selector says it: `-F` and `-c`, if the
+    /// monitor has them.
+    pub fn rate(&self) -> Option<Rate> {
+        let number = |name: &str| match self.values.get(name) {
+            Some(OptionValue::Number(n)) if self.monitor.has_shared(name) => Some(*n as u64),
+            _ => None,
+        };
+        let period = number("period").map(Rate::Period);
+        period.or(number("freq").filter(|hz| *hz > 0).map(Rate::Frequency))
     }
 }
 

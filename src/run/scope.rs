@@ -13,7 +13,7 @@ use crate::script::option::value::OptionValue;
 use crate::source::open::Opening;
 use crate::source::trial::try_out;
 use crate::sys::child::Workload;
-use crate::sys::cpus::online_cpus;
+use crate::sys::cpus::{absent, online_cpus};
 use crate::sys::perf::Target;
 use crate::sys::tasks::{any_alive, threads_of};
 
@@ -50,6 +50,7 @@ impl Scope {
         Ok(Setting {
             trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
             per_thread: self.tasks.is_some(),
+            online: Some(online_cpus()),
             ..setting(request, catalog, self.cpus.clone())?
         })
     }
@@ -69,24 +70,26 @@ pub(super) fn setting(
         catalog,
         trial: None,
         cpus,
+        online: None,
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         verbose: settings.verbose > 0,
         per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
         stack: request.stack()?,
+        rate: request.rate(),
         memory: settings.lua_mem as usize,
         totals: settings.total,
         flame: flames::wish(&request.values),
     })
 }
 
-/// Where rings are needed to watch these CPUs: an event of which everyone's records are wanted comes from all of them, and the
-/// others are then opened on those only.
-pub(super) fn of_rings(watched: Vec<u32>, openings: &mut [Opening]) -> Vec<u32> {
-    if !openings.iter().any(|opening| opening.sampling.everyone) {
-        return watched;
+/// The CPUs that have rings: all, for the records of tasks and for events of which everyone's records are wanted. The other
+/// events are opened on the watched CPUs only.
+pub(super) fn of_rings(watched: &[u32], openings: &mut [Opening]) -> Vec<u32> {
+    let online = online_cpus();
+    if watched != online {
+        openings.iter_mut().for_each(|opening| limit(opening, watched));
     }
-    openings.iter_mut().for_each(|opening| limit(opening, &watched));
-    online_cpus()
+    online
 }
 
 /// Opens an event on the watched CPUs only, where there are rings on others, unless everyone's records of it are wanted.
@@ -100,10 +103,10 @@ pub(super) fn limit(opening: &mut Opening, watched: &[u32]) {
 fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
     let online = online_cpus();
     let Some(asked) = &settings.cpus else { return Ok(online) };
-    if let Some(absent) = asked.iter().find(|cpu| !online.contains(cpu)) {
-        bail!("-C: CPU {absent} is not online; online are {}", cpulist::format(&online));
+    match absent(asked, &online) {
+        Some(why) => bail!("-C {}: {why}", cpulist::format(asked)),
+        None => Ok(asked.clone()),
     }
-    Ok(asked.clone())
 }
 
 fn tasks(settings: &HostOptions, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {

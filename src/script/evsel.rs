@@ -2,7 +2,7 @@
 //!
 //! A role is one event of one evsel: a glob has many. The index of a role is what a slot carries.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -12,14 +12,16 @@ pub use super::picked::Trial;
 
 use super::narrow::{Narrowing, fill, names};
 use super::picked;
+use super::setting::Setting;
+use super::wishes::Wishes;
 use crate::base::cpulist;
-use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::slot::ROLES_MAX;
-use crate::event::catalog::Catalog;
+use crate::event::catalog::{Catalog, Event, Meant, expand};
 use crate::event::plan;
-use crate::event::sampling::{Sampling, Stack, Walk};
+use crate::event::rate::{Rate, USUAL_HZ, settle};
+use crate::event::sampling::{Sampling, Stack};
 use crate::event::selector::Selector;
-use crate::sys::attr::Attr;
+use crate::sys::cpus::absent;
 
 /// Everything declared so far.
 #[derive(Default)]
@@ -38,6 +40,8 @@ pub struct Evsels {
     pub names: Vec<String>,
     /// What a user should hear of events that are others than those asked for first.
     pub remarks: Vec<String>,
+    /// Selectors that evsels were declared with, as typed.
+    pub(super) used: BTreeSet<String>,
     declared: Vec<Declared>,
 }
 
@@ -71,12 +75,59 @@ pub struct Declarer {
     pub evsels: Rc<RefCell<Evsels>>,
     /// How stacks are taken where an evsel does not say it.
     pub stack: Stack,
+    /// The rate of clocks and hardware events where an evsel does not say it.
+    pub rate: Cell<Option<Rate>>,
+    /// The CPUs that an event may be limited to; None leaves it to the recording.
+    pub cpus: Option<Watchable>,
+}
+
+/// The CPUs that an event may be limited to.
+#[derive(Clone, Debug)]
+pub struct Watchable {
+    /// Those that are online.
+    pub online: Vec<u32>,
+    /// Those of `-C`, or all.
+    pub watched: Vec<u32>,
+}
+
+impl Watchable {
+    /// # Errors
+    /// A CPU that this machine does not have, that is offline, or that `-C` leaves out, where it leaves none.
+    fn check(&self, asked: &[u32]) -> Result<(), Refused> {
+        let list = cpulist::format(asked);
+        if let Some(why) = absent(asked, &self.online) {
+            return Err(format!("cpus={list}: {why}"));
+        }
+        if asked.iter().any(|cpu| self.watched.contains(cpu)) {
+            return Ok(());
+        }
+        let watched = cpulist::format(&self.watched);
+        Err(format!(
+            "cpus={list}: -C watches only CPU {watched}; name one of those, or add {list} to -C"
+        ))
+    }
 }
 
 /// What a script may get wrong: text for its own line.
 pub(super) type Refused = String;
 
 impl Declarer {
+    /// Declares what a run with this setting asks for.
+    pub(super) fn new(setting: &Setting, evsels: Rc<RefCell<Evsels>>) -> Declarer {
+        let watchable = |online: &Vec<u32>| {
+            let (online, watched) = (online.clone(), setting.cpus.clone());
+            Watchable { online, watched }
+        };
+        Declarer {
+            catalog: setting.catalog.clone(),
+            trial: setting.trial.clone(),
+            evsels,
+            stack: setting.stack,
+            rate: Cell::new(setting.rate),
+            cpus: setting.online.as_ref().map(watchable),
+        }
+    }
+
     /// Takes one `evsel(selector, wishes)` in. `Ok(None)` is an optional event that this machine has not.
     pub fn declare(
         &self,
@@ -89,9 +140,11 @@ impl Declarer {
             );
         }
         let (chosen, from_table) = chosen(selector)?;
+        self.evsels.borrow_mut().used.insert(chosen.text.clone());
         let wish = Wishes::read(wishes, &chosen, from_table.as_ref(), self.stack)?;
-        let events = match self.events_of(&chosen, &wish.sampling) {
-            Ok(events) => events,
+        self.check_cpus(&wish.sampling)?;
+        let Meant { events, glob } = match self.events_of(&chosen, &wish.sampling) {
+            Ok(meant) => meant,
             Err(_) if wish.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
@@ -103,10 +156,11 @@ impl Declarer {
         for event in &events {
             let mut role = Role {
                 event: event.clone(),
+                glob: glob.clone(),
                 filter: None,
                 rest: Vec::new(),
                 task: wish.task.clone(),
-                sampling: wish.sampling.clone(),
+                sampling: self.settled(event, &wish.sampling)?,
             };
             filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
             roles.push(role);
@@ -122,6 +176,7 @@ impl Declarer {
             names: events.iter().map(|e| e.name.clone()).collect(),
             first,
             count_only: wish.sampling.count,
+            rate: roles.first().and_then(|role| role.sampling.rate()),
             attrs: chosen.attrs.clone(),
         };
         all.declared.push(Declared { first, count: events.len() });
@@ -130,6 +185,47 @@ impl Declarer {
             return Err(format!("'{}' selects too many events", chosen.text));
         }
         Ok(Some((all.declared.len() - 1, told)))
+    }
+
+    /// How an event is sampled; adds a remark where nothing said how often.
+    fn settled(&self, event: &Event, sampling: &Sampling) -> Result<Sampling, Refused> {
+        let of_run = self.rate.get();
+        let settled = settle(event, sampling, of_run).map_err(|why| why.to_string())?;
+        if of_run.is_none() && sampling.rate() != settled.rate() {
+            let remark = format!(
+                "{}: sampled {USUAL_HZ} times a second; -F, -c, freq= and period= set another rate",
+                event.name
+            );
+            let remarks = &mut self.evsels.borrow_mut().remarks;
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+        Ok(settled)
+    }
+
+    fn check_cpus(&self, sampling: &Sampling) -> Result<(), Refused> {
+        match (&self.cpus, &sampling.cpus) {
+            (Some(watchable), Some(asked)) => watchable.check(asked),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a selector that was typed and that no evsel was declared with: its event exists, and so do its CPUs.
+    ///
+    /// # Errors
+    /// As [`Declarer::declare`].
+    pub fn check_unused(&self, lua: &Lua, selector: &Value) -> Result<(), Refused> {
+        let (chosen, from_table) = chosen(selector)?;
+        if self.evsels.borrow().used.contains(&chosen.text) {
+            return Ok(());
+        }
+        let none = lua.create_table().map_err(|why| why.to_string())?;
+        let wish = Wishes::read(&none, &chosen, from_table.as_ref(), self.stack)?;
+        self.check_cpus(&wish.sampling)?;
+        let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
+        let rates = events.iter().map(|event| settle(event, &wish.sampling, self.rate.get()));
+        rates.map(|rate| rate.map(drop).map_err(|why| why.to_string())).collect()
     }
 
     /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without, a `%` is the operator.
@@ -212,6 +308,8 @@ pub struct Told {
     pub first: usize,
     /// Whether it only counts.
     pub count_only: bool,
+    /// How often its first event is sampled; None is each time.
+    pub rate: Option<Rate>,
     /// Attributes as typed, in order.
     pub attrs: Vec<(String, Option<String>)>,
 }
@@ -246,144 +344,4 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
             Err(format!("a selector is text or one of opt.event, not a {}", other.type_name()))
         }
     }
-}
-
-/// The wishes of an `evsel` call.
-struct Wishes {
-    sampling: Sampling,
-    task: Option<String>,
-    filter: Option<String>,
-    optional: bool,
-    title: Option<String>,
-}
-
-const WISHES: [&str; 13] = [
-    "stack",
-    "count",
-    "freq",
-    "period",
-    "filter",
-    "exclude",
-    "optional",
-    "title",
-    "max_stack",
-    "cpus",
-    "task",
-    "everyone",
-    "functions",
-];
-
-impl Wishes {
-    fn read(
-        table: &Table,
-        chosen: &Selector,
-        from: Option<&Table>,
-        usual: Stack,
-    ) -> Result<Self, Refused> {
-        let stack = chosen.stack() || from.is_some_and(|t| truthy(t, "stack"));
-        let mut sampling = Sampling {
-            stack: stack.then(|| Stack { depth: chosen.max_stack(), ..usual }),
-            cpus: match chosen.cpus() {
-                Some(list) => {
-                    Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
-                }
-                None => None,
-            },
-            ..Sampling::default()
-        };
-        let (mut filter, mut optional, mut title) = (None, false, None);
-        let (mut task, mut depth) = (None, None);
-        for pair in table.pairs::<String, Value>() {
-            let (key, value) = pair.map_err(|_| "the wishes of an evsel are named".to_owned())?;
-            let number = || match &value {
-                Value::Integer(n) if *n >= 0 => Ok(*n as u64),
-                Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
-                Value::Boolean(b) => Ok(u64::from(*b)),
-                other => {
-                    Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name()))
-                }
-            };
-            let text = || match &value {
-                Value::String(s) => Ok(s.to_string_lossy()),
-                other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
-            };
-            if matches!(value, Value::Boolean(false) | Value::Nil) {
-                continue;
-            }
-            match key.as_str() {
-                "stack" => {
-                    let walk = walk(&value)?.unwrap_or(usual.walk);
-                    sampling.stack = Some(Stack { walk, ..sampling.stack.unwrap_or(usual) });
-                }
-                "count" => sampling.count = true,
-                "freq" => sampling.freq = Some(number()?),
-                "period" => sampling.period = Some(number()?.max(1)),
-                "max_stack" => depth = Some(number()?.clamp(1, u64::from(u16::MAX)) as u16),
-                "cpus" => {
-                    sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
-                }
-                "filter" => filter = Some(text()?),
-                "title" => title = Some(text()?),
-                "functions" => sampling.functions = true,
-                "task" => task = Some(text()?),
-                "everyone" => sampling.everyone = true,
-                "optional" => optional = true,
-                "exclude" => exclude(&mut sampling, &value)?,
-                field if Attr::names().any(|name| name == field) => {
-                    sampling.fields.push((key.clone(), number()?));
-                }
-                _ => {
-                    let known = WISHES.into_iter().chain(Attr::names());
-                    let hint = did_you_mean(&nearest(&key, known));
-                    return Err(format!("an evsel has no '{key}'{hint}"));
-                }
-            }
-        }
-        // Of a selector, `max-stack=` asks for stacks by itself; here it limits those that are taken.
-        if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
-            stack.depth.get_or_insert(depth);
-        }
-        if sampling.everyone && task.is_some() {
-            return Err("an evsel has 'everyone' or 'task', not both: with 'task' it is about one"
-                .to_owned());
-        }
-        sampling.whole_cpus = task.is_some() || sampling.everyone;
-        Ok(Wishes { sampling, task, filter, optional, title })
-    }
-}
-
-/// The walk that `stack = "dwarf,16384"` names; None leaves it to the run, as `stack = true` does.
-fn walk(value: &Value) -> Result<Option<Walk>, Refused> {
-    match value {
-        Value::String(text) => Walk::parse(&text.to_string_lossy())
-            .map(Some)
-            .map_err(|why| format!("'stack' of an evsel: {why}")),
-        _ => Ok(None),
-    }
-}
-
-const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true, idle = true }";
-
-fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
-    let Value::Table(modes) = value else {
-        return Err(format!("'exclude' of an evsel is a table: {EXCLUDES}"));
-    };
-    for pair in modes.pairs::<String, Value>() {
-        let (mode, on) =
-            pair.map_err(|_| format!("'exclude' of an evsel has names: {EXCLUDES}"))?;
-        let on = !matches!(on, Value::Boolean(false));
-        match mode.as_str() {
-            "user" => sampling.exclude.user |= on,
-            "kernel" => sampling.exclude.kernel |= on,
-            "host" => sampling.exclude.host |= on,
-            "guest" => sampling.exclude.guest |= on,
-            "idle" => sampling.exclude.idle |= on,
-            _ => return Err(format!("'exclude' of an evsel has no '{mode}': {EXCLUDES}")),
-        }
-    }
-    Ok(())
-}
-
-fn truthy(table: &Table, key: &str) -> bool {
-    !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
 }

@@ -34,7 +34,7 @@ impl Host {
                 Happening::Made { address, length, bpf, name } => {
                     context.symbols.on_made(&MadeSymbol { address, length, bpf, name });
                 }
-                Happening::Lost { of_tasks: true, .. } => {
+                Happening::Lost { of_tasks: true, .. } | Happening::TasksLost => {
                     programs.spaces.on_lost();
                     context.unwinder.forget();
                 }

@@ -14,6 +14,7 @@ use mlua::{Function, Table};
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Script};
 use super::call::{call, explained};
+use super::callbacks::Callbacks;
 use super::context::Nowhere;
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
@@ -80,34 +81,6 @@ pub struct Rules {
     pub order: Option<bool>,
     /// End after so many.
     pub max_events: Option<u64>,
-}
-
-#[derive(Default)]
-pub(super) struct Callbacks {
-    pub(super) interval: Option<Function>,
-    pub(super) deinit: Option<Function>,
-    pub(super) on_fork: Option<Function>,
-    pub(super) on_exec: Option<Function>,
-    pub(super) on_comm: Option<Function>,
-    pub(super) on_exit: Option<Function>,
-    pub(super) on_mmap: Option<Function>,
-    pub(super) on_lost: Option<Function>,
-}
-
-impl Callbacks {
-    /// Those that stand on a monitor's table.
-    pub(super) fn of(table: &Table) -> mlua::Result<Callbacks> {
-        Ok(Callbacks {
-            interval: table.get("interval")?,
-            deinit: table.get("deinit")?,
-            on_fork: table.get("on_fork")?,
-            on_exec: table.get("on_exec")?,
-            on_comm: table.get("on_comm")?,
-            on_exit: table.get("on_exit")?,
-            on_mmap: table.get("on_mmap")?,
-            on_lost: table.get("on_lost")?,
-        })
-    }
 }
 
 impl Host {
@@ -195,6 +168,7 @@ impl Host {
     ) -> anyhow::Result<()> {
         let monitor = self.monitor.as_ref().context("no monitor is loaded")?;
         let (table, is_bundled) = (monitor.table.clone(), monitor.is_bundled());
+        let specs = monitor.options.clone();
         self.state.borrow_mut().printers.come_with(is_bundled);
         self.rules = rules;
         self.limit_memory(setting.memory)?;
@@ -206,9 +180,7 @@ impl Host {
             let mut state = self.state.borrow_mut();
             state.cpus.clone_from(&setting.cpus);
             state.per_thread = setting.per_thread;
-            let evsels = state.evsels.clone();
-            let (catalog, trial) = (setting.catalog.clone(), setting.trial.clone());
-            state.declarer = Some(Declarer { catalog, trial, evsels, stack: setting.stack });
+            state.declarer = Some(Declarer::new(setting, state.evsels.clone()));
         }
         table.raw_set("opt", options)?;
         for name in ["init", "filter"] {
@@ -216,7 +188,8 @@ impl Host {
                 call::<()>(&self.guard, Phase::Load, &callback, options)?;
             }
         }
-        self.callbacks = Callbacks::of(&table)?;
+        self.check_unused(options, &specs)?;
+        self.callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?.unwrap_or_default();
         self.state.borrow().evsels.borrow_mut().sealed = true;
         ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
@@ -225,7 +198,8 @@ impl Host {
         let wish = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
         // What an address means depends on the mappings and execs before it, which other rings may hold. Whether a function was
         // called by a watched task is told here, so that its fork has to come before its calls.
-        let told_apart = setting.per_thread && events.iter().any(|e| e.function().is_some());
+        let told_apart = setting.per_thread
+            && (events.iter().any(|e| e.function().is_some()) || self.callbacks.of_watched_tasks());
         self.ordered = self.rules.order.unwrap_or(wish || self.takes_stacks() || told_apart);
         self.check_order()?;
         self.shared.with(|context| context.roles = events);

@@ -7,11 +7,13 @@ use mlua::{Function, Table, Value};
 
 use super::bundle::{Library, Script};
 use super::call::call;
+use super::callbacks::Callbacks;
 use super::guard::Phase;
-use super::host::{Callbacks, Host};
+use super::host::Host;
 use super::monitor::{Monitor, Source};
 use super::option::OptionSpec;
 use crate::base::draw::Report;
+use crate::event::rate::Rate;
 use crate::source::counts::Count;
 
 /// One of them.
@@ -54,6 +56,7 @@ impl Host {
         monitor: &Monitor,
         options: &Table,
         perins: bool,
+        rate: Option<Rate>,
     ) -> anyhow::Result<usize> {
         let table = monitor.table.clone();
         let (first_role, first_table) = (self.roles().len(), self.aggregates.len());
@@ -61,7 +64,10 @@ impl Host {
         self.sums.perins.set(perins);
         self.seal(false);
         self.state.borrow_mut().printers.come_with(monitor.is_bundled());
+        let rate = self.set_rate(rate);
         let begun = self.init(&table, options);
+        let begun = begun.and_then(|()| self.check_unused(options, &monitor.options));
+        self.set_rate(rate);
         self.state.borrow_mut().printers.come_with(false);
         self.seal(true);
         self.sums.perins.set(false);
@@ -78,10 +84,16 @@ impl Host {
             number,
             name: monitor.name.clone(),
             roles: first_role..self.roles().len(),
-            callbacks: Callbacks::of(&table)?,
+            callbacks: Callbacks::of(monitor)?,
             tables: first_table..self.aggregates.len(),
         });
         Ok(number)
+    }
+
+    /// Sets how often clocks and hardware events are sampled; gives what was set before.
+    fn set_rate(&self, rate: Option<Rate>) -> Option<Rate> {
+        let state = self.state.borrow();
+        state.declarer.as_ref().and_then(|declarer| declarer.rate.replace(rate))
     }
 
     fn init(&self, table: &Table, options: &Table) -> anyhow::Result<()> {

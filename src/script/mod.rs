@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bundle;
 mod call;
+mod callbacks;
 mod compiled;
 pub mod context;
 mod control;
@@ -39,5 +40,6 @@ pub mod texts;
 pub mod trust;
 mod view;
 pub mod vm;
+pub mod wishes;
 pub mod words;
 mod words_of_run;

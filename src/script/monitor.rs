@@ -24,8 +24,8 @@ pub const CALLBACKS: [&str; 11] = [
 ];
 
 /// The keys of `monitor {}`.
-const KEYS: [&str; 8] =
-    ["summary", "options", "order", "every", "interval", "pages", "screen", "idle"];
+const KEYS: [&str; 9] =
+    ["summary", "options", "order", "every", "interval", "pages", "screen", "idle", "all_tasks"];
 
 /// Data pages of one ring that a script may ask for: 4 GiB of 4 KiB pages.
 const MOST_PAGES: i64 = 1 << 20;
@@ -53,6 +53,8 @@ pub struct Monitor {
     pub screen: bool,
     /// Why a run may see no event, for one that saw none.
     pub idle: Option<String>,
+    /// Whether `on_fork` and the like are called for tasks that are not watched, too.
+    pub all_tasks: bool,
     /// `m` itself, with the callbacks.
     pub table: Table,
 }
@@ -97,6 +99,7 @@ struct Declaration {
     pages: Option<u32>,
     screen: bool,
     idle: Option<String>,
+    all_tasks: bool,
 }
 
 impl UserData for Declaration {}
@@ -116,12 +119,13 @@ impl Monitor {
             Value::Table(table) => declared_by(table).map(|d| (table.clone(), d)),
             _ => None,
         };
-        let (table, declared) = declared.with_context(|| {
+        let (table, mut declared) = declared.with_context(|| {
             format!(
                 "{origin}: returns {}, not a monitor; begin with `local m = monitor {{ … }}` and end with `return m`",
                 described(returned)
             )
         })?;
+        shared::add_rate(&mut declared.options);
         option::check_names(&declared.options, taken)?;
         let init = table.raw_get::<Value>("init")?;
         ensure!(
@@ -140,6 +144,7 @@ impl Monitor {
             pages: declared.pages,
             screen: declared.screen,
             idle: declared.idle,
+            all_tasks: declared.all_tasks,
             table,
         })
     }
@@ -152,6 +157,11 @@ impl Monitor {
     /// Makes the options' values visible to the script as `m.opt`.
     pub fn set_opt(&self, opt: &Table) -> mlua::Result<()> {
         self.table.raw_set("opt", opt)
+    }
+
+    /// Whether it has the shared option of that name, and not one of its own.
+    pub fn has_shared(&self, long: &str) -> bool {
+        self.option(long).is_some_and(|option| option.place.is_none())
     }
 
     /// The option of that long name.
@@ -224,6 +234,8 @@ fn declaration(table: &Value) -> Result<Declaration> {
             ("order", _) => return Err(wrong("true or false")),
             ("screen", Value::Boolean(on)) => declared.screen = *on,
             ("screen", _) => return Err(wrong("true or false")),
+            ("all_tasks", Value::Boolean(on)) => declared.all_tasks = *on,
+            ("all_tasks", _) => return Err(wrong("true or false")),
             ("idle", Value::String(text)) => declared.idle = Some(one_line(&text.to_str()?)?),
             ("idle", _) => return Err(wrong("a line of text")),
             ("pages", _) => declared.pages = Some(pages(&value)?),

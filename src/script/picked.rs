@@ -2,10 +2,15 @@
 
 use std::rc::Rc;
 
+use mlua::{Table, Value};
+
 use super::evsel::{Declarer, Refused};
 use super::host::Host;
+use super::option::value::lua_name;
+use super::option::{Kind, OptionSpec};
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::catalog::{Event, expand_where};
+use crate::event::catalog::{Event, Meant, expand_where};
+use crate::event::rate::settle;
 use crate::event::sampling::Sampling;
 use crate::event::selector::Selector;
 use crate::source::trial::Tried;
@@ -21,11 +26,13 @@ impl Declarer {
         &self,
         chosen: &Selector,
         sampling: &Sampling,
-    ) -> anyhow::Result<Vec<Rc<Event>>> {
+    ) -> anyhow::Result<Meant> {
         let (mut passed, mut remarks): (Vec<(String, Refusal)>, Vec<String>) = Default::default();
-        let events = expand_where(&*self.catalog, chosen, &mut |event| {
+        let meant = expand_where(&*self.catalog, chosen, &mut |event| {
             let Some(trial) = &self.trial else { return Some(event.clone()) };
-            match trial(event, sampling) {
+            // A rate that cannot be had is refused when the event is declared.
+            let settled = settle(event, sampling, self.rate.get());
+            match trial(event, settled.as_ref().unwrap_or(sampling)) {
                 Ok(tried) => {
                     remarks.extend(tried.remark);
                     Some(tried.event)
@@ -38,7 +45,7 @@ impl Declarer {
         })?;
         // One alone, and the last of all, is opened whatever the trial said, and its refusal shown.
         let refused = |event: &Rc<Event>| passed.iter().any(|(name, _)| *name == event.name);
-        if let (Some((_, why)), Some(taken)) = (passed.first(), events.first())
+        if let (Some((_, why)), Some(taken)) = (passed.first(), meant.events.first())
             && !refused(taken)
         {
             let names: Vec<&str> = passed.iter().map(|(name, _)| name.as_str()).collect();
@@ -48,11 +55,38 @@ impl Declarer {
         let mut all = self.evsels.borrow_mut();
         remarks.retain(|remark| !all.remarks.contains(remark));
         all.remarks.extend(remarks);
-        Ok(events)
+        Ok(meant)
     }
 }
 
 impl Host {
+    /// Checks the selectors that were typed and that the script has not opened, such as an untraced event that only another
+    /// option would open.
+    ///
+    /// # Errors
+    /// An event or a CPU that is not there.
+    pub(super) fn check_unused(&self, options: &Table, specs: &[OptionSpec]) -> anyhow::Result<()> {
+        let state = self.state.borrow();
+        let Some(declarer) = &state.declarer else { return Ok(()) };
+        for spec in specs {
+            let mut typed = Vec::new();
+            match (&spec.kind, options.raw_get::<Value>(lua_name(&spec.long))?) {
+                (Kind::Event { .. }, one @ Value::Table(_)) => typed.push(one),
+                (Kind::Events { .. }, Value::Table(groups)) => {
+                    for group in groups.sequence_values::<Table>() {
+                        typed.extend(group?.sequence_values::<Value>().flatten());
+                    }
+                }
+                _ => {}
+            }
+            for selector in typed {
+                let checked = declarer.check_unused(self.lua(), &selector);
+                checked.map_err(|why| anyhow::anyhow!("{}: {why}", spec.typed()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// What a user should hear of events that are others than those asked for first.
     pub fn remarks(&self) -> Vec<String> {
         self.state.borrow().evsels.borrow().remarks.clone()

@@ -80,8 +80,7 @@ impl Host {
             state.per_thread = setting.per_thread;
             let evsels = state.evsels.clone();
             evsels.borrow_mut().sealed = true;
-            let (catalog, trial) = (setting.catalog.clone(), setting.trial.clone());
-            state.declarer = Some(Declarer { catalog, trial, evsels, stack: setting.stack });
+            state.declarer = Some(Declarer::new(setting, evsels));
         }
         // Whoever types relates events sooner or later, and a run's order cannot be changed.
         self.ordered = self.rules.order.unwrap_or(true);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::aggregate::flame::Wish;
 use super::evsel::Trial;
 use crate::event::catalog::Catalog;
+use crate::event::rate::Rate;
 use crate::event::sampling::Stack;
 
 /// What a script runs with.
@@ -15,6 +16,8 @@ pub struct Setting {
     pub trial: Trial,
     /// CPUs watched.
     pub cpus: Vec<u32>,
+    /// CPUs that are online; None of a recording.
+    pub online: Option<Vec<u32>>,
     /// `--perins`.
     pub perins: bool,
     /// `-v`: tables say all that they have.
@@ -23,6 +26,8 @@ pub struct Setting {
     pub per_thread: bool,
     /// How stacks are taken where an event does not say it.
     pub stack: Stack,
+    /// How often clocks and hardware events are sampled where nothing else says it: `-F`, `-c`.
+    pub rate: Option<Rate>,
     /// Bytes that the script may hold; 0 leaves it as it is.
     pub memory: usize,
     /// `--flame-graph`: stacks are not shown, but drawn.
@@ -38,10 +43,12 @@ impl Setting {
             catalog,
             trial: None,
             cpus: vec![0],
+            online: None,
             perins: false,
             verbose: false,
             per_thread: false,
             stack: Stack::default(),
+            rate: None,
             memory: 0,
             flame: None,
             totals: false,

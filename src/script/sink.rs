@@ -5,9 +5,10 @@ use std::time::Duration;
 use mlua::{Function, Table};
 
 use super::call::call;
+use super::callbacks::Callbacks;
 use super::dispatch::WalkError;
 use super::guard::Phase;
-use super::host::{Callbacks, Host};
+use super::host::Host;
 use crate::base::chain::Room;
 use crate::source::{Batch, Happening, Side, Sink, UserStack};
 use crate::sys::clock::thread_cpu_ns;
@@ -15,12 +16,14 @@ use crate::sys::signal;
 use crate::task::Fork;
 
 impl Host {
+    /// Calls the callbacks of a record of a task, unless they are for watched ones only and it is not one.
     fn call_side(
         &mut self,
+        watched: bool,
         which: fn(&Callbacks) -> &Option<Function>,
         fill: impl Fn(&Table) -> mlua::Result<()>,
     ) {
-        for callback in self.callbacks_for(which) {
+        for callback in self.callbacks_for(watched, which) {
             if self.satisfied() {
                 return;
             }
@@ -35,15 +38,20 @@ impl Host {
     }
 
     /// Of the script, and of the monitors that a session has started.
-    fn callbacks_for(&self, which: fn(&Callbacks) -> &Option<Function>) -> Vec<Function> {
+    fn callbacks_for(
+        &self,
+        watched: bool,
+        which: fn(&Callbacks) -> &Option<Function>,
+    ) -> Vec<Function> {
         let jobs = self.jobs.iter().map(|job| &job.callbacks);
-        std::iter::once(&self.callbacks).chain(jobs).filter_map(|all| which(all).clone()).collect()
+        let all = std::iter::once(&self.callbacks).chain(jobs);
+        all.filter(|all| watched || all.all_tasks).filter_map(|all| which(all).clone()).collect()
     }
 
     /// Nothing is related across a hole, nor with what its neighbours tell of that time.
     fn hole(&mut self, from: f64, to: f64, cpu: u32) {
         self.aggregates.drop_before(to);
-        for callback in self.callbacks_for(|all| &all.on_lost) {
+        for callback in self.callbacks_for(true, |all| &all.on_lost) {
             if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, (from, to, cpu)) {
                 self.failed(&why.to_string());
             }
@@ -159,6 +167,7 @@ impl Sink for Host {
                 // Its number may have been another's, of whom something was begun after its end was told.
                 self.aggregates.forget_task(tid);
                 self.call_side(
+                    side.watched,
                     |all| &all.on_fork,
                     |r| {
                         r.set("pid", pid)?;
@@ -174,7 +183,9 @@ impl Sink for Host {
                 self.aggregates.rename_task(tid);
                 let of_exec: fn(&Callbacks) -> &Option<Function> = |all| &all.on_exec;
                 let lua = self.vm.lua().clone();
-                self.call_side(if exec { of_exec } else { |all| &all.on_comm }, |r| {
+                let of_comm: fn(&Callbacks) -> &Option<Function> = |all| &all.on_comm;
+                let which = if exec { of_exec } else { of_comm };
+                self.call_side(side.watched, which, |r| {
                     r.set("pid", pid)?;
                     r.set("tid", tid)?;
                     r.set("comm", lua.create_string(comm)?)?;
@@ -183,6 +194,7 @@ impl Sink for Host {
             }
             Happening::Exit { pid, tid } => {
                 self.call_side(
+                    side.watched,
                     |all| &all.on_exit,
                     |r| {
                         r.set("pid", pid)?;
@@ -196,6 +208,7 @@ impl Sink for Host {
             Happening::Mmap { pid, tid, address, length, offset, path, .. } => {
                 let lua = self.vm.lua().clone();
                 self.call_side(
+                    side.watched,
                     |all| &all.on_mmap,
                     |r| {
                         r.set("pid", pid)?;
@@ -208,7 +221,7 @@ impl Sink for Host {
                     },
                 );
             }
-            Happening::Made { .. } => {}
+            Happening::Made { .. } | Happening::TasksLost => {}
             Happening::Hole { from, to } => self.hole(from, to, side.cpu),
             Happening::Lost { count, from, .. } => {
                 self.coverage.lost += count;

@@ -14,6 +14,7 @@ use super::vm::Vm;
 use super::words::{self as drawing, OF_THE_SAMPLE};
 use super::{control, expression, history, monitor, printer, stacks, table, view};
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::event::rate::Rate;
 use crate::source::batch::Addresses;
 
 const VIEW: &str = include_str!("prelude/view.lua");
@@ -188,6 +189,11 @@ fn tell(lua: &Lua, told: &Told) -> mlua::Result<Table> {
     table.set("title", told.title.as_deref())?;
     table.set("count", told.count_only)?;
     table.set("names", told.names.clone())?;
+    match told.rate {
+        Some(Rate::Frequency(hz)) => table.set("freq", hz)?,
+        Some(Rate::Period(events)) => table.set("period", events)?,
+        None => {}
+    }
     table.set("roles", (told.first..told.first + told.names.len()).collect::<Vec<_>>())?;
     Ok(table)
 }

@@ -209,11 +209,8 @@ fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<
     Ok(())
 }
 
-/// Whether it is one of the kernel's clocks, which go on in an idle CPU.
 fn is_clock(what: &What) -> bool {
-    let What::Counter(counter) = what else { return false };
-    let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
-    counter.type_ == abi::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&counter.config)
+    matches!(what, What::Counter(counter) if counter.is_clock())
 }
 
 /// What a decoder has to know of an attr.

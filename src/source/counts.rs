@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::live::Live;
+use super::live::{Live, SideLost};
 use crate::sys::cpus::online_cpus;
 use crate::sys::perf::Event;
 
@@ -97,14 +97,23 @@ impl Live {
         for ring in &mut self.opened.rings {
             ring.suspect = false;
         }
-        self.side_lost = self.opened.rings.iter().map(|r| lost_of(&r.owner)).sum();
+        let of_rings = |tasks_only: bool| {
+            let rings = self.opened.rings.iter().filter(|ring| ring.tasks_only == tasks_only);
+            rings.map(|ring| lost_of(&ring.owner)).sum()
+        };
+        self.side_lost = SideLost { beside_events: of_rings(false), alone: of_rings(true) };
         self.lost_seen = self.lost_seen.max(total + closed);
         Some(self.lost_seen)
     }
 
     /// Records of tasks that were lost, as of the last [`Live::lost`]; names may be stale then.
     pub fn side_lost(&self) -> u64 {
-        self.side_lost
+        self.side_lost.beside_events + self.side_lost.alone
+    }
+
+    /// Those of them that were lost from rings that events write to, too.
+    pub fn side_lost_beside_events(&self) -> u64 {
+        self.side_lost.beside_events
     }
 
     /// Events whose order across rings could not be restored.

@@ -1,11 +1,10 @@
 //! From a decoded sample to the slots of the roles that want it.
 
-use std::collections::HashSet;
-
 use super::chains::as_written;
 use super::decoder::Decoder;
 use super::ids::Ids;
 use super::live::SAMPLE;
+use super::watched_tasks::WatchedTasks;
 use super::{Batch, Sink};
 use crate::base::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
@@ -46,7 +45,7 @@ pub(super) fn push(
     decoder: &Decoder,
     sample: &Sample<'_>,
     time: f64,
-    tasks: Option<&HashSet<u32>>,
+    tasks: Option<&WatchedTasks>,
     sink: &mut dyn Sink,
 ) {
     let (chain, chain_len) = as_written(sample.callchain);
@@ -66,7 +65,7 @@ pub(super) fn push(
     };
     for taker in decoder.takers.iter().filter(|taker| taker.span.holds(sample.time)) {
         if let (Some(at), Some(tasks)) = (taker.about, tasks)
-            && !thread_at(sample.raw, at).is_some_and(|tid| tasks.contains(&tid))
+            && !thread_at(sample.raw, at).is_some_and(|tid| tasks.contains(tid))
         {
             continue;
         }

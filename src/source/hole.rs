@@ -11,7 +11,8 @@
 
 use super::live::Live;
 use super::merged::time_of;
-use super::open::{CpuRing, Opened};
+use super::open::Opened;
+use super::rings::CpuRing;
 use super::{Happening, Side, Sink};
 use crate::order::Order;
 use crate::sys::clock::monotonic_ns;
@@ -27,6 +28,8 @@ const COUNT_AT: usize = 16;
 /// What is known of the holes of one ring.
 #[derive(Default)]
 pub(super) struct Holes {
+    /// No event writes here: what is missing relates nothing.
+    tasks_only: bool,
     /// It had little room when it was looked at, and has not been read to its end since.
     full: bool,
     /// Records missing by the LOST records that were taken.
@@ -46,10 +49,15 @@ pub(super) struct Holes {
 }
 
 impl Holes {
+    /// None yet; `tasks_only` is a ring that no event writes to, which has none.
+    pub(super) fn new(tasks_only: bool) -> Holes {
+        Holes { tasks_only, ..Holes::default() }
+    }
+
     /// Notes how much of a ring was filled when it was looked at.
     #[inline]
     pub(super) fn look(&mut self, fill: u64, capacity: u64) {
-        self.full |= fill > 0 && fill + LONGEST.max(capacity / 8) >= capacity;
+        self.full |= !self.tasks_only && fill > 0 && fill + LONGEST.max(capacity / 8) >= capacity;
     }
 
     /// Whether the end of the ring was offered to a merge.
@@ -82,7 +90,8 @@ impl Holes {
 
     /// Whether a record stands behind a hole that was not told yet.
     fn is_behind_untold(&self, record: &Piece<'_>) -> bool {
-        let is_told = |count| self.announced || self.recorded + count <= self.told;
+        let is_told =
+            |count| self.tasks_only || self.announced || self.recorded + count <= self.told;
         lost(record).is_some_and(|count| !is_told(count))
     }
 }
@@ -149,6 +158,11 @@ impl Live {
         let ring = &self.opened.rings[index];
         let from = self.clock.since_start(ring.last).max(0.0);
         let to = self.clock.since_start(to).max(from);
-        sink.side(Side { time: from, cpu: ring.cpu, what: Happening::Hole { from, to } });
+        sink.side(Side {
+            time: from,
+            cpu: ring.cpu,
+            watched: true,
+            what: Happening::Hole { from, to },
+        });
     }
 }

@@ -6,7 +6,9 @@
 use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
 use super::merged::SLACK_NS;
-use super::open::{CpuRing, Open, Opened, Opening, Refused, Wish, open};
+use super::open::{Open, Opened, Opening, Refused, Wish, open};
+use super::rings::{CpuRing, pages_of};
+use super::watched_tasks::WatchedTasks;
 use super::{Batch, Happening, Side, Sink, Slot};
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
@@ -14,9 +16,7 @@ use crate::decode::sample::{Plain, identifier};
 use crate::event::catalog::What;
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
-use crate::sys::machine::page_size;
 use crate::sys::poll::Poller;
-use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
 
 /// A fill of this part of a ring asks for a reading of its losses.
@@ -35,11 +35,11 @@ pub struct Live {
     pub(super) room: usize,
     pub(super) clock: Clock,
     own_pid: u32,
-    pub(super) tasks: Option<HashSet<u32>>,
-    /// Those of them that ended last: each is switched out once more after the record of its end.
-    pub(super) ended: VecDeque<u32>,
+    pub(super) tasks: Option<WatchedTasks>,
+    /// CPUs that are watched; others have rings for the records of tasks.
+    pub(super) watched_cpus: Vec<u32>,
     pub(super) lost_seen: u64,
-    pub(super) side_lost: u64,
+    pub(super) side_lost: SideLost,
     /// When the counters were read last, and for how many nanoseconds they had counted since the time before.
     pub(super) counted: (f64, f64),
     /// Some roles have left their openings, and may still take what was written before.
@@ -57,7 +57,7 @@ impl Live {
         }
         let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
         let tasks = wish.tasks.as_ref();
-        let tasks = tasks.map(|tids| tids.iter().map(|tid| *tid as u32).collect());
+        let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
         let (wall, now) = wall_and_monotonic();
         Ok(Live {
             opened,
@@ -69,9 +69,9 @@ impl Live {
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
             tasks,
-            ended: VecDeque::new(),
+            watched_cpus: wish.watched.clone(),
             lost_seen: 0,
-            side_lost: 0,
+            side_lost: SideLost::default(),
             counted: (0.0, 0.0),
             leaving: false,
         })
@@ -119,9 +119,14 @@ impl Live {
         self.opened.events.iter().filter(is).count()
     }
 
-    /// Pages of each ring.
+    /// Pages of each ring that events write to.
     pub fn pages(&self) -> usize {
-        self.opened.rings.first().map_or(0, |r| r.ring.capacity() as usize / page_size())
+        if self.opened.rings.is_empty() { 0 } else { pages_of(&self.opened.rings) }
+    }
+
+    /// CPUs of which only the records of tasks are taken.
+    pub fn cpus_of_tasks_only(&self) -> Vec<u32> {
+        self.opened.rings.iter().filter(|ring| ring.tasks_only).map(|ring| ring.cpu).collect()
     }
 
     /// Enables the records of tasks, so that a snapshot taken after this misses none.
@@ -303,7 +308,7 @@ impl Live {
         ring.last = ring.last.max(sample.time);
         let time = mended.unwrap_or(sample.time);
         let foreign = decoder.by_thread
-            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(&sample.tid));
+            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
         if !(foreign || own) {
             let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
@@ -331,6 +336,15 @@ impl Live {
     }
 }
 
+/// Records of tasks that were lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SideLost {
+    /// In rings that events write to as well.
+    pub(super) beside_events: u64,
+    /// In the others.
+    pub(super) alone: u64,
+}
+
 fn undecodable(cpu: u32) -> Side<'static> {
-    Side { time: 0.0, cpu, what: Happening::Undecodable }
+    Side { time: 0.0, cpu, watched: true, what: Happening::Undecodable }
 }

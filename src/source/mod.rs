@@ -14,14 +14,17 @@ mod decoder;
 mod fill;
 mod hole;
 mod ids;
+mod left_out;
 pub mod live;
 mod merged;
 mod narrow;
 pub mod open;
 pub mod probes;
 pub mod replay;
+mod rings;
 mod side;
 pub mod trial;
+mod watched_tasks;
 
 pub use batch::Batch;
 
@@ -56,6 +59,8 @@ pub struct Side<'a> {
     pub time: f64,
     /// CPU whose ring held it.
     pub cpu: u32,
+    /// Whether the CPU is watched and, of a record of a task, so is the task; of a fork, the parent.
+    pub watched: bool,
     /// What happened.
     pub what: Happening<'a>,
 }
@@ -137,6 +142,8 @@ pub enum Happening<'a> {
         /// Whether some of them told of tasks and their mappings.
         of_tasks: bool,
     },
+    /// Records of tasks are missing from a ring that no event writes to.
+    TasksLost,
     /// The kernel throttled an event, or let it go on.
     Throttled,
     /// A record that cannot be decoded.

@@ -1,7 +1,6 @@
 //! Opening a run's events: a ring per CPU owned by a dummy event, every other event directed into it.
 //!
-//! The dummy carries the records of tasks and outlives the events, so events come and go while a ring runs.
-//! A user who may watch his own tasks but no whole CPU gets dummies of the first of his tasks.
+//! The dummy carries the records of tasks and outlives the events, so events come and go while a ring runs ([`super::rings`]).
 //! With tasks to watch, an event is opened per task and CPU with inherit, and still writes to the CPU's
 //! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
 //! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
@@ -13,33 +12,33 @@
 use anyhow::bail;
 use std::rc::Rc;
 
-use super::attr::{self, Common};
+use super::attr;
 use super::chains::Chained;
 use super::counts::Reading;
 use super::decoder::{Decoder, Span};
-use super::hole::Holes;
 use super::ids::Ids;
-use super::merged::Staged;
+use super::left_out::LeftOut;
 use super::narrow::{remark, set_what_it_takes};
-use super::probes::{LeftOut, allow};
+use super::probes::allow;
+use super::rings::{CpuRing, common, layout_of_owner, open_rings, pages_of};
 use crate::base::units::counted;
 use crate::decode::sample::Layout;
 use crate::event::catalog::{Event as Described, What};
 use crate::event::filter::{Bound, Filter, split::Rest};
 use crate::event::function::{Function, Place};
 use crate::event::sampling::Sampling;
-use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
-use crate::sys::machine::{branches_remembered, page_size, sysctl};
+use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::perf::{Event, Target};
-use crate::sys::refusal::Refusal;
-use crate::sys::ring::{Ring, Scratch};
 
 /// What a run asks of its source.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// CPUs to watch, all online.
+    /// CPUs that have rings, all online: records of tasks are taken from all of them, since a task may be forked on one CPU and run
+    /// on another.
     pub cpus: Vec<u32>,
+    /// Those of them that are watched.
+    pub watched: Vec<u32>,
     /// Threads to watch, with their children; None is everything on those CPUs.
     pub tasks: Option<Vec<i32>>,
     /// The one task is a workload that waits to be executed: its events begin with the exec.
@@ -64,6 +63,8 @@ pub struct Wish {
 pub struct Opening {
     /// The event.
     pub event: Rc<Described>,
+    /// The glob that it is meant by: where the kernel refuses it, the others are opened without it.
+    pub glob: Option<Rc<str>>,
     /// What the kernel filters.
     pub filter: Option<Filter>,
     /// How it is sampled.
@@ -75,6 +76,18 @@ pub struct Opening {
     pub about: Vec<Option<usize>>,
 }
 
+impl Opening {
+    /// Whether it is opened on a CPU.
+    pub(super) fn is_on(&self, cpu: u32) -> bool {
+        self.sampling.cpus.as_ref().is_none_or(|only| only.contains(&cpu))
+    }
+
+    /// Those of `cpus` that it is opened on.
+    pub(super) fn cpus_of(&self, cpus: &[u32]) -> impl Iterator<Item = u32> {
+        cpus.iter().copied().filter(|cpu| self.is_on(*cpu))
+    }
+}
+
 /// A condition that the kernel refused: whoever handles the role's records has to check it.
 #[derive(Clone, Debug)]
 pub struct Refused {
@@ -82,28 +95,6 @@ pub struct Refused {
     pub role: u32,
     /// The condition; None is all of the role's filter.
     pub rest: Option<Rest>,
-}
-
-/// A CPU's ring and how far it was read.
-pub(super) struct CpuRing {
-    pub(super) cpu: u32,
-    pub(super) owner: Event,
-    pub(super) ring: Ring,
-    pub(super) scratch: Scratch,
-    /// Where the next unread record begins; what lies before may not be released yet.
-    pub(super) at: u64,
-    /// Where the last look at the kernel's head found it.
-    pub(super) head: u64,
-    /// The record at `at`, where rings are merged.
-    pub(super) staged: Staged,
-    /// The newest time read, for the window of a loss.
-    pub(super) last: u64,
-    /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
-    pub(super) suspect: bool,
-    /// What is known of its losses.
-    pub(super) holes: Holes,
-    /// What the events that wrote here had lost when they were closed.
-    pub(super) lost_of_closed: u64,
 }
 
 /// One open file of an opening.
@@ -128,18 +119,15 @@ pub(super) struct Opened {
     pub(super) remarks: Vec<String>,
     /// What the kernel did not filter.
     pub(super) refused: Vec<Refused>,
-    /// Functions of globs that were refused and not told yet.
+    /// Events of globs that were refused and not reported yet.
     pub(super) left_out: Vec<LeftOut>,
 }
-
-/// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
-const PAGES: usize = 512;
 
 /// Opens everything, disabled.
 pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> {
     let mut remarks = Vec::new();
     let tasks = tasks_or_cpu_wide(openings, wish, &mut remarks)?;
-    let rings = open_rings(wish, &mut remarks)?;
+    let rings = open_rings(openings, wish, &mut remarks)?;
     let mut opened = Opened {
         side_layout: layout_of_owner(wish)?,
         rings,
@@ -167,7 +155,8 @@ fn tasks_or_cpu_wide(
 ) -> anyhow::Result<Option<Vec<i32>>> {
     let Some(tasks) = wish.tasks.clone() else { return Ok(None) };
     let limit = raise_nofile().soft;
-    let wanted = (tasks.len() * openings.len() + 1) as u64 * wish.cpus.len() as u64 + 64;
+    let events: usize = openings.iter().map(|opening| opening.cpus_of(&wish.cpus).count()).sum();
+    let wanted = (tasks.len() * events + wish.cpus.len()) as u64 + 64;
     if wanted <= limit || wish.workload {
         return Ok(Some(tasks));
     }
@@ -183,89 +172,6 @@ fn tasks_or_cpu_wide(
         counted(tasks.len() as u64, "thread")
     ));
     Ok(None)
-}
-
-fn open_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<Vec<CpuRing>> {
-    raise_nofile();
-    let asked = wish.pages.unwrap_or(PAGES);
-    let plan = pages_for(asked, wish.cpus.len());
-    remarks.extend(plan.note);
-    let mut pages = plan.count;
-    let tid = owner_of_rings(wish, remarks)?;
-    let mut rings = Vec::with_capacity(wish.cpus.len());
-    for &cpu in &wish.cpus {
-        let owner = open_owner(wish, pages, tid, cpu)?;
-        let mapped = Ring::map_largest(&owner, pages)?;
-        if mapped.pages < pages {
-            remarks.extend(mapped.note);
-            pages = mapped.pages;
-        }
-        rings.push(CpuRing {
-            cpu,
-            owner,
-            ring: mapped.ring,
-            scratch: Scratch::new(),
-            at: 0,
-            head: 0,
-            staged: Staged::NONE,
-            last: 0,
-            suspect: false,
-            holes: Holes::default(),
-            lost_of_closed: 0,
-        });
-    }
-    Ok(rings)
-}
-
-/// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for a user who may watch
-/// his own tasks but no whole CPU. Events of other threads may still write there, the CPU being the same.
-fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
-    const EVERYONE: i32 = -1;
-    let (Some([first, others @ ..]), Some(&cpu)) = (wish.tasks.as_deref(), wish.cpus.first())
-    else {
-        return Ok(EVERYONE);
-    };
-    match open_owner(wish, 1, EVERYONE, cpu) {
-        Ok(_) => Ok(EVERYONE),
-        Err(why) if is_permission(&why) => {
-            if !others.is_empty() {
-                remarks.push(format!(
-                    "this user may not watch whole CPUs: of threads other than {first}, names and children may be missing"
-                ));
-            }
-            Ok(*first)
-        }
-        Err(why) => Err(why),
-    }
-}
-
-fn is_permission(why: &anyhow::Error) -> bool {
-    why.downcast_ref::<Refusal>().is_some_and(Refusal::is_permission)
-}
-
-/// The dummy of a CPU, of that thread with its children, or of every task (-1).
-fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<Event> {
-    let mut attr = attr::of_owner(common(wish, pages, tid >= 0), wish.mmap)?;
-    if tid >= 0 {
-        // It counts nothing, but asking for the kernel's part takes a permission of its own.
-        attr.raw().set_exclude_kernel(1);
-        attr.raw().set_exclude_hv(1);
-    }
-    let target = Target { pid: tid, cpu: cpu as i32 };
-    Ok(Event::open(&attr, target, attr::OWNER)?.event)
-}
-
-fn common(wish: &Wish, pages: usize, inherit: bool) -> Common {
-    let bytes = pages * page_size();
-    let watermark = match wish.watermark {
-        0 => 0,
-        percent => ((bytes as u64 * u64::from(percent.min(99)) / 100) as u32).max(1),
-    };
-    Common { watermark, inherit }
-}
-
-fn layout_of_owner(wish: &Wish) -> anyhow::Result<Layout> {
-    Ok(Layout::new(attr::shape(&attr::of_owner(common(wish, 1, false), wish.mmap)?)))
 }
 
 pub(super) fn open_event(
@@ -293,8 +199,7 @@ pub(super) fn open_event(
     }
     let tasks = tasks.filter(|_| !whole_cpus);
     let tids = tasks.unwrap_or(&everything);
-    let pages = opened.rings.first().map_or(PAGES, |r| r.ring.capacity() as usize / page_size());
-    let common = common(wish, pages, tasks.is_some());
+    let common = common(wish, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(&opening.event.what, &opening.sampling, common)?;
     let on = opening.roles.iter().any(|(role, _)| !wish.off.contains(role));
     if wish.workload && on && !whole_cpus {
@@ -309,9 +214,10 @@ pub(super) fn open_event(
     // Known once the first event has it.
     let mut filter: Option<Option<String>> = None;
     let mut handed_over = Vec::new();
+    let before = opened.events.len();
     'cpus: for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
-        if opening.sampling.cpus.as_ref().is_some_and(|only| !only.contains(&cpu)) {
+        if !opening.is_on(cpu) {
             continue;
         }
         for &tid in tids {
@@ -322,6 +228,7 @@ pub(super) fn open_event(
                 Err(refusal) if refusal.errno == libc::ESRCH && tids.len() > 1 => continue,
                 Err(refusal) => {
                     opened.leave_out(opening, refusal)?;
+                    opened.events.truncate(before);
                     break 'cpus;
                 }
             };

@@ -1,13 +1,9 @@
-//! Probes of functions: how many may be open, and which of a glob the kernel refused.
-
-use std::collections::BTreeMap;
-use std::rc::Rc;
+//! Probes of functions: how many may be open.
 
 use anyhow::ensure;
 
-use super::open::{Opened, Opening};
+use super::open::Opening;
 use crate::base::units::counted;
-use crate::sys::refusal::Refusal;
 
 /// The kernel takes so long to close one, and closes them one after the other.
 pub const CLOSED_IN_MS: usize = 70;
@@ -17,15 +13,6 @@ const OPEN_MAX: usize = 256;
 
 /// Whoever ends a run would like to have known of so long a wait.
 const SAID_MS: usize = 5000;
-
-/// Names that a note gives.
-const NAMED: usize = 8;
-
-/// A function that the kernel refused, of a glob.
-pub(super) struct LeftOut {
-    glob: Rc<str>,
-    refusal: Refusal,
-}
 
 impl Opening {
     /// How many probes it takes on these CPUs.
@@ -55,55 +42,6 @@ pub(super) fn allow(open: usize, more: usize) -> anyhow::Result<Option<String>> 
             (all * CLOSED_IN_MS).div_ceil(1000)
         )
     }))
-}
-
-impl Opened {
-    /// Leaves out a function of a glob that the kernel refuses for itself.
-    ///
-    /// # Errors
-    /// The refusal, if it is no such.
-    pub(super) fn leave_out(&mut self, opening: &Opening, refusal: Refusal) -> Result<(), Refusal> {
-        match opening.event.function().and_then(|function| function.of_glob.clone()) {
-            Some(glob) if refusal.is_of_place() => {
-                self.left_out.push(LeftOut { glob, refusal });
-                Ok(())
-            }
-            _ => Err(refusal),
-        }
-    }
-
-    /// Remarks which functions were left out.
-    ///
-    /// # Errors
-    /// All of a glob were.
-    pub(super) fn tell_left_out(&mut self, openings: &[Opening]) -> anyhow::Result<()> {
-        let mut globs: BTreeMap<Rc<str>, Vec<Refusal>> = BTreeMap::new();
-        for LeftOut { glob, refusal } in self.left_out.drain(..) {
-            globs.entry(glob).or_default().push(refusal);
-        }
-        for (glob, refusals) in globs {
-            let is_of_it = |opening: &Opening| {
-                opening.event.function().is_some_and(|f| f.of_glob.as_ref() == Some(&glob))
-            };
-            if let Some(first) = refusals.first()
-                && !self.events.iter().any(|open| is_of_it(&openings[open.opening]))
-            {
-                return Err(first.clone().into());
-            }
-            let name =
-                |refusal: &Refusal| refusal.what.rsplit(':').next().unwrap_or_default().to_owned();
-            let names: Vec<String> = refusals.iter().take(NAMED).map(name).collect();
-            let more = match refusals.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            self.remarks.push(format!(
-                "{glob}: left out, since the kernel does not let them be probed: {}{more}",
-                names.join(", ")
-            ));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

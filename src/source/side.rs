@@ -5,10 +5,6 @@ use super::{Happening, Side, Sink};
 use crate::decode::record::{self, Record};
 use perf_event_open_sys::bindings as abi;
 
-/// So many threads that ended are still watched: far more than can be on their last way out, far fewer than it takes
-/// for a number to be given anew.
-const ENDED: usize = 1024;
-
 impl Live {
     /// Takes a record that is no sample, once everything before it was handled.
     pub(super) fn take_side(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
@@ -21,8 +17,15 @@ impl Live {
         let trailer = self.opened.side_layout.trailer(bytes);
         let stamped = trailer.map_or(ring.last, |t| t.time);
         let time = self.clock.since_start(mended.unwrap_or(stamped));
-        let side = |what| Side { time, cpu: ring.cpu, what };
+        let here = self.watched_cpus.contains(&ring.cpu);
+        let side = |what| Side { time, cpu: ring.cpu, watched: here, what };
+        let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
+        let of = |tid: u32, what| Side { watched: here && is_watched(tid), ..side(what) };
         match record::parse(bytes, &self.opened.side_layout) {
+            Ok(Record::Lost(_)) if ring.tasks_only => {
+                ring.suspect = true;
+                sink.side(side(Happening::TasksLost));
+            }
             Ok(Record::Lost(lost)) => {
                 ring.suspect = true;
                 let from = self.clock.since_start(ring.last).max(0.0);
@@ -35,43 +38,34 @@ impl Live {
                 sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }
             Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
-            Ok(Record::Comm(r)) => sink.side(side(Happening::Comm {
-                pid: r.pid,
-                tid: r.tid,
-                comm: r.comm,
-                exec: r.exec,
-            })),
+            Ok(Record::Comm(r)) => {
+                let (pid, tid, comm, exec) = (r.pid, r.tid, r.comm, r.exec);
+                sink.side(of(tid, Happening::Comm { pid, tid, comm, exec }));
+            }
             Ok(Record::Fork(r)) => {
-                if let Some(tasks) = &mut self.tasks
-                    && tasks.contains(&r.ptid)
-                {
-                    tasks.insert(r.tid);
-                }
-                sink.side(side(Happening::Fork {
-                    pid: r.pid,
-                    tid: r.tid,
-                    parent_pid: r.ppid,
-                    parent_tid: r.ptid,
-                }));
+                let (pid, tid, parent_pid, parent_tid) = (r.pid, r.tid, r.ppid, r.ptid);
+                let fork = Happening::Fork { pid, tid, parent_pid, parent_tid };
+                let fork = of(parent_tid, fork);
+                self.tasks.iter_mut().for_each(|tasks| tasks.on_fork(tid, parent_tid));
+                sink.side(fork);
             }
             Ok(Record::Exit(r)) => {
-                if let Some(tasks) = &mut self.tasks {
-                    self.ended.push_back(r.tid);
-                    if self.ended.len() > ENDED {
-                        self.ended.pop_front().map(|tid| tasks.remove(&tid));
-                    }
-                }
-                sink.side(side(Happening::Exit { pid: r.pid, tid: r.tid }));
+                let exit = of(r.tid, Happening::Exit { pid: r.pid, tid: r.tid });
+                self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
+                sink.side(exit);
             }
-            Ok(Record::Mmap2(r)) => sink.side(side(Happening::Mmap {
-                pid: r.pid,
-                tid: r.tid,
-                address: r.addr,
-                length: r.len,
-                offset: r.pgoff,
-                file: r.file,
-                path: r.filename,
-            })),
+            Ok(Record::Mmap2(r)) => {
+                let mapped = Happening::Mmap {
+                    pid: r.pid,
+                    tid: r.tid,
+                    address: r.addr,
+                    length: r.len,
+                    offset: r.pgoff,
+                    file: r.file,
+                    path: r.filename,
+                };
+                sink.side(of(r.tid, mapped));
+            }
             Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(Happening::Made {
                 address: r.addr,
                 length: r.len,

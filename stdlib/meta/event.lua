@@ -7,8 +7,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
 ---@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
----@field freq? number|false samples a second
----@field period? number|false one sample each so many events, or nanoseconds of a clock
+---@field freq? number|false samples a second; of a clock or hardware event without freq and period, -F or -c of the user, else 100
+---@field period? number|false one sample each so many events, or nanoseconds of a clock, at least 10000 then
 ---@field filter? string|false a filter, ANDed to the selector's; see `ev:filter`
 ---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
 ---@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
@@ -55,6 +55,8 @@ evsel = nil
 ---@field id integer its number in this run, for `event_name` columns
 ---@field title string its title in tables
 ---@field fields table<string, string> its records' fields by name, each with the C type that the kernel gives it
+---@field freq number|false samples a second that are asked for; false where each event is taken, or each `period`
+---@field period number|false events per sample, or nanoseconds of a clock
 ---@field attr table<string, number> perf_event_attr as it will be opened
 local ev = {}
 

@@ -10,6 +10,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field every? string the default of -i: `"1s"`; without it, and of a command, one report at the end
 ---@field screen? boolean whether its tables fill the screen where results go to a terminal, with keys to sort, filter and pause; needs `every` or -i; Dflt: false
 ---@field idle? string why there may be no event, said at the end of a run that saw none: `"no virtual machine runs here"`
+---@field all_tasks? boolean whether `on_fork`, `on_exec`, `on_exit`, `on_comm` and `on_mmap` report tasks that are not watched, too, with -p, -C or a command; Dflt: false
 ---@field pages? integer pages of each CPU's ring; Dflt: the host's size
 
 --- Makes the module that the script returns.
@@ -58,25 +59,26 @@ function m.interval(seconds) end
 ---@return perilune.Drawable? ...
 function m.deinit(seconds) end
 
---- A task was made.
+--- A task was made by a watched one. With -p, -t or a command those are watched, and their children; else every task is. With -C only what
+--- happens on these CPUs counts. `monitor { all_tasks = true }` reports every task of the machine.
 ---
 ---     function m.on_fork(r) children:add(r.ppid) end
 ---@param r { tid: integer, pid: integer, ptid: integer, ppid: integer, time: number }
 function m.on_fork(r) end
 
---- A task executed a program; its name is the new one.
+--- A watched task executed a program; its name is the new one.
 ---@param r { tid: integer, pid: integer, comm: string, time: number }
 function m.on_exec(r) end
 
---- A task ended.
+--- A watched task ended.
 ---@param r { tid: integer, pid: integer, time: number }
 function m.on_exit(r) end
 
---- A task changed its name without executing a program.
+--- A watched task changed its name without executing a program.
 ---@param r { tid: integer, pid: integer, comm: string, time: number }
 function m.on_comm(r) end
 
---- A task mapped a file that it may execute.
+--- A watched task mapped a file that it may execute.
 ---@param r { tid: integer, pid: integer, address: number, length: number, offset: number, path: string, time: number }
 function m.on_mmap(r) end
 

@@ -106,8 +106,7 @@ fn help_prints_unit_and_default_of_an_option() {
 
 #[test]
 fn usage_is_one_line_and_names_what_is_required() {
-    let line =
-        "Usage: perilune trace -e EVENT,… [-e …] [--bias N] [-S] [-g] [OPTION…] [COMMAND [ARG…]]\n";
+    let line = "Usage: perilune trace -e EVENT,… [-e …] [--bias N] [-S] [-g] [-F HZ] [-c N] [OPTION…] [COMMAND [ARG…]]\n";
     assert_eq!(call(&["trace", "--usage"]).out, line);
     let line = "Usage: perilune who-kills [-g] GLOB [OPTION…] [COMMAND [ARG…]]\n";
     assert_eq!(call(&["who-kills", "--usage"]).out, line);

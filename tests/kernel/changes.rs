@@ -38,6 +38,7 @@ impl Sink for Seen {
 fn rings() -> (Live, Wish) {
     let wish = Wish {
         cpus: online_cpus(),
+        watched: online_cpus(),
         tasks: None,
         workload: false,
         off: Vec::new(),
@@ -57,6 +58,7 @@ fn opening(call: &str, role: u32) -> Opening {
     let event = MachineCatalog::default().describe(&format!("syscalls:sys_enter_{call}"));
     Opening {
         event: event.expect("the event is there"),
+        glob: None,
         filter: None,
         sampling: Sampling::default(),
         roles: vec![(role, None)],

@@ -76,6 +76,26 @@ pub(crate) fn forks(n: u32) -> Load {
     })
 }
 
+/// `n` children, one after the other, that are forked on CPU 1 and end on CPU 0.
+pub(crate) fn forks_elsewhere(n: u32) -> Load {
+    Load::new(move || {
+        pin_to_cpu(1);
+        for _ in 0..n {
+            // SAFETY: as above.
+            unsafe {
+                match libc::fork() {
+                    0 => {
+                        pin_to_cpu_0();
+                        libc::usleep(2000);
+                        libc::_exit(0)
+                    }
+                    child => libc::waitpid(child, std::ptr::null_mut(), 0),
+                };
+            }
+        }
+    })
+}
+
 /// `n` changes of the task's own name.
 pub(crate) fn renames(n: u32) -> Load {
     Load::new(move || {

@@ -136,6 +136,7 @@ fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
     let (tid, getppid) = (unsafe { libc::gettid() }, || unsafe { libc::getppid() });
     let wish = Wish {
         cpus: vec![0],
+        watched: vec![0],
         tasks: Some(vec![tid]),
         workload: false,
         off: Vec::new(),
@@ -150,6 +151,7 @@ fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
     let event = event.expect("the event is there");
     let opening = |role| Opening {
         event: event.clone(),
+        glob: None,
         filter: None,
         sampling: Sampling::default(),
         roles: vec![(role, None)],

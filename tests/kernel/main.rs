@@ -14,6 +14,7 @@ mod kmemleak;
 mod kvm;
 mod load;
 mod loss;
+mod opening;
 mod page_faults;
 mod profile;
 mod relation;

@@ -185,3 +185,39 @@ fn a_script_has_an_events_text_as_the_kernel_would_print_it() {
     assert_eq!(pid, old, "one thread: {text}");
     assert!(pid.parse::<u32>().is_ok(), "{text}");
 }
+
+const FORKS: &str = r#"
+    local m = monitor { summary = "forks and ends of tasks"ALL }
+    local forks, ends, execs = 0, 0, 0
+    function m.init() evsel("sched:sched_process_hang", function() end) end
+    function m.on_fork() forks = forks + 1 end
+    function m.on_exit() ends = ends + 1 end
+    function m.on_exec() execs = execs + 1 end
+    function m.deinit() emit { forks = forks, ends = ends, execs = execs } end
+    return m
+"#;
+
+#[test]
+fn callbacks_report_watched_tasks_and_all_of_them_only_if_asked() {
+    if !can_trace("callbacks of tasks") {
+        return;
+    }
+    let three = ["--", "sh", "-c", "sleep 0.3; for i in 1 2 3; do /bin/true; done"];
+    let beside_others = |script: &str| {
+        let others = std::thread::spawn(|| {
+            for _ in 0..30 {
+                let status = Command::new("/bin/true").status();
+                assert!(status.is_ok_and(|status| status.success()));
+            }
+        });
+        let ran = run(script, &three);
+        others.join().expect("the others have run");
+        ran
+    };
+    let ran = beside_others(&FORKS.replace("ALL", ""));
+    let counts = ["forks", "ends", "execs"].map(|key| ran.number(key));
+    // The shell has executed, and four others; it ended, too.
+    assert_eq!(counts, [4, 5, 5], "{}", ran.text);
+    let ran = beside_others(&FORKS.replace("ALL", ", all_tasks = true"));
+    assert!(ran.number("forks") > 4 && ran.number("execs") > 5, "{}", ran.text);
+}

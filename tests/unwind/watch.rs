@@ -46,10 +46,11 @@ pub(crate) struct Walked {
 pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::Result<Seen> {
     let mut workload = Workload::prepare(&[OsString::from(&built.path)])?;
     let event = MachineCatalog::default().describe(event)?;
-    let opening =
-        Opening { event, filter: None, sampling, roles: vec![(0, None)], about: vec![None] };
+    let roles = vec![(0, None)];
+    let opening = Opening { event, glob: None, filter: None, sampling, roles, about: vec![None] };
     let wish = Wish {
         cpus: online_cpus(),
+        watched: online_cpus(),
         tasks: Some(vec![workload.pid()]),
         workload: true,
         off: Vec::new(),

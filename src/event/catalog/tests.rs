@@ -109,10 +109,13 @@ fn of_alternatives_the_first_that_exists_is_meant() {
     let mut software = |event: &Rc<Event>| {
         matches!(&event.what, What::Counter(c) if c.type_ == 1).then(|| event.clone())
     };
-    assert_eq!(expand_where(&catalog(), &selector, &mut software).unwrap()[0].name, "cpu-clock");
+    assert_eq!(
+        expand_where(&catalog(), &selector, &mut software).unwrap().events[0].name,
+        "cpu-clock"
+    );
     let mut none = |_: &Rc<Event>| None;
     assert_eq!(
-        expand_where(&catalog(), &selector, &mut none).unwrap()[0].name,
+        expand_where(&catalog(), &selector, &mut none).unwrap().events[0].name,
         "cpu-clock",
         "its refusal is shown"
     );

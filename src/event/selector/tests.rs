@@ -243,7 +243,7 @@ fn unknown_and_misplaced_attributes_are_named() {
     assert_eq!(check("a:b/x==1/stack/key=pid/top-by=x/"), Ok(()));
     assert_eq!(
         check("a:b//kee=pid/").unwrap_err(),
-        "a:b has no attribute 'kee'; did you mean 'key'? (there are stack, max-stack, alias, cpus, key, top-by)"
+        "a:b has no attribute 'kee'; did you mean 'key'? (there are stack, max-stack, alias, cpus, freq, period, key, top-by)"
     );
     assert_eq!(
         check("a:b/stack/").unwrap_err(),
@@ -276,4 +276,30 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_rate_follows_a_counter_at_once_or_behind_an_empty_filter() {
+    for text in ["cpu-clock/freq=99/", "cpu-clock//freq=99/", "cycles:u|cpu-clock/freq=99/stack/"] {
+        let one = one(text);
+        assert_eq!((one.rate(), &one.filter), (Some(Rate::Frequency(99)), &None), "{text}");
+    }
+    assert_eq!(one("cycles/period=1000000").rate(), Some(Rate::Period(1_000_000)));
+    assert_eq!(one("msr/tsc/u/freq=9/").rate(), Some(Rate::Frequency(9)));
+    // A condition stays one, and so does what stands where a tracepoint has its filter.
+    assert_eq!(one("page-faults/addr==5/").filter.as_deref(), Some("addr==5"));
+    assert_eq!(one("sched:sched_switch/freq=99/").filter.as_deref(), Some("freq=99"));
+}
+
+#[test]
+fn a_rate_that_cannot_be_is_refused() {
+    let check = |text: &str| one(text).check_attrs(&[]).unwrap_err().to_string();
+    let unit = "the attribute 'freq' is a number of samples a second, not";
+    assert_eq!(check("cpu-clock/freq=0/"), format!("{unit} '0'"));
+    assert_eq!(check("cpu-clock/freq=1k/"), format!("{unit} '1k'"));
+    assert_eq!(check("cpu-clock/freq/"), "the attribute 'freq' needs a value: freq=VALUE");
+    assert_eq!(
+        check("cpu-clock/freq=9/period=9/"),
+        "cpu-clock: freq= and period= exclude each other; leave one out"
+    );
 }

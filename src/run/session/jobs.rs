@@ -72,7 +72,7 @@ impl Session<'_> {
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
         let options = opt::table(self.host.lua(), &request.monitor.options, &request.values)?;
         let known = self.host.roles().len();
-        let begun = self.host.begin_job(&request.monitor, &options, perins);
+        let begun = self.host.begin_job(&request.monitor, &options, perins, request.rate());
         let attached = self.source.attach(&mut self.host);
         let number = match begun.and_then(|number| attached.map(|()| number)) {
             Ok(number) => number,

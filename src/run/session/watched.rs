@@ -66,8 +66,8 @@ impl Watched {
         others.extend(tid.recv());
         let Scope { cpus: only, tasks } = scope;
         let wish = Wish {
-            // What is wanted of everyone may be asked for at any line.
             cpus: online_cpus(),
+            watched: only.clone(),
             workload: false,
             off: Vec::new(),
             tasks,

@@ -59,6 +59,37 @@ pub fn options() -> Vec<OptionSpec> {
     ]
 }
 
+/// Adds `-F` and `-c` to a monitor that takes events by `-e` and has no such options: clocks and hardware events need a rate.
+/// One that has an event of its own for `-e` samples it as it needs.
+pub fn add_rate(options: &mut Vec<OptionSpec>) {
+    let takes_events = |option: &OptionSpec| {
+        let is_events = matches!(option.kind, Kind::Event { .. } | Kind::Events { .. });
+        is_events && option.short == Some('e') && option.default.is_none()
+    };
+    if !options.iter().any(takes_events) {
+        return;
+    }
+    let rates = [
+        (
+            "freq",
+            'F',
+            "HZ",
+            "samples a second of clocks and hardware events; 100 without -F and -c",
+        ),
+        ("period", 'c', "N", "of those a sample every N events, or N nanoseconds of a clock"),
+    ];
+    for (long, letter, value, help) in rates {
+        if options.iter().any(|option| option.long == long) {
+            continue;
+        }
+        options.push(OptionSpec {
+            short: (!options.iter().any(|option| option.short == Some(letter))).then_some(letter),
+            value_name: Some(value.to_owned()),
+            ..OptionSpec::new(long, Kind::Whole(1), help)
+        });
+    }
+}
+
 /// The shared option of that name, and those that come with it.
 pub fn find(name: &str) -> Vec<OptionSpec> {
     let with = |option: &OptionSpec| match name {

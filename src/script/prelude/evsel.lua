@@ -61,7 +61,7 @@ Evsel.__index = function(ev, key)
   local method = methods[key]
   if method then return method end
   if key == "fields" then return fields(part_of[ev].index) end
-  error(("an evsel has no '%s'; it has name, id, title, fields, attr, each, replace, filter, matching, on, off"):format(tostring(key)), 2)
+  error(("an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, each, replace, filter, matching, on, off"):format(tostring(key)), 2)
 end
 Evsel.__metatable = false
 Evsel.__tostring = function(ev) return "evsel " .. ev.name end
@@ -77,6 +77,7 @@ local function evsel(selector, wishes, handler)
     return nil                                             -- optional, and not on this machine
   end
   local ev = setmetatable({ name = told.name, id = told.id, attr = attrs,
+    freq = told.freq or false, period = told.period or false,
     title = told.title or told.name:match ":([^:]+)$" or told.name }, Evsel)
   local e = { ev = ev, index = index, handler = handler, roles = told.roles, names = told.names, count = told.count }
   evsels[#evsels + 1] = e

@@ -1,0 +1,163 @@
+//! What an `evsel` call asks for beside the event: the keys of its table and the attributes of its selector.
+
+use mlua::{Table, Value};
+
+use super::evsel::Refused;
+use crate::base::cpulist;
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::event::sampling::{Sampling, Stack, Walk};
+use crate::event::selector::Selector;
+use crate::sys::attr::Attr;
+
+/// The wishes of an `evsel` call.
+pub(super) struct Wishes {
+    pub(super) sampling: Sampling,
+    pub(super) task: Option<String>,
+    pub(super) filter: Option<String>,
+    pub(super) optional: bool,
+    pub(super) title: Option<String>,
+}
+
+const WISHES: [&str; 13] = [
+    "stack",
+    "count",
+    "freq",
+    "period",
+    "filter",
+    "exclude",
+    "optional",
+    "title",
+    "max_stack",
+    "cpus",
+    "task",
+    "everyone",
+    "functions",
+];
+
+impl Wishes {
+    /// Reads the table of an `evsel` call, and the attributes of its selector, which go before it. `from` is the script's own
+    /// table of that selector.
+    ///
+    /// # Errors
+    /// An unknown wish, a wrong value, wishes that exclude each other.
+    pub(super) fn read(
+        table: &Table,
+        chosen: &Selector,
+        from: Option<&Table>,
+        usual: Stack,
+    ) -> Result<Self, Refused> {
+        let stack = chosen.stack() || from.is_some_and(|t| truthy(t, "stack"));
+        let mut sampling = Sampling {
+            stack: stack.then(|| Stack { depth: chosen.max_stack(), ..usual }),
+            cpus: match chosen.cpus() {
+                Some(list) => {
+                    Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
+                }
+                None => None,
+            },
+            ..Sampling::default()
+        };
+        let (mut filter, mut optional, mut title) = (None, false, None);
+        let (mut task, mut depth) = (None, None);
+        for pair in table.pairs::<String, Value>() {
+            let (key, value) = pair.map_err(|_| "the wishes of an evsel are named".to_owned())?;
+            let number = || match &value {
+                Value::Integer(n) if *n >= 0 => Ok(*n as u64),
+                Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
+                Value::Boolean(b) => Ok(u64::from(*b)),
+                other => {
+                    Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name()))
+                }
+            };
+            let text = || match &value {
+                Value::String(s) => Ok(s.to_string_lossy()),
+                other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
+            };
+            if matches!(value, Value::Boolean(false) | Value::Nil) {
+                continue;
+            }
+            match key.as_str() {
+                "stack" => {
+                    let walk = walk(&value)?.unwrap_or(usual.walk);
+                    sampling.stack = Some(Stack { walk, ..sampling.stack.unwrap_or(usual) });
+                }
+                "count" => sampling.count = true,
+                "freq" => sampling.freq = Some(number()?.max(1)),
+                "period" => sampling.period = Some(number()?.max(1)),
+                "max_stack" => depth = Some(number()?.clamp(1, u64::from(u16::MAX)) as u16),
+                "cpus" => {
+                    sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
+                }
+                "filter" => filter = Some(text()?),
+                "title" => title = Some(text()?),
+                "functions" => sampling.functions = true,
+                "task" => task = Some(text()?),
+                "everyone" => sampling.everyone = true,
+                "optional" => optional = true,
+                "exclude" => exclude(&mut sampling, &value)?,
+                field if Attr::names().any(|name| name == field) => {
+                    sampling.fields.push((key.clone(), number()?));
+                }
+                _ => {
+                    let known = WISHES.into_iter().chain(Attr::names());
+                    let hint = did_you_mean(&nearest(&key, known));
+                    return Err(format!("an evsel has no '{key}'{hint}"));
+                }
+            }
+        }
+        // Of a selector, `max-stack=` asks for stacks by itself; here it limits those that are taken.
+        if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
+            stack.depth.get_or_insert(depth);
+        }
+        if sampling.everyone && task.is_some() {
+            return Err("an evsel has 'everyone' or 'task', not both: with 'task' it is about one"
+                .to_owned());
+        }
+        if sampling.freq.is_some() && sampling.period.is_some() {
+            return Err(
+                "an evsel has 'freq' or 'period', not both: one follows from the other".into()
+            );
+        }
+        if let Some(rate) = chosen.rate() {
+            sampling.set_rate(rate);
+        }
+        sampling.whole_cpus = task.is_some() || sampling.everyone;
+        Ok(Wishes { sampling, task, filter, optional, title })
+    }
+}
+
+/// The walk that `stack = "dwarf,16384"` names; None leaves it to the run, as `stack = true` does.
+fn walk(value: &Value) -> Result<Option<Walk>, Refused> {
+    match value {
+        Value::String(text) => Walk::parse(&text.to_string_lossy())
+            .map(Some)
+            .map_err(|why| format!("'stack' of an evsel: {why}")),
+        _ => Ok(None),
+    }
+}
+
+const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true, idle = true }";
+
+fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
+    let Value::Table(modes) = value else {
+        return Err(format!("'exclude' of an evsel is a table: {EXCLUDES}"));
+    };
+    for pair in modes.pairs::<String, Value>() {
+        let (mode, on) =
+            pair.map_err(|_| format!("'exclude' of an evsel has names: {EXCLUDES}"))?;
+        let on = !matches!(on, Value::Boolean(false));
+        match mode.as_str() {
+            "user" => sampling.exclude.user |= on,
+            "kernel" => sampling.exclude.kernel |= on,
+            "host" => sampling.exclude.host |= on,
+            "guest" => sampling.exclude.guest |= on,
+            "idle" => sampling.exclude.idle |= on,
+            _ => return Err(format!("'exclude' of an evsel has no '{mode}': {EXCLUDES}")),
+        }
+    }
+    Ok(())
+}
+
+fn truthy(table: &Table, key: &str) -> bool {
+    !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
+}

@@ -1,0 +1,298 @@
+//! How events are opened: at which rate, on which CPUs, and what a refusal says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::{can_trace, load, tool::Tool};
+
+/// Runs the command to its end, which it has to find by itself.
+fn perilune(args: &[&str]) -> Output {
+    let run = Command::new(env!("CARGO_BIN_EXE_perilune")).args(args).stdin(Stdio::null()).output();
+    run.expect("the built command runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn tasks_that_were_forked_on_a_cpu_outside_of_those_watched_have_their_names() {
+    if !can_trace("tasks of another CPU") {
+        return;
+    }
+    const FORKS: u32 = 50;
+    let event = "sched:sched_process_exit";
+    let load = load::forks_elsewhere(FORKS);
+    let run = crate::watch(&["trace", "-e", event, "-C", "0", "-v"], load);
+    // The event has the name that the kernel knows, too.
+    let unknown: Vec<_> = run.of("event").filter(|e| e["comm"] != e["comm_"]).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    assert!(run.of("event").count() >= FORKS as usize, "{}", run.stderr);
+    assert!(run.of("event").all(|event| event["cpu"] == 0));
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    assert!(
+        notes.iter().any(|text| text.starts_with("records of tasks also from CPU 1")),
+        "{notes:?}"
+    );
+    run.is_complete();
+}
+
+#[test]
+fn clocks_are_sampled_at_the_rate_that_is_asked_for() {
+    if !can_trace("clocks") {
+        return;
+    }
+    let attributes = |args: &[&str]| {
+        let args = [args, &["--json", "-vv", "--duration", "0.05"]].concat();
+        let output = perilune(&args);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", said(&output));
+        text
+    };
+    let noted = "cpu-clock: sampled 100 times a second; -F, -c, freq= and period= set another rate";
+    for (args, field, is_noted) in [
+        (&["trace", "-e", "cpu-clock"][..], "sample_freq=0x64 ", true),
+        (&["trace", "-e", "cpu-clock/freq=99/"], "sample_freq=0x63 ", false),
+        (&["trace", "-e", "cpu-clock//period=20000/"], "sample_period=0x4e20 ", false),
+        (&["top", "-e", "cpu-clock", "-F", "250"], "sample_freq=0xfa ", false),
+        (&["top", "-e", "cpu-clock//freq=7/", "-c", "50000"], "sample_freq=0x7 ", false),
+        (&["profile", "-e", "cpu-clock//freq=7/"], "sample_freq=0x7 ", false),
+        (
+            &["top", "-e", "page-faults", "-F", "7"],
+            "page-faults: type=0x1 size=0x90 config=0x2 sample_period=0x1 ",
+            false,
+        ),
+    ] {
+        let text = attributes(args);
+        assert!(text.contains(field), "{args:?}: {text}");
+        assert_eq!(text.contains(noted), is_noted, "{args:?}: {text}");
+    }
+    for (args, why) in [
+        (
+            &["trace", "-e", "cpu-clock//period=1/"][..],
+            "cpu-clock: a period of 1 is a sample every 1 ns, and the kernel's timer takes one every 10000 ns at most",
+        ),
+        (&["top", "-e", "task-clock", "-c", "9999"], "task-clock: a period of 9999"),
+        (
+            &["trace", "-e", "cpu-clock//freq=0/"],
+            "the attribute 'freq' is a number of samples a second, not '0'",
+        ),
+        (
+            &["trace", "-e", "cpu-clock//freq=9/period=99999/"],
+            "freq= and period= exclude each other",
+        ),
+    ] {
+        let output = perilune(args);
+        assert!(!output.status.success() && said(&output).contains(why), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_rate_that_no_event_has_is_remarked() {
+    if !can_trace("rates") {
+        return;
+    }
+    let output = perilune(&["top", "-e", "page-faults", "-F", "7", "--duration", "0.05"]);
+    assert!(
+        said(&output).contains("-F does nothing: no clock and no hardware event"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn an_event_of_a_glob_that_nobody_may_sample_is_left_out_and_named() {
+    if !can_trace("irq_vectors:*") {
+        return;
+    }
+    let folder = "/sys/kernel/tracing/events/irq_vectors/irq_work_exit";
+    if !Path::new(folder).exists() {
+        return crate::skip("irq_vectors:*", "this kernel has no irq_vectors:irq_work_exit");
+    }
+    let why = "the kernel lets nobody sample this tracepoint";
+    let output = perilune(&["top", "-e", "irq_vectors:*", "--duration", "0.1"]);
+    let noted = format!("irq_vectors:*: left out irq_work_exit: {why}");
+    assert!(output.status.success() && said(&output).contains(&noted), "{}", said(&output));
+    for exact in ["irq_vectors:irq_work_exit", "irq_vectors:*,irq_vectors:irq_work_exit"] {
+        let output = perilune(&["top", "-e", exact, "--duration", "0.1"]);
+        let refused = format!("perilune: irq_vectors:irq_work_exit: {why}");
+        assert!(!output.status.success() && said(&output).contains(&refused), "{}", said(&output));
+        assert!(!said(&output).contains("seccomp"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused_wherever_it_is_named() {
+    if !can_trace("CPUs") {
+        return;
+    }
+    let wakeups = ["-e", "sched:sched_wakeup", "-e"];
+    for (args, why) in [
+        (&["trace", "-e", "sched:sched_switch", "-C", "4097"][..], "-C 4097: this machine has "),
+        (&["trace", "-e", "sched:sched_switch//cpus=4097/"], "cpus=4097: this machine has "),
+        (
+            &["trace", "-e", "sched:sched_switch//cpus=0/", "-C", "1"],
+            "cpus=0: -C watches only CPU 1; ",
+        ),
+        (
+            &[
+                &["multi-trace", "-k", "pid"],
+                &wakeups[..],
+                &["sched:sched_waking,sched:no_such//untraced/"],
+            ]
+            .concat(),
+            "-e: no event 'sched:no_such'",
+        ),
+        (
+            &[
+                &["multi-trace", "-k", "pid"],
+                &wakeups[..],
+                &["sched:sched_waking,sched:sched_switch//untraced/cpus=4097/"],
+            ]
+            .concat(),
+            "-e: cpus=4097: this machine has ",
+        ),
+    ] {
+        let output = perilune(&[args, &["--duration", "0.1"]].concat());
+        assert!(
+            !output.status.success() && said(&output).contains(why),
+            "{args:?}: {}",
+            said(&output)
+        );
+    }
+}
+
+/// A uprobe event that tracefs has enabled; removed when dropped.
+struct Held {
+    tracing: PathBuf,
+    instance: PathBuf,
+    name: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Held {
+    /// A uprobe of a copy of a program that nobody runs.
+    fn new() -> Held {
+        let folder = tempfile::tempdir().expect("there is room");
+        let program = folder.path().join("program");
+        std::fs::copy("/bin/true", &program).expect("it can be copied");
+        let tracing = PathBuf::from("/sys/kernel/tracing");
+        let name = format!("perilune_{}", std::process::id());
+        let instance = tracing.join("instances").join(&name);
+        let held = Held { tracing, instance, name, _folder: folder };
+        let line = format!("p:{}/held {}:0x1000", held.name, program.display());
+        held.tell(&held.tracing.join("uprobe_events"), &line);
+        std::fs::create_dir(&held.instance).expect("an instance can be made");
+        held.tell(&held.instance.join(format!("events/{}/held/enable", held.name)), "1");
+        held
+    }
+
+    fn tell(&self, file: &Path, line: &str) {
+        use std::io::Write as _;
+        let opened = std::fs::OpenOptions::new().append(true).open(file);
+        let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|why| panic!("{}: {line}: {why}", file.display()));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.tell(&self.instance.join(format!("events/{}/held/enable", self.name)), "0");
+        std::fs::remove_dir(&self.instance).expect("the instance can be removed");
+        self.tell(&self.tracing.join("uprobe_events"), &format!("-:{}/held", self.name));
+    }
+}
+
+#[test]
+fn an_event_that_another_tracer_holds_is_refused_at_once() {
+    if !can_trace("a uprobe event of tracefs") {
+        return;
+    }
+    // It mounts tracefs where it is not.
+    drop(perilune(&["trace", "-e", "sched:sched_switch", "-N", "1", "--duration", "0.1"]));
+    if !Path::new("/sys/kernel/tracing/uprobe_events").exists() {
+        return crate::skip("a uprobe event of tracefs", "this kernel has no uprobe events");
+    }
+    let held = Held::new();
+    let event = format!("{}:held", held.name);
+    let (_, code) = {
+        let run = Command::new("timeout")
+            .args([
+                "-s",
+                "KILL",
+                "10",
+                env!("CARGO_BIN_EXE_perilune"),
+                "trace",
+                "--duration",
+                "1",
+                "-e",
+                &event,
+            ])
+            .stdin(Stdio::null())
+            .output()
+            .expect("timeout runs");
+        let why = format!("perilune: {event}: another tracer holds it");
+        assert!(said(&run).contains(&why), "{}", said(&run));
+        (run.stdout, run.status.code())
+    };
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_limit_of_processes_or_files_is_named() {
+    if !can_trace("limits") {
+        return;
+    }
+    let limited = |limit: &str, args: &[&str]| {
+        let run = Command::new("prlimit")
+            .arg(limit)
+            .arg(env!("CARGO_BIN_EXE_perilune"))
+            .args(args)
+            .output();
+        said(&run.expect("prlimit runs"))
+    };
+    let many = ["top", "-e", "sched:*,irq:*,timer:*", "--duration", "0.1"];
+    let text = limited("--nofile=40:40", &many);
+    assert!(text.contains("no file descriptor is left; RLIMIT_NOFILE is 40: raise it"), "{text}");
+}
+
+#[test]
+fn a_user_namespace_is_named_as_the_reason_of_a_refusal() {
+    if !can_trace("a user namespace") {
+        return;
+    }
+    let run = Command::new("unshare")
+        .args([
+            "-Ur",
+            env!("CARGO_BIN_EXE_perilune"),
+            "top",
+            "-e",
+            "cpu-clock",
+            "--duration",
+            "0.1",
+        ])
+        .output()
+        .expect("unshare runs");
+    if said(&run).contains("unshare:") {
+        return crate::skip("a user namespace", "none can be made here");
+    }
+    let why = "cpu-clock: permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one";
+    assert!(said(&run).contains(why), "{}", said(&run));
+}
+
+#[test]
+fn the_rate_of_a_clock_is_that_of_its_samples() {
+    if !can_trace("the rate of samples") {
+        return;
+    }
+    let (load, measured) = load::alternate(3, 200);
+    let pid = load.pid().to_string();
+    let tool = Tool::attach(&["trace", "-e", "cpu-clock//freq=500/", "-p", &pid]);
+    load.run();
+    let run = tool.finish();
+    let (got, cpu_ns) = (run.of("event").count() as f64, measured.get(2) as f64);
+    // A timer may be late, but never early: a sample every 2 ms of its time at most, and one more for each turn.
+    let most = cpu_ns / 2e6 + 10.0;
+    assert!(got > 0.0 && got <= most, "{got} samples in {cpu_ns} ns");
+    run.is_complete();
+}
