@@ -398,3 +398,36 @@ fn the_total_has_what_a_script_cleared_before_the_only_report() {
         "the total does"
     );
 }
+
+#[test]
+fn all_tables_together_stay_within_their_memory_and_keep_every_count() {
+    let script = r#"
+        local m = monitor { summary = "fills tables" }
+        function m.init()
+          local tables = {}
+          for i = 1, 40 do tables[i] = kv { "k", title = "t" .. i, top = 1 } end
+          evsel("signal:signal_generate", function()
+            for i = 1, 40 do for k = 1, 2000 do tables[i]:add(k * 3) end end
+          end)
+        end
+        return m
+    "#;
+    let output = replay_with("budget", "signal", script, &["--aggregate-mem", "512KB"]);
+    let (coverage, text) = last_coverage(&output);
+    assert!(coverage["evicted"].as_u64().is_some_and(|evicted| evicted > 10_000), "{text}");
+    assert!(text.contains("tables and pending states have used their 512KB"), "{text}");
+    let roomy = replay_with("roomy", "signal", script, &[]);
+    let (coverage, text) = last_coverage(&roomy);
+    assert_eq!(coverage["evicted"], 0, "{text}");
+    // What is folded stays in the total: of each table one row, and what was folded.
+    let total = |output: &Output| -> u64 {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let rows = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let rows =
+            rows.filter(|row: &serde_json::Value| row["type"] == "row" && row["k"] == "(evicted)");
+        rows.filter_map(|row| row["count"].as_u64()).sum()
+    };
+    let events = coverage["events"].as_u64().expect("a number of events");
+    assert!(total(&output) > 40 * events * 1000, "{}", total(&output));
+    assert_eq!(total(&roomy), 0);
+}

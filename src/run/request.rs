@@ -106,6 +106,8 @@ pub struct HostOptions {
     pub total: bool,
     /// `--lua-mem`: bytes that the script may use.
     pub lua_mem: u64,
+    /// `--aggregate-mem`: bytes that all aggregates together may use.
+    pub aggregate_mem: u64,
     /// `--unsafe`: the script may do anything.
     pub allow_unsafe: bool,
     /// `--replay`: a file of recorded events instead of the kernel.

@@ -77,6 +77,7 @@ pub(super) fn setting(
         stack: request.stack()?,
         rate: request.rate(),
         memory: settings.lua_mem as usize,
+        aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
         flame: flames::wish(&request.values),
     })

@@ -21,8 +21,9 @@ use crate::{
     base::{coverage::Coverage, draw::Report, flame::Flame, stack_style::StackStyle},
     stack::{Stacks, naming::Naming},
     stat::{
-        Aggregate, heat_map::HeatMap, hist::Hist, kept::Owners, kv::Kv, latency::Latency,
-        leaf::Shared as Leaf, pending::Pending, rate::Rate, states::States, strings::Strings,
+        Aggregate, budget::Budget, heat_map::HeatMap, hist::Hist, kept::Owners, kv::Kv,
+        latency::Latency, leaf::Shared as Leaf, pending::Pending, rate::Rate, states::States,
+        strings::Strings,
     },
 };
 use draw::{Frame, KvLook, LatencyLook};
@@ -65,6 +66,8 @@ pub struct Shared {
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// Whose the events are that `pending` and `states` keep.
     pub owners: Rc<Owners>,
+    /// The bytes of all aggregates together.
+    pub budget: Rc<Budget>,
     /// CPU numbers are below this.
     pub cpus: u32,
 }
@@ -234,6 +237,11 @@ impl Aggregates {
     /// What the host decides.
     pub(super) fn shared(&self) -> &Shared {
         &self.0.shared
+    }
+
+    /// The bytes of all aggregates together.
+    pub(super) fn budget(&self) -> &Rc<Budget> {
+        &self.0.shared.budget
     }
 
     /// The same for functions that the Lua state owns: they must not own it.

@@ -20,6 +20,7 @@ use crate::base::draw::{Cell, Report};
 use crate::base::slot::Slot;
 use crate::base::units::parse_size;
 use crate::source::Batch;
+use crate::stat::budget::Budget;
 use crate::stat::history::{BYTES, History, Missing};
 
 /// What windows ask of the history that a run has, if it has one.
@@ -134,9 +135,11 @@ pub(super) fn native(
     lua: &Lua,
     state: &Rc<RefCell<State>>,
     shared: &Shared,
+    budget: &Rc<Budget>,
 ) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let (declared, context) = (state.clone(), shared.clone());
+    let budget = budget.clone();
     let open = move |_: &Lua, (memory, before): (Value, Option<f64>)| {
         let begun = context.with(|context| context.owners.past().is_some());
         if declared.borrow().evsels.borrow().sealed && !begun {
@@ -147,6 +150,7 @@ pub(super) fn native(
             Err(why) => return Ok((None, Some(why))),
         };
         let before = before.unwrap_or(f64::INFINITY);
+        let bytes = if begun { 0 } else { budget.take(bytes) };
         Ok((Some(context.with(|context| open(context, bytes, before))), None))
     };
     native.set("open", lua.create_function(open)?)?;

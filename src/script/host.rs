@@ -58,6 +58,8 @@ pub struct Host {
     pub(super) rules: Rules,
     pub(super) ordered: bool,
     pub(super) finishing: bool,
+    /// Whether it was said that the aggregates have no more memory.
+    pub(super) said_full: bool,
     /// Events that `-N` counts.
     pub(super) counted: u64,
     /// The lines of a session; none in a run.
@@ -112,6 +114,7 @@ impl Host {
             rules: Rules::default(),
             ordered: false,
             finishing: false,
+            said_full: false,
             counted: 0,
             prompt: None,
             enough: Rc::default(),
@@ -172,6 +175,7 @@ impl Host {
         self.state.borrow_mut().printers.come_with(is_bundled);
         self.rules = rules;
         self.limit_memory(setting.memory)?;
+        self.limit_aggregates(setting.aggregate_memory);
         self.sums.perins.set(setting.perins);
         self.sums.verbose.set(setting.verbose);
         self.sums.by_thread.set(setting.per_thread);

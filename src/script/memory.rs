@@ -3,6 +3,7 @@
 use anyhow::ensure;
 
 use super::host::Host;
+use crate::base::draw::Level;
 use crate::base::units::human_bytes;
 use crate::source::Batch;
 
@@ -20,6 +21,26 @@ impl Host {
             human_bytes(least as u64)
         );
         if bytes == 0 { Ok(()) } else { self.vm.limit_memory(bytes) }
+    }
+
+    /// Sets what all aggregates together may take; 0 leaves it as it is.
+    pub(super) fn limit_aggregates(&self, bytes: usize) {
+        if bytes > 0 {
+            self.sums.budget.set_size(bytes);
+        }
+    }
+
+    /// Says once that aggregates have asked in vain for more memory.
+    pub(super) fn note_full_budget(&mut self) {
+        let budget = &self.sums.budget;
+        if budget.refused() == 0 || std::mem::replace(&mut self.said_full, true) {
+            return;
+        }
+        let text = format!(
+            "tables and pending states have used their {}: keys are folded or evicted, and counted; raise --aggregate-mem",
+            human_bytes(budget.size() as u64)
+        );
+        self.shared.with(|context| context.note(Level::Warning, &text));
     }
 
     /// Switches every handler off and frees what the script holds too much of, so that it can still report. `batch`

@@ -73,6 +73,7 @@ impl Host {
     ) -> anyhow::Result<()> {
         self.rules = rules;
         self.limit_memory(setting.memory)?;
+        self.limit_aggregates(setting.aggregate_memory);
         self.sums.by_thread.set(setting.per_thread);
         {
             let mut state = self.state.borrow_mut();

@@ -52,6 +52,7 @@ impl Host {
             (self.aggregates.draw_what_can(self.vm.lua()), None)
         });
         self.shared.with(Context::note_trouble);
+        self.note_full_budget();
         self.aggregates.reset_after_interval(wanted.as_deref());
         if let Err(why) = self.aggregates.sweep() {
             self.failed(&why.to_string());

@@ -30,6 +30,8 @@ pub struct Setting {
     pub rate: Option<Rate>,
     /// Bytes that the script may hold; 0 leaves it as it is.
     pub memory: usize,
+    /// Bytes that all aggregates together may take; 0 leaves it as it is.
+    pub aggregate_memory: usize,
     /// `--flame-graph`: stacks are not shown, but drawn.
     pub flame: Option<Wish>,
     /// Keep sums over the whole run, for `--total`.
@@ -50,6 +52,7 @@ impl Setting {
             stack: Stack::default(),
             rate: None,
             memory: 0,
+            aggregate_memory: 0,
             flame: None,
             totals: false,
         }

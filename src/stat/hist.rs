@@ -6,6 +6,7 @@
 
 use super::{
     Aggregate,
+    budget::{Budget, Room},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::base::draw::Bucket;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 /// Where buckets begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +122,10 @@ impl Scale {
 pub struct Hist {
     scale: Scale,
     stride: usize,
+    /// Bytes of a row, and how many rows there is room for.
+    row_bytes: usize,
     capacity: usize,
-    bound: usize,
+    room: Room,
     keys: Keys,
     counts: Vec<u64>,
     folded: Vec<u64>,
@@ -144,11 +148,13 @@ impl Hist {
     pub fn new(scale: Scale, keys: usize, bound: usize) -> Hist {
         let keys = Keys::new(keys);
         let stride = scale.buckets();
+        let row_bytes = keys.bytes_per_key() + stride * size_of::<u64>();
         Hist {
             scale,
             stride,
-            capacity: (bound / (keys.bytes_per_key() + stride * size_of::<u64>())).max(2),
-            bound,
+            row_bytes,
+            capacity: (bound / row_bytes).max(2),
+            room: Room::new(bound),
             keys,
             counts: Vec::new(),
             folded: vec![0; stride],
@@ -156,6 +162,12 @@ impl Hist {
             losses: Losses::default(),
             survivors: Vec::new(),
         }
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Hist {
+        let room = self.room.within(budget);
+        Hist { capacity: 0, room, ..self }
     }
 
     /// Counts `value` for `key`.
@@ -182,11 +194,23 @@ impl Hist {
     #[cold]
     #[inline(never)]
     fn new_row(&mut self, key: &[Word]) -> usize {
-        if self.keys.len() >= self.capacity {
+        if self.keys.len() >= self.capacity && !self.grow() {
             self.fold();
         }
         self.counts.resize(self.counts.len() + self.stride, 0);
         self.keys.insert(key)
+    }
+
+    /// Makes room for more rows, and returns whether there is some.
+    fn grow(&mut self) -> bool {
+        let grown = self.room.grow();
+        self.capacity = (self.room.bytes() / self.row_bytes).max(2);
+        if grown {
+            let more = self.capacity.saturating_sub(self.keys.len());
+            self.keys.reserve(more);
+            self.counts.reserve_exact(more * self.stride);
+        }
+        self.keys.len() < self.capacity
     }
 
     fn fold(&mut self) {
@@ -256,7 +280,8 @@ impl Aggregate for Hist {
     }
 
     fn same_shape(&self) -> Self {
-        Hist::new(self.scale, self.keys.arity(), self.bound)
+        let room = self.room.another();
+        Hist { capacity: 0, room, ..Hist::new(self.scale, self.keys.arity(), 0) }
     }
 }
 

@@ -65,6 +65,11 @@ impl Keys {
         self.arity * size_of::<Word>() + INDEX_BYTES
     }
 
+    /// Makes room for so many more keys, and for no more than that.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.words.reserve_exact(keys * self.arity);
+    }
+
     /// The key at `row`; empty when there is none.
     pub fn key(&self, row: usize) -> &[Word] {
         key_of(&self.words, self.arity, row)

@@ -5,6 +5,7 @@
 
 use super::{
     Aggregate,
+    budget::{Budget, Room},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -12,6 +13,7 @@ use super::{
     word::{Word, words},
 };
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 /// What a table holds beside its keys.
 #[derive(Clone, Debug)]
@@ -32,7 +34,10 @@ pub struct Shape {
 pub struct Kv {
     shape: Shape,
     ranks: Vec<usize>,
+    /// Bytes of a row, and how many rows there is room for.
+    row_bytes: usize,
     capacity: usize,
+    room: Room,
     keys: Keys,
     counts: Vec<u64>,
     sums: Vec<Sum>,
@@ -85,7 +90,9 @@ impl Kv {
         ranks.extend((0..shape.sums).filter(|i| !shape.first.contains(i)));
         Kv {
             ranks,
+            row_bytes: row,
             capacity: (shape.bound / row).max(2),
+            room: Room::new(shape.bound),
             keys,
             counts: Vec::new(),
             sums: Vec::new(),
@@ -95,6 +102,12 @@ impl Kv {
             survivors: Vec::new(),
             shape,
         }
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Kv {
+        let room = self.room.within(budget);
+        Kv { capacity: 0, room, ..self }
     }
 
     /// Counts `key` and adds `values` to its sums from `first` on. True when the row still lacks a name.
@@ -159,13 +172,28 @@ impl Kv {
     #[cold]
     #[inline(never)]
     fn new_row(&mut self, key: &[Word]) -> usize {
-        if self.keys.len() >= self.capacity {
+        if self.keys.len() >= self.capacity && !self.grow() {
             self.fold();
         }
         self.counts.push(0);
         self.names.push(None);
         self.sums.resize(self.sums.len() + self.shape.sums, Sum::default());
         self.keys.insert(key)
+    }
+
+    /// Makes room for more rows, and returns whether there is some.
+    fn grow(&mut self) -> bool {
+        let grown = self.room.grow();
+        self.capacity = (self.room.bytes() / self.row_bytes).max(2);
+        if grown {
+            // No more than what was granted: vectors that grow by themselves take up to twice as much.
+            let more = self.capacity.saturating_sub(self.counts.len());
+            self.keys.reserve(more);
+            self.counts.reserve_exact(more);
+            self.names.reserve_exact(more);
+            self.sums.reserve_exact(more * self.shape.sums);
+        }
+        self.keys.len() < self.capacity
     }
 
     fn fold(&mut self) {
@@ -297,7 +325,7 @@ impl Aggregate for Kv {
     }
 
     fn same_shape(&self) -> Self {
-        Kv::new(self.shape.clone())
+        Kv { capacity: 0, room: self.room.another(), ..Kv::new(self.shape.clone()) }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{
     Aggregate,
+    budget::{Budget, Room},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -14,6 +15,7 @@ use super::{
 };
 use hdrhistogram::Histogram;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 /// Longer values (4.9 hours) count as this one in percentiles, not in total and max.
 const LONGEST_NS: f64 = (1u64 << 44) as f64;
@@ -26,7 +28,7 @@ pub struct Latency {
     folded_keys: u64,
     pool: Vec<Histogram<u32>>,
     bytes: usize,
-    bound: usize,
+    room: Room,
     losses: Losses,
     survivors: Vec<u32>,
     epoch: u32,
@@ -116,11 +118,17 @@ impl Latency {
             folded_keys: 0,
             pool: Vec::new(),
             bytes: 0,
-            bound,
+            room: Room::new(bound),
             losses: Losses::default(),
             survivors: Vec::new(),
             epoch: 0,
         }
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Latency {
+        let room = self.room.within(budget);
+        Latency { room, ..self }
     }
 
     /// Records a latency of `ns`.
@@ -189,13 +197,14 @@ impl Latency {
 
     #[cold]
     fn fold_if_full(&mut self) {
-        if self.bytes <= self.bound {
+        while self.bytes > self.room.bytes() && self.room.grow() {}
+        if self.bytes <= self.room.bytes() {
             return;
         }
         for histogram in self.pool.drain(..) {
             self.bytes -= (bytes_of(&histogram) + self.keys.bytes_per_key()).min(self.bytes);
         }
-        if self.bytes <= self.bound || self.keys.is_empty() {
+        if self.bytes <= self.room.bytes() || self.keys.is_empty() {
             return;
         }
         let mut survivors = std::mem::take(&mut self.survivors);
@@ -283,7 +292,7 @@ impl Aggregate for Latency {
     }
 
     fn same_shape(&self) -> Self {
-        Latency::new(self.keys.arity(), self.bound)
+        Latency { room: self.room.another(), ..Latency::new(self.keys.arity(), 0) }
     }
 }
 
@@ -363,7 +372,7 @@ mod tests {
         for i in 0..10 {
             latency.add(&number(i), 100.0 * f64::from(i));
             latency.add(&number(i), 1e12);
-            assert!(latency.bytes <= latency.bound, "{} bytes", latency.bytes);
+            assert!(latency.bytes <= latency.room.bytes(), "{} bytes", latency.bytes);
         }
         assert!(latency.losses().evicted > 0);
     }

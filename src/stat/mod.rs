@@ -8,6 +8,7 @@
 
 use strings::Marks;
 
+pub mod budget;
 pub mod heat_map;
 pub mod hist;
 pub mod history;

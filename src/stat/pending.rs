@@ -19,6 +19,7 @@ mod state;
 mod walk;
 
 use super::{
+    budget::{Budget, Room},
     history::Position,
     kept::{Kept, Kinship, Owners},
     leaf::{Event, EventLeaf},
@@ -54,8 +55,12 @@ pub struct Pending {
     free: u32,
     /// From here on, in the order in which they were opened, the history may have the events.
     fresh: u32,
+    /// Bytes of a slot, and how many there is room for; bytes of the copies of events.
+    slot_bytes: usize,
     capacity: usize,
+    room: Room,
     kept_bytes: usize,
+    kept_room: Room,
     closed: Box<State>,
     closed_kept: Box<Kept>,
     read: Box<State>,
@@ -85,8 +90,11 @@ impl Pending {
             newest: NONE,
             free: NONE,
             fresh: NONE,
+            slot_bytes: slot,
             capacity: (shape.bound / slot).clamp(1, NONE as usize - 1),
+            room: Room::new(shape.bound),
             kept_bytes: 0,
+            kept_room: Room::new(shape.bound),
             closed: Box::new(State::EMPTY),
             closed_kept: Box::new(Kept::new()),
             read: Box::new(State::EMPTY),
@@ -103,6 +111,12 @@ impl Pending {
         let (ended, read) = (&self.closed_kept.slot, Some(&*self.read_slot));
         self.kinship = self.shape.keep_event.then(|| Kinship::new(owners, ended, read));
         self
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Pending {
+        let (room, kept_room) = (self.room.within(budget), self.kept_room.within(budget));
+        Pending { capacity: 0, room, kept_room, ..self }
     }
 
     /// Opens a slot; doubles are the key, the time and the values, `kinds` as in [`State`], and [`ONCE`]. Returns 0.
@@ -243,7 +257,7 @@ impl Pending {
 
     #[inline]
     fn free_slot(&mut self) -> u32 {
-        if self.free == NONE && self.slots.len() >= self.capacity {
+        if self.free == NONE && self.slots.len() >= self.capacity && !self.more_slots() {
             self.evict_oldest();
         }
         let index = self.free;
@@ -255,6 +269,14 @@ impl Pending {
             }
             None => self.grow(),
         }
+    }
+
+    /// Makes room for more slots, and returns whether there is some.
+    #[cold]
+    fn more_slots(&mut self) -> bool {
+        self.room.grow();
+        self.capacity = (self.room.bytes() / self.slot_bytes).clamp(1, NONE as usize - 1);
+        self.slots.len() < self.capacity
     }
 
     #[cold]

@@ -1,12 +1,14 @@
 //! How many events a key had within a sliding window that ends now: exact, by remembering each time.
 
 use super::{
+    budget::{Budget, Room},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
     word::{Word, words},
 };
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The most times that one key remembers; a key that is faster counts no further.
 pub const MOST_TIMES: usize = 1 << 17;
@@ -17,7 +19,7 @@ pub struct Rate {
     keys: Keys,
     times: Vec<VecDeque<f64>>,
     bytes: usize,
-    bound: usize,
+    room: Room,
     evicted: u64,
     survivors: Vec<u32>,
 }
@@ -26,7 +28,14 @@ impl Rate {
     /// Counts over `window` nanoseconds by keys of `keys` words (at most 8), in about `bound` bytes.
     pub fn new(window: f64, keys: usize, bound: usize) -> Rate {
         let keys = Keys::new(keys);
-        Rate { window, keys, times: Vec::new(), bytes: 0, bound, evicted: 0, survivors: Vec::new() }
+        let (times, survivors, room) = (Vec::new(), Vec::new(), Room::new(bound));
+        Rate { window, keys, times, bytes: 0, room, evicted: 0, survivors }
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Rate {
+        let room = self.room.within(budget);
+        Rate { room, ..self }
     }
 
     /// Adds an event at `time` and returns how many are in the window `(time - window, time]`, itself included.
@@ -55,7 +64,7 @@ impl Rate {
         times.insert(times.len() - later, time);
         let count = (times.len() - later) as u32;
         self.bytes += (times.capacity() - before) * size_of::<f64>();
-        if self.bytes > self.bound {
+        if self.bytes > self.room.bytes() && !self.grow(self.bytes) {
             self.drop_idle(time);
         }
         count
@@ -65,12 +74,20 @@ impl Rate {
     #[inline(never)]
     fn new_row(&mut self, key: &[Word], time: f64) -> usize {
         let bytes = self.keys.bytes_per_key() + size_of::<VecDeque<f64>>();
-        if self.bytes + bytes > self.bound {
+        let needed = self.bytes + bytes;
+        if needed > self.room.bytes() && !self.grow(needed) {
             self.drop_idle(time);
         }
         self.bytes += bytes;
         self.times.push(VecDeque::new());
         self.keys.insert(key)
+    }
+
+    /// Makes room for so many bytes, and returns whether there are so many.
+    #[cold]
+    fn grow(&mut self, needed: usize) -> bool {
+        while needed > self.room.bytes() && self.room.grow() {}
+        needed <= self.room.bytes()
     }
 
     /// Drops the half of the keys that were quiet for the longest; only those with times in the window count as evicted.

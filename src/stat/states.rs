@@ -11,6 +11,7 @@
 //! dropped ([`States::drop_before`]). When the table is full some task is forgotten.
 
 use super::{
+    budget::{Budget, Room},
     kept::{Kept, Kinship, Owners},
     latency::Latency,
     leaf::{Event, EventLeaf, Shared},
@@ -46,7 +47,10 @@ pub struct States {
     /// Where a task was found last, by its number: most are asked for again soon.
     recent: Box<[u32; RECENT]>,
     free: Vec<u32>,
+    /// Bytes of a slot, and how many there is room for.
+    slot_bytes: usize,
     capacity: usize,
+    room: Room,
     /// The slot that is forgotten next when there is no room.
     hand: usize,
     spent: Shared<Latency>,
@@ -112,7 +116,9 @@ impl States {
             index: HashTable::new(),
             recent: Box::new([NONE; RECENT]),
             free: Vec::new(),
+            slot_bytes: size_of::<Slot>() + kept + 8,
             capacity: (shape.bound / (size_of::<Slot>() + kept + 8)).clamp(1, NONE as usize - 1),
+            room: Room::new(shape.bound),
             hand: 0,
             spent,
             ended: Box::new(State::EMPTY),
@@ -128,6 +134,12 @@ impl States {
         let kinship = || Kinship::new(owners, &self.ended_kept.slot, None);
         self.kinship = self.shape.keep_event.then(kinship);
         self
+    }
+
+    /// The same, whose bytes are of a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> States {
+        let room = self.room.within(budget);
+        States { capacity: 0, room, ..self }
     }
 
     /// Enters a state: doubles are the task, the time and the values; bit 1 + i of `kinds` says that value i is a string.
@@ -240,6 +252,10 @@ impl States {
 
     #[cold]
     fn new_slot(&mut self, tid: u32) -> usize {
+        if self.free.is_empty() && self.slots.len() >= self.capacity {
+            self.room.grow();
+            self.capacity = (self.room.bytes() / self.slot_bytes).clamp(1, NONE as usize - 1);
+        }
         if self.free.is_empty() && self.slots.len() >= self.capacity {
             self.hand = (self.hand + 1) % self.slots.len();
             self.forget(self.hand);

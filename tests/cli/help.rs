@@ -77,6 +77,7 @@ Monitor's options:
         "-i, --interval <INT> report this often; at least 1ms [ms without a unit]",
         "--watermark <PCT> percent of a ring that wakes the run; 0: every event [default 50]",
         "--lua-mem <SIZE> memory that the script may use [bytes, default 256MB]",
+        "--aggregate-mem <SIZE> memory that all tables and pending states together may use [bytes, default 512MB]",
         "-h, --help print this help [alias: -?]",
         "From bundled",
     ] {

@@ -9,9 +9,9 @@ use super::{
 use crate::{
     base::draw::Style,
     stat::{
+        budget::Budget,
         heat_map::HeatMap,
         hist::{Hist, Scale},
-        kept::Owners,
         kv::{Kv, Shape},
         latency::Latency,
         leaf::{self, Leaf, Shared},
@@ -51,15 +51,16 @@ pub(super) fn declare(
     if let Some(why) = aggregates.full(kind) {
         return Ok(Err(why));
     }
+    let budget = &aggregates.shared().budget;
     let made = match kind {
-        "latency" => latency(spec),
-        "kv" => kv(spec),
-        "flame_graph" => flame_graph(spec),
-        "hist.log2" | "hist.linear" => hist(kind, spec),
+        "latency" => latency(spec, budget),
+        "kv" => kv(spec, budget),
+        "flame_graph" => flame_graph(spec, budget),
+        "hist.log2" | "hist.linear" => hist(kind, spec, budget),
         "heat_map" => heat_map(spec, aggregates),
-        "pending" => pending(spec, &aggregates.shared().owners),
-        "states" => states(spec, &aggregates.shared().owners),
-        _ => rate(spec),
+        "pending" => pending(spec, aggregates.shared()),
+        "states" => states(spec, aggregates.shared()),
+        _ => rate(spec, budget),
     };
     match made {
         Ok(mut made) => {
@@ -103,7 +104,7 @@ impl Made {
     }
 }
 
-fn latency(spec: &Value) -> Checked<Made> {
+fn latency(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     let spec =
         Spec::new("latency", spec, &["unit", "count", "title", "top", "percentiles", "keep"])?;
     let columns = key_columns("latency", &spec, 1)?;
@@ -114,7 +115,7 @@ fn latency(spec: &Value) -> Checked<Made> {
         percentiles: spec.flag("percentiles", true),
     };
     let title = spec.text("title")?;
-    let shared = share(Latency::new(present(&columns), LATENCY_BYTES));
+    let shared = share(Latency::new(present(&columns), LATENCY_BYTES).within(budget));
     let values = vec![("ns".to_owned(), "value")];
     let parameters = values.into_iter().chain(keys(&columns)).collect();
     Ok(Made {
@@ -133,7 +134,7 @@ fn latency(spec: &Value) -> Checked<Made> {
     })
 }
 
-fn kv(spec: &Value) -> Checked<Made> {
+fn kv(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep"];
     let spec = Spec::new("kv", spec, &known)?;
     let mut columns = key_columns("kv", &spec, 0)?;
@@ -159,13 +160,14 @@ fn kv(spec: &Value) -> Checked<Made> {
     };
     columns.iter_mut().flatten().for_each(|column| column.integer = look.style == Style::Top);
     let first = |sum: &(usize, &super::spec::SumColumn)| sum.1.first;
-    let shared = share(Kv::new(Shape {
+    let shape = Shape {
         keys: present(&columns),
         sums: look.sums.len(),
         first: look.sums.iter().enumerate().filter(first).map(|sum| sum.0).collect(),
         named: look.name.as_ref().is_some_and(|name| name.draw.is_none()),
         bound: KV_BYTES,
-    }));
+    };
+    let shared = share(Kv::new(shape).within(budget));
     let values = look.sums.iter().map(|sum| (sum.title.clone(), "value"));
     let parameters = keys(&columns).chain(values).collect();
     Ok(Made {
@@ -189,17 +191,13 @@ fn kv(spec: &Value) -> Checked<Made> {
 }
 
 /// A kv of stacks and root frames with one sum.
-fn flame_graph(spec: &Value) -> Checked<Made> {
+fn flame_graph(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     let spec = Spec::new("flame_graph", spec, &["title", "unit", "keep"])?;
     let (title, unit) = (spec.text("title")?, spec.text("unit")?);
     let columns = ["stack", "comm"].map(|title| Some(Column::plain(title.to_owned()))).to_vec();
-    let shared = share(Kv::new(Shape {
-        keys: 2,
-        sums: 1,
-        first: vec![0],
-        named: false,
-        bound: super::flame::BYTES,
-    }));
+    let shape =
+        Shape { keys: 2, sums: 1, first: vec![0], named: false, bound: super::flame::BYTES };
+    let shared = share(Kv::new(shape).within(budget));
     let look = KvLook {
         count: None,
         top: None,
@@ -226,7 +224,7 @@ fn flame_graph(spec: &Value) -> Checked<Made> {
     })
 }
 
-fn hist(kind: &str, spec: &Value) -> Checked<Made> {
+fn hist(kind: &str, spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     let linear = kind == "hist.linear";
     let known: &[&str] = if linear {
         &["title", "unit", "keep", "min", "step", "max"]
@@ -245,7 +243,7 @@ fn hist(kind: &str, spec: &Value) -> Checked<Made> {
     };
     let title = spec.text("title")?;
     let unit = spec.text("unit")?.unwrap_or_default();
-    let shared = share(Hist::new(scale, present(&columns), HIST_BYTES));
+    let shared = share(Hist::new(scale, present(&columns), HIST_BYTES).within(budget));
     let values = vec![("value".to_owned(), "value")];
     let parameters = values.into_iter().chain(keys(&columns)).collect();
     Ok(Made {
@@ -278,11 +276,11 @@ fn heat_map(spec: &Value, aggregates: &Aggregates) -> Checked<Made> {
     })
 }
 
-fn rate(spec: &Value) -> Checked<Made> {
+fn rate(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     let spec = Spec::new("rate", spec, &["window"])?;
     let window =
         spec.duration("window")?.ok_or("rate has no `window`: rate { window = \"1s\" }")?;
-    let shared = share(Rate::new(window, 1, RATE_BYTES));
+    let shared = share(Rate::new(window, 1, RATE_BYTES).within(budget));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: take::<Rate>(2),
@@ -293,7 +291,7 @@ fn rate(spec: &Value) -> Checked<Made> {
     })
 }
 
-fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
+fn pending(spec: &Value, run: &super::Shared) -> Checked<Made> {
     let spec = Spec::new("pending", spec, &["key", "keep", "lost", "age", "nested"])?;
     let fields = spec.fields(&["time", "delay", "event"])?;
     if fields.len() > VALUES {
@@ -315,7 +313,7 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
         age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: PENDING_BYTES,
     };
-    let shared = share(Pending::new(shape).asking(owners));
+    let shared = share(Pending::new(shape).asking(&run.owners).within(&run.budget));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: leaf::open::<Pending>(2 + fields.len()).map(LightUserData),
@@ -329,7 +327,7 @@ fn pending(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
     })
 }
 
-fn states(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
+fn states(spec: &Value, run: &super::Shared) -> Checked<Made> {
     let known = ["unit", "count", "title", "top", "percentiles", "keep", "than", "longer"];
     let spec = Spec::new("states", spec, &known)?;
     let columns = key_columns("states", &spec, 0)?;
@@ -344,13 +342,13 @@ fn states(spec: &Value, owners: &Rc<Owners>) -> Checked<Made> {
         percentiles: spec.flag("percentiles", true),
     };
     let title = spec.text("title")?;
-    let spent = share(Latency::new(values, LATENCY_BYTES));
+    let spent = share(Latency::new(values, LATENCY_BYTES).within(&run.budget));
     // Without `longer` nobody asks how long one was held.
     let than = if spec.flag("longer", false) { -1.0 } else { f64::INFINITY };
     let than = spec.duration("than")?.unwrap_or(than);
     let keep_event = spec.flag("keep", false);
     let shape = states::Shape { values, state, than, keep_event, bound: PENDING_BYTES };
-    let shared = share(States::new(shape, spent.clone()).asking(owners));
+    let shared = share(States::new(shape, spent.clone()).asking(&run.owners).within(&run.budget));
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
         leaf: leaf::open::<States>(2 + values).map(LightUserData),

@@ -49,7 +49,13 @@ impl Pending {
     /// Drops what was opened first, but not `spared`, as long as the events take too many bytes.
     #[inline]
     pub(super) fn evict_for_bytes(&mut self, spared: u32) {
-        while self.kept_bytes > self.shape.bound && self.oldest != spared && self.oldest != NONE {
+        while self.kept_bytes > self.kept_room.bytes() {
+            if self.kept_room.grow() {
+                continue;
+            }
+            if self.oldest == spared || self.oldest == NONE {
+                return;
+            }
             self.evict_oldest();
         }
     }

@@ -1,0 +1,130 @@
+//! One budget of bytes for all aggregates of a run.
+//!
+//! Each aggregate has a bound of its own. A script may declare a thousand, so what they take together has a bound, too: an
+//! aggregate asks the budget for more bytes as it grows, and behaves as at its own bound where there are none left.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Bytes that all aggregates of a run may take unless it asks for another number.
+pub const BYTES: usize = 512 << 20;
+
+/// What an aggregate asks for first. Later it asks for as much as it has.
+const FIRST: usize = 16 << 10;
+
+/// The bytes of a run's aggregates.
+#[derive(Debug)]
+pub struct Budget {
+    size: Cell<usize>,
+    taken: Cell<usize>,
+    refused: Cell<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { size: Cell::new(BYTES), taken: Cell::new(0), refused: Cell::new(0) }
+    }
+}
+
+impl Budget {
+    /// From now on there are so many bytes; what is taken stays taken.
+    pub fn set_size(&self, bytes: usize) {
+        self.size.set(bytes);
+    }
+
+    /// How many there are.
+    pub fn size(&self) -> usize {
+        self.size.get()
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.taken.get()
+    }
+
+    /// How often an aggregate asked in vain.
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// Takes up to so many bytes, and returns how many that were.
+    pub fn take(&self, wanted: usize) -> usize {
+        let got = wanted.min(self.size.get().saturating_sub(self.taken.get()));
+        self.taken.set(self.taken.get() + got);
+        if got == 0 && wanted > 0 {
+            self.refused.set(self.refused.get() + 1);
+        }
+        got
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.taken.set(self.taken.get().saturating_sub(bytes));
+    }
+}
+
+/// The bytes that one aggregate may take: at most its bound, and of a budget as it grows.
+#[derive(Debug)]
+pub(super) struct Room {
+    bound: usize,
+    granted: usize,
+    budget: Option<Rc<Budget>>,
+}
+
+impl Room {
+    /// Room for so many bytes that belong to no budget.
+    pub(super) fn new(bound: usize) -> Room {
+        Room { bound, granted: bound, budget: None }
+    }
+
+    /// Room for as many at most, of a budget.
+    pub(super) fn within(&self, budget: &Rc<Budget>) -> Room {
+        Room { bound: self.bound, granted: 0, budget: Some(budget.clone()) }
+    }
+
+    /// Room of the same kind for another aggregate.
+    pub(super) fn another(&self) -> Room {
+        let empty = Room::new(self.bound);
+        self.budget.as_ref().map_or(empty, |budget| self.within(budget))
+    }
+
+    /// How many bytes there are.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.granted
+    }
+
+    /// Asks for more, and returns whether there are more now.
+    #[cold]
+    pub(super) fn grow(&mut self) -> bool {
+        let Some(budget) = &self.budget else { return false };
+        let wanted = self.granted.max(FIRST).min(self.bound.saturating_sub(self.granted));
+        let got = budget.take(wanted);
+        self.granted += got;
+        got > 0
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.budget.iter().for_each(|budget| budget.give_back(self.granted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aggregates_grow_up_to_their_bounds_and_the_budget_and_give_back_what_they_had() {
+        let budget = Rc::new(Budget::default());
+        budget.set_size(5 * FIRST);
+        let mut one = Room::new(3 * FIRST).within(&budget);
+        assert_eq!((one.bytes(), one.grow(), one.grow(), one.grow()), (0, true, true, true));
+        assert_eq!((one.bytes(), one.grow(), budget.refused()), (3 * FIRST, false, 0));
+        let mut other = one.another();
+        assert_eq!((other.grow(), other.grow(), other.grow()), (true, true, false));
+        assert_eq!((other.bytes(), budget.taken(), budget.refused()), (2 * FIRST, 5 * FIRST, 1));
+        drop(one);
+        assert_eq!((other.grow(), other.bytes(), budget.taken()), (true, 3 * FIRST, 3 * FIRST));
+    }
+}
