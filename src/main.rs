@@ -1,11 +1,10 @@
 //! The `perilune` command: argv to the command line, its end to the exit code.
 
-use std::io::stderr;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use perilune::cli::{machine::Machine, main_with};
-use perilune::sys::stdout::stdout;
+use perilune::sys::streams::{stderr, stdout};
 
 fn main() -> ExitCode {
     let mut machine = Machine::new(Instant::now());

@@ -16,8 +16,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use similar::TextDiff;
 
 use super::{Failed, run::Runtime};
-use crate::base::text::escape;
+use crate::base::text::{escape, message};
 use crate::base::units::counted;
+use crate::output::file;
 
 /// Runs the cases that `words` name, and says to `out` how they went.
 ///
@@ -41,7 +42,7 @@ pub fn run(
     for case in &cases {
         let verdict = judge(case, bless)?;
         failed += u64::from(verdict.failed);
-        writeln!(out, "{}  {}", verdict.word, case.display())?;
+        writeln!(out, "{}  {}", verdict.word, message::path(case))?;
         show(&verdict.shown, out)?;
     }
     if !cases.is_empty() {
@@ -54,8 +55,8 @@ pub fn run(
 
 /// What a monitor that has no case is: whether it loads.
 fn loads(script: &OsStr, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<bool> {
-    let name = script.to_string_lossy();
-    match runtime.check(&name) {
+    let name = message::path(Path::new(script));
+    match runtime.check(&script.to_string_lossy()) {
         Ok(None) => writeln!(out, "loads    {name}; there is no case (perilune help test)")?,
         Ok(Some(why)) => writeln!(
             out,
@@ -130,14 +131,13 @@ pub(super) fn bless(case: &Path) -> Result<()> {
 
 fn judge(case: &Path, bless: bool) -> Result<Verdict> {
     let got = printed(case)?;
-    let file = case.with_extension("out");
-    let expected = fs::read_to_string(&file).ok();
+    let path = case.with_extension("out");
+    let expected = fs::read_to_string(&path).ok();
     let verdict = |failed, word, shown| Ok(Verdict { failed, word, shown });
     match expected {
         Some(expected) if expected == got => verdict(false, "ok     ", String::new()),
         _ if bless => {
-            fs::write(&file, &got)
-                .with_context(|| format!("failed to write `{}`", file.display()))?;
+            file::write(&path, got.as_bytes())?;
             verdict(false, "blessed", String::new())
         }
         None => verdict(
@@ -145,7 +145,7 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
             "FAILED ",
             format!(
                 "there is no {}; read this, and take it over with --bless:\n{got}",
-                file.display()
+                path.display()
             ),
         ),
         Some(expected) => {

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Failed, begin, command::Asked, run::Runtime};
-use crate::base::text::escape;
+use crate::base::text::{escape, message};
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::catalog::{Event, What, expand};
 use crate::event::constants::{self, Constant, Constants};
@@ -75,10 +75,11 @@ pub fn write(
 ) -> io::Result<()> {
     if json {
         for event in events {
-            writeln!(out, "{}", object(event))?;
+            writeln!(out, "{}", message::json(&object(event).to_string()))?;
         }
         for command in commands {
-            writeln!(out, "{}", json!({ "type": "command", "command": command }))?;
+            let object = json!({ "type": "command", "command": command });
+            writeln!(out, "{}", message::json(&object.to_string()))?;
         }
         return Ok(());
     }

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use crate::base::text::escape;
+use crate::base::text::{escape, message};
 pub use machine::Machine;
 
 /// How something is.
@@ -79,7 +79,7 @@ pub fn write(machine: &Machine, json: bool, out: &mut dyn Write) -> io::Result<u
                 "type": "check", "check": name, "state": state, "found": found, "advice": advice,
                 "list": list,
             });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", message::json(&object.to_string()))?;
             continue;
         }
         let advice = advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();

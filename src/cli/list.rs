@@ -13,6 +13,7 @@ use super::{
     Failed, begin, describe,
     run::{EventName, Runtime},
 };
+use crate::base::text::message;
 use crate::base::{
     glob,
     nearest::{did_you_mean, nearest},
@@ -107,7 +108,7 @@ fn write_names(matching: &[&EventName], way: Way, out: &mut dyn Write) -> io::Re
         if way.json {
             let object =
                 json!({ "type": "event", "event": name, "aliases": aliases, "sort": sort });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", message::json(&object.to_string()))?;
         } else {
             writeln!(out, "{:width$}  {sort}", shown(event))?;
         }

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
+    base::text::message::{Lines, message},
     cli::{command::Parsed, run::Runtime},
     script::monitor::Monitor,
 };
@@ -91,19 +92,20 @@ pub fn main_with(
     err: &mut dyn Write,
 ) -> u8 {
     let words = argv.get(1..).unwrap_or_default();
+    let out = &mut Lines::new(out);
     let result = dispatch(words, runtime, out).and_then(|code| {
         out.flush()?;
         Ok(code)
     });
     // A run has said them itself. Nobody is left to be told when this cannot be written.
     for warning in runtime.take_warnings() {
-        let _ = writeln!(err, "perilune: warning: {warning}");
+        let _ = err.write_all(&message(&format!("warning: {warning}")));
     }
     match result {
         Ok(code) => code,
         Err(failed) if is_closed_pipe(&failed) => 0,
         Err(failed) => {
-            let _ = writeln!(err, "perilune: {failed}");
+            let _ = err.write_all(&message(&failed.to_string()));
             match failed {
                 Failed::Usage(_) => 2,
                 Failed::Running(_) => 1,

@@ -5,8 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -19,6 +18,7 @@ use crate::event::catalog::Event;
 use crate::event::expr::lua_name;
 use crate::event::filter::split::Split;
 use crate::event::selector::Selector;
+use crate::output::file as files;
 
 /// What is watched: as typed, and what it is.
 type Watched = (Selector, Rc<Event>);
@@ -109,16 +109,16 @@ fn parse(words: &[OsString]) -> Result<(PathBuf, Vec<Selector>), Failed> {
 }
 
 fn create(path: &Path, text: &str) -> Result<()> {
-    let made = OpenOptions::new().write(true).create_new(true).open(path);
-    made.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|why| {
-        let way = match why.kind() {
-            ErrorKind::NotFound => "make the folder first",
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+    files::write_new(path, text.as_bytes()).map_err(|why| {
+        let kind = why.root_cause().downcast_ref().map(io::Error::kind);
+        let way = match kind {
+            Some(ErrorKind::NotFound) => "make the folder first",
+            Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
                 "give a path in a folder that you may write"
             }
             _ => "give another path",
         };
-        anyhow!("failed to write `{}`: {why}; {way}", path.display())
+        anyhow!("{why:#}; {way}")
     })
 }
 

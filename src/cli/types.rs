@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -17,7 +17,9 @@ use crate::base::units::counted;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::expr::lua_name;
 use crate::event::function;
+use crate::output::file;
 use crate::script::bundle;
+use crate::sys::held::{Links, open_regular};
 
 /// What generated files begin with; a file of that name that does not is somebody's own.
 const OURS: &str = "---@meta\n";
@@ -67,7 +69,7 @@ pub fn write(folder: &Path, runtime: &mut dyn Runtime, out: &mut dyn Write) -> R
     if unread > 0 {
         writeln!(out, "{} left out: perilune doctor says why", counted(unread, "event"))?;
     }
-    match fs::read_to_string(&settings) {
+    match open_regular(&settings, Links::Followed).and_then(io::read_to_string) {
         Ok(text) if text == SETTINGS => {}
         Ok(_) => writeln!(
             out,
@@ -75,7 +77,7 @@ pub fn write(folder: &Path, runtime: &mut dyn Runtime, out: &mut dyn Write) -> R
             settings.display()
         )?,
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            fs::write(&settings, SETTINGS).with_context(|| failed(&settings))?;
+            file::write(&settings, SETTINGS.as_bytes())?;
             writeln!(out, "{}: points editors there", settings.display())?;
         }
         Err(why) => return Err(anyhow::Error::new(why).context(failed(&settings)).into()),
@@ -90,13 +92,21 @@ fn failed(path: &Path) -> String {
 fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder).with_context(|| failed(folder))?;
-    if fs::read(&path).is_ok_and(|there| !there.starts_with(OURS.as_bytes())) {
+    if is_of_another(&path) {
         anyhow::bail!(
             "{}: is no file of types, so it is not overwritten; name another folder",
             path.display()
         );
     }
-    fs::write(&path, text).with_context(|| failed(&path))
+    file::write(&path, text.as_bytes())
+}
+
+/// Whether a file is there that this command did not write. A FIFO or a device is refused when it is written.
+fn is_of_another(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = open_regular(path, Links::Followed)
+        .and_then(|file| file.take(OURS.len() as u64).read_to_end(&mut begin));
+    read.is_ok() && begin != OURS.as_bytes()
 }
 
 /// The file of one system.

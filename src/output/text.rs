@@ -17,6 +17,7 @@ use super::{Colour, Sink};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, EventText, Level, Report, Stamp, Stats};
 use crate::base::stack_style::StackStyle;
+use crate::base::text::message::{message, push_line};
 use crate::base::text::{digits, escape};
 use crate::base::units;
 use event::{push_fields, push_record, push_sample, push_stack};
@@ -158,11 +159,8 @@ impl Draw for Text {
 
     fn line(&mut self, text: &str) {
         for line in text.lines() {
-            // A tab stands between what `print` was given.
-            for (place, part) in line.split('\t').enumerate() {
-                self.results.buffer.extend((place > 0).then_some(b'\t'));
-                escape::push_shown(&mut self.results.buffer, part.as_bytes());
-            }
+            // A tab stands between the arguments of `print`.
+            push_line(&mut self.results.buffer, line);
             self.results.buffer.push(b'\n');
         }
     }
@@ -182,21 +180,7 @@ impl Draw for Text {
             Level::Warning => "warning: ",
             Level::Error => "",
         };
-        let mut line = format!("perilune: {prefix}").into_bytes();
-        // A traceback has lines; they are kept, and everything else that controls is not.
-        for (i, text) in text.lines().enumerate() {
-            if i > 0 {
-                line.push(b'\n');
-            }
-            for (j, text) in text.split('\t').enumerate() {
-                if j > 0 {
-                    line.push(b'\t');
-                }
-                escape::push_shown(&mut line, text.as_bytes());
-            }
-        }
-        line.push(b'\n');
-        self.say(&line);
+        self.say(&message(&format!("{prefix}{text}")));
     }
 
     fn coverage(&mut self, _stamp: Stamp, coverage: &Coverage, last: bool) {
@@ -226,8 +210,7 @@ impl Draw for Text {
     }
 
     fn stats(&mut self, _stamp: Stamp, stats: &Stats) {
-        let line = format!("perilune: {}\n", stats_text(stats));
-        self.say(line.as_bytes());
+        self.say(&message(&stats_text(stats)));
     }
 
     fn flush(&mut self) -> io::Result<()> {

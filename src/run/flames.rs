@@ -212,10 +212,7 @@ impl Flames {
     /// A file that cannot be written.
     pub(super) fn write(monitor: &str, name: &str, flame: &Flame) -> Result<()> {
         let mut graph = Graph::begin(without_ending(name))?;
-        let mut out = BufWriter::new(graph.folded.file());
-        folded::write(flame, &mut out).context("failed to write the folded stacks")?;
-        out.flush().context("failed to write the folded stacks")?;
-        drop(out);
+        graph.write_stacks(flame)?;
         graph.folded.place()?;
         let title = if flame.title.is_empty() { monitor } else { &flame.title };
         let caption = Caption { title: title.to_owned(), subtitle: String::new() };
@@ -236,10 +233,7 @@ impl Graph {
     fn take(&mut self, mut part: Flame, now: bool, snapshot: bool) -> Result<()> {
         part.settle();
         self.snapshot = snapshot;
-        let mut out = BufWriter::new(self.folded.file());
-        folded::write(&part, &mut out).context("failed to write the folded stacks")?;
-        out.flush().context("failed to write the folded stacks")?;
-        drop(out);
+        self.write_stacks(&part)?;
         if now {
             self.folded.place()?;
         }
@@ -255,6 +249,12 @@ impl Graph {
             seen /= 4;
         }
         Ok(())
+    }
+
+    fn write_stacks(&mut self, stacks: &Flame) -> Result<()> {
+        let mut out = BufWriter::new(self.folded.file());
+        let written = folded::write(stacks, &mut out).and_then(|()| out.flush());
+        written.with_context(|| format!("failed to write `{}.folded`", self.path.display()))
     }
 
     fn unit(&self) -> &str {
@@ -275,7 +275,7 @@ fn write_picture(
         None => svg::write(flame, caption, &mut out),
     }
     .and_then(|()| out.flush())
-    .context("failed to write the picture")?;
+    .with_context(|| format!("failed to write `{}.svg`", path.display()))?;
     drop(out);
     picture.place()
 }

@@ -1,7 +1,5 @@
 //! What a live run says when it begins: what is watched, and what was taken otherwise than asked.
 
-use std::io::Write as _;
-
 use super::filters::{self, From};
 use super::request::RunRequest;
 use crate::base::cpulist;
@@ -14,6 +12,7 @@ use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
 use crate::source::live::Live;
 use crate::source::open::Wish;
+use crate::sys::streams;
 
 /// One line that says what is watched: an idle machine shows nothing else for a while.
 pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish) {
@@ -61,7 +60,7 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
         context.note(Level::Info, &watching);
         if request.host.json || request.host.events {
             // Those formats keep stderr free of notes, but somebody may wait there for the moment to begin.
-            let _ = writeln!(std::io::stderr(), "perilune: note: {watching}");
+            streams::say(&format!("note: {watching}"));
         }
         if request.host.verbose > 0 {
             let pages = counted(live.pages() as u64, "page");

@@ -134,7 +134,9 @@ impl Heatmap {
                 (heatmap::write(heat, &caption, &mut out), said)
             }
         };
-        drawn.and_then(|()| out.flush()).context("--heatmap: failed to write the picture")?;
+        drawn
+            .and_then(|()| out.flush())
+            .with_context(|| format!("--heatmap: failed to write `{}`", self.path.display()))?;
         drop(out);
         self.picture.place()?;
         Ok(said)

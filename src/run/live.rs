@@ -1,6 +1,5 @@
 //! A run on the kernel.
 
-use std::io::Write as _;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -33,6 +32,7 @@ use crate::sys::clock::wall_and_monotonic;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
 use crate::sys::signal;
 use crate::sys::slice::{self, Front};
+use crate::sys::streams;
 use crate::sys::tasks::{any_alive, process_of, task_names};
 use crate::task::{Running, Tasks};
 
@@ -331,8 +331,7 @@ pub(super) fn close(live: Live, quiet: bool) {
         let text = format!(
             "all results are written; closing {count}, for each of which the kernel waits some {each} ms"
         );
-        // A closed stderr is nobody who waits.
-        let _ = writeln!(std::io::stderr(), "perilune: note: {text}");
+        streams::say(&format!("note: {text}"));
     }
     drop(live);
 }

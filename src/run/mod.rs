@@ -3,8 +3,7 @@
 //! `live` runs on the kernel, `replayed` on a recording; both end in `show`, which draws reports with the
 //! coverage that belongs to them.
 
-use std::fs::File;
-use std::io::{ErrorKind, IsTerminal as _};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Instant;
@@ -13,13 +12,14 @@ use anyhow::anyhow;
 
 use crate::base::draw::{Draw, Stamp};
 use crate::output::events::Events;
+use crate::output::file::{self, Growing};
 use crate::output::json::Json;
 use crate::output::screen::Screen;
 use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
-use crate::sys::stdout::stdout;
+use crate::sys::streams::{self, stdout};
 use crate::sys::terminal::{self, Terminal};
 use request::{Color, HostOptions, RunRequest};
 
@@ -94,7 +94,7 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
     if options.events {
         return Ok(Box::new(Events::new(results, start)));
     }
-    Ok(Box::new(Text::new(results, Box::new(std::io::stderr()), look(options, pages))))
+    Ok(Box::new(Text::new(results, Box::new(streams::stderr()), look(options, pages))))
 }
 
 fn look(options: &HostOptions, pages: usize) -> Look {
@@ -111,28 +111,29 @@ fn look(options: &HostOptions, pages: usize) -> Look {
 }
 
 /// The file of `-o`, empty.
-fn create(path: &Path) -> anyhow::Result<File> {
+fn create(path: &Path) -> anyhow::Result<Growing> {
     let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
     let (shown, folder_shown) = (path.display(), folder.display());
-    File::create(path).map_err(|why| match why.kind() {
-        ErrorKind::NotFound if !folder.is_dir() => anyhow!(
+    let kind = |why: &anyhow::Error| why.root_cause().downcast_ref().map(std::io::Error::kind);
+    file::open_growing(path).map_err(|why| match kind(&why) {
+        Some(ErrorKind::NotFound) if !folder.is_dir() => anyhow!(
             "-o {shown}: there is no folder {folder_shown}; create it (mkdir -p {folder_shown}), or name another file"
         ),
-        ErrorKind::NotADirectory => {
+        Some(ErrorKind::NotADirectory) => {
             anyhow!("-o {shown}: {folder_shown} is no folder; name a file in one")
         }
-        ErrorKind::IsADirectory => {
+        _ if path.is_dir() => {
             anyhow!("-o {shown}: it is a folder; name a file in it, such as {}", path.join("out.txt").display())
         }
-        ErrorKind::PermissionDenied => anyhow!(
+        Some(ErrorKind::PermissionDenied) => anyhow!(
             "-o {shown}: this user may not write there; name a file in a folder of your own"
         ),
-        _ => anyhow!("-o: failed to create `{shown}`: {why}"),
+        _ => why.context("-o"),
     })
 }
 
 fn is_on_terminal(options: &HostOptions) -> bool {
-    options.output.is_none() && std::io::stdout().is_terminal()
+    options.output.is_none() && streams::stdout_is_terminal()
 }
 
 fn colours(options: &HostOptions) -> crate::output::Colour {

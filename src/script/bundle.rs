@@ -15,8 +15,9 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use include_dir::{Dir, include_dir};
 
-use super::trust::{self, Care};
+use super::trust;
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::text::message;
 use crate::sys::user::effective_uid;
 
 static SCRIPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
@@ -53,7 +54,7 @@ impl Script {
     /// The chunk's name for Lua: `@` and a path, which messages shorten to the file's name.
     pub fn chunk_name(&self) -> String {
         match &self.origin {
-            Origin::Path(path) => format!("@{}", path.display()),
+            Origin::Path(path) => format!("@{}", message::path(path)),
             Origin::Bundled => format!("@{}.lua", self.name.replace('.', "/")),
         }
     }
@@ -61,7 +62,7 @@ impl Script {
     /// Where it comes from: a path, or [`BUNDLED`].
     pub fn shown_origin(&self) -> String {
         match &self.origin {
-            Origin::Path(path) => path.display().to_string(),
+            Origin::Path(path) => message::path(path),
             Origin::Bundled => BUNDLED.to_owned(),
         }
     }
@@ -112,7 +113,7 @@ impl Library {
             let checked = match std::fs::metadata(&folder) {
                 Err(why) => Err(format!("{}: {why}", folder.display())),
                 Ok(data) if !data.is_dir() => Err(format!("{}: not a folder", folder.display())),
-                Ok(_) if root => trust::folder(&folder).map_err(|why| why.to_string()),
+                Ok(_) if root => trust::folder(&folder).map_err(|why| format!("{why:#}")),
                 Ok(_) => Ok(()),
             };
             match checked {
@@ -219,10 +220,13 @@ impl Library {
     ///
     /// As [`find`](Library::find) of a path.
     pub fn at_path(&self, path: &Path) -> anyhow::Result<Script> {
-        let care = if self.inner.root { Care::Named } else { Care::None };
-        let text = trust::read(path, care)?;
-        let name = path.file_stem().context("the path has no file name")?.to_string_lossy();
-        Ok(Script { name: name.into_owned(), origin: Origin::Path(path.to_owned()), text })
+        let text = trust::read(path, self.inner.root)?;
+        let name = path.file_stem().context("the path has no file name")?;
+        Ok(Script {
+            name: message::path(name.as_ref()),
+            origin: Origin::Path(path.to_owned()),
+            text,
+        })
     }
 
     /// The first of the folders' files of that name that may be taken.
@@ -244,8 +248,7 @@ impl Library {
         if !path.exists() {
             return Ok(None);
         }
-        let care = if self.inner.root { Care::Searched } else { Care::None };
-        match trust::read(path, care) {
+        match trust::read(path, self.inner.root) {
             Ok(text) => Ok(Some(text)),
             Err(why) if why.is::<trust::Untrusted>() => {
                 self.warn(&why);

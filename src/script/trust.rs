@@ -1,19 +1,21 @@
-//! Whose text a root run executes: only what nobody else could have written.
+//! Which text a root run executes: only what root alone can write.
 //!
-//! Judged is the file that is open, not the one that a path will mean a moment later: open first, then fstat, then
-//! read from the same descriptor. A symbolic link counts as what it leads to.
+//! One rule holds for a script that is named by its path, for those of the search path and for the folders of both. Each
+//! component of the path from `/` on has to be owned by root, and neither group nor others may write it. A folder that
+//! others may write will do if it is sticky, such as /tmp: what root owns in it, nobody else can rename or remove. The owner
+//! of a symbolic link counts only there.
 //!
-//! The owner has to be root, and neither group nor others may write. For the folders of the search path that holds
-//! for every component up to `/`, and a sticky folder (`/tmp`) fails, too: anybody may add a file there, and a name
-//! would find it. For a path that somebody typed, the file and its folder count, and a sticky folder will do: in it
-//! nobody but root can replace a file that root owns, and which file is meant has been said.
+//! The path is walked once ([`crate::sys::walk`]), and the file that is read is the one that was judged.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+
+use crate::sys::folder::reopen;
+use crate::sys::walk::{Place, Step, resolve};
 
 /// Longer than any script that is still read by people.
 pub const SIZE_MAX: u64 = 1 << 20;
@@ -21,18 +23,7 @@ pub const SIZE_MAX: u64 = 1 << 20;
 const WRITABLE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// How much care a file needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Care {
-    /// The run is not root's.
-    None,
-    /// Root named the file.
-    Named,
-    /// Root gave a name, and the search path led here.
-    Searched,
-}
-
-/// Others than root can write a file or a folder on the way to it.
+/// Another user than root can change a file or a folder on the way to it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {how}, and a root run takes only what root alone can write; {remedy}", .path.display())]
 pub struct Untrusted {
@@ -41,71 +32,70 @@ pub struct Untrusted {
     remedy: String,
 }
 
-/// Reads a script's text.
+/// Reads a script's text; with `root`, only if root alone can write it.
 ///
 /// # Errors
 ///
 /// [`Untrusted`]; else what is wrong with the file: absent, not a regular file, too long, not text.
-pub fn read(path: &Path, care: Care) -> anyhow::Result<String> {
+pub fn read(path: &Path, root: bool) -> anyhow::Result<String> {
     let shown = path.display();
-    // Without O_NONBLOCK a pipe would hold us here until somebody writes to it.
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = opened.with_context(|| format!("{shown}"))?;
-    let data = file.metadata().with_context(|| format!("{shown}"))?;
-    if !data.is_file() {
+    let place = walk(path, root).map_err(|why| match why.is::<Untrusted>() {
+        // It names the path itself.
+        true => why,
+        false => why.context(format!("{shown}")),
+    })?;
+    let missing = || std::io::Error::from_raw_os_error(libc::ENOENT);
+    let found = place.found.ok_or_else(missing).with_context(|| format!("{shown}"))?;
+    if !found.metadata().with_context(|| format!("{shown}"))?.is_file() {
         bail!("{shown}: not a regular file");
     }
-    if care != Care::None {
-        // Where the open file really is; a name that has changed its meaning since is as bad as a foreign one.
-        let real = path.canonicalize().with_context(|| format!("{shown}"))?;
-        let again = real.metadata().with_context(|| format!("{shown}"))?;
-        if (again.dev(), again.ino()) != (data.dev(), data.ino()) {
-            bail!("{shown}: changed while it was opened; try again");
-        }
-        judge(&real, &data, false)?;
-        match care {
-            Care::Searched => real.parent().map_or(Ok(()), folder)?,
-            Care::Named | Care::None => own_folder(&real)?,
-        }
-    }
+    let file = reopen(&found, libc::O_RDONLY).with_context(|| format!("{shown}"))?;
     text(file, path)
 }
 
-/// Whether a folder and every folder above it belong to root alone.
-pub fn folder(path: &Path) -> Result<(), Untrusted> {
-    let strange = |path: &Path, why: std::io::Error| Untrusted {
-        path: path.to_owned(),
-        how: why.to_string(),
-        remedy: "check the path".to_owned(),
+/// Whether root alone can change a folder and the way to it.
+///
+/// # Errors
+///
+/// [`Untrusted`], or the folder is not there.
+pub fn folder(path: &Path) -> anyhow::Result<()> {
+    walk(path, true).map(|_| ())
+}
+
+fn walk(path: &Path, root: bool) -> anyhow::Result<Place> {
+    resolve(path, |step| match root {
+        true => Ok(judge(step)?),
+        false => Ok(()),
+    })
+}
+
+fn judge(step: &Step<'_>) -> Result<(), Untrusted> {
+    let (data, shown) = (step.data, step.path.display());
+    let untrusted = |how: String, remedy: String| {
+        let remedy = match data.is_file() {
+            true => remedy,
+            false => "use a folder that only root can write, such as /etc/perilune".to_owned(),
+        };
+        Err(Untrusted { path: step.path.to_owned(), how, remedy })
     };
-    let real = path.canonicalize().map_err(|why| strange(path, why))?;
-    for part in real.ancestors() {
-        judge(part, &part.metadata().map_err(|why| strange(part, why))?, false)?;
+    // A link has no mode, and its owner can do nothing to it where only root writes.
+    let replaceable = step.folder.is_some_and(is_open);
+    if data.uid() != 0 && (replaceable || !data.is_symlink()) {
+        let uid = data.uid();
+        return untrusted(format!("owned by uid {uid}"), format!("chown root {shown}"));
+    }
+    // In a sticky folder nobody but root can rename or remove what root owns.
+    let mode = data.mode();
+    if !data.is_symlink() && is_open(data) && !(data.is_dir() && mode & STICKY != 0) {
+        let how = format!("mode {:04o}", mode & 0o7777);
+        return untrusted(how, format!("chmod go-w {shown}"));
     }
     Ok(())
 }
 
-fn own_folder(file: &Path) -> anyhow::Result<()> {
-    let Some(folder) = file.parent() else { return Ok(()) };
-    let data = folder.metadata().with_context(|| format!("{}", folder.display()))?;
-    Ok(judge(folder, &data, true)?)
-}
-
-fn judge(path: &Path, data: &Metadata, sticky_will_do: bool) -> Result<(), Untrusted> {
-    let (mode, shown) = (data.mode(), path.display());
-    let (how, remedy) = if data.uid() != 0 {
-        (format!("owned by uid {}", data.uid()), format!("chown root {shown}"))
-    } else if mode & WRITABLE != 0 && !(sticky_will_do && mode & STICKY != 0) {
-        (format!("mode {:04o}", mode & 0o7777), format!("chmod go-w {shown}"))
-    } else {
-        return Ok(());
-    };
-    let remedy = if data.is_dir() {
-        format!("{remedy}, or use a folder such as /etc/perilune")
-    } else {
-        remedy
-    };
-    Err(Untrusted { path: path.to_owned(), how, remedy })
+/// Whether group or others may write it.
+fn is_open(data: &Metadata) -> bool {
+    data.mode() & WRITABLE != 0
 }
 
 fn text(file: File, path: &Path) -> anyhow::Result<String> {

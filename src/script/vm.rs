@@ -8,7 +8,6 @@
 //! [`Vm::out_of_memory`] after each batch: at three quarters it collects, and only what is then still in use counts.
 
 use std::cell::{Cell, RefCell};
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -20,6 +19,8 @@ use super::bundle::{Library, Origin, Script};
 use super::fault::STDLIB;
 pub use super::fault::{ScriptError, describe, tidy_traceback};
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::text::message;
+use crate::sys::streams;
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 
@@ -58,7 +59,7 @@ impl Vm {
         unsafe { lua.exec_raw::<()>((), |state| main_state = state) }
             .map_err(ScriptError::from)
             .context("failed to start Lua")?;
-        let print: Rc<RefCell<Print>> = Rc::new(RefCell::new(Box::new(print_to_stderr)));
+        let print: Rc<RefCell<Print>> = Rc::new(RefCell::new(Box::new(streams::print)));
         let env = sandbox(&lua, &print)
             .map_err(ScriptError::from)
             .context("failed to build the sandbox")?;
@@ -247,7 +248,8 @@ fn in_sandbox(lua: &Lua, env: &Table, chunk_name: &str, text: &str) -> mlua::Res
 fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
     let print = print.clone();
     let write = lua.create_function(move |_, text: mlua::LuaString| {
-        print.borrow()(&text.to_string_lossy());
+        // Its further lines are indented: a text that the script has from elsewhere cannot look like a message.
+        print.borrow()(&message::indented(&message::utf8(&text.as_bytes())));
         Ok(())
     })?;
     // The table does not exist yet; the function finds it in the registry when it is called.
@@ -264,11 +266,6 @@ fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
     let env: Table = trusted(lua, "sandbox", SANDBOX, (write, suggest))?;
     lua.set_named_registry_value("perilune.env", &env)?;
     Ok(env)
-}
-
-fn print_to_stderr(line: &str) {
-    // A closed stderr is no reason to stop a script.
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Modules that a script asked for.

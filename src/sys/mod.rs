@@ -7,6 +7,7 @@ pub mod clock;
 pub mod code;
 pub mod cpus;
 pub mod facts;
+pub mod folder;
 pub mod held;
 mod ladder;
 pub mod limits;
@@ -21,7 +22,7 @@ pub mod registers;
 pub mod ring;
 pub mod signal;
 pub mod slice;
-pub mod stdout;
+pub mod streams;
 pub mod tasks;
 pub mod terminal;
 pub mod threads;
@@ -29,6 +30,7 @@ pub mod toll;
 mod torn;
 pub mod tracefs;
 pub mod user;
+pub mod walk;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 //! are left to the handler of the standard library, which tells of a stack that overflowed.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -64,7 +64,7 @@ impl Terminal {
     /// was started with `&` would be stopped for touching it.
     pub fn open() -> Option<Terminal> {
         let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-        if dumb || !io::stdout().is_terminal() {
+        if dumb || !super::streams::stdout_is_terminal() {
             return None;
         }
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;

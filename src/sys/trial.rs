@@ -9,7 +9,7 @@ pub(crate) fn needs_root(what: &str) -> bool {
     assert!(root || !ci, "skipped in CI: {what} needs root");
     if !root {
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "skipped: {what} needs root");
+        let _ = writeln!(super::streams::stderr(), "skipped: {what} needs root");
     }
     root
 }

@@ -50,6 +50,26 @@ fn results_that_go_to_a_file_need_no_stdout() {
 }
 
 #[test]
+fn a_file_of_results_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fifo = folder.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let fifo = fifo.display().to_string();
+    for (file, why) in [
+        ("/dev/full", "failed to write the results: /dev/full: No space left on device".to_owned()),
+        (&*fifo, format!("-o: no process reads the FIFO `{fifo}`; start its reader first")),
+    ] {
+        for format in ["", "--json", "--events"] {
+            let words = format!("signal --replay tests/scripts/signal.events {format} -o {file}");
+            let (code, said) = redirected(&words, "");
+            assert_eq!(code, Some(1), "{words}: {said}");
+            assert!(said.contains(&format!("perilune: {why}")), "{words}: {said}");
+        }
+    }
+}
+
+#[test]
 fn results_of_a_prompt_with_a_pipe_that_cannot_be_written_are_a_failure() {
     let lines = "<<END\nprint(1)\nEND";
     let words = "repl --replay tests/scripts/sched.events";

@@ -4,6 +4,7 @@ mod bench;
 mod bundled;
 mod closed;
 mod help;
+mod hostile;
 mod options;
 mod refusals;
 mod workload;

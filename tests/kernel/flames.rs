@@ -45,6 +45,21 @@ fn finish(tool: Tool, pipes: Pipes) -> Run {
 }
 
 #[test]
+fn a_run_that_is_killed_before_its_first_file_leaves_none() {
+    if !can_trace("a killed run without intervals") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let name = folder.path().join("x");
+    let tool = Tool::attach(&["profile", "--flame-graph", name.to_str().expect("ASCII")]);
+    // Kills it.
+    drop(tool);
+    let left = fs::read_dir(folder.path()).expect("it is there").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn a_killed_run_leaves_its_intervals_and_is_in_nobodys_way() {
     if !can_trace("a killed run") {
         return;

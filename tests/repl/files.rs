@@ -131,6 +131,38 @@ fn what_fails_in_a_file_is_told_with_its_line_and_the_prompt_goes_on() {
 }
 
 #[test]
+fn a_file_is_saved_here_at_once_elsewhere_when_asked_twice_and_never_in_the_system() {
+    let (here, other) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    let other = other.path().join("x.lua");
+    let lines = format!(
+        "probe(\"sched:sched_switch\")\n:save own\n:save {0}\n:save ../y\n:save {0}\n:save /etc/perilune-z\n:save /z\n",
+        other.display()
+    );
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
+    let mut command = crate::prompt();
+    command.args(["--replay".as_ref(), events.as_os_str()]).current_dir(here.path());
+    let mut child = command.spawn().expect("the built command runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    input.write_all(lines.as_bytes()).expect("lines can be sent");
+    drop(input);
+    let output = child.wait_with_output().expect("our own child can be waited for");
+    let (told, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert!(told.starts_with("wrote own.lua"), "{told}{said}");
+    assert_eq!(
+        told.matches("outside of this folder?").count(),
+        3,
+        "each other file is asked for: {told}"
+    );
+    assert!(here.path().join("own.lua").exists() && !other.exists(), "{told}");
+    for path in ["/etc/perilune-z.lua", "/z.lua"] {
+        assert!(said.contains(&format!("`{path}` lies in a folder of the system")), "{said}");
+        assert!(!Path::new(path).exists());
+    }
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn root_begins_with_no_file_that_others_can_write() {
     if !can_trace("a file of others") {
         return;

@@ -79,6 +79,7 @@ fn a_handler_that_failed_is_not_saved_as_one_that_works() {
         session.reaches("n", 1);
     }
     session.ask(&probe("n = n + 0"));
+    session.ask(&format!(":save {path}"));
     let saved = session.ask(&format!(":save {path}"));
     assert!(
         saved.contains("; 1 handler that failed here left out; mend 1 handler in it"),
@@ -169,6 +170,7 @@ fn a_line_that_others_need_is_saved_though_its_handler_failed() {
     session.ask(&fails("probe(\"syscalls:sys_enter_getppid\", function() by:add(1) end)"));
     close_in_vain(first, 1);
     session.reaches("n", 2);
+    session.ask(&format!(":save {path}"));
     let saved = session.ask(&format!(":save {path}"));
     assert!(saved.contains("; mend 2 handlers in it") && !saved.contains("left out"), "{saved}");
     let text = std::fs::read_to_string(path).expect("it was written");

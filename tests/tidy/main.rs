@@ -8,6 +8,7 @@ mod layers;
 mod lines;
 mod manifest;
 mod source;
+mod streams;
 mod unsafety;
 
 use source::Source;
@@ -28,6 +29,8 @@ const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     lines::rust_has_no_stray_blanks,
     lines::a_monitor_fits_a_screen,
     lines::no_path_of_one_machine,
+    streams::one_file_opens_the_standard_streams,
+    streams::one_file_creates_files,
     manifest::each_dependency_has_its_reason,
 ];
 

@@ -3,3 +3,4 @@
 pub mod digits;
 pub mod escape;
 pub mod field;
+pub mod message;

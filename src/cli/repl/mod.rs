@@ -26,7 +26,7 @@ use crate::script::option::value::OptionValue;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::signal;
 use crate::sys::slice;
-use crate::sys::stdout::stdout;
+use crate::sys::streams::{self, stdout};
 use crate::sys::threads;
 
 /// What stands in the place of a monitor: its options are those of the prompt.
@@ -83,7 +83,7 @@ pub fn run(
 /// No thread, no pipe, or a terminal that cannot be asked.
 pub fn console() -> anyhow::Result<(Console, Outlet)> {
     let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb;
+    let terminal = io::stdin().is_terminal() && streams::stdout_is_terminal() && !dumb;
     let (sender, typed) = mpsc::channel();
     let (ready, go) = mpsc::sync_channel(1);
     let (bell, ringer) = io::pipe().context("failed to make a pipe")?;
@@ -109,7 +109,7 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
             (Outlet { results, messages, terminal }, Box::new(move || above.settle()))
         }
         None => {
-            let (results, messages) = (Box::new(stdout()), Box::new(io::stderr()));
+            let (results, messages) = (Box::new(stdout()), Box::new(streams::stderr()));
             (Outlet { results, messages, terminal }, Box::new(|| {}))
         }
     };

@@ -17,6 +17,7 @@ use super::wall::Wall;
 use super::{Colour, text};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats, Style};
+use crate::sys::streams::{Stdout, say, stderr, stdout};
 use crate::sys::terminal::{Size, Terminal};
 use backlog::{Backlog, Gate, Place};
 use paint::{Around, paint};
@@ -24,7 +25,7 @@ use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
 use std::cell::RefCell;
-use std::io::{self, BufWriter, Stdout, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::rc::Rc;
 use view::{Page, View, Wish};
 
@@ -74,8 +75,8 @@ impl Screen {
             pages: look.pages,
             colour: look.colour,
             text: Text::new(
-                gate(Place::Results, Box::new(io::stdout())),
-                gate(Place::Notes, Box::new(io::stderr())),
+                gate(Place::Results, Box::new(stdout())),
+                gate(Place::Notes, Box::new(stderr())),
                 look,
             ),
             backlog,
@@ -160,11 +161,10 @@ impl Screen {
         self.terminal.leave();
         let ([results, notes], dropped) = inner.backlog.borrow_mut().release();
         // A terminal that has gone has nobody to show this to.
-        let _ = io::stdout().write_all(&results).and_then(|()| io::stdout().flush());
-        let _ = io::stderr().write_all(&notes);
+        let _ = stdout().write_all(&results).and_then(|()| stdout().flush());
+        let _ = stderr().write_all(&notes);
         if dropped > 0 {
-            let what = format!("perilune: {dropped} older lines went by while the screen was up\n");
-            let _ = io::stderr().write_all(what.as_bytes());
+            say(&format!("{dropped} older lines went by while the screen was up"));
         }
     }
 }
@@ -173,7 +173,7 @@ impl Inner {
     /// A canvas of that size, blank, and everything on it.
     fn raise(&mut self, size: Size) -> io::Result<()> {
         let area = Rect::new(0, 0, size.columns, size.rows);
-        let mut backend = CrosstermBackend::new(BufWriter::new(io::stdout()));
+        let mut backend = CrosstermBackend::new(BufWriter::new(stdout()));
         backend.clear()?;
         let viewport = Viewport::Fixed(area);
         let options = TerminalOptions { viewport };

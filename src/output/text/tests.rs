@@ -151,7 +151,7 @@ fn no_escape_sequence_reaches_the_terminal() {
     assert!(results.contains(r"    \x1b[2Jevil    300 .[2J [000]"), "{results}");
     assert!(results.contains(r#"comm="\x1b[31m\xff" path="two words=\"x\"""#), "{results}");
     assert!(results.contains(r"ALERT a\x1b[2J\nb"), "{results}");
-    assert_eq!(stderr, "perilune: warning: a\\x1b[2J\nb\tc\n");
+    assert_eq!(stderr, "perilune: warning: a\\x1b[2J\\nb\tc\n");
 }
 
 #[test]

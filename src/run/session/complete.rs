@@ -3,6 +3,7 @@
 use super::Session;
 use super::console::Names;
 use super::words::found;
+use crate::base::text::escape;
 use crate::event::function::{Kind, Named, file_in_front_of};
 use crate::event::selector::Selector;
 use crate::script::doc;
@@ -25,7 +26,8 @@ const MOST: usize = 500;
 pub(super) fn complete(session: &Session<'_>, before: &str) -> Names {
     let (start, mut names) = candidates(session, before);
     let typed = before.get(start..).unwrap_or_default();
-    names.retain(|name| name.starts_with(typed));
+    // A name that cannot be shown as it is cannot be typed either.
+    names.retain(|name| name.starts_with(typed) && !name.contains(escape::harmful));
     names.sort();
     names.dedup();
     names.truncate(MOST);

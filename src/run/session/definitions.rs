@@ -1,15 +1,18 @@
 //! What lines have defined, as a monitor of its own: `save`.
 
-use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use crate::output::file;
+
 /// Lines that defined something, in order.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     lines: Vec<Line>,
+    /// The file outside of the current folder that was asked about last.
+    asked: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -33,13 +36,40 @@ impl Line {
     }
 }
 
-/// What was written.
+/// What became of `save`.
 #[derive(Debug)]
-pub(super) struct Saved {
-    pub(super) path: PathBuf,
-    /// Lines whose handlers failed: those that were left out, and those that others may need.
-    pub(super) left_out: usize,
-    pub(super) failing: usize,
+pub(super) enum Saved {
+    /// Nothing yet: the file lies outside of the current folder, and whether it is meant is asked first.
+    Asked { path: PathBuf },
+    /// The file was written. Counts lines whose handlers failed: those that were left out, and those that others may need.
+    Wrote { path: PathBuf, left_out: usize, failing: usize },
+}
+
+/// Folders of the system: no file that was typed at a prompt goes there.
+const SYSTEM: [&str; 14] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib",
+    "/var/spool",
+];
+
+/// Folders below them that are for users' files.
+const OF_USERS: [&str; 2] = ["/etc/perilune", "/run/user"];
+
+/// Whether a path without links lies in a folder of the system, or in `/` itself.
+fn is_of_system(path: &Path) -> bool {
+    let below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    path.parent() == Some(Path::new("/")) || (below(&SYSTEM) && !below(&OF_USERS))
 }
 
 /// Locals of a function of Lua, less some for what it needs itself.
@@ -60,9 +90,9 @@ impl Definitions {
     /// them.
     ///
     /// # Errors
-    /// There is nothing to write, or the file is there or cannot be made.
+    /// There is nothing to write, the file is there or cannot be made, or it would lie in a folder of the system.
     pub(super) fn save(
-        &self,
+        &mut self,
         name: &str,
         names: &[String],
         prints: bool,
@@ -85,15 +115,21 @@ impl Definitions {
             );
         }
         let text = self.text(&path, names, prints, is_off);
-        let shown = path.display();
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .with_context(|| format!("save: failed to create `{shown}`"))?;
-        file.write_all(text.as_bytes())
-            .with_context(|| format!("save: failed to write `{shown}`"))?;
-        Ok(Saved { path, left_out, failing })
+        let real = file::writable(&path).context("save")?.path;
+        if is_of_system(&real) {
+            bail!(
+                "save: `{}` lies in a folder of the system; name a file in another folder",
+                real.display()
+            );
+        }
+        let here = std::env::current_dir().context("save: failed to find the current folder")?;
+        if !real.starts_with(here) && self.asked.as_ref() != Some(&real) {
+            self.asked = Some(real.clone());
+            return Ok(Saved::Asked { path: real });
+        }
+        self.asked = None;
+        file::write_new(&path, text.as_bytes()).context("save")?;
+        Ok(Saved::Wrote { path, left_out, failing })
     }
 
     fn text(

@@ -82,9 +82,10 @@ pub(super) fn answer(
         "doc" => described(&word(0).context("doc takes a word: `:doc latency`")?)?,
         "save" => {
             let (names, prints) = session.host.definitions()?;
-            let is_off = |role| session.host.has_failed(role);
             let name = word(0).unwrap_or_default();
-            told(&session.definitions.save(&name, &names, prints, &is_off)?)
+            let Session { host, definitions, .. } = session;
+            let is_off = |role| host.has_failed(role);
+            told(&name, &definitions.save(&name, &names, prints, &is_off)?)
         }
         "load" => {
             let words = word(1).unwrap_or_default();
@@ -112,14 +113,21 @@ pub(super) fn answer(
 }
 
 /// What was saved, and what is to be done about it.
-fn told(saved: &Saved) -> String {
-    let mut text = format!("wrote {0}; `perilune {0}` runs it", saved.path.display());
-    if saved.left_out > 0 {
-        let failed = counted(saved.left_out as u64, "handler");
+fn told(name: &str, saved: &Saved) -> String {
+    let (path, left_out, failing) = match saved {
+        Saved::Asked { path } => {
+            let path = path.display();
+            return format!("write `{path}`, outside of this folder? `:save {name}` again does it");
+        }
+        Saved::Wrote { path, left_out, failing } => (path.display(), *left_out, *failing),
+    };
+    let mut text = format!("wrote {path}; `perilune {path}` runs it");
+    if left_out > 0 {
+        let failed = counted(left_out as u64, "handler");
         text.push_str(&format!("; {failed} that failed here left out"));
     }
-    if saved.failing > 0 {
-        let failed = counted(saved.failing as u64, "handler");
+    if failing > 0 {
+        let failed = counted(failing as u64, "handler");
         text.push_str(&format!(
             "; mend {failed} in it that failed here, or give p:replace(f) here and save again"
         ));

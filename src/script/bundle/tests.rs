@@ -116,17 +116,63 @@ fn a_folder_beside_the_monitors_is_listed_by_itself() {
     assert!(library.all().iter().all(|s| s.name != "a"));
 }
 
+/// Runs a shell command as nobody in a folder; whether it succeeded.
+fn as_nobody(folder: &Path, shell: &str) -> bool {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", shell]).uid(65534).gid(65534).current_dir(folder);
+    command.stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
 #[test]
 fn root_skips_folders_that_others_can_write_and_says_so() {
-    // /tmp is sticky: nobody can replace root's files there, but anybody can add one.
-    let in_tmp = tempfile::tempdir_in("/tmp").unwrap();
-    fs::write(in_tmp.path().join("signal.lua"), "theirs").unwrap();
-    let library = Library::new([in_tmp.path().into(), "/absent".into()], true);
+    let Some(folder) = folder_of_root() else { return };
+    fs::write(folder.path().join("signal.lua"), "theirs").unwrap();
+    mode(folder.path(), 0o777);
+    let library = Library::new([folder.path().into(), "/absent".into()], true);
     assert_eq!(library.find("signal").unwrap().origin, Origin::Bundled);
     let warnings = library.take_warnings().join("\n");
-    assert!(warnings.contains("a root run takes only what root alone can write"), "{warnings}");
+    let said = "mode 0777, and a root run takes only what root alone can write; use a folder that only \
+                root can write, such as /etc/perilune; skipped";
+    assert!(warnings.contains(said), "{warnings}");
     assert!(warnings.contains("/absent: No such file"), "{warnings}");
     assert!(library.take_warnings().is_empty());
+}
+
+#[test]
+fn below_a_sticky_folder_root_takes_what_nobody_else_can_replace() {
+    if effective_uid() != 0 {
+        return;
+    }
+    // /tmp is sticky, and this folder in it is root's.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    mode(folder.path(), 0o1777);
+    for name in ["own", "loose"] {
+        fs::write(folder.path().join(format!("{name}.lua")), name).unwrap();
+    }
+    mode(folder.path().join("loose.lua"), 0o666);
+    let theirs =
+        "echo theirs > theirs.lua && ln -s own.lua linked.lua && echo loosened > loose.lua";
+    assert!(as_nobody(folder.path(), theirs));
+    for vain in ["mv theirs.lua own.lua", "rm -f own.lua && test ! -e own.lua", "echo > own.lua"] {
+        assert!(!as_nobody(folder.path(), vain), "{vain}");
+    }
+    let library = Library::new([folder.path().into()], true);
+    let by_path = |name: &str| library.find(&at(&folder, &format!("{name}.lua")));
+    for found in [library.find("own"), by_path("own")] {
+        assert_eq!(found.unwrap().text, "own");
+    }
+    for name in ["theirs", "linked", "loose"] {
+        assert!(library.find(name).is_err(), "{name}");
+        let why = by_path(name).unwrap_err().to_string();
+        assert!(why.contains("root alone can write") && !why.contains("/tmp: "), "{why}");
+    }
+    let warnings = library.take_warnings().join("\n");
+    for part in
+        ["theirs.lua: owned by uid 65534", "linked.lua: owned by uid 65534", "loose.lua: mode 0666"]
+    {
+        assert!(warnings.contains(part), "{part} in {warnings}");
+    }
 }
 
 #[test]
@@ -138,6 +184,7 @@ fn root_skips_files_that_others_can_write_and_says_so() {
     mode(folder.path().join("loose.lua"), 0o664);
     chown(folder.path().join("foreign.lua"), Some(1000), None).unwrap();
     let outside = folder_with(&[("target.lua", "elsewhere")]);
+    mode(outside.path(), 0o777);
     fs::remove_file(folder.path().join("linked.lua")).unwrap();
     symlink(outside.path().join("target.lua"), folder.path().join("linked.lua")).unwrap();
     let library = Library::new([folder.path().into()], true);
@@ -149,7 +196,7 @@ fn root_skips_files_that_others_can_write_and_says_so() {
         assert!(library.find(name).is_err());
     }
     let warnings = library.take_warnings().join("\n");
-    for part in ["loose.lua: mode 0664", "foreign.lua: owned by uid 1000", "/tmp: mode 1777"] {
+    for part in ["loose.lua: mode 0664", "foreign.lua: owned by uid 1000", ": mode 0777"] {
         assert!(warnings.contains(part), "{part} in {warnings}");
     }
     assert!(warnings.contains("skipped"), "{warnings}");

@@ -1,0 +1,193 @@
+//! Messages and lines of text, made safe to show.
+//!
+//! A message is one line. A further line (a traceback, the place of an error in a filter) is indented by four
+//! blanks; every other line break is escaped, so that no text from elsewhere can look like a message of its own.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::escape;
+
+/// What a further line of a message begins with.
+const INDENT: &str = "    ";
+
+/// Appends a message without its line end.
+pub fn push_message(out: &mut Vec<u8>, text: &str) {
+    for (i, line) in text.trim_end_matches('\n').split('\n').enumerate() {
+        if i > 0 {
+            out.extend_from_slice(if line.starts_with(INDENT) { b"\n" } else { b"\\n" });
+        }
+        push_line(out, line);
+    }
+}
+
+/// A message of the program as it is written to stderr: `perilune: TEXT` and a line end.
+pub fn message(text: &str) -> Vec<u8> {
+    let mut out = b"perilune: ".to_vec();
+    push_message(&mut out, text);
+    out.push(b'\n');
+    out
+}
+
+/// Appends a text of one line; tabs stay.
+pub fn push_line(out: &mut Vec<u8>, line: &str) {
+    for (i, part) in line.split('\t').enumerate() {
+        if i > 0 {
+            out.push(b'\t');
+        }
+        escape::push_shown(out, part.as_bytes());
+    }
+}
+
+/// The text with its further lines indented, as those of a message are.
+pub fn indented(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches('\n');
+    if !text.contains('\n') {
+        return text.into();
+    }
+    let lines = text.split('\n').enumerate().map(|(i, line)| match i {
+        0 => line.to_owned(),
+        _ if line.is_empty() || line.starts_with(INDENT) => format!("\n{line}"),
+        _ => format!("\n{INDENT}{line}"),
+    });
+    lines.collect::<String>().into()
+}
+
+/// A path as a part of a line: its line ends are escaped, too.
+pub fn path(path: &Path) -> String {
+    let mut text = Vec::new();
+    escape::push_shown(&mut text, path.as_os_str().as_encoded_bytes());
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Text with the bytes that are not UTF-8 written `\xNN`.
+pub fn utf8(text: &[u8]) -> Cow<'_, str> {
+    let Err(_) = std::str::from_utf8(text) else { return String::from_utf8_lossy(text) };
+    let mut out = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        out.extend_from_slice(chunk.valid().as_bytes());
+        escape::push_bytes_escaped(&mut out, chunk.invalid());
+    }
+    String::from_utf8_lossy(&out).into_owned().into()
+}
+
+/// A JSON text in which the characters that [`escape::harmful`] names are written `\uNNNN`, as JSON allows inside of strings;
+/// outside of strings it has none.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match escape::harmful(c) {
+            // All of them are in the basic plane: four digits do.
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// A writer that passes on lines of text, with everything escaped that is neither text, a line end nor a tab.
+pub struct Lines<W> {
+    to: W,
+    /// The bytes of a character that is not complete yet.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes to `to`.
+    pub fn new(to: W) -> Lines<W> {
+        Lines { to, begun: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&all) {
+            // Its end may still come.
+            Err(why) if why.error_len().is_none() => why.valid_up_to(),
+            _ => all.len(),
+        };
+        // An invalid byte further ahead hides an unfinished character at the end, which is escaped then.
+        self.begun = all.split_off(whole);
+        self.to.write_all(&shown(&all))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.begun);
+        self.to.write_all(&shown(&rest))?;
+        self.to.flush()
+    }
+}
+
+/// Lines of text, escaped.
+fn shown(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        if i > 0 {
+            out.push(b'\n');
+        }
+        for (i, part) in line.split(|byte| *byte == b'\t').enumerate() {
+            if i > 0 {
+                out.push(b'\t');
+            }
+            escape::push_shown(&mut out, part);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_indented_lines_follow_in_a_message() {
+        for (text, shown) in [
+            (
+                "a.lua:1: no\n    a.lua:1: in main chunk\n",
+                "a.lua:1: no\n    a.lua:1: in main chunk",
+            ),
+            ("comm x\nperilune: forged", "comm x\\nperilune: forged"),
+            ("\x1b]0;title\x07\tträge", "\\x1b]0;title\\x07\tträge"),
+            ("a\r\nb", "a\\r\\nb"),
+        ] {
+            let mut out = Vec::new();
+            push_message(&mut out, text);
+            assert_eq!(String::from_utf8(out).unwrap(), shown);
+        }
+    }
+
+    #[test]
+    fn further_lines_are_indented_once() {
+        assert_eq!(indented("one"), "one");
+        assert_eq!(indented("one\ntwo\n\n    three\n"), "one\n    two\n\n    three");
+    }
+
+    #[test]
+    fn json_reads_back_as_it_was() {
+        let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\n\"\\ träge" });
+        let text = json(&value.to_string());
+        assert!(!text.contains(escape::harmful), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_the_same_however_they_are_cut(text: String, cut in 0usize..200) {
+            let (first, rest) = text.as_bytes().split_at(cut.min(text.len()));
+            let mut lines = Lines::new(Vec::new());
+            for part in [first, rest] {
+                lines.write_all(part).unwrap();
+            }
+            lines.flush().unwrap();
+            let seen = String::from_utf8(lines.to).unwrap();
+            prop_assert_eq!(&seen, &String::from_utf8(shown(text.as_bytes())).unwrap());
+            let harmful = |c: char| !matches!(c, '\n' | '\t') && escape::harmful(c);
+            prop_assert!(!seen.contains(harmful));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A folder that is open, and what stands in it: every name is looked up in that folder and nowhere else.
+//!
+//! A path names a folder only for the moment of its lookup. These calls take the descriptor instead (`openat(2)` and its
+//! like), so that a rename by another process cannot lead them elsewhere.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+/// What a file is made with, less the umask.
+const MODE: libc::mode_t = 0o666;
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder(File);
+
+impl Folder {
+    /// The root of the file system.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn root() -> io::Result<Folder> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        Ok(Folder(File::options().read(true).custom_flags(flags).open("/")?))
+    }
+
+    /// A file that [`Folder::look`] found, if it is a folder.
+    pub fn of(file: File) -> Folder {
+        Folder(file)
+    }
+
+    /// Its owner and mode.
+    ///
+    /// # Errors
+    /// The file system failed.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.0.metadata()
+    }
+
+    /// Opens a name only to look at it (`O_PATH`): this neither waits for a FIFO nor wakes a device. With `follow` false, a
+    /// symbolic link is opened itself.
+    ///
+    /// # Errors
+    /// There is no such name, or the folder may not be searched.
+    pub fn look(&self, name: &OsStr, follow: bool) -> io::Result<File> {
+        let links = if follow { 0 } else { libc::O_NOFOLLOW };
+        self.open(name, libc::O_PATH | links)
+    }
+
+    /// Opens a name with these flags, and with `O_CLOEXEC`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(&self, name: &OsStr, flags: libc::c_int) -> io::Result<File> {
+        let name = c_string(name)?;
+        // SAFETY: the name ends in a NUL and is only read.
+        let fd = unsafe {
+            libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, MODE)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and owned by nothing else.
+        Ok(unsafe { File::from_raw_fd(fd) })
+    }
+
+    /// Opens a file without a name, to be written and named later.
+    ///
+    /// # Errors
+    /// The file system has no such files, or the folder may not be written.
+    pub fn unnamed(&self) -> io::Result<File> {
+        self.open(OsStr::new("."), libc::O_TMPFILE | libc::O_RDWR)
+    }
+
+    /// Gives an unnamed file a name that is free.
+    ///
+    /// # Errors
+    /// The name is taken, or /proc is not mounted.
+    pub fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
+        let own = c_string(OsStr::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+        let name = c_string(name)?;
+        // SAFETY: both names end in a NUL and are only read.
+        done(unsafe {
+            libc::linkat(
+                libc::AT_FDCWD,
+                own.as_ptr(),
+                self.0.as_raw_fd(),
+                name.as_ptr(),
+                libc::AT_SYMLINK_FOLLOW,
+            )
+        })
+    }
+
+    /// Renames `from` to `to`, which is replaced.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let (from, to) = (c_string(from)?, c_string(to)?);
+        let folder = self.0.as_raw_fd();
+        // SAFETY: both names end in a NUL and are only read.
+        done(unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) })
+    }
+
+    /// Removes a name that is no folder.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        let name = c_string(name)?;
+        // SAFETY: the name ends in a NUL and is only read.
+        done(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) })
+    }
+
+    /// The names in it.
+    ///
+    /// # Errors
+    /// The folder may not be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let entries = std::fs::read_dir(format!("/proc/self/fd/{}", self.0.as_raw_fd()))?;
+        Ok(entries.flatten().map(|entry| entry.file_name()).collect())
+    }
+
+    /// Whether it is one of /proc, whose links (`/proc/self/fd/1`) lead where no path does.
+    pub fn is_of_proc(&self) -> bool {
+        // SAFETY: all zeros are a statfs.
+        let mut mount: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel's answer is written to a place of its size.
+        let failed = unsafe { libc::fstatfs(self.0.as_raw_fd(), &raw mut mount) };
+        failed == 0 && mount.f_type == libc::PROC_SUPER_MAGIC
+    }
+}
+
+/// Where a symbolic link leads that was opened by [`Folder::look`].
+///
+/// # Errors
+/// It is no link.
+pub fn read_link(link: &File) -> io::Result<PathBuf> {
+    const EMPTY: &CStr = c"";
+    let mut target = vec![0u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer has the length that is given, and the name ends in a NUL.
+    let length = unsafe {
+        libc::readlinkat(link.as_raw_fd(), EMPTY.as_ptr(), target.as_mut_ptr().cast(), target.len())
+    };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    target.truncate(length);
+    Ok(OsString::from_vec(target).into())
+}
+
+/// Opens a file again that [`Folder::look`] found.
+///
+/// # Errors
+/// The kernel's, or /proc is not mounted.
+pub fn reopen(found: &File, flags: libc::c_int) -> io::Result<File> {
+    Folder::root()?.open(OsStr::new(&format!("/proc/self/fd/{}", found.as_raw_fd())), flags)
+}
+
+/// Has writes to it wait where there is no room, as they do of a file that was opened without `O_NONBLOCK`.
+///
+/// # Errors
+/// The kernel's.
+pub fn let_it_block(file: &File) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no further argument.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: F_SETFL takes a number.
+    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) })
+}
+
+/// Locks a file until it is closed, if no other process has it locked (`flock(2)`).
+pub fn try_lock(file: &File) -> bool {
+    // SAFETY: flock takes no pointer.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+fn c_string(name: &OsStr) -> io::Result<CString> {
+    CString::new(name.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,66 @@
+//! The standard streams of this process. Nothing else opens them, so that nothing unescaped reaches a terminal.
+//!
+//! Rust's runtime opens /dev/null in the place of a closed standard descriptor, so that no file gets its number. Whatever is
+//! written there is lost without an error. Here a write to an stdout that was closed at the start fails with EBADF.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::base::text::message::{Lines, message};
+
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn look() {
+    // SAFETY: it takes no pointer and changes nothing.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    CLOSED.store(flags == -1, Relaxed);
+}
+
+/// The C library calls what stands in this section before `main`, and so before Rust's runtime opens anything.
+// SAFETY: the section holds pointers to functions of the C ABI, and the arguments that they get may be ignored. `look`
+// uses nothing that Rust's runtime would have to prepare.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = look;
+
+/// Standard output, unescaped; writing there fails if it was closed when the program began.
+pub struct Stdout(io::Stdout);
+
+/// Standard output for an output format, which escapes each text itself: it writes colours, or moves the cursor.
+pub fn stdout() -> Stdout {
+    Stdout(io::stdout())
+}
+
+/// Standard error for an output format.
+pub fn stderr() -> io::Stderr {
+    io::stderr()
+}
+
+/// Whether standard output is a terminal.
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Writes `perilune: TEXT` to stderr. A closed stderr is no error: no process reads it.
+pub fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(&message(text));
+}
+
+/// Writes a text of a script to stderr, with a line end.
+pub fn print(text: &str) {
+    let mut lines = Lines::new(io::stderr().lock());
+    let _ = writeln!(lines, "{text}").and_then(|()| lines.flush());
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match CLOSED.load(Relaxed) {
+            true => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            false => self.0.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
