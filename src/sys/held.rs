@@ -1,4 +1,7 @@
-//! Files that are kept open and mapped to be read, whatever becomes of their paths.
+//! Files that are kept open to be read, whatever becomes of their paths.
+//!
+//! A file that only root or this user can write is mapped. Any other file is copied: its owner could change bytes of a mapping
+//! while they are read, and a slice must not change.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -9,16 +12,25 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 use super::{maps, torn};
 
-/// A regular file, open and mapped.
+/// Bytes that a copy takes at most: names and unwind tables of a larger file that others can write are not read.
+const COPY_MAX: u64 = 256 << 20;
+
+/// A regular file, open, and its bytes.
 #[derive(Debug)]
 pub struct Held {
     file: File,
-    map: Mmap,
+    bytes: Bytes,
     modified: Option<SystemTime>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Copied(Vec<u8>),
 }
 
 /// Which file it is, as the kernel tells it of a mapping.
@@ -33,12 +45,17 @@ pub struct Inode {
 }
 
 impl Held {
-    /// Opens a file by [`open_regular`] and maps all of it.
+    /// Opens a file by [`open_regular`] and maps or copies all of it.
     ///
     /// # Errors
-    /// Likewise; or it is empty.
+    /// Likewise; or it is empty; or others can write it and it is larger than 256 MiB.
     pub fn open(path: &Path) -> io::Result<Held> {
-        Held::map(open_regular(path, Links::Followed)?)
+        let file = open_regular(path, Links::Followed)?;
+        match writer(&file) {
+            // SAFETY: getuid cannot fail.
+            Some(user) if user == 0 || user == unsafe { libc::getuid() } => Held::map(file),
+            _ => Held::copy(file),
+        }
     }
 
     /// These bytes, as a file of which no path leads anywhere.
@@ -78,17 +95,29 @@ impl Held {
             return Err(not_regular());
         }
         torn::read_as_zeros();
-        // SAFETY: the mapping is read-only and private. Who may write the file can change these bytes under our
-        // feet, as he can those of the program that he runs: every reader takes them as untrusted, none keeps a
-        // promise about them across two looks. Cut short, the file reads as zeros behind its end.
+        // SAFETY: the mapping is read-only and private, and nobody writes the file: it is one of our own without a path, or
+        // `open` has seen that only root or this user could. Cut short by them, it reads as zeros behind its end.
         let map = unsafe { Mmap::map(&file)? };
-        Ok(Held { modified: metadata.modified().ok(), file, map })
+        Ok(Held { modified: metadata.modified().ok(), file, bytes: Bytes::Mapped(map) })
     }
 
-    /// Whether the file has neither shrunk nor been written since it was mapped.
+    fn copy(file: File) -> io::Result<Held> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() == 0 {
+            return Err(not_regular());
+        }
+        if metadata.len() > COPY_MAX {
+            return Err(io::Error::other("others can write it, and it is larger than 256 MiB"));
+        }
+        let mut bytes = vec![0; metadata.len() as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0)?;
+        Ok(Held { modified: metadata.modified().ok(), file, bytes: Bytes::Copied(bytes) })
+    }
+
+    /// Whether the file has neither shrunk nor been written since it was mapped or copied.
     pub fn is_intact(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| {
-            metadata.len() == self.map.len() as u64 && metadata.modified().ok() == self.modified
+            metadata.len() == self.len() as u64 && metadata.modified().ok() == self.modified
         })
     }
 
@@ -112,7 +141,9 @@ impl Held {
     /// # Errors
     /// There is no /proc.
     pub fn inode_of_mapping(&self) -> io::Result<Inode> {
-        let address = self.map.as_ptr() as u64;
+        // SAFETY: the mapping is never read; only its address is compared.
+        let map = unsafe { MmapOptions::new().len(1).map(&self.file)? };
+        let address = map.as_ptr() as u64;
         let row = maps::own()?.into_iter().find(|row| row.start <= address && address < row.end());
         let row =
             row.ok_or_else(|| io::Error::other("failed to find a mapping of this process"))?;
@@ -122,13 +153,7 @@ impl Held {
     /// The user who alone can write the file, besides root; None where others can, or where the file system's word for it
     /// is not to be believed: on one that is mounted without setuid, which anybody may have made.
     pub fn writer(&self) -> Option<u32> {
-        let metadata = self.file.metadata().ok()?;
-        // SAFETY: all zeros are a statvfs.
-        let mut mount: libc::statvfs = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel's answer is written to a place of its size.
-        let failed = unsafe { libc::fstatvfs(self.file.as_raw_fd(), &raw mut mount) };
-        let believed = failed == 0 && mount.f_flag & libc::ST_NOSUID == 0;
-        (believed && metadata.mode() & 0o022 == 0).then(|| metadata.uid())
+        writer(&self.file)
     }
 
     /// The generation of the inode; None where the file system does not tell it (`FS_IOC_GETVERSION`).
@@ -172,11 +197,25 @@ fn not_regular() -> io::Error {
     io::Error::other("no regular file, or an empty one")
 }
 
+/// See [`Held::writer`].
+fn writer(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    // SAFETY: all zeros are a statvfs.
+    let mut mount: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel's answer is written to a place of its size.
+    let failed = unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut mount) };
+    let believed = failed == 0 && mount.f_flag & libc::ST_NOSUID == 0;
+    (believed && metadata.mode() & 0o022 == 0).then(|| metadata.uid())
+}
+
 impl Deref for Held {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.map
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Copied(bytes) => bytes,
+        }
     }
 }
 
@@ -220,6 +259,23 @@ mod tests {
         let held = Held::open(&path).unwrap();
         std::fs::write(&path, b"byte").unwrap();
         assert!(!held.is_intact());
+    }
+
+    #[test]
+    fn the_bytes_of_a_file_that_others_can_write_stay_what_they_were_when_it_was_opened() {
+        use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let held = Held::open(&path).unwrap();
+        File::options().write(true).open(&path).unwrap().write_all_at(b"other", 0).unwrap();
+        assert_eq!(&held[..], b"bytes");
+        assert_eq!(held.inode_of_mapping().unwrap().number, held.inode().unwrap().number);
+        let large = directory.path().join("large");
+        File::create(&large).unwrap().set_len(COPY_MAX + 1).unwrap();
+        std::fs::set_permissions(&large, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(Held::open(&large).unwrap_err().to_string().contains("larger than 256 MiB"));
     }
 
     #[test]
