@@ -53,11 +53,16 @@
 //!
 //! # Invariants
 //!
-//! - Decode never does I/O; output never sees Lua; scripts never see an address.
+//! - Decode never does I/O; output never sees Lua.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
 //! - A session at a prompt is one thread, too, with others beside it that see neither Lua nor rings: one closes events
 //!   ([`source::change`]), one reads lines and, on a terminal, one prints above them ([`cli::repl`]). All are kept out of what is watched.
-//! - Every queue, cache and table has a bound; what a bound drops is counted, and the count is shown once.
+//! - No leaf takes or keeps a reference into an aggregate while script code can run: the cursor stands on a slot of the batch,
+//!   or on a copy that no script can change (`view.lua`). A printer, predicate, key, draw function or callback cannot yield across the
+//!   host. `tests/reentry` and `fuzz/` call random functions from every callback.
+//! - A record is read through the view that its own event was given; an `e` that was kept is an error.
+//! - Every queue, cache and table has a bound, and all aggregates together have one ([`stat::budget`]); what a bound drops is
+//!   counted, and the count is shown once.
 //! - Batches never cross a report's or a timer's boundary when events are ordered.
 //!
 //! # Decisions that look odd, and why

@@ -344,7 +344,8 @@ impl<'a> Player<'a> {
 
     fn flush(&self, batch: &mut Batch, host: &mut Host) {
         if !batch.is_empty() {
-            host.dispatch(batch);
+            // SAFETY: the slots lead to the recording's own records and chains, which it made by their formats and keeps.
+            unsafe { host.dispatch(batch) };
             batch.clear();
         }
     }

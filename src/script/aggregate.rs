@@ -239,11 +239,6 @@ impl Aggregates {
         &self.0.shared
     }
 
-    /// The bytes of all aggregates together.
-    pub(super) fn budget(&self) -> &Rc<Budget> {
-        &self.0.shared.budget
-    }
-
     /// The same for functions that the Lua state owns: they must not own it.
     pub(super) fn downgrade(&self) -> Weak {
         Weak(Rc::downgrade(&self.0))

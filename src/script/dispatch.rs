@@ -54,6 +54,8 @@ pub(super) struct Dispatch {
     made: usize,
     attached: usize,
     driver: Option<Table>,
+    /// The arrays that the driver walks.
+    walked: Option<Addresses>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
     places: Rc<RefCell<HashMap<usize, String>>>,
@@ -95,6 +97,7 @@ impl Dispatch {
             made: 0,
             attached: 0,
             driver: None,
+            walked: None,
             walk: None,
             errors,
             places: Rc::default(),
@@ -162,6 +165,7 @@ impl Dispatch {
             let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
             self.walk = Some(driver.get("walk")?);
             self.driver = Some(driver);
+            self.walked = Some(addresses);
         }
         let chooses = roles.iter().any(|role| !role.rest.is_empty());
         // Whether a driver counts is decided when it is made.
@@ -227,6 +231,11 @@ impl Dispatch {
         from: u64,
     ) -> Result<u64, WalkError> {
         let Some(walk) = &self.walk else { return Ok(from) };
+        // The driver reads the arrays that it was attached to: those of another batch may be gone.
+        if self.walked != Some(batch.addresses()) {
+            let why = "failed to handle a batch: the handlers are attached to another one";
+            return Err(WalkError { why: why.to_owned(), rest: None });
+        }
         let (role, last) = (batch.first_role(), batch.len() - 1);
         let why = match guard.run(Phase::Handler, || walk.call::<u64>((runs, from, role, last))) {
             Ok(seen) => return Ok(seen),

@@ -96,7 +96,7 @@ impl Host {
 }
 
 impl Sink for Host {
-    fn dispatch(&mut self, batch: &mut Batch) {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
         // `stop` was called: also what the rings still hold is not wanted.
         if self.satisfied() {
             return;

@@ -76,7 +76,7 @@ pub(super) fn register(
         &exports,
     );
     vm.trusted::<()>("emit", EMIT, parts)?;
-    let past = history::native(lua, state, shared, aggregates.budget())?;
+    let past = history::native(lua, state, shared, &aggregates.shared().budget)?;
     let slot_of: Function = aggregates.trusted().get("slot_of")?;
     vm.trusted::<()>("history", HISTORY, (&ffi, &views, past, slot_of, &exports))?;
     for word in ["evsel", "emit", "stop", "counters", "report", "expr_of", "exprs_of", "history"] {

@@ -17,7 +17,7 @@ pub struct Batch {
 }
 
 /// Addresses of a batch's arrays, for a driver.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The slots.
     pub slots: *const Slot,

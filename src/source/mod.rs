@@ -30,8 +30,12 @@ pub use batch::Batch;
 
 /// What takes what a source yields, in the order it has to be handled.
 pub trait Sink {
-    /// Slots for handlers. Their pointers are good until this returns.
-    fn dispatch(&mut self, batch: &mut Batch);
+    /// Slots for handlers.
+    ///
+    /// # Safety
+    /// Until this returns, the pointers of each slot are null or lead to as many bytes and entries as it says, which nothing
+    /// changes; and its record is at least as long as the format of its role says.
+    unsafe fn dispatch(&mut self, batch: &mut Batch);
     /// A record that is no event of the script: applied after everything dispatched before it.
     fn side(&mut self, side: Side<'_>);
     /// Walks a task's user stack, of which a sample brought a copy: pushes where it was, then the address that each caller

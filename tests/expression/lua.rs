@@ -106,7 +106,8 @@ impl<'a> Run<'a> {
                 });
             }
         }
-        self.host.dispatch(&mut self.batch);
+        // SAFETY: the records live in `self` and are as long as their format says.
+        unsafe { self.host.dispatch(&mut self.batch) };
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{can_trace, load};
 struct Seen(Vec<(u32, u16)>);
 
 impl Sink for Seen {
-    fn dispatch(&mut self, batch: &mut Batch) {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
         self.0.extend(batch.slots().iter().map(|slot| (slot.tid, slot.ev)));
     }
 

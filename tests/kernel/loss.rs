@@ -111,7 +111,7 @@ struct Told {
 }
 
 impl Sink for Told {
-    fn dispatch(&mut self, batch: &mut Batch) {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
         self.events += batch.slots().len() as u64;
     }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 const SCRIPT: &str = include_str!("monitor.lua");
 
 /// A small recording whose events, tasks and losses follow from a seed. The fields of an event follow from its `n`.
-fn recording(seed: u64) -> String {
+fn recording(seed: u64, events: u64) -> String {
     let mut state = seed;
     let mut random = |below: u64| {
         state =
@@ -18,7 +18,7 @@ fn recording(seed: u64) -> String {
         (state >> 33) % below
     };
     let mut lines = String::new();
-    for n in 1..=40 {
+    for n in 1..=events {
         let (cpu, tid) = (random(2), 100 + n % 5);
         let (name, letter, length) =
             [("big", "b", 200), ("small", "s", 3), ("tick", "t", 20)][random(3) as usize];
@@ -47,11 +47,16 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Runs the script over the recording of this seed.
-fn run(folder: &Path, seed: u64, calls: u64) -> Output {
+/// Writes the script and the recording of this seed.
+fn write_both(folder: &Path, seed: u64, calls: u64, events: u64) -> (PathBuf, PathBuf) {
     let script = SCRIPT.replace("SEED_HERE", &seed.to_string());
     let script = write(folder, "reentry.lua", &script.replace("CALLS_HERE", &calls.to_string()));
-    let events = write(folder, "reentry.events", &recording(seed));
+    (script, write(folder, "reentry.events", &recording(seed, events)))
+}
+
+/// Runs the script over the recording of this seed.
+fn run(folder: &Path, seed: u64, calls: u64) -> Output {
+    let (script, events) = write_both(folder, seed, calls, 100);
     let command = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .arg(script)
         .args(["--json", "-i", "10", "--total", "--replay"])
@@ -62,10 +67,19 @@ fn run(folder: &Path, seed: u64, calls: u64) -> Output {
 }
 
 #[test]
+#[ignore = "writes what fuzz/reentry.sh runs"]
+fn writes_the_files_of_a_seed() {
+    let folder = PathBuf::from(std::env::var_os("PERILUNE_REENTRY").expect("a folder"));
+    let seed = std::env::var("PERILUNE_SEED").expect("a seed").parse().expect("a number");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    write_both(&folder, seed, 50_000, 900);
+}
+
+#[test]
 fn random_calls_from_every_callback_never_mix_records_and_never_crash() {
     let folder = tempfile::tempdir().expect("a folder for the script");
     let mut calls = 0;
-    for seed in 1..=60 {
+    for seed in 1..=24 {
         let output = run(folder.path(), seed, 20_000);
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -83,7 +83,7 @@ struct Watcher {
 }
 
 impl Sink for Watcher {
-    fn dispatch(&mut self, batch: &mut Batch) {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
         for slot in batch.slots() {
             let length = slot.chain_len as usize;
             let chain = match slot.chain.is_null() {

@@ -20,7 +20,7 @@ struct Unwound {
 }
 
 impl Sink for Unwound {
-    fn dispatch(&mut self, _: &mut Batch) {}
+    unsafe fn dispatch(&mut self, _: &mut Batch) {}
     fn side(&mut self, _: Side<'_>) {}
     fn stopped(&self) -> bool {
         false

@@ -1,0 +1,98 @@
+//! Tests of latencies by key.
+
+use super::*;
+use proptest::prelude::*;
+
+fn number(n: u32) -> [Word; 1] {
+    [Word::number(f64::from(n))]
+}
+
+#[test]
+fn count_total_min_and_max_are_exact() {
+    let mut latency = Latency::new(1, 1 << 20);
+    for ns in [2300.0, 900.0, 4_100_000.0] {
+        latency.add(&number(1), ns);
+    }
+    let (_, timing) = latency.rows().next().unwrap();
+    assert_eq!((timing.count(), timing.total().value()), (3, 4_103_200.0));
+    assert_eq!((timing.min(), timing.max()), (900.0, 4_100_000.0));
+    assert_eq!(timing.avg(), 4_103_200.0 / 3.0);
+}
+
+#[test]
+fn negative_values_are_counted_as_disordered_not_recorded() {
+    let mut latency = Latency::new(1, 1 << 20);
+    latency.add(&number(1), -1.0);
+    latency.add(&number(1), f64::NAN);
+    assert_eq!(latency.rows().count(), 0);
+    assert_eq!(latency.losses().disordered, 2);
+}
+
+#[test]
+fn values_beyond_the_range_keep_their_max_and_are_counted() {
+    let mut latency = Latency::new(1, 1 << 20);
+    latency.add(&number(1), 1e15);
+    latency.add(&number(1), f64::INFINITY);
+    latency.add(&number(2), 1e15);
+    let (_, timing) = latency.rows().nth(1).unwrap();
+    assert_eq!((timing.max(), timing.total().value()), (1e15, 1e15));
+    assert!(timing.percentile(50.0) >= LONGEST_NS);
+    assert_eq!(latency.losses().clamped, 3);
+}
+
+#[test]
+fn a_second_interval_takes_no_new_memory() {
+    let mut latency = Latency::new(1, 1 << 20);
+    let mut bytes = Vec::new();
+    for _ in 0..3 {
+        for i in 0..20 {
+            latency.add(&number(i), 1e6);
+        }
+        bytes.push(latency.bytes);
+        latency.clear();
+        assert_eq!(latency.rows().count(), 0);
+    }
+    assert_eq!(bytes[0], bytes[2]);
+    assert_eq!(latency.pool.len(), 20);
+}
+
+#[test]
+fn a_growing_histogram_is_bounded_in_bytes() {
+    let mut latency = Latency::new(1, 30_000);
+    for i in 0..10 {
+        latency.add(&number(i), 100.0 * f64::from(i));
+        latency.add(&number(i), 1e12);
+        assert!(latency.bytes <= latency.room.bytes(), "{} bytes", latency.bytes);
+    }
+    assert!(latency.losses().evicted > 0);
+}
+
+proptest! {
+    #[test]
+    fn percentiles_are_within_one_percent(mut values in prop::collection::vec(0u64..10_000_000_000, 1..400)) {
+        let mut latency = Latency::new(0, 1 << 20);
+        values.iter().for_each(|ns| latency.add(&[], *ns as f64));
+        values.sort_unstable();
+        let (_, timing) = latency.rows().next().unwrap();
+        for percent in [50.0, 95.0, 99.0] {
+            let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
+            let exact = values[rank.max(1) - 1] as f64;
+            let found = timing.percentile(percent);
+            prop_assert!((found - exact).abs() <= exact * 0.01 + 1.0, "p{percent}: {found}, not {exact}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_whatever_the_bound(
+        adds in prop::collection::vec((0u32..30, 0u32..1_000_000), 0..300),
+        bound in 0usize..60_000,
+    ) {
+        let mut latency = Latency::new(1, bound);
+        adds.iter().for_each(|(key, ns)| latency.add(&number(*key), f64::from(*ns)));
+        let timings = latency.rows().map(|row| row.1).chain(latency.folded().map(|folded| folded.1));
+        let (mut count, mut total) = (0, 0.0);
+        timings.for_each(|timing| (count, total) = (count + timing.count(), total + timing.total().value()));
+        prop_assert_eq!(count, adds.len() as u64);
+        prop_assert_eq!(total, adds.iter().map(|add| f64::from(add.1)).sum::<f64>());
+    }
+}
