@@ -8,6 +8,7 @@ use super::catalog::MachineCatalog;
 use super::filters;
 use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
+use super::machine_changes::MachineChanges;
 use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
 use super::scope::{Scope, of_rings};
@@ -160,12 +161,14 @@ pub(super) fn run(
     let cost = Cost::start(started);
     let tasks = wish.tasks.as_deref();
     let front = go_first(settings, host.shared());
+    let mut upkeep = Upkeep { front, changes: MachineChanges::begin(&live) };
     let watched =
-        watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks, front);
+        watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks, &mut upkeep);
     live.disable();
+    upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.shared());
     watched?;
-    let outcome = finish(host, live, show, &pace, request, &cost)?;
+    let outcome = finish(host, live, show, &pace, request, &cost, upkeep.changes)?;
     Ok(match (outcome, ended) {
         (Outcome::Done, Some(status)) => Outcome::Workload(status),
         (outcome, _) => outcome,
@@ -185,6 +188,12 @@ fn go_first(settings: &HostOptions, shared: &Shared) -> Option<Front> {
     front
 }
 
+/// What is seen to between two drains.
+struct Upkeep {
+    front: Option<Front>,
+    changes: MachineChanges,
+}
+
 /// Carries events until something ends the run.
 fn watch(
     host: &mut Host,
@@ -193,7 +202,7 @@ fn watch(
     pace: &mut Pace,
     mut workload: Option<&mut Workload>,
     tasks: Option<&[i32]>,
-    mut front: Option<Front>,
+    upkeep: &mut Upkeep,
 ) -> anyhow::Result<()> {
     let mut first = true;
     loop {
@@ -211,9 +220,8 @@ fn watch(
         };
         let quit = show.attend(typed);
         carry(host, live, show, pace);
-        if let Some(front) = &mut front {
-            front.turn();
-        }
+        upkeep.front.iter_mut().for_each(Front::turn);
+        upkeep.changes.look(live, host);
         if host.ended() || quit || over || show.closed() || live.now() >= pace.end {
             return Ok(());
         }
@@ -262,6 +270,7 @@ fn finish(
     pace: &Pace,
     request: &RunRequest,
     cost: &Cost,
+    mut changes: MachineChanges,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.host;
     show.lower();
@@ -269,6 +278,7 @@ fn finish(
     // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
     let now = live.now().min(pace.end);
     live.drain(pace.end, &mut host);
+    changes.end(&mut live, &mut host);
     let lost_at_end = live.lost(true);
     if live.side_lost() > 0 {
         let lost = counted(live.side_lost(), "record");

@@ -30,6 +30,7 @@ mod greet;
 mod heatmap;
 mod live;
 mod machine;
+mod machine_changes;
 mod pace;
 mod replayed;
 pub mod request;

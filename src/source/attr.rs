@@ -42,9 +42,10 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     every(&mut attr, common)?;
     exclude(&mut attr, what, sampling)?;
     let mut read = abi::PERF_FORMAT_ID as u64;
-    if sampling.count {
+    if sampling.count || is_clock(what) {
         read |= (abi::PERF_FORMAT_TOTAL_TIME_ENABLED | abi::PERF_FORMAT_TOTAL_TIME_RUNNING) as u64;
-    } else {
+    }
+    if !sampling.count {
         read |= abi::PERF_FORMAT_LOST as u64;
         let mut kinds = BASE;
         kinds |= u64::from(match what {
@@ -163,7 +164,8 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     every(&mut attr, common)?;
     attr.set("sample_type", BASE)?;
     attr.set("sample_period", 1)?;
-    attr.set("read_format", (abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST) as u64)?;
+    let read = abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST | abi::PERF_FORMAT_TOTAL_TIME_ENABLED;
+    attr.set("read_format", read as u64)?;
     attr.set("comm", 1)?;
     attr.set("comm_exec", 1)?;
     attr.set("task", 1)?;

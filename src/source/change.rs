@@ -144,6 +144,7 @@ impl Live {
         if let Err(why) = open_event(&mut self.opened, at, &opening, &wish, tasks) {
             self.opened.events.truncate(events);
             self.opened.decoders.truncate(at);
+            self.opened.filters.truncate(at);
             return Err(why);
         }
         self.room = self.room.max(opening.roles.len());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::live::{Live, SideLost};
 use crate::sys::cpus::online_cpus;
-use crate::sys::perf::Event;
+use crate::sys::perf::{Counts, Event};
 
 const FORMAT_LOST: u64 = perf_event_open_sys::bindings::PERF_FORMAT_LOST as u64;
 
@@ -33,6 +33,26 @@ pub(super) struct Reading {
 const APART: u64 = 1_000_000;
 
 impl Reading {
+    /// What an event was read as.
+    pub(super) fn of(counts: &Counts) -> Reading {
+        let Counts { value, enabled, running, .. } = *counts;
+        Reading { value, enabled, running }
+    }
+
+    /// Nanoseconds that the event was counting.
+    pub(super) fn running_ns(self) -> u64 {
+        self.running
+    }
+
+    /// With the reading of an event that went on from there.
+    pub(super) fn plus(self, later: Reading) -> Reading {
+        Reading {
+            value: self.value + later.value,
+            enabled: self.enabled + later.enabled,
+            running: self.running + later.running,
+        }
+    }
+
     /// With the reading of the same counter on another CPU: a task is enabled on all of them at once, and runs on one.
     fn and(self, other: Reading) -> Reading {
         Reading {
@@ -99,7 +119,7 @@ impl Live {
         }
         let of_rings = |tasks_only: bool| {
             let rings = self.opened.rings.iter().filter(|ring| ring.tasks_only == tasks_only);
-            rings.map(|ring| lost_of(&ring.owner)).sum()
+            rings.map(|ring| ring.lost_of_tasks().unwrap_or(0)).sum()
         };
         self.side_lost = SideLost { beside_events: of_rings(false), alone: of_rings(true) };
         self.lost_seen = self.lost_seen.max(total + closed);
@@ -146,7 +166,7 @@ impl Live {
                 continue;
             }
             let Ok(read) = open.event.read_counts() else { continue };
-            let now = Reading { value: read.value, enabled: read.enabled, running: read.running };
+            let now = open.carried.plus(Reading::of(&read));
             let before = std::mem::replace(&mut open.counted, now);
             let instance = if per_task { open.tid as u32 } else { open.cpu };
             let sums = readings.entry((open.opening, instance)).or_default();

@@ -4,6 +4,8 @@
 //! half of what there is. So a role takes what was written from then on, and up to the moment when it was turned off, whenever
 //! that is read.
 
+use std::cell::Cell;
+
 use super::chains::Chained;
 use super::open::Opening;
 use crate::decode::sample::{Layout, Sample};
@@ -84,6 +86,8 @@ impl Opening {
 pub(super) struct Decoder {
     pub(super) layout: Layout,
     pub(super) takers: Vec<Taker>,
+    /// Of a clock whose rate is judged, the samples that each CPU's ring gave so far; else nothing.
+    pub(super) came: Vec<(u32, Cell<u64>)>,
     /// Whether a record has to be of a watched thread.
     pub(super) told_apart: bool,
     /// Whether that is the thread that it comes from, and not one that a field names.
@@ -127,6 +131,20 @@ impl Decoder {
         (usual || of_any_task).then(|| registers.values.bytes())
     }
 
+    /// Notes a sample of the ring at `index`.
+    #[inline(always)]
+    pub(super) fn note_sample(&self, index: usize) {
+        if let Some((_, came)) = self.came.get(index) {
+            came.set(came.get() + 1);
+        }
+    }
+
+    /// Samples so far, of a CPU or of all.
+    pub(super) fn came_of(&self, cpu: Option<u32>) -> u64 {
+        let own = |came: &&(u32, Cell<u64>)| cpu.is_none_or(|cpu| cpu == came.0);
+        self.came.iter().filter(own).map(|(_, came)| came.get()).sum()
+    }
+
     /// Whether a role wants the event.
     pub(super) fn is_on(&self) -> bool {
         self.takers.iter().any(Taker::is_on)
@@ -150,7 +168,9 @@ impl Decoder {
     /// To be called when its takers have changed.
     pub(super) fn settle(&mut self) {
         (self.plain, self.span) = match &self.takers[..] {
-            [Taker { role, own: None, span, .. }] if self.layout.is_plain() && !self.told_apart => {
+            [Taker { role, own: None, span, .. }]
+                if self.layout.is_plain() && !self.told_apart && self.came.is_empty() =>
+            {
                 (Some(*role as u16), *span)
             }
             _ => (None, Span::NEVER),

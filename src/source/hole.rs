@@ -16,7 +16,6 @@ use super::rings::CpuRing;
 use super::{Happening, Side, Sink};
 use crate::order::Order;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::perf::Event;
 use crate::sys::ring::{Piece, Ring};
 use perf_event_open_sys::bindings::PERF_RECORD_LOST;
 
@@ -76,8 +75,7 @@ impl Holes {
     }
 
     /// Whether records of tasks may be among those that a LOST record at `position` of a ring tells of.
-    pub(super) fn of_tasks(&mut self, position: u64, owner: &Event, ring: &Ring) -> bool {
-        let of_owner = owner.lost();
+    pub(super) fn of_tasks(&mut self, position: u64, of_owner: Option<u64>, ring: &Ring) -> bool {
         // A kernel that does not count them may have lost some.
         if of_owner.is_none_or(|lost| lost > self.of_tasks) {
             self.of_tasks_until = ring.head();
@@ -149,11 +147,11 @@ impl Live {
     fn lost_of(&self, index: usize) -> Option<u64> {
         let ring = &self.opened.rings[index];
         let open = self.opened.events.iter().filter(|open| open.cpu == ring.cpu);
-        let events = std::iter::once(&ring.owner).chain(open.map(|open| &open.event));
-        Some(events.map(Event::lost).sum::<Option<u64>>()? + ring.lost_of_closed)
+        let of_events = open.map(|open| open.event.lost()).sum::<Option<u64>>()?;
+        Some(of_events + ring.lost_of_tasks()? + ring.lost_of_closed)
     }
 
-    fn hole(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {
+    pub(super) fn hole(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {
         self.flush(sink);
         let ring = &self.opened.rings[index];
         let from = self.clock.since_start(ring.last).max(0.0);

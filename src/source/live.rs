@@ -5,6 +5,7 @@
 
 use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
+use super::hotplug::Presence;
 use super::merged::SLACK_NS;
 use super::open::{Open, Opened, Opening, Refused, Wish, open};
 use super::rings::{CpuRing, pages_of};
@@ -16,6 +17,7 @@ use crate::decode::sample::{Plain, identifier};
 use crate::event::catalog::What;
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
+use crate::sys::cpus::online_cpus;
 use crate::sys::poll::Poller;
 use std::os::fd::AsFd;
 
@@ -30,7 +32,11 @@ pub struct Live {
     pub(super) opened: Opened,
     pub(super) openings: Vec<Opening>,
     pub(super) order: Option<Order>,
-    poller: Poller,
+    pub(super) poller: Poller,
+    /// As it was opened.
+    pub(super) wish: Wish,
+    /// CPUs without a ring that were online at the last look.
+    pub(super) unwatched_cpus: Vec<u32>,
     pub(super) batch: Batch,
     pub(super) room: usize,
     pub(super) clock: Clock,
@@ -58,12 +64,16 @@ impl Live {
         let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
         let tasks = wish.tasks.as_ref();
         let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
+        let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);
+        let without_ring = online_cpus().into_iter().filter(|cpu| !has_ring(cpu)).collect();
         let (wall, now) = wall_and_monotonic();
         Ok(Live {
             opened,
             openings,
             order,
             poller,
+            wish: wish.clone(),
+            unwatched_cpus: without_ring,
             batch: Batch::new(roles),
             room,
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
@@ -131,7 +141,8 @@ impl Live {
 
     /// Enables the records of tasks, so that a snapshot taken after this misses none.
     pub fn enable_side(&mut self) -> anyhow::Result<()> {
-        for ring in &self.opened.rings {
+        for ring in &mut self.opened.rings {
+            ring.presence = Presence::since(monotonic_ns());
             ring.owner.enable()?;
         }
         Ok(())
@@ -306,6 +317,7 @@ impl Live {
             return sink.side(undecodable(ring.cpu));
         };
         ring.last = ring.last.max(sample.time);
+        decoder.note_sample(index);
         let time = mended.unwrap_or(sample.time);
         let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));

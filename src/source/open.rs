@@ -10,6 +10,7 @@
 //! there is no name, and it is the task's fork that fails, with EFAULT or ENOENT (`inherit_event()`; seen on 6.18).
 
 use anyhow::bail;
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::attr;
@@ -101,6 +102,8 @@ pub struct Refused {
 pub(super) struct Open {
     /// The count when it was last read.
     pub(super) counted: Reading,
+    /// What those before it counted: it is opened anew when its CPU was away.
+    pub(super) carried: Reading,
     pub(super) event: Event,
     pub(super) opening: usize,
     pub(super) cpu: u32,
@@ -110,6 +113,10 @@ pub(super) struct Open {
 /// Everything open.
 pub(super) struct Opened {
     pub(super) rings: Vec<CpuRing>,
+    /// Whose the dummies are that own them.
+    pub(super) owner_tid: i32,
+    /// The filter that the kernel has of each opening.
+    pub(super) filters: Vec<Option<String>>,
     pub(super) events: Vec<Open>,
     pub(super) decoders: Vec<Decoder>,
     pub(super) ids: Ids,
@@ -127,10 +134,12 @@ pub(super) struct Opened {
 pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> {
     let mut remarks = Vec::new();
     let tasks = tasks_or_cpu_wide(openings, wish, &mut remarks)?;
-    let rings = open_rings(openings, wish, &mut remarks)?;
+    let (rings, owner_tid) = open_rings(openings, wish, &mut remarks)?;
     let mut opened = Opened {
         side_layout: layout_of_owner(wish)?,
         rings,
+        owner_tid,
+        filters: Vec::new(),
         events: Vec::new(),
         decoders: Vec::new(),
         ids: Ids::default(),
@@ -253,6 +262,7 @@ pub(super) fn open_event(
             opened.ids.insert(got.event.id()?, index as u32);
             opened.events.push(Open {
                 counted: Reading::default(),
+                carried: Reading::default(),
                 event: got.event,
                 opening: index,
                 cpu,
@@ -274,8 +284,13 @@ pub(super) fn open_event(
     let of_tasks = wish.tasks.is_some() && !everyone;
     let about = opening.about.iter().any(Option::is_some);
     let by_thread = of_tasks && (opened.tasks_checked || function.is_some() && !about);
+    let came = match opening.clock_hz() {
+        Some(_) => opened.rings.iter().map(|ring| (ring.cpu, Cell::new(0))).collect(),
+        None => Vec::new(),
+    };
     let mut decoder = Decoder {
         takers,
+        came,
         time_at: match layout.time_offset() {
             Some(at) => at,
             None if opening.sampling.count => 0,
@@ -299,5 +314,6 @@ pub(super) fn open_event(
     };
     decoder.settle();
     opened.decoders.push(decoder);
+    opened.filters.push(filter.flatten());
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 use super::attr::{self, Common};
 use super::hole::Holes;
+use super::hotplug::Presence;
 use super::merged::Staged;
 use super::open::{Opening, Wish};
 use crate::base::cpulist;
@@ -40,6 +41,10 @@ pub(super) struct CpuRing {
     pub(super) holes: Holes,
     /// What the events that wrote here had lost when they were closed.
     pub(super) lost_of_closed: u64,
+    /// What dummies before this one had lost.
+    pub(super) owner_lost_before: u64,
+    /// Whether its CPU is there.
+    pub(super) presence: Presence,
 }
 
 /// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
@@ -48,12 +53,12 @@ const PAGES: usize = 512;
 /// Pages of a ring that only holds records of tasks: some 900 of them, in the tenth of a second between two drains.
 const PAGES_OF_TASKS: usize = 16;
 
-/// Opens the rings of all CPUs. Those that events write to go first: the memory that a user may lock is shared by all.
+/// Opens the rings of all CPUs, and gives whose the dummies are: a thread's, or [`EVERY_TASK`]. Those that events write to go first: the memory that a user may lock is shared by all.
 pub(super) fn open_rings(
     openings: &[Opening],
     wish: &Wish,
     remarks: &mut Vec<String>,
-) -> anyhow::Result<Vec<CpuRing>> {
+) -> anyhow::Result<(Vec<CpuRing>, i32)> {
     raise_nofile();
     let has_events = |cpu: u32| openings.is_empty() || openings.iter().any(|one| one.is_on(cpu));
     let (with_events, others): (Vec<u32>, Vec<u32>) =
@@ -91,7 +96,7 @@ pub(super) fn open_rings(
         format!("tasks that are forked on CPU {cpus} may have no name: {why:#}")
     }));
     rings.sort_by_key(|ring| ring.cpu);
-    Ok(rings)
+    Ok((rings, tid))
 }
 
 /// Pages of the rings that events write to.
@@ -115,20 +120,29 @@ impl CpuRing {
             suspect: false,
             holes: Holes::new(tasks_only),
             lost_of_closed: 0,
+            owner_lost_before: 0,
+            presence: Presence::default(),
         }
     }
+
+    /// Records of tasks that the kernel dropped so far; None where it does not count them (before 6.0).
+    pub(super) fn lost_of_tasks(&self) -> Option<u64> {
+        Some(self.owner.lost()? + self.owner_lost_before)
+    }
 }
+
+/// The dummies carry the records of every task.
+pub(super) const EVERY_TASK: i32 = -1;
 
 /// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for a user who may watch
 /// his own tasks but no whole CPU. Events of other threads may still write there, the CPU being the same.
 fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
-    const EVERYONE: i32 = -1;
     let (Some([first, others @ ..]), Some(&cpu)) = (wish.tasks.as_deref(), wish.cpus.first())
     else {
-        return Ok(EVERYONE);
+        return Ok(EVERY_TASK);
     };
-    match open_owner(wish, 1, EVERYONE, cpu) {
-        Ok(_) => Ok(EVERYONE),
+    match open_owner(wish, 1, EVERY_TASK, cpu) {
+        Ok(_) => Ok(EVERY_TASK),
         Err(why) if is_permission(&why) => {
             if !others.is_empty() {
                 remarks.push(format!(
@@ -146,7 +160,7 @@ fn is_permission(why: &anyhow::Error) -> bool {
 }
 
 /// The dummy of a CPU, of that thread with its children, or of every task (-1).
-fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<Event> {
+pub(super) fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<Event> {
     let mut attr = attr::of_owner(common(wish, pages, tid >= 0), wish.mmap)?;
     if tid >= 0 {
         // It counts nothing, but asking for the kernel's part takes a permission of its own.

@@ -33,7 +33,8 @@ impl Live {
                     // Merged, it was told before.
                     sink.side(side(Happening::Hole { from, to: time.max(from) }));
                 }
-                let of_tasks = ring.holes.of_tasks(position, &ring.owner, &ring.ring);
+                let lost_of_tasks = ring.owner.lost().map(|lost| lost + ring.owner_lost_before);
+                let of_tasks = ring.holes.of_tasks(position, lost_of_tasks, &ring.ring);
                 ring.holes.took(lost.lost, stamped);
                 sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }

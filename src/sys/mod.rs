@@ -5,6 +5,7 @@ pub mod budget;
 pub mod child;
 pub mod clock;
 pub mod code;
+pub mod cpu_time;
 pub mod cpus;
 pub mod facts;
 pub mod folder;

@@ -281,18 +281,24 @@ fn a_user_namespace_is_named_as_the_reason_of_a_refusal() {
 }
 
 #[test]
-fn the_rate_of_a_clock_is_that_of_its_samples() {
+fn samples_that_are_missing_from_a_clocks_rate_are_noted_and_a_healthy_run_says_nothing() {
     if !can_trace("the rate of samples") {
         return;
     }
-    let (load, measured) = load::alternate(3, 200);
+    let (load, measured) = load::alternate(5, 300);
     let pid = load.pid().to_string();
-    let tool = Tool::attach(&["trace", "-e", "cpu-clock//freq=500/", "-p", &pid]);
+    let tool = Tool::attach(&["trace", "-e", "cpu-clock/freq=500/", "-p", &pid]);
     load.run();
     let run = tool.finish();
-    let (got, cpu_ns) = (run.of("event").count() as f64, measured.get(2) as f64);
-    // A timer may be late, but never early: a sample every 2 ms of its time at most, and one more for each turn.
-    let most = cpu_ns / 2e6 + 10.0;
-    assert!(got > 0.0 && got <= most, "{got} samples in {cpu_ns} ns");
+    let (came, implied) = (run.of("event").count() as f64, measured.get(2) as f64 / 2e6);
+    let is_noted =
+        run.of("note").any(|note| note["text"].to_string().contains("samples came where"));
+    // Timers of a virtual machine may be late, and then it has to be noted; a timer is never early.
+    assert!(came > 0.0 && came < implied * 1.05 + 20.0, "{came} of {implied}: {:?}", run.stderr);
+    if came > implied * 0.95 {
+        assert!(!is_noted, "{came} of {implied}: {:?}", run.objects);
+    } else if came < implied * 0.8 {
+        assert!(is_noted, "{came} of {implied}: {:?}", run.objects);
+    }
     run.is_complete();
 }

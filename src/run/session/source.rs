@@ -162,6 +162,7 @@ impl<'a> Source<'a> {
     /// Hands on what there is, for a while; true when there is more.
     pub(super) fn drain(&mut self, host: &mut Host) -> bool {
         let Source::Live(live, _) = self else { return false };
+        live.follow_machine(host);
         host.hurry(Some(TURN));
         loop {
             let horizon = live.live.horizon();

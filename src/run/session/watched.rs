@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use super::super::catalog::MachineCatalog;
 use super::super::live::{opening, running};
 use super::super::machine::{mounted, name_stacks, print_by_formats};
+use super::super::machine_changes::MachineChanges;
 use super::super::request::RunRequest;
 use super::super::scope::{Scope, limit};
 use super::super::workload::refused;
@@ -29,6 +30,7 @@ use crate::task::Tasks;
 /// The rings, and what is open on them.
 pub(super) struct Watched {
     pub(super) live: Live,
+    changes: MachineChanges,
     wish: Wish,
     /// The CPUs that are watched.
     only: Vec<u32>,
@@ -92,9 +94,25 @@ impl Watched {
         live.enable(false)?;
         let open = Vec::new();
         let knows_own = false;
-        let watched =
-            Watched { live, wish, only, refused, catalog, open, others, knows_own, closer };
+        let changes = MachineChanges::begin(&live);
+        let watched = Watched {
+            live,
+            changes,
+            wish,
+            only,
+            refused,
+            catalog,
+            open,
+            others,
+            knows_own,
+            closer,
+        };
         Ok((watched, setting))
+    }
+
+    /// Follows CPUs that go and come back, and the clock on the wall.
+    pub(super) fn follow_machine(&mut self, host: &mut Host) {
+        self.changes.look(&mut self.live, host);
     }
 
     /// What a user should hear about how it began.

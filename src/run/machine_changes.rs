@@ -1,0 +1,108 @@
+//! What changes beside the events while a run goes on, looked at once a second: CPUs that go and come back, the clock on the wall,
+//! timers that are late. Each is reported when it is seen.
+
+use crate::base::draw::Level;
+use crate::script::host::Host;
+use crate::source::clocks::ClockReadings;
+use crate::source::hotplug::Look;
+use crate::source::live::Live;
+use crate::sys::clock::wall_and_monotonic;
+
+/// Nanoseconds between two looks.
+const LOOK_NS: f64 = 1e9;
+/// Looks between two close ones, and between two judgements of the rates of clocks.
+const CLOSE_LOOKS: u32 = 10;
+/// The wall clock is slewed by less in a second.
+const STEP_NS: i128 = 500_000_000;
+
+/// What was seen at the last look.
+pub(super) struct MachineChanges {
+    next: f64,
+    looks: u32,
+    /// Wall clock minus the run's clock, nanoseconds.
+    offset: i128,
+    began: ClockReadings,
+    judged: ClockReadings,
+    /// As read when the events were disabled.
+    stopped: ClockReadings,
+    /// A rate was reported: once is enough.
+    is_rate_noted: bool,
+}
+
+impl MachineChanges {
+    /// Begins with the machine as it is.
+    pub(super) fn begin(live: &Live) -> MachineChanges {
+        let began = live.clock_readings();
+        MachineChanges {
+            next: live.now() + LOOK_NS,
+            looks: 0,
+            offset: offset_ns(),
+            judged: began.clone(),
+            stopped: ClockReadings::default(),
+            began,
+            is_rate_noted: false,
+        }
+    }
+
+    /// Looks, if it is time to.
+    pub(super) fn look(&mut self, live: &mut Live, host: &mut Host) {
+        let now = live.now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + LOOK_NS;
+        self.looks += 1;
+        let closely = self.looks.is_multiple_of(CLOSE_LOOKS);
+        self.look_now(if closely { Look::Close } else { Look::Brief }, live, host);
+        if closely && !self.began.is_empty() {
+            let readings = live.clock_readings();
+            let judged = std::mem::replace(&mut self.judged, readings);
+            self.note_rates(&self.judged.clone(), &judged, host);
+        }
+    }
+
+    fn look_now(&mut self, look: Look, live: &mut Live, host: &mut Host) {
+        let mut notes = live.follow_cpus(look, host);
+        let offset = offset_ns();
+        let step = offset - self.offset;
+        self.offset = offset;
+        if step.abs() >= STEP_NS {
+            notes.push(format!(
+                "the clock on the wall moved by {:+.3} s against the run's (it was set, or the machine slept): times of day go on \
+                 as when the run began",
+                step as f64 / 1e9
+            ));
+        }
+        for text in notes {
+            host.shared().with(|context| context.note(Level::Warning, &text));
+        }
+    }
+
+    /// Reads the clocks when events have been disabled and the rings still hold some.
+    pub(super) fn stop(&mut self, live: &Live) {
+        self.stopped = live.clock_readings();
+    }
+
+    /// Looks a last time, after the rings were drained.
+    pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
+        self.look_now(Look::Last, live, host);
+        let stopped = std::mem::take(&mut self.stopped).with_samples_of(&live.clock_readings());
+        self.note_rates(&stopped, &self.began.clone(), host);
+    }
+
+    fn note_rates(&mut self, now: &ClockReadings, before: &ClockReadings, host: &Host) {
+        if self.is_rate_noted {
+            return;
+        }
+        for clock in now.off_rate_since(before) {
+            self.is_rate_noted = true;
+            let text = clock.to_string();
+            host.shared().with(|context| context.note(Level::Warning, &text));
+        }
+    }
+}
+
+fn offset_ns() -> i128 {
+    let (wall, monotonic) = wall_and_monotonic();
+    i128::from(wall) - i128::from(monotonic)
+}

@@ -1,0 +1,237 @@
+//! Clocks that are sampled: how many samples their running time implies, and how many came.
+//!
+//! The kernel's timer leaves out the turns that it is late for, and no record says so (`perf_swevent_hrtimer()`,
+//! kernel/events/core.c). Shares stay right then; numbers of samples, and times that are made of them, are too low.
+//!
+//! A clock of tasks runs while they run. A clock of a CPU that leaves the idle task out gives samples while the CPU is busy, as
+//! /proc/stat counts it; where the CPU is idle for more than a fifth of the time that count is too coarse, and nothing is
+//! judged. Nor is a clock that leaves out a mode: how long the others ran is not known. Hardware counters are not judged: the
+//! kernel adapts their period as it goes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::counts::Reading;
+use super::live::Live;
+use super::open::{Open, Opening};
+use crate::event::catalog::What;
+use crate::event::rate::Rate;
+use crate::sys::cpu_time::busy_ns;
+
+/// What sampled clocks have given so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClockReadings(Vec<ClockReading>);
+
+/// One clock, on one CPU or of the watched tasks.
+#[derive(Clone, Debug, PartialEq)]
+struct ClockReading {
+    opening: usize,
+    /// None of a clock of tasks, which has one reading for all CPUs.
+    cpu: Option<u32>,
+    name: String,
+    hz: f64,
+    /// It gives no samples of the idle task.
+    without_idle: bool,
+    /// Samples, those that were lost included.
+    came: u64,
+    running_ns: u64,
+    /// Nanoseconds that the CPU was not idle.
+    busy_ns: u64,
+}
+
+/// A clock whose samples came at another rate than its running time implies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffRate {
+    name: String,
+    hz: f64,
+    expected: f64,
+    came: f64,
+}
+
+/// Busy part of a CPU's time from which on it is judged.
+const BUSY_MIN: f64 = 0.8;
+/// Fewer expected samples, or seconds of running time, are not judged.
+const SAMPLES_MIN: f64 = 200.0;
+const SECONDS_MIN: f64 = 1.0;
+/// What may be missing or too many: a part of them, and some for the beginning and the end.
+const PART_MAX: f64 = 0.1;
+const SAMPLES_OFF_MAX: f64 = 10.0;
+
+impl Opening {
+    /// Samples a second that a clock is asked for, if its running time says how many are to come.
+    pub(super) fn clock_hz(&self) -> Option<f64> {
+        let What::Counter(counter) = &self.event.what else { return None };
+        let (own, wish) = (counter.exclude, self.sampling.exclude);
+        let partial = own.user | own.kernel | own.host | own.guest;
+        let partial = partial | wish.user | wish.kernel | wish.host | wish.guest;
+        if !counter.is_clock() || partial || self.sampling.count {
+            return None;
+        }
+        Some(match self.sampling.rate()? {
+            Rate::Frequency(hz) => hz as f64,
+            Rate::Period(ns) => 1e9 / ns as f64,
+        })
+    }
+
+    fn leaves_idle_out(&self) -> bool {
+        let own = matches!(&self.event.what, What::Counter(counter) if counter.exclude.idle);
+        own || self.sampling.exclude.idle
+    }
+}
+
+impl Live {
+    /// Reads the clocks that are sampled.
+    pub fn clock_readings(&self) -> ClockReadings {
+        let is_clock = |open: &&Open| self.openings[open.opening].clock_hz().is_some();
+        if !self.opened.events.iter().any(|open| is_clock(&open)) {
+            return ClockReadings::default();
+        }
+        let busy = busy_ns();
+        let mut readings: BTreeMap<(usize, Option<u32>), ClockReading> = BTreeMap::new();
+        for open in self.opened.events.iter().filter(is_clock) {
+            let opening = &self.openings[open.opening];
+            let cpu = (open.tid < 0).then_some(open.cpu);
+            let Ok(counts) = open.event.read_counts() else { continue };
+            let reading = readings.entry((open.opening, cpu)).or_insert_with(|| ClockReading {
+                opening: open.opening,
+                cpu,
+                name: opening.event.name.clone(),
+                hz: opening.clock_hz().unwrap_or_default(),
+                without_idle: opening.leaves_idle_out(),
+                came: self.opened.decoders[open.opening].came_of(cpu),
+                running_ns: 0,
+                busy_ns: cpu.and_then(|cpu| busy.get(&cpu).copied()).unwrap_or_default(),
+            });
+            reading.running_ns += open.carried.plus(Reading::of(&counts)).running_ns();
+            reading.came += counts.lost.unwrap_or_default();
+        }
+        ClockReadings(readings.into_values().collect())
+    }
+}
+
+impl ClockReadings {
+    /// Whether no clock is sampled.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These times with the samples of a later reading: what the rings held when the clocks were stopped.
+    pub fn with_samples_of(mut self, later: &ClockReadings) -> ClockReadings {
+        for reading in &mut self.0 {
+            let same =
+                later.0.iter().find(|r| (r.opening, r.cpu) == (reading.opening, reading.cpu));
+            reading.came = same.map_or(reading.came, |later| later.came);
+        }
+        self
+    }
+
+    /// The clocks whose samples since `before` came at another rate than their running time implies.
+    pub fn off_rate_since(&self, before: &ClockReadings) -> Vec<OffRate> {
+        let mut clocks: BTreeMap<usize, (OffRate, f64)> = BTreeMap::new();
+        for now in &self.0 {
+            let same = before.0.iter().find(|r| (r.opening, r.cpu) == (now.opening, now.cpu));
+            let since =
+                |of: fn(&ClockReading) -> u64| of(now).saturating_sub(same.map_or(0, of)) as f64;
+            let (running, busy) = (since(|r| r.running_ns) / 1e9, since(|r| r.busy_ns) / 1e9);
+            let is_judged = now.cpu.is_none() || busy >= running * BUSY_MIN;
+            if !is_judged {
+                continue;
+            }
+            let seconds = match now.cpu {
+                Some(_) if now.without_idle => busy.min(running),
+                _ => running,
+            };
+            let empty = OffRate { name: now.name.clone(), hz: now.hz, expected: 0.0, came: 0.0 };
+            let (clock, all) = clocks.entry(now.opening).or_insert((empty, 0.0));
+            clock.expected += seconds * now.hz;
+            clock.came += since(|r| r.came);
+            *all += seconds;
+        }
+        let is_off = |(clock, seconds): &(OffRate, f64)| {
+            let off = (clock.came - clock.expected).abs();
+            *seconds >= SECONDS_MIN
+                && clock.expected >= SAMPLES_MIN
+                && off > clock.expected * PART_MAX + SAMPLES_OFF_MAX
+        };
+        clocks.into_values().filter(is_off).map(|(clock, _)| clock).collect()
+    }
+}
+
+impl fmt::Display for OffRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OffRate { name, hz, expected, came } = self;
+        write!(
+            f,
+            "{name}: {came:.0} samples came where its running time implies {expected:.0} ({hz:.0} a second): "
+        )?;
+        match came < expected {
+            true => f.write_str(
+                "the machine's timers were late; shares are right, numbers of samples and times made of them too low",
+            ),
+            false => f.write_str("numbers of samples and times made of them are too high"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(cpu: Option<u32>, came: u64, running_ms: u64, busy_ms: u64) -> ClockReading {
+        let (running_ns, busy_ns) = (running_ms * 1_000_000, busy_ms * 1_000_000);
+        let (name, hz, without_idle) = ("cpu-clock".to_owned(), 499.0, cpu.is_some());
+        ClockReading { opening: 0, cpu, name, hz, without_idle, came, running_ns, busy_ns }
+    }
+
+    fn judged(readings: &[ClockReading]) -> Vec<String> {
+        let now = ClockReadings(readings.to_vec());
+        let off = now.off_rate_since(&ClockReadings::default());
+        off.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_clock_of_tasks_is_judged_by_their_running_time() {
+        assert_eq!(judged(&[clock(None, 998, 2000, 0)]), [""; 0]);
+        assert_eq!(judged(&[clock(None, 900, 2000, 0)]), [""; 0], "a tenth is not said");
+        assert_eq!(
+            judged(&[clock(None, 450, 2000, 0)]),
+            [
+                "cpu-clock: 450 samples came where its running time implies 998 (499 a second): the machine's timers were late; \
+              shares are right, numbers of samples and times made of them too low"
+            ]
+        );
+        assert!(judged(&[clock(None, 1200, 2000, 0)])[0].ends_with("too high"));
+    }
+
+    #[test]
+    fn short_and_idle_runs_are_not_judged() {
+        assert_eq!(judged(&[clock(None, 0, 900, 0)]), [""; 0], "less than a second");
+        assert_eq!(judged(&[clock(None, 0, 0, 0)]), [""; 0], "tasks that slept");
+        assert_eq!(judged(&[clock(Some(0), 10, 10_000, 100)]), [""; 0], "an idle CPU");
+        assert_eq!(
+            judged(&[clock(Some(0), 100, 10_000, 7000)]),
+            [""; 0],
+            "not busy enough to tell"
+        );
+        assert_eq!(judged(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn busy_cpus_are_judged_by_their_busy_time_and_idle_ones_beside_them_left_out() {
+        let idle = clock(Some(1), 3, 10_000, 50);
+        assert_eq!(judged(&[clock(Some(0), 4490, 10_000, 9000), idle.clone()]), [""; 0]);
+        let off = judged(&[clock(Some(0), 2250, 10_000, 10_000), idle]);
+        assert!(
+            off[0].starts_with("cpu-clock: 2250 samples came where its running time implies 4990")
+        );
+    }
+
+    #[test]
+    fn only_what_came_since_is_judged_and_what_the_rings_held_counts() {
+        let before = ClockReadings(vec![clock(None, 450, 2000, 0)]);
+        let now = ClockReadings(vec![clock(None, 450, 4000, 0)]);
+        assert_eq!(now.off_rate_since(&before).len(), 1);
+        let drained = ClockReadings(vec![clock(None, 450 + 998, 4100, 0)]);
+        assert_eq!(now.with_samples_of(&drained).off_rate_since(&before), []);
+    }
+}
