@@ -20,16 +20,16 @@ pub(super) fn kernel_text(
     own: &[i32],
     interrupts: bool,
 ) -> Option<String> {
-    let user = filter.map(Filter::to_kernel);
     let other = |tid: &i32| match interrupts {
         true => format!("(common_pid != {tid} || common_flags & {IN_INTERRUPT})"),
         false => format!("common_pid != {tid}"),
     };
     let others: Vec<String> = own.iter().map(other).collect();
-    match (user, others.is_empty()) {
-        (user, true) => user,
-        (Some(user), false) => Some(format!("({user}) && {}", others.join(" && "))),
-        (None, false) => Some(others.join(" && ")),
+    let others = others.join(" && ");
+    match (filter, others.is_empty()) {
+        (filter, true) => filter.map(Filter::to_kernel),
+        (Some(filter), false) => Some(filter.to_kernel_and(&others)),
+        (None, false) => Some(others),
     }
 }
 

@@ -1,9 +1,6 @@
 //! A filter as the kernel wants it, and texts in the quotes that fit them.
 
-use std::{
-    borrow::Cow,
-    fmt::{self, Write},
-};
+use std::{borrow::Cow, fmt};
 
 use super::{Filter, Node, Op, Operand, Predicate, Reading};
 use crate::event::syntax::SyntaxError;
@@ -24,6 +21,11 @@ impl Filter {
     /// The text for PERF_EVENT_IOC_SET_FILTER. May be longer than [`super::LONGEST`] when filters were joined.
     pub fn to_kernel(&self) -> String {
         self.root.to_string()
+    }
+
+    /// The same for this filter and more conditions, which are in the kernel's language already.
+    pub fn to_kernel_and(&self, more: &str) -> String {
+        format!("{} && {more}", Parenthesized(&self.root))
     }
 }
 
@@ -50,10 +52,7 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Node::Is(predicate) => write!(f, "{predicate}"),
-            Node::Not(inner) => {
-                f.write_char('!')?;
-                inner.in_parentheses(f)
-            }
+            Node::Not(inner) => write!(f, "!{}", Parenthesized(inner)),
             Node::And(nodes) => joined(f, nodes, " && "),
             Node::Or(nodes) => joined(f, nodes, " || "),
         }
@@ -67,19 +66,24 @@ fn joined(f: &mut fmt::Formatter<'_>, nodes: &[Node], by: &str) -> fmt::Result {
         }
         match node {
             Node::Is(_) | Node::Not(_) => write!(f, "{node}")?,
-            Node::And(_) | Node::Or(_) => node.in_parentheses(f)?,
+            Node::And(_) | Node::Or(_) => write!(f, "{}", Parenthesized(node))?,
         }
     }
     Ok(())
 }
 
-impl Node {
-    fn in_parentheses(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The kernel reads a function's name up to the next space, parentheses included.
-        let gap = if self.ends_in_function() { " " } else { "" };
-        write!(f, "({self}{gap})")
-    }
+/// A node in parentheses. The kernel reads the name of a function up to the next space, so a space
+/// follows a name that stands before the closing parenthesis.
+struct Parenthesized<'a>(&'a Node);
 
+impl fmt::Display for Parenthesized<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gap = if self.0.ends_in_function() { " " } else { "" };
+        write!(f, "({}{gap})", self.0)
+    }
+}
+
+impl Node {
     fn ends_in_function(&self) -> bool {
         match self {
             Node::Is(predicate) => matches!(predicate.value, Operand::Function(_)),

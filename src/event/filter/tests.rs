@@ -99,6 +99,17 @@ fn a_filter_prints_as_the_kernel_wants_it() {
 }
 
 #[test]
+fn a_function_is_told_from_the_parenthesis_that_closes_its_filter() {
+    let print = |filter: &str| Filter::parse(filter).unwrap().to_kernel_and("common_pid != 5");
+    assert_eq!(print("f.function==schedule"), "(f.function == schedule ) && common_pid != 5");
+    assert_eq!(
+        print("a==1||!f.function==schedule"),
+        "(a == 1 || !(f.function == schedule )) && common_pid != 5"
+    );
+    assert_eq!(print("a==1"), "(a == 1) && common_pid != 5");
+}
+
+#[test]
 fn globs_are_written_so_that_the_kernel_matches_them_right() {
     let print = |glob: &str| Filter::parse(&format!("c ~ \"{glob}\"")).unwrap().to_kernel();
     assert_eq!(print("*tail"), "c ~ \"**tail\"");
