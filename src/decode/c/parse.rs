@@ -69,6 +69,15 @@ const BINARY: [(&str, Binary, u8); 19] = [
     ("||", Binary::OrOr, 1),
 ];
 
+/// `++` and `--` are one mark each, as in C. `+(+a)` and `a - -1` need a space between the signs.
+fn changes(at: usize, mark: &str) -> Fault {
+    let sign = &mark[..1];
+    let why = format!(
+        "`{mark}` changes a variable, which nothing here can take; write `{sign} {sign}` for two signs"
+    );
+    Fault::new(at, why)
+}
+
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Self, Fault> {
         Ok(Parser { text, tokens: tokens(text)?, next: 0, depth: 0, height: 0 })
@@ -193,6 +202,7 @@ impl<'a> Parser<'a> {
             Some("*") => Unary::Deref,
             Some("&") => Unary::Address,
             Some("(") => return self.parenthesis(),
+            Some(mark @ ("++" | "--")) => return Err(changes(at, mark)),
             _ => return self.postfix(),
         };
         self.next += 1;
@@ -257,6 +267,9 @@ impl<'a> Parser<'a> {
         for _ in 0..DEPTH_MAX {
             let at = self.here();
             let below = self.height;
+            if let Some(mark @ ("++" | "--")) = self.mark() {
+                return Err(changes(at, mark));
+            }
             if self.take("[") {
                 let index = self.expression()?;
                 self.expect("]")?;
