@@ -6,6 +6,8 @@
 --   perilune top -e sched:sched_switch -k prev_comm
 --   perilune top -e skb:kfree_skb -k _stack
 --   perilune top -e 'sched:sched_switch//key=prev_pid/comm=prev_comm/,sched:sched_stat_runtime//key=pid/top-by=runtime/'
+local keys = require "key"
+
 local m = monitor {
   summary = "count and sum events per key, sorted",
   order = false, every = "1s", screen = true,
@@ -23,15 +25,11 @@ local function columns_of(s)
   for _, attr in ipairs(s.attr) do
     if attr[1] == "top-by" or attr[1] == "top-add" then
       local title = #values == 0 and s.attr.alias or attr[2]
-      values[#values + 1] = attr[2]
-      columns[#columns + 1] = { title:upper(), first = attr[1] == "top-by" }
+      values[#values + 1], columns[#columns + 1] = attr[2], { title:upper(), first = attr[1] == "top-by" }
     end
   end
-  if #values == 0 then
-    values[1] = "1"
-    columns[1] = { (s.attr.alias or s.name:match ":(.*)" or s.name):upper() }
-  end
-  return columns, values
+  if #values > 0 then return columns, values end
+  return { { (s.attr.alias or s.name:match ":(.*)" or s.name):upper() } }, { "1" }
 end
 
 function m.init(opt)
@@ -54,17 +52,20 @@ function m.init(opt)
   local named = name_title or keyed < #selectors
   if opt.only_comm and not named then error("--only-comm needs a name: add comm= to an event", 0) end
 
-  local key_column = by_stack and { "STACK", stack_text } or { (key_title or "pid"):upper(), printkey and expr_of(printkey, "key") }
+  for i, p in ipairs(plan) do
+    p.ev, p.key = evsel(selectors[i], { stack = by_stack }), p.key or "_tid"
+    p.read = keys.sums(p.values, p.ev, columns, p.first)
+  end
+  local key_of, as = keys.column(plan, printkey and "number" or nil)
+  local key_column = by_stack and { "STACK", stack_text } or { (key_title or "pid"):upper(), printkey and expr_of(printkey, "key"), as = as }
   local rows = kv { key_column, sums = columns, style = "top",
     hide_key = opt.only_comm, name = named and { (name_title or "comm"):upper() } }
 
-  for i, s in ipairs(selectors) do
-    local p, ev = plan[i], evsel(s, { stack = by_stack })
+  for i, p in ipairs(plan) do
     local name = p.name or (keyed == 0 or opt.only_comm) and "_comm"
-    local label, key = name and expr_of(name, ev, "text"), expr_of(p.key or "_tid", ev, printkey and "number" or nil)
-    local values, add = exprs_of(p.values, ev, "number"), rows:adding(p.first, #p.values)
-    if opt.only_comm then key = label end
-    ev:each(function(e)
+    local label = name and expr_of(name, p.ev, "text")
+    local key, values, add = opt.only_comm and label or key_of[i], p.read, rows:adding(p.first, #p.values)
+    p.ev:each(function(e)
       local k = key(e)
       if add(k, values(e)) and label then rows:name(k, label(e)) end
     end)

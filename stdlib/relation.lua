@@ -3,6 +3,8 @@
 -- `opt.max_age`. An end consumes its start; a second start of a key replaces the first. An event of two stages is an end first, then a start.
 -- No relation, and left out: thread 0, which is the idle task of every CPU and so not one thread; and a wakeup of the task that its
 -- CPU is running anyway. That is told where every switch is among the events and whole CPUs are watched.
+local key_types = require "key"
+
 local relation = {}
 
 -- What holds a thread: a start is forgotten when its thread ends, and with -p an event about a watched thread counts, whoever made it.
@@ -82,7 +84,9 @@ end
 
 --- The handler of one role.
 local function handler_of(role, ev, opt, on, running)
-  local id, key, none = role.number, expr_of(role.key, ev), role.thread and 0 or on.none
+  local id, none = role.number, role.thread and 0 or on.none
+  local key, as = expr_of(role.key, ev)
+  role.as = as
   local waits, open = role.from and role.from.open, role.to and role.to.open
   local pair, single, start = on.pair, on.single, on.start
   local value = expr_of(open and on.value and on.value(role.selector, ev) or "0", ev)
@@ -139,7 +143,7 @@ end
 --- Declares the events of `groups`, a list of stages, each a list of selectors or names, and calls `on.pair(start, e, to, key)` for
 --- each pair: `start.delay`, `start.time`, `start.value`, and with `on.keep` `start.event`. `start.from` and `to` number the events, as
 --- typed; returned is what draws such a number, and with `on.around`, which opens untraced events, too, what tells of an event
---- whether it has a key. May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without a start;
+--- whether it has a key, and what keys read as (`as` of a column). May be left out: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without a start;
 --- `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether starts take their stacks; `on.none`, a key that is
 --- none; `on.everyone`, whether the last stage is that of all tasks, whoever is watched; `on.optional`, whether events may be missing here.
 function relation.stages(groups, opt, on)
@@ -172,8 +176,9 @@ function relation.stages(groups, opt, on)
     end
     d.ev:each(d.handler)
   end
-  local has_key = on.around and declare_around(groups, opt, declared)
-  return function(number) return names[number] end, has_key
+  local has_key, as = on.around and declare_around(groups, opt, declared), nil
+  for _, role in ipairs(roles) do as = key_types.shared(as, role.as) end
+  return function(number) return names[number] end, has_key, as
 end
 
 --- What prints a pair that took long: its delay, the event that began it, kept, and the one that ended it; with `detail`, an opt.detail, all
@@ -201,26 +206,31 @@ function relation.printer(detail, has_key)
   end
 end
 
---- The columns of a pair, and of its key with --perins; `name(number)` is filled in once the events are declared.
+--- The columns of a pair, and of its key with --perins; `named` takes what `relation.stages` returns, once the events are
+--- declared. The last is what shows a key in a line.
 local function columns_of(opt)
-  local names
+  local names, as
   local function draw(number) return names(number) end
-  local function named(f) names = f end
+  local function named(f, _, of) names, as = f, of end
   local key = opt.key or opt.event[1][1].attr.key or (per_thread() and "tid" or "cpu")
-  return named, perins(key), { "start", draw, arrow = true }, { "end", draw }, key
+  local function shown(k)
+    local is_large = type(k) == "string" or k < 0
+    return (as == "pointer" or as == "unsigned" and is_large) and hex(k) or k
+  end
+  return named, perins { key, as = function() return as end }, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
 --- How long each pair took: a table, with `opt.histogram` a distribution by powers of two, too. `opt.than` prints the two events of each
 --- longer one, `opt.detail` all that happened around them, `opt.only_than` counts no other. `look` is what else `latency` takes.
 function relation.delay(groups, opt, look)
   local than, only, spread = opt.than or opt.only_than, opt.only_than or -math.huge, nil
-  local named, key, from, to, called = columns_of(opt)
+  local named, key, from, to, called, shown = columns_of(opt)
   local spec, detail = { key, from, to }, than and opt.detail
   for name, value in pairs(look or {}) do spec[name] = value end
   local delays, heat = latency(spec), opt.heatmap and heat_map {} or nil ---@type perilune.Latency, perilune.HeatMap?
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
-  local name, has_key, print
-  name, has_key = relation.stages(groups, opt, { keep = than, around = detail, pair = function(start, e, number, k)
+  local name, has_key, as, print
+  name, has_key, as = relation.stages(groups, opt, { keep = than, around = detail, pair = function(start, e, number, k)
     local delay, first = start.delay, start.from
     if delay <= only then return end
     delays:add(delay, k, first, number)
@@ -228,10 +238,10 @@ function relation.delay(groups, opt, look)
     if spread then spread:add(delay, first, number) end
     if than and delay > than then print(start, e, k, first, number) end
   end })
-  named(name)
+  named(name, has_key, as)
   local print_pair = relation.printer(detail, has_key)
   function print(start, e, k, first, number)
-    print_pair(start, e, k, detail and { { "start", name(first) }, { "end", name(number) }, { called, k }, { "delay_us", start.delay / 1000 } })
+    print_pair(start, e, k, detail and { { "start", name(first) }, { "end", name(number) }, { called, shown(k) }, { "delay_us", start.delay / 1000 } })
   end
 end
 

@@ -119,6 +119,63 @@ fn the_title_stands_behind_the_time() {
     assert_eq!(out.lines().next().map(squeezed).as_deref(), Some(title));
 }
 
+/// Fields of 64 bits with the top bit set: of unsigned events, signed ones, and pointers.
+const EXTREMES: &str = "0.1 0 1 a s:unsigned: k=18446744073709551615 v=18446744073709551615\n\
+     0.2 0 1 a s:unsigned: k=18446744073709551615 v=9223372036854775809\n\
+     0.3 0 1 a s:signed: k=-1 v=-3\n0.4 0 1 a s:signed: k=-9223372036854775807 v=0\n\
+     0.5 0 1 a s:pointer: k=0xffffffff81000000\n0.6 0 1 a s:pointer: k=0xffff888012345678\n";
+
+/// The rows that `top` prints of them as JSON, without what stands before their columns.
+fn extremes(selectors: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("extremes.events");
+    std::fs::write(&file, EXTREMES).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["top", "--json", "-e", selectors, "--replay"])
+        .arg(&file)
+        .output()
+        .expect("the built command runs");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let columns = |line: &str| line.split_once("\"table\":\"kv\",").map(|(_, row)| row.to_owned());
+    text.lines().filter_map(columns).collect()
+}
+
+#[test]
+fn a_key_has_the_sign_of_its_field_and_a_pointer_is_hexadecimal() {
+    let of = extremes("s:unsigned//key=k/");
+    assert_eq!(of, [r#""k":18446744073709551615,"unsigned":2}"#]);
+    let of = extremes("s:signed//key=k/");
+    assert_eq!(of, [r#""k":-1,"signed":1}"#, r#""k":-9223372036854775807,"signed":1}"#]);
+    let of = extremes("s:pointer//key=k/");
+    let expected =
+        [r#""k":"0xffff888012345678","pointer":1}"#, r#""k":"0xffffffff81000000","pointer":1}"#];
+    assert_eq!(of, expected);
+}
+
+#[test]
+fn keys_of_different_types_do_not_collide() {
+    let of = extremes("s:unsigned//key=k/,s:signed//key=k/,s:pointer//key=k/");
+    let keys: Vec<&str> = of.iter().filter_map(|row| row.split(',').next()).collect();
+    let expected = [
+        r#""k":18446744073709551615"#,
+        r#""k":-1"#,
+        r#""k":-9223372036854775807"#,
+        r#""k":18446612682375452280"#,
+        r#""k":18446744071578845184"#,
+    ];
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn a_sum_of_unsigned_values_is_not_negative() {
+    let of = extremes("s:unsigned//key=k/top-by=v/");
+    let sum = u128::from(u64::MAX) + (1 << 63) + 1;
+    assert_eq!(of, [format!(r#""k":18446744073709551615,"v":{sum}}}"#)]);
+    assert_eq!(extremes("s:signed//key=1/top-by=v/"), [r#""1":1,"v":-3}"#]);
+}
+
 #[test]
 fn wide_numbers_are_numbers_in_json() {
     let (out, _) = top("w:wide//key=id/top-by=size/ --json");

@@ -2,7 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::base::{coverage::Coverage, frame::Frame, value::Value};
+use crate::base::{
+    coverage::Coverage,
+    frame::Frame,
+    value::{Value, ValueType},
+};
 
 /// When something happened, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +47,15 @@ pub struct EventLine<'a> {
     pub stack: &'a [Frame],
 }
 
+/// An event that a run has opened: its name, and its own fields with their types.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenedEvent {
+    /// `sys:name`, or what a counter is called.
+    pub name: String,
+    /// In the order of its format; none of a counter.
+    pub fields: Vec<(String, ValueType)>,
+}
+
 /// The place of an event in a detail: all that happened around something that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
@@ -73,6 +86,8 @@ pub enum Cell {
     Int(i128),
     /// A number with a fraction.
     Num(f64),
+    /// True or false.
+    Bool(bool),
     /// Text.
     Text(String),
     /// A stack: an array in JSON.
@@ -82,6 +97,18 @@ pub enum Cell {
         /// What parts them in text.
         between: Rc<str>,
     },
+}
+
+impl From<f64> for Cell {
+    /// Whole numbers become [`Cell::Int`], exactly.
+    fn from(value: f64) -> Cell {
+        // Every integer below 2^127 converts exactly.
+        if value.fract() == 0.0 && value.abs() < 1e38 {
+            Cell::Int(value as i128)
+        } else {
+            Cell::Num(value)
+        }
+    }
 }
 
 /// Where a column's text stands.
@@ -214,6 +241,8 @@ pub struct Stats {
 
 /// Where a run's words go: one implementation per output format. What one does not implement goes nowhere.
 pub trait Draw {
+    /// The events of the run, before the first of them.
+    fn opened(&mut self, _events: &[OpenedEvent]) {}
     /// One event, now.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
     /// The parts of one report, under one time line; draws nothing when `parts` is empty.
@@ -239,5 +268,18 @@ pub trait Draw {
     /// Flushes when so much is pending that it should not wait for the interval.
     fn flush_if_large(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        assert_eq!(Cell::from(-3.0), Cell::Int(-3));
+        assert_eq!(Cell::from(0.5), Cell::Num(0.5));
+        assert_eq!(Cell::from(f64::INFINITY), Cell::Num(f64::INFINITY));
+        assert_eq!(Cell::from(2f64.powi(64)), Cell::Int(1 << 64));
     }
 }

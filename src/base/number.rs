@@ -13,6 +13,49 @@ pub enum Number {
     Real(f64),
 }
 
+/// How the 64 bits of an integer read. A script has them as a signed number, or as hexadecimal text
+/// where no double holds that exactly; the type says what to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntegerType {
+    /// `long` and everything that fits it.
+    Signed,
+    /// `unsigned long`.
+    Unsigned,
+    /// An address, shown in hexadecimal.
+    Pointer,
+    /// Any of these by turns; text has its sign, so it is not 64 bits but the value: `-0x20000000000001`.
+    Mixed,
+}
+
+impl IntegerType {
+    /// All names, as scripts have them.
+    pub const NAMES: [&str; 4] = ["signed", "unsigned", "pointer", "mixed"];
+
+    /// Its name in scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            IntegerType::Signed => "signed",
+            IntegerType::Unsigned => "unsigned",
+            IntegerType::Pointer => "pointer",
+            IntegerType::Mixed => "mixed",
+        }
+    }
+
+    /// The type of that name.
+    pub fn named(name: &str) -> Option<IntegerType> {
+        use IntegerType::{Mixed, Pointer, Signed, Unsigned};
+        [Signed, Unsigned, Pointer, Mixed].into_iter().find(|of| of.name() == name)
+    }
+
+    /// The value of 64 bits, which [`IntegerType::Mixed`] does not describe.
+    pub fn value(self, bits: u64) -> i128 {
+        match self {
+            IntegerType::Signed | IntegerType::Mixed => bits.cast_signed().into(),
+            IntegerType::Unsigned | IntegerType::Pointer => bits.into(),
+        }
+    }
+}
+
 impl From<f64> for Number {
     /// Whole numbers of up to 64 bits become `Int`.
     fn from(value: f64) -> Number {

@@ -24,6 +24,47 @@ pub enum Value<'a> {
     },
 }
 
+/// What a field's values are, as the header of a recording names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    /// [`Value::Int`].
+    Int,
+    /// [`Value::Uint`].
+    Uint,
+    /// [`Value::Pointer`].
+    Pointer,
+    /// [`Value::Text`].
+    Text,
+    /// [`Value::Bytes`].
+    Bytes,
+    /// [`Value::Array`] of signed integers.
+    Ints,
+    /// [`Value::Array`] of unsigned integers.
+    Uints,
+}
+
+impl ValueType {
+    const ALL: [(ValueType, &str); 7] = [
+        (ValueType::Int, "s64"),
+        (ValueType::Uint, "u64"),
+        (ValueType::Pointer, "pointer"),
+        (ValueType::Text, "text"),
+        (ValueType::Bytes, "bytes"),
+        (ValueType::Ints, "s64[]"),
+        (ValueType::Uints, "u64[]"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ValueType::ALL.iter().find(|(of, _)| *of == self).map_or("", |(_, name)| name)
+    }
+
+    /// The type of that name.
+    pub fn named(name: &str) -> Option<ValueType> {
+        ValueType::ALL.iter().find(|(_, of)| *of == name).map(|(of, _)| *of)
+    }
+}
+
 impl<'a> Value<'a> {
     /// The elements of an array as wide integers; empty for every other value.
     pub fn elements(&self) -> impl Iterator<Item = i128> + 'a {

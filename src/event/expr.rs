@@ -36,6 +36,8 @@
 //!
 //! A result is a Lua number when a double holds it exactly, read as a signed 64-bit integer; else it is its
 //! hexadecimal text, as with fields (`0xffffffff81000001`). So two keys are equal only if all 64 bits are.
+//! A pointer into the kernel is therefore a negative number, which costs no string per event.
+//! [`Expr::integer_type`] says how to show it.
 
 mod arithmetic;
 mod call;
@@ -47,6 +49,7 @@ mod text;
 mod value;
 
 use crate::{
+    base::number::IntegerType,
     decode::{c, format::Format},
     event::syntax::SyntaxError,
 };
@@ -58,7 +61,9 @@ use value::{Held, Value};
 pub struct Expr {
     kind: Kind,
     result: String,
+    mixed: String,
     condition: Option<String>,
+    integer_type: Option<IntegerType>,
 }
 
 /// What an expression gives.
@@ -115,11 +120,17 @@ impl Expr {
             Ok(Checked::Number(value)) => Ok(Expr {
                 kind: Kind::Number,
                 result: result(&value),
+                mixed: mixed(&value),
                 condition: Some(value.condition()),
+                integer_type: Some(value.integer_type()),
             }),
-            Ok(Checked::Text(text)) => {
-                Ok(Expr { kind: Kind::Text, result: text.code, condition: None })
-            }
+            Ok(Checked::Text(text)) => Ok(Expr {
+                kind: Kind::Text,
+                mixed: text.code.clone(),
+                result: text.code,
+                condition: None,
+                integer_type: None,
+            }),
             Err(fault) => Err(SyntaxError::new(text, fault.at, fault.message)),
         }
     }
@@ -135,6 +146,17 @@ impl Expr {
         &self.result
     }
 
+    /// The same for values of any type by turns: what no double holds becomes hexadecimal text of
+    /// its value, with a sign, so that 2^64 - 1 is not -1. It costs a string per such value.
+    pub fn lua_mixed(&self) -> &str {
+        &self.mixed
+    }
+
+    /// How its 64 bits read; None if it is text.
+    pub fn integer_type(&self) -> Option<IntegerType> {
+        self.integer_type
+    }
+
     /// Lua source of its truth, as a Lua boolean over the same locals; None if it is text.
     pub fn condition(&self) -> Option<&str> {
         self.condition.as_deref()
@@ -146,6 +168,16 @@ fn result(value: &Value) -> String {
     match value.held {
         Held::Box => format!("exact({})", value.in_box(true)),
         _ => value.number(),
+    }
+}
+
+/// The code of a value beside which others of any type stand.
+fn mixed(value: &Value) -> String {
+    let is_box = value.held == Held::Box;
+    match value.integer_type() {
+        _ if !is_box => value.number(),
+        IntegerType::Signed => format!("mixed_signed({})", value.in_box(true)),
+        _ => format!("mixed_unsigned({})", value.in_box(false)),
     }
 }
 

@@ -275,6 +275,7 @@ fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Empty => out.extend_from_slice(b"null"),
         Cell::Int(value) => digits::push_i128(out, *value),
         Cell::Num(value) => push_float(out, *value),
+        Cell::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Cell::Text(text) => push_string(out, text.as_bytes()),
         Cell::Stack { frames, .. } => {
             push_strings(out, frames.iter().map(|frame| frame.as_bytes()));

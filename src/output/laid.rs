@@ -112,7 +112,8 @@ fn is_chain(cell: Option<&Cell>) -> bool {
 
 /// Whether a column has texts in it.
 fn of_names(rows: &[Vec<Cell>], i: usize) -> bool {
-    rows.iter().any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Stack { .. })))
+    rows.iter()
+        .any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Bool(_) | Cell::Stack { .. })))
 }
 
 /// Digits after the point in a column's cells: as many as are wanted, fewer where it shrinks. The points stand in a line.

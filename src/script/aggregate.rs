@@ -7,7 +7,6 @@
 //! An aggregate lives as long as the Lua state, whatever becomes of the object that stands for it: compiled
 //! code holds its address. Only a session frees what nothing holds any more, between lines ([`Aggregates::free_unheld`]).
 
-mod column;
 mod declare;
 mod draw;
 pub mod flame;
@@ -232,6 +231,12 @@ impl Aggregates {
     /// Whether `value` is an object that one of the constructors made.
     pub fn is_aggregate(&self, value: &Value) -> bool {
         self.number(value).is_some()
+    }
+
+    /// Whether `value` is such an object, and of a kind that a report draws.
+    pub(super) fn is_drawn(&self, value: &Value) -> bool {
+        let Some(declared) = self.number(value).and_then(|id| self.one(id)) else { return false };
+        !matches!(declared.body, Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_))
     }
 
     /// What the host decides.

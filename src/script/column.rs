@@ -17,11 +17,18 @@ pub(super) fn column(title: &str, key: &str, width: usize) -> Column {
     }
 }
 
-/// A title as a JSON key: `run(us)` is `run_us`.
-pub(super) fn snake_case(title: &str) -> String {
-    let lower = title.to_lowercase();
+/// A title as a JSON key, for every kind of output: lower case, words joined by `_`, `%` spelt out.
+/// `max(us)` is `max_us`, `share%` is `share_percent`; `otherwise` where the title has no word.
+pub(super) fn json_key(title: &str, otherwise: &str) -> String {
+    let lower = title.replace('%', " percent ").to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("_")
+    let words: Vec<&str> = words.collect();
+    if words.is_empty() { otherwise.to_owned() } else { words.join("_") }
+}
+
+/// The key of a column.
+pub(super) fn column_key(title: &str) -> String {
+    json_key(title, "column")
 }
 
 /// Numbers the JSON keys that occur twice, so that an object does not lose one.
@@ -30,9 +37,8 @@ pub(super) fn make_unique(columns: &mut [Column]) {
         let (before, rest) = columns.split_at_mut(i);
         let Some(column) = rest.first_mut() else { continue };
         let taken = |key: &str| before.iter().any(|other| other.key == key);
-        if taken(&column.key) || column.key.is_empty() {
-            let stem = if column.key.is_empty() { "column" } else { &column.key };
-            let free = (2..).map(|n| format!("{stem}_{n}")).find(|key| !taken(key));
+        if taken(&column.key) {
+            let free = (2..).map(|n| format!("{}_{n}", column.key)).find(|key| !taken(key));
             column.key = free.unwrap_or_default();
         }
     }
@@ -44,15 +50,26 @@ mod tests {
 
     #[test]
     fn a_title_becomes_a_json_key() {
-        assert_eq!(snake_case("run(us)"), "run_us");
-        assert_eq!(snake_case("PREV_PID"), "prev_pid");
-        assert_eq!(snake_case("kvm-exit latency"), "kvm_exit_latency");
+        assert_eq!(
+            ["run(us)", "PREV_PID", "kvm-exit latency", "%usr", "share%", "L1 misses", "--"]
+                .map(column_key),
+            [
+                "run_us",
+                "prev_pid",
+                "kvm_exit_latency",
+                "percent_usr",
+                "share_percent",
+                "l1_misses",
+                "column"
+            ]
+        );
+        assert_eq!(json_key("--", "report"), "report");
     }
 
     #[test]
     fn no_json_key_occurs_twice() {
-        let mut columns = ["a", "a", "", "a"].map(|key| column(key, key, 0));
+        let mut columns = ["a", "a", "--", "a"].map(|title| column(title, &column_key(title), 0));
         make_unique(&mut columns);
-        assert_eq!(columns.map(|column| column.key), ["a", "a_2", "column_2", "a_3"]);
+        assert_eq!(columns.map(|column| column.key), ["a", "a_2", "column", "a_3"]);
     }
 }

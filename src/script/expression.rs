@@ -14,7 +14,7 @@ use super::vm::Vm;
 use crate::base::draw::Level;
 use crate::base::exit_reason::{self, Isa};
 use crate::base::names;
-use crate::base::number::Number;
+use crate::base::number::{IntegerType, Number};
 use crate::decode::format::Format;
 use crate::event::expr::{Expr, Kind, Names, Scope};
 use crate::sys::machine;
@@ -36,79 +36,109 @@ pub(super) fn register(
     vm.trusted("expression", EXPRESSION, (ffi, views, leaves, undefined, native, slot_of, exports))
 }
 
-/// The Rust half of the words: `compile(sources, index, kind) → function | nil, why`; without an index, of a key. With a
-/// kind, `number` or `text`, the values have to be of it.
+/// The Rust half of the words: `compile(sources, index, kind, mixed) → function, types | nil, why`; without an index,
+/// of a key. With a kind, `number` or `text`, the values have to be of it. The types are names of [`IntegerType`],
+/// `text`, or `mixed` where the events of a glob differ. With `mixed`, see [`Expr::lua_mixed`].
 pub(super) fn compiler(
     vm: &Vm,
     state: &Rc<RefCell<State>>,
     exports: &Table,
 ) -> mlua::Result<Function> {
     let (state, exports, system) = (state.clone(), exports.clone(), vm.is_unsafe());
-    type Asked = (Vec<String>, Option<usize>, Option<String>);
-    vm.lua().create_function(move |_, (sources, index, kind): Asked| {
-        let wanted = kind.as_deref().map(|kind| match kind {
+    type Asked = (Vec<String>, Option<usize>, Option<String>, Option<bool>);
+    vm.lua().create_function(move |lua, (sources, index, kind, mixed): Asked| {
+        let kind = kind.as_deref().map(|kind| match kind {
             "text" => Kind::Text,
             _ => Kind::Number,
         });
+        let wish = Wish { kind, mixed: mixed.unwrap_or(false), system };
         let made = match index {
-            Some(index) => of_event(&exports, &state.borrow(), &sources, index, system, wanted),
-            None => of_key(&exports, &sources, system, wanted),
+            Some(index) => of_event(&exports, &state.borrow(), &sources, index, wish),
+            None => of_key(&exports, &sources, wish),
         };
-        match made {
-            Ok(function) => Ok((Value::Function(function), None)),
-            Err(why) => Ok((Value::Nil, Some(why))),
-        }
+        Ok(match made {
+            Ok((function, types)) => {
+                (Value::Function(function), Value::Table(lua.create_sequence_from(types)?))
+            }
+            Err(why) => (Value::Nil, Value::String(lua.create_string(why)?)),
+        })
     })
 }
+
+/// What is asked of expressions.
+#[derive(Clone, Copy)]
+struct Wish {
+    /// What kind their values have to be.
+    kind: Option<Kind>,
+    /// Whether values of other types stand beside theirs.
+    mixed: bool,
+    /// Whether they may start programs.
+    system: bool,
+}
+
+/// A function of expressions and the type of each of its values.
+type Typed = (Function, Vec<&'static str>);
 
 fn of_event(
     exports: &Table,
     state: &State,
     sources: &[String],
     index: usize,
-    system: bool,
-    wanted: Option<Kind>,
-) -> Result<Function, String> {
+    wish: Wish,
+) -> Result<Typed, String> {
     let evsels = state.evsels.borrow();
     let empty = Format::default();
-    let mut codes = Vec::new();
+    let (mut codes, mut types) = (Vec::new(), Vec::new());
     for role in evsels.roles_of(index) {
         let format = role.event.format().unwrap_or(&empty);
         let names = Names::Event { event: &role.event.name, format };
-        codes.push(joined(sources, &Scope { names, system }, wanted)?);
+        let (code, of_role) = joined(sources, &Scope { names, system: wish.system }, wish)?;
+        match types.is_empty() {
+            true => types = of_role,
+            false => types.iter_mut().zip(of_role).for_each(|(all, one)| {
+                if *all != one {
+                    *all = IntegerType::Mixed.name();
+                }
+            }),
+        }
+        codes.push(code);
     }
     if codes.is_empty() {
         return Err("an expression needs the evsel whose fields it names".to_owned());
     }
-    made(exports, "expression_of", (evsels.indexes_of(index).start, codes))
+    let function = made(exports, "expression_of", (evsels.indexes_of(index).start, codes))?;
+    Ok((function, types))
 }
 
-fn of_key(
-    exports: &Table,
+fn of_key(exports: &Table, sources: &[String], wish: Wish) -> Result<Typed, String> {
+    let scope = Scope { names: Names::Key, system: wish.system };
+    let (code, types) = joined(sources, &scope, wish)?;
+    Ok((made(exports, "expression_of_key", code)?, types))
+}
+
+/// The code of all sources, a list of as many values, and their types.
+fn joined(
     sources: &[String],
-    system: bool,
-    wanted: Option<Kind>,
-) -> Result<Function, String> {
-    let scope = Scope { names: Names::Key, system };
-    made(exports, "expression_of_key", joined(sources, &scope, wanted)?)
-}
-
-/// The code of all sources: a list of as many values.
-fn joined(sources: &[String], scope: &Scope<'_>, wanted: Option<Kind>) -> Result<String, String> {
+    scope: &Scope<'_>,
+    wish: Wish,
+) -> Result<(String, Vec<&'static str>), String> {
     let code = |source: &String| {
         let expr = Expr::parse_in(source, scope).map_err(|why| why.to_string())?;
-        match (wanted, expr.kind()) {
+        match (wish.kind, expr.kind()) {
             (Some(Kind::Number), Kind::Text) => {
-                Err(format!("{source} is text, and has to be a number"))
+                return Err(format!("{source} is text, and has to be a number"));
             }
             (Some(Kind::Text), Kind::Number) => {
-                Err(format!("{source} is a number, and has to be text"))
+                return Err(format!("{source} is a number, and has to be text"));
             }
-            _ => Ok(expr.lua().to_owned()),
+            _ => {}
         }
+        let code = if wish.mixed { expr.lua_mixed() } else { expr.lua() };
+        Ok((code.to_owned(), expr.integer_type().map_or("text", IntegerType::name)))
     };
-    let codes: Result<Vec<_>, _> = sources.iter().map(code).collect();
-    codes.map(|codes| codes.join(", "))
+    let typed: Vec<_> = sources.iter().map(code).collect::<Result<_, _>>()?;
+    let (codes, types): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
+    Ok((codes.join(", "), types))
 }
 
 fn made(exports: &Table, make: &str, from: impl mlua::IntoLuaMulti) -> Result<Function, String> {

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod bundle;
 mod call;
 mod callbacks;
+mod column;
 mod compiled;
 pub mod context;
 mod control;

@@ -2,6 +2,7 @@
 
 use mlua::{Function, Lua, Table, UserData, Value};
 
+use super::column::{column_key, json_key, make_unique};
 use super::leaf::Shared;
 use crate::base::draw::{self, Align, Cell, Column, Report, Style};
 
@@ -17,7 +18,8 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
                 Value::String(text) => Some(text.to_string_lossy()),
                 _ => None,
             };
-            let columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+            let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+            make_unique(&mut columns);
             // One by one: mlua can hold some thousand of them at once, and no more.
             let rows = rows
                 .sequence_values::<Table>()
@@ -27,7 +29,7 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
                 })
                 .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
             let name = name.as_deref().or(title.as_deref());
-            let name = name.map_or_else(|| "report".to_owned(), key_of);
+            let name = json_key(name.unwrap_or_default(), "report");
             Ok(Made(draw::Table { name, title, style: Style::Plain, samples: 0, columns, rows }))
         },
     )
@@ -48,7 +50,7 @@ fn column(it: &Value) -> mlua::Result<Column> {
     let option = |name: &str| options.map_or(Ok(Value::Nil), |t| t.get::<Value>(name));
     let left = matches!(option("align")?, Value::String(s) if s == "left");
     Ok(Column {
-        key: key_of(&title),
+        key: column_key(&title),
         title,
         width: option("width")?.as_usize().unwrap_or(0),
         align: if left { Align::Left } else { Align::Right },
@@ -58,14 +60,6 @@ fn column(it: &Value) -> mlua::Result<Column> {
         json_only: false,
         spare: false,
     })
-}
-
-/// A title as a JSON key: lower case, words joined by `_`, percent spelt out.
-fn key_of(title: &str) -> String {
-    let words = title.replace('%', " percent ").to_lowercase();
-    let parts: Vec<&str> =
-        words.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
-    if parts.is_empty() { "value".to_owned() } else { parts.join("_") }
 }
 
 /// A script's value as a cell of that column: where decimals are asked for, whole numbers have them, too.
@@ -81,12 +75,9 @@ pub(super) fn cell(value: Value) -> Cell {
     match value {
         Value::Nil => Cell::Empty,
         Value::Integer(n) => Cell::Int(i128::from(n)),
-        Value::Number(n) if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 => {
-            Cell::Int(n as i128)
-        }
-        Value::Number(n) => Cell::Num(n),
+        Value::Number(n) => Cell::from(n),
         Value::String(s) => Cell::Text(s.to_string_lossy()),
-        Value::Boolean(b) => Cell::Text(b.to_string()),
+        Value::Boolean(b) => Cell::Bool(b),
         other => Cell::Text(other.to_string().unwrap_or_else(|_| other.type_name().to_owned())),
     }
 }
@@ -114,17 +105,4 @@ pub(super) fn emit_row(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
         });
         Ok(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_title_becomes_a_snake_case_key() {
-        assert_eq!(
-            ["%usr", "share%", "max(us)", "L1 misses", "--"].map(key_of),
-            ["percent_usr", "share_percent", "max_us", "l1_misses", "value"]
-        );
-    }
 }

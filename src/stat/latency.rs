@@ -39,7 +39,7 @@ pub struct Latency {
 pub struct Losses {
     /// Keys folded because of the bound.
     pub evicted: u64,
-    /// Negative values and NaN, which are recorded nowhere: the ends of a pair came in the wrong order.
+    /// Negative values, infinities and NaN, which are recorded nowhere: no time lies between two events so.
     pub disordered: u64,
     /// Values too long for the percentiles.
     pub clamped: u64,
@@ -134,7 +134,7 @@ impl Latency {
     /// Records a latency of `ns`.
     #[inline(always)]
     pub fn add(&mut self, key: &[Word], ns: f64) {
-        if ns.is_nan() || ns < 0.0 {
+        if !(0.0..f64::INFINITY).contains(&ns) {
             self.losses.disordered += 1;
             return;
         }

@@ -4,14 +4,18 @@ use crate::base::draw::Cell;
 use std::cmp::Ordering;
 
 /// Whole numbers in 128 bits and what is left of fractions in a double, so that adding 1 to 2^53 counts.
+/// Beyond 128 bits a sum is a double, too, and beyond those it is infinite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     whole: i128,
+    /// Fractions, below 1 in all; or what does not fit `whole`.
     rest: f64,
 }
 
 /// Doubles below this become an `i64` without saturating.
 const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;
+/// Likewise an `i128`.
+const I128_RANGE: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 
 impl Sum {
     /// Adds a double exactly; what is not finite makes the sum so.
@@ -27,22 +31,38 @@ impl Sum {
 
     #[cold]
     fn add_unusual(&mut self, value: f64) {
-        if !value.is_finite() {
+        if value.abs() < I128_RANGE {
+            self.add_whole(value.trunc() as i128);
+            self.add_rest(value.fract());
+        } else {
             self.rest += value;
-            return;
-        }
-        self.whole = self.whole.saturating_add(value.trunc() as i128);
-        self.rest += value.fract();
-        if self.rest.abs() >= 1.0 && self.rest.is_finite() {
-            self.whole = self.whole.saturating_add(self.rest.trunc() as i128);
-            self.rest = self.rest.fract();
         }
     }
 
     /// Adds another sum.
     pub fn merge(&mut self, other: &Sum) {
-        self.whole = self.whole.saturating_add(other.whole);
-        self.rest += other.rest;
+        self.add_whole(other.whole);
+        self.add_rest(other.rest);
+    }
+
+    fn add_whole(&mut self, whole: i128) {
+        match self.whole.checked_add(whole) {
+            Some(sum) => self.whole = sum,
+            None => {
+                self.rest += self.whole as f64 + whole as f64;
+                self.whole = 0;
+            }
+        }
+    }
+
+    /// Fractions carry into the whole; what is too large for it stays.
+    fn add_rest(&mut self, rest: f64) {
+        self.rest += rest;
+        if (1.0..I64_RANGE).contains(&self.rest.abs()) {
+            let whole = self.rest.trunc();
+            self.rest = self.rest.fract();
+            self.add_whole(whole as i128);
+        }
     }
 
     /// The nearest double.
@@ -59,7 +79,9 @@ impl Sum {
     pub fn order(&self, other: &Sum) -> Ordering {
         let parts = |sum: &Sum| {
             let floor = sum.rest.floor();
-            (sum.whole.saturating_add(floor as i128), sum.rest - floor)
+            let fits = floor.abs() < I128_RANGE;
+            let fraction = if fits { sum.rest - floor } else { sum.rest };
+            (sum.whole.saturating_add(floor as i128), fraction)
         };
         let ((a, a_rest), (b, b_rest)) = (parts(self), parts(other));
         a.cmp(&b).then(a_rest.total_cmp(&b_rest))
@@ -90,6 +112,21 @@ mod tests {
         assert_eq!(sum(&[0.5, 0.25, 1.0]).cell(), Cell::Num(1.75));
         assert_eq!(sum(&[0.5, 0.5]).cell(), Cell::Int(1));
         assert_eq!(sum(&[2f64.powi(60), 0.5, 0.5]).cell(), Cell::Int((1 << 60) + 1));
+    }
+
+    #[test]
+    fn a_sum_beyond_128_bits_is_a_double_and_no_limit() {
+        let (large, most) = (1e38, f64::MAX);
+        assert_eq!(sum(&[large, large]).cell(), Cell::Num(2e38));
+        assert_eq!(sum(&[1e308]).cell(), Cell::Num(1e308));
+        assert_eq!(sum(&[-1e308, 1.0]).cell(), Cell::Num(-1e308));
+        assert_eq!(sum(&[most, most]).cell(), Cell::Num(f64::INFINITY));
+        let mut merged = sum(&[large]);
+        merged.merge(&sum(&[large]));
+        assert_eq!(merged.cell(), Cell::Num(2e38));
+        let mut sums = [sum(&[1e308]), sum(&[-1e300]), sum(&[1e307]), sum(&[large]), sum(&[1.0])];
+        sums.sort_by(Sum::order);
+        assert_eq!(sums.map(|sum| sum.value()), [-1e300, 1.0, large, 1e307, 1e308]);
     }
 
     #[test]

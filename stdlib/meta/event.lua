@@ -112,6 +112,13 @@ function ev:replace(handler) end
 --- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an
 --- element outside its array give 0, and are counted as `undefined` in the coverage.
 ---
+--- The second result is what the value reads as: "signed", "unsigned", "pointer", "text", or "mixed" where the events of a
+--- glob differ. An address of the kernel is a negative number here, since that needs no string per event, so a column of
+--- keys takes this as its `as`, to show 0xffffffff81000000 and not -2130706432:
+---
+---     local key, as = expr_of(opt.key, ev)
+---     local seen = kv { { "key", as = as } }
+---
 --- With `"key"` instead of an evsel it is an expression of a key: a function of what such a function gave, in which the only
 --- name is `key`, a `long`.
 ---
@@ -119,13 +126,16 @@ function ev:replace(handler) end
 ---@param source string
 ---@param of perilune.Evsel|"key" whose fields it names
 ---@param kind? "number"|"text" what it has to give; another is an error now
+---@param mixed? boolean keys of other expressions stand beside these in a column with `as = "mixed"`: values of 2^53 and more are text with their sign
 ---@return fun(e: perilune.Sample|number|string): number|string
+---@return "signed"|"unsigned"|"pointer"|"mixed"|"text" as
 ---@overload fun(source: string, of: perilune.Evsel, kind: "text"): fun(e: perilune.Sample|number|string): string
-function expr_of(source, of, kind) end
+function expr_of(source, of, kind, mixed) end
 
 --- Compiles several into one function that returns as many values: `exprs_of({ "bytes_req", "1" }, ev)`.
 ---@param sources string[]
 ---@param of perilune.Evsel|"key"
 ---@param kind? "number"|"text" what each has to give
 ---@return fun(e: perilune.Sample|number|string): ...
+---@return string[] as what each reads as; see `expr_of`
 function exprs_of(sources, of, kind) end

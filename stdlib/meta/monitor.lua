@@ -44,7 +44,8 @@ function m.filter(opt) end
 ---@param e perilune.Record
 function m.sample(e) end
 
---- The end of an interval: returns what to draw, in this order, under one time line. Returns nothing to stay silent.
+--- The end of an interval: returns what to draw, in this order, under one time line. Returns nothing, nil or false to stay silent;
+--- any other value that cannot be drawn is an error.
 --- Without this function every aggregate is drawn, in the order of their declaration.
 ---
 ---     function m.interval(seconds) return calls, errors end
@@ -90,4 +91,4 @@ function m.on_mmap(r) end
 function m.on_lost(from, to, cpu) end
 
 --- What an interval may draw.
----@alias perilune.Drawable perilune.Latency|perilune.Kv|perilune.Hist|perilune.Counters|perilune.Report
+---@alias perilune.Drawable false|perilune.States|perilune.FlameGraph|perilune.Latency|perilune.Kv|perilune.Hist|perilune.Counters|perilune.Report

@@ -64,6 +64,7 @@ fn rows(table: &Table) -> Vec<String> {
         Cell::Empty => String::new(),
         Cell::Int(value) => value.to_string(),
         Cell::Num(value) => value.to_string(),
+        Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
         Cell::Stack { frames, .. } => frames.join(";"),
     };

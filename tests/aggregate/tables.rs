@@ -44,6 +44,43 @@ fn latency_has_exact_columns_sorted_by_total() {
 }
 
 #[test]
+fn a_column_draws_64_bits_as_what_they_read_as() {
+    let host = Host::new();
+    host.run::<()>(
+        r#"
+        local t = kv { { "i", as = "signed" }, { "u", as = "unsigned" }, { "p", as = function() return "pointer" end },
+          { "t", as = "text" }, sums = { { "s", as = "unsigned" } } }
+        t:add(-1, -1, -1, -1, -1)
+        t:add("0x8000000000000001", "0x8000000000000001", "0x8000000000000001", "0x8000000000000001", "0x8000000000000001")
+        t:add(5, 5, 5, "0x5", 5) t:add("0x5", "0x5", "nginx", 1.5, 1.5)"#,
+    )
+    .unwrap();
+    let expected = [
+        "-1|18446744073709551615|0xffffffffffffffff|-1|18446744073709551615",
+        "-9223372036854775807|9223372036854775809|0x8000000000000001|0x8000000000000001|9223372036854775809",
+        "5|5|0x5|0x5|5",
+        "0x5|0x5|nginx|1.5|1.5",
+    ];
+    assert_eq!(rows(&host.table()), expected);
+    let refused = host.error(r#"kv { { "id", as = "hex" } }"#);
+    assert!(refused.contains(r#"option 'as' must be "signed" or "unsigned" or"#), "{refused}");
+}
+
+#[test]
+fn a_boolean_is_one_and_a_percent_sign_is_a_word_of_the_key() {
+    let host = Host::new();
+    host.run::<()>(
+        r#"
+        local t = kv { { "share%", function(n) return n > 1 end } }
+        t:add(1) t:add(2) t:add(2)"#,
+    )
+    .unwrap();
+    let table = host.table();
+    assert_eq!(keys(&table), "share_percent count");
+    assert_eq!([&table.rows[0][0], &table.rows[1][0]], [&Cell::Bool(true), &Cell::Bool(false)]);
+}
+
+#[test]
 fn values_that_no_double_holds_are_summed_exactly() {
     let host = Host::new();
     host.run::<()>(

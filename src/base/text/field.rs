@@ -47,6 +47,7 @@ pub fn push_cell(out: &mut Vec<u8>, cell: &Cell, decimals: Option<usize>) {
         Cell::Empty => {}
         Cell::Int(value) => digits::push_i128(out, *value),
         Cell::Num(value) => push_float(out, *value, decimals),
+        Cell::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Cell::Text(text) => {
             escape::push_shown(out, text.as_bytes());
         }

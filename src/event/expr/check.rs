@@ -181,7 +181,9 @@ impl Checker<'_> {
         let value = self.number(a)?;
         match ty {
             Type::Int(ty) => Ok(value.convert(*ty)),
-            Type::Pointer(Pointee::Other(of)) if of == "void" => Ok(value.convert(Int::ULONG)),
+            Type::Pointer(Pointee::Other(of)) if of == "void" => {
+                Ok(value.convert(Int::ULONG).addressed())
+            }
             Type::Pointer(_) => Err(Fault::new(
                 at,
                 "what it points to does not matter here; write (void *), or unsigned long",
@@ -345,7 +347,9 @@ fn whole(at: usize, field: &Field) -> Result<Checked, Fault> {
                 return Err(Fault::new(at, format!("`{name}` has {size} bytes: no integer of C")));
             };
             let code = format!("cast({lua}, s.raw + {})[0]", field.offset);
-            Ok(Checked::Number(Value::read(code, ty, bounds(ty))))
+            let value = Value::read(code, ty, bounds(ty));
+            let is_pointer = field.kind == Kind::Pointer;
+            Ok(Checked::Number(if is_pointer { value.addressed() } else { value }))
         }
         Kind::Chars => Ok(Checked::Text(Text::field(field.offset, field.size))),
         Kind::DataLoc(Element::Char) | Kind::RelLoc(Element::Char) => {
@@ -364,6 +368,10 @@ const SAMPLE: [&str; 11] = [
 fn sample(name: &str) -> Option<Checked> {
     let id = bounds(Int::INT);
     let number = |code: &str, ty, range| Some(Checked::Number(Value::read(code.into(), ty, range)));
+    let address = |code: &str| {
+        let value = Value::read(code.into(), Int::ULONG, bounds(Int::ULONG));
+        Some(Checked::Number(value.addressed()))
+    };
     match name {
         "_cpu" | "__cpu" => number("s.cpu", Int::LONG, (0, CPUS - 1)),
         "_pid" => number("s.pid", Int::LONG, id),
@@ -372,8 +380,8 @@ fn sample(name: &str) -> Option<Checked> {
         "_time" => number("s.time", Int::LONG, (-EXACT, EXACT)),
         "_stack" => number("stack_of(s)", Int::LONG, (0, EXACT)),
         "_period" => number("u64(s.period)", Int::ULONG, bounds(Int::ULONG)),
-        "_ip" => number("u64(s.ip)", Int::ULONG, bounds(Int::ULONG)),
-        "_addr" => number("u64(s.addr)", Int::ULONG, bounds(Int::ULONG)),
+        "_ip" => address("u64(s.ip)"),
+        "_addr" => address("u64(s.addr)"),
         "_comm" => Some(Checked::Text(Text::computed("fstr(own_comm(ctx, s))".to_owned()))),
         _ => None,
     }

@@ -46,6 +46,26 @@ fn what_does_not_is_computed_in_64_bits() {
 }
 
 #[test]
+fn an_expression_knows_how_its_64_bits_read() {
+    let format = "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
+                  field:void * at; offset:16; size:8; signed:0;\n\
+                  field:unsigned long n; offset:24; size:8; signed:0;\n\
+                  field:char comm[16]; offset:32; size:16; signed:0;\n";
+    let format = Format::parse(format).unwrap();
+    let of = |text| Expr::parse(text, "sys:x", &format).unwrap().integer_type();
+    for pointer in ["at", "_ip", "_addr", "(void *)n"] {
+        assert_eq!(of(pointer), Some(IntegerType::Pointer), "{pointer}");
+    }
+    for unsigned in ["n", "n + pid", "(unsigned long)at", "at + 8", "_period", "-1UL"] {
+        assert_eq!(of(unsigned), Some(IntegerType::Unsigned), "{unsigned}");
+    }
+    for signed in ["pid", "_tid", "(long)n", "n >> 1", "n & 0xff", "at == n", "1UL"] {
+        assert_eq!(of(signed), Some(IntegerType::Signed), "{signed}");
+    }
+    assert_eq!(of("comm"), None);
+}
+
+#[test]
 fn a_comparison_with_text_makes_no_string() {
     let word = i32::from_ne_bytes(*b"tree");
     let code = format!(

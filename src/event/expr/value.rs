@@ -5,6 +5,7 @@
 //! The bounds are kept exactly, in 128 bits, through every operation: where they show that a result
 //! fits its type, no code is made to wrap it. No code ever makes `-0`: it would be another key than `0`.
 
+use crate::base::number::IntegerType;
 use crate::decode::c::Int;
 
 /// Up to here, both ways, a double holds every whole number.
@@ -41,6 +42,8 @@ pub(super) struct Value {
     pub(super) summed: bool,
     /// Whether it reads nothing: then `low` is its value.
     pub(super) constant: bool,
+    /// Whether it is an address: a pointer's value, or what was cast to `void *`.
+    pub(super) address: bool,
 }
 
 /// The least and the greatest value of a type.
@@ -69,13 +72,15 @@ impl Value {
         };
         let held = if value.abs() > EXACT { Held::Box } else { Held::Number };
         let zeros = if value == 0 { 63 } else { value.trailing_zeros().min(63) };
-        Value { code, held, ty, low: value, high: value, zeros, summed: false, constant: true }
+        let (low, high) = (value, value);
+        Value { code, held, ty, low, high, zeros, summed: false, constant: true, address: false }
     }
 
     /// What is read from a record.
     pub(super) fn read(code: String, ty: Int, (low, high): (i128, i128)) -> Value {
         let held = if low < -EXACT || high > EXACT { Held::Box } else { Held::Number };
-        Value { code, held, ty, low, high, zeros: 0, summed: false, constant: false }
+        let (summed, constant, address) = (false, false, false);
+        Value { code, held, ty, low, high, zeros: 0, summed, constant, address }
     }
 
     /// A comparison's result.
@@ -90,6 +95,7 @@ impl Value {
             zeros: 0,
             summed: false,
             constant: false,
+            address: false,
         }
     }
 
@@ -118,6 +124,21 @@ impl Value {
     /// The value of a constant.
     pub(super) fn known(&self) -> Option<i128> {
         self.constant.then_some(self.low)
+    }
+
+    /// Marks an address.
+    pub(super) fn addressed(mut self) -> Value {
+        self.address = true;
+        self
+    }
+
+    /// How its 64 bits read.
+    pub(super) fn integer_type(&self) -> IntegerType {
+        match self.address {
+            true => IntegerType::Pointer,
+            false if self.high > i128::from(i64::MAX) => IntegerType::Unsigned,
+            false => IntegerType::Signed,
+        }
     }
 
     /// The code of what Lua takes as a condition.
@@ -196,7 +217,7 @@ impl Value {
                 Held::Box if self.ty.signed != ty.signed => self.in_box(ty.signed),
                 _ => self.code,
             };
-            return Value { code, ty, ..self };
+            return Value { code, ty, address: false, ..self };
         }
         let (zeros, summed) = (self.zeros, ty.bits == 32 && !ty.signed);
         let code = match (ty.bits, ty.signed) {

@@ -202,6 +202,7 @@ fn holds(cell: &Cell, wanted: &str) -> bool {
         Cell::Empty => false,
         Cell::Int(value) => value.to_string().contains(wanted),
         Cell::Num(value) => value.to_string().contains(wanted),
+        Cell::Bool(value) => value.to_string().contains(wanted),
         Cell::Text(text) => text.to_lowercase().contains(wanted),
         Cell::Stack { frames, .. } => {
             frames.iter().any(|frame| frame.to_lowercase().contains(wanted))
@@ -209,13 +210,15 @@ fn holds(cell: &Cell, wanted: &str) -> bool {
     }
 }
 
-/// Nothing before numbers before text before stacks.
+/// Nothing before numbers before booleans before text before stacks.
 fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
     let rank = |cell: Option<&Cell>| match cell {
         None | Some(Cell::Empty) => 0,
         Some(Cell::Int(_) | Cell::Num(_)) => 1,
-        Some(Cell::Text(_)) => 2,
-        Some(Cell::Stack { .. }) => 3,
+        Some(Cell::Bool(false)) => 2,
+        Some(Cell::Bool(true)) => 3,
+        Some(Cell::Text(_)) => 4,
+        Some(Cell::Stack { .. }) => 5,
     };
     match (a, b) {
         (Some(Cell::Int(a)), Some(Cell::Int(b))) => a.cmp(b),

@@ -1,8 +1,8 @@
 //! Constructors: a script's table becomes an aggregate and a plan from which the prelude generates `add`.
 
+use super::super::column::json_key;
 use super::{
     Aggregates, Body, Declared, Interval,
-    column::snake_case,
     draw::{KvLook, LatencyLook},
     spec::{Column, Spec, SumColumn},
 };
@@ -40,7 +40,7 @@ type Checked<T> = Result<T, String>;
 ///
 /// - `id`, by which the aggregate is known afterwards,
 /// - `pointer`, the leaf's first argument, and `leaf`, its address,
-/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `key`, `root`, `ignored`,
+/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `unsigned` (a value), `key`, `root`, `ignored`,
 /// - `columns`, how many keys and values `each` gives.
 pub(super) fn declare(
     aggregates: &Aggregates,
@@ -125,7 +125,7 @@ fn latency(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         extra: Vec::new(),
         fields: Vec::new(),
         declared: Declared {
-            name: title.as_deref().map_or("latency".to_owned(), snake_case),
+            name: json_key(title.as_deref().unwrap_or_default(), "latency"),
             title,
             columns,
             keep: spec.flag("keep", false),
@@ -144,7 +144,7 @@ fn kv(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
     }
     let count = spec.text("count")?;
     let title = spec.text("title")?;
-    let name = title.as_deref().or(count.as_deref()).map_or("kv".to_owned(), snake_case);
+    let name = json_key(title.as_deref().or(count.as_deref()).unwrap_or_default(), "kv");
     let look = KvLook {
         count: if sums.is_empty() {
             Some(count.unwrap_or_else(|| "count".to_owned()))
@@ -158,7 +158,9 @@ fn kv(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         flame: false,
         sums,
     };
-    columns.iter_mut().flatten().for_each(|column| column.integer = look.style == Style::Top);
+    if look.style == Style::Top {
+        columns.iter_mut().flatten().for_each(Column::integers_by_default);
+    }
     let first = |sum: &(usize, &super::spec::SumColumn)| sum.1.first;
     let shape = Shape {
         keys: present(&columns),
@@ -168,7 +170,8 @@ fn kv(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         bound: KV_BYTES,
     };
     let shared = share(Kv::new(shape).within(budget));
-    let values = look.sums.iter().map(|sum| (sum.title.clone(), "value"));
+    let of = |sum: &SumColumn| if sum.unsigned { "unsigned" } else { "value" };
+    let values = look.sums.iter().map(|sum| (sum.title.clone(), of(sum)));
     let parameters = keys(&columns).chain(values).collect();
     Ok(Made {
         pointer: LightUserData(leaf::pointer(&shared)),
@@ -205,7 +208,7 @@ fn flame_graph(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         hide_key: false,
         name: None,
         flame: true,
-        sums: vec![SumColumn { title: unit.unwrap_or_else(|| "samples".to_owned()), first: true }],
+        sums: vec![SumColumn::plain(unit.unwrap_or_else(|| "samples".to_owned()), true)],
     };
     let parameters = [("stack", "key"), ("weight", "value"), ("root_frame", "root")];
     Ok(Made {
@@ -215,7 +218,7 @@ fn flame_graph(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         extra: Vec::new(),
         fields: Vec::new(),
         declared: Declared {
-            name: title.as_deref().map_or("flame_graph".to_owned(), snake_case),
+            name: json_key(title.as_deref().unwrap_or_default(), "flame_graph"),
             title,
             columns,
             keep: spec.flag("keep", false),
@@ -253,7 +256,7 @@ fn hist(kind: &str, spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
         extra: Vec::new(),
         fields: Vec::new(),
         declared: Declared {
-            name: title.as_deref().map_or("hist".to_owned(), snake_case),
+            name: json_key(title.as_deref().unwrap_or_default(), "hist"),
             title,
             columns,
             keep: spec.flag("keep", false),
@@ -356,7 +359,7 @@ fn states(spec: &Value, run: &super::Shared) -> Checked<Made> {
         extra: vec![("keep", usize::from(keep_event)), ("values", values)],
         fields: columns.iter().flatten().map(|column| column.title.clone()).collect(),
         declared: Declared {
-            name: title.as_deref().map_or("states".to_owned(), snake_case),
+            name: json_key(title.as_deref().unwrap_or_default(), "states"),
             title,
             columns,
             keep: false,

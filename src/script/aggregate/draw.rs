@@ -3,11 +3,15 @@
 //! Rows are copied out first and Lua is asked for text only then, once per distinct value: a script's
 //! function may itself add to an aggregate.
 
+use super::super::column::{column, column_key, make_unique};
+use super::super::table;
 use super::Shared;
-use super::column::{column, make_unique, snake_case};
-use super::spec::{Column, SumColumn};
+use super::spec::{Column, ReadsAs, SumColumn};
 use crate::{
-    base::draw::{self, Align, Cell, Report, Style, Table},
+    base::{
+        draw::{self, Align, Cell, Report, Style, Table},
+        number::{IntegerType, Number, hex},
+    },
     stat::{
         hist::Hist,
         kv::{Kv, Row},
@@ -141,14 +145,14 @@ impl Frame<'_> {
         columns.extend(
             titles.map(|title| draw::Column {
                 decimals: None,
-                ..column(title, &snake_case(title), 12)
+                ..column(title, &column_key(title), 12)
             }),
         );
         if let Some(name) = &look.name {
             columns.push(draw::Column {
                 align: Align::Left,
                 decimals: None,
-                ..column(&name.title, &snake_case(&name.title), 0)
+                ..column(&name.title, &column_key(&name.title), 0)
             });
         }
         let (rows, samples) = {
@@ -195,7 +199,7 @@ impl Frame<'_> {
         let mut reports = Vec::new();
         for (key, buckets) in rows {
             let cells = self.key_cells(&mut texts, key.as_deref())?;
-            let titles = self.columns.iter().flatten().map(|column| snake_case(&column.title));
+            let titles = self.columns.iter().flatten().map(|column| column_key(&column.title));
             reports.push(Report::Hist(draw::Hist {
                 name: self.name.to_owned(),
                 title: self.title.unwrap_or("value").to_owned(),
@@ -275,7 +279,7 @@ impl Frame<'_> {
                 align: key.align.unwrap_or(side),
                 arrow: key.arrow,
                 decimals: None,
-                ..column(&key.title, &snake_case(&key.title), 0)
+                ..column(&key.title, &column_key(&key.title), 0)
             }
         };
         columns.iter().enumerate().map(of).collect()
@@ -310,37 +314,48 @@ impl Frame<'_> {
             return Ok(self.stack(texts, style, word, id));
         }
         let Some(draw) = &column.draw else {
-            let integer = if column.integer { self.integer(word) } else { None };
+            let of = column.reads_as.as_ref().map(ReadsAs::integer_type).transpose()?.flatten();
+            let integer = of.and_then(|of| self.integer(of, word));
             return Ok(integer.unwrap_or_else(|| self.plain(word)));
         };
         if let Some(cell) = texts.get(&word) {
             return Ok(cell.clone());
         }
-        let cell = match draw.call::<Value>(self.value(word)?)? {
-            Value::Nil => Cell::Empty,
-            Value::Integer(value) => Cell::Int(i128::from(value)),
-            Value::Number(value) => number(value),
-            Value::String(text) => Cell::Text(text.to_string_lossy()),
-            other => Cell::Text(other.to_string()?),
-        };
+        let cell = table::cell(draw.call::<Value>(self.value(word)?)?);
         texts.insert(word, cell.clone());
         Ok(cell)
     }
 
-    /// A signed 64-bit integer that came as text because no double holds it. One that a double holds came as a number, so
-    /// such text, a task's name perhaps, is somebody's words.
-    fn integer(&self, word: Word) -> Option<Cell> {
-        let Part::String(id) = word.part() else { return None };
-        let strings = self.strings.borrow();
-        let digits = strings.get(id).strip_prefix(b"0x")?;
-        let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
-        let value = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?.cast_signed();
-        (i128::from(value) != (value as f64) as i128).then(|| Cell::Int(value.into()))
+    /// A 64-bit integer of that type. It came as hexadecimal text where no double holds it; where one
+    /// does it came as a number, so other such text, a task's name perhaps, stays text.
+    fn integer(&self, of: IntegerType, word: Word) -> Option<Cell> {
+        let exact = |value: i128| value == (value as f64) as i128;
+        let value = match word.part() {
+            Part::Number(value) if of == IntegerType::Mixed => return Some(value.into()),
+            Part::Number(value) => of.value(whole(value)?.cast_unsigned()),
+            Part::String(id) => {
+                let strings = self.strings.borrow();
+                let text = strings.get(id);
+                if !text.strip_prefix(b"-").unwrap_or(text).starts_with(b"0x") {
+                    return None;
+                }
+                let value = Number::parse(text)?.to::<i128>()?;
+                match u64::try_from(value) {
+                    _ if of == IntegerType::Mixed => value,
+                    Ok(bits) if !exact(bits.cast_signed().into()) => of.value(bits),
+                    _ => return None,
+                }
+            }
+        };
+        Some(match of {
+            IntegerType::Pointer => Cell::Text(hex(Number::Int(value))),
+            _ => Cell::Int(value),
+        })
     }
 
     fn plain(&self, word: Word) -> Cell {
         match word.part() {
-            Part::Number(value) => number(value),
+            Part::Number(value) => value.into(),
             Part::String(id) => {
                 Cell::Text(String::from_utf8_lossy(self.strings.borrow().get(id)).into_owned())
             }
@@ -375,24 +390,11 @@ fn divisor(unit: &str) -> f64 {
     }
 }
 
-fn number(value: f64) -> Cell {
-    // Every integer below 2^127 converts exactly.
-    if value.fract() == 0.0 && value.abs() < 1e38 {
-        Cell::Int(value as i128)
-    } else {
-        Cell::Num(value)
-    }
+/// The integer that a double is, if it is one of 64 bits.
+fn whole(value: f64) -> Option<i64> {
+    let is_whole = value.fract() == 0.0 && (-I64_RANGE..I64_RANGE).contains(&value);
+    is_whole.then_some(value as i64)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_are_integers() {
-        assert_eq!(number(-3.0), Cell::Int(-3));
-        assert_eq!(number(0.5), Cell::Num(0.5));
-        assert_eq!(number(f64::INFINITY), Cell::Num(f64::INFINITY));
-        assert_eq!(number(2f64.powi(64)), Cell::Int(1 << 64));
-    }
-}
+/// From here on a double is no `i64`.
+const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;

@@ -186,6 +186,7 @@ impl Frame<'_> {
                 Cell::Text(text) => text,
                 Cell::Int(value) => value.to_string(),
                 Cell::Num(value) => value.to_string(),
+                Cell::Bool(value) => value.to_string(),
                 Cell::Empty | Cell::Stack { .. } => continue,
             };
             if !text.is_empty() {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::base::draw::Align;
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::number::IntegerType;
 use crate::base::stack_style::StackStyle;
 use crate::base::units::parse_duration_with_unit;
 use mlua::{Function, Table, Value};
@@ -23,8 +24,29 @@ pub(super) struct Column {
     pub(super) names_width: usize,
     /// The style of the stacks that it shows, if its values are stacks.
     pub(super) stack: Option<Rc<StackStyle>>,
-    /// A 64-bit value that no double holds, which comes as hexadecimal text, is drawn as the integer that it is.
-    pub(super) integer: bool,
+    /// How its 64-bit integers read; without it numbers are signed, and hexadecimal text stays text.
+    pub(super) reads_as: Option<ReadsAs>,
+}
+
+/// How the integers of a column read.
+#[derive(Clone, Debug)]
+pub(super) enum ReadsAs {
+    Known(IntegerType),
+    /// A function of the script, which knows it once the column is drawn.
+    Asked(Function),
+}
+
+impl ReadsAs {
+    /// The type; None of text.
+    pub(super) fn integer_type(&self) -> mlua::Result<Option<IntegerType>> {
+        match self {
+            ReadsAs::Known(of) => Ok(Some(*of)),
+            ReadsAs::Asked(ask) => {
+                let name = ask.call::<Option<String>>(())?;
+                Ok(name.as_deref().and_then(IntegerType::named))
+            }
+        }
+    }
 }
 
 /// A column that is summed.
@@ -33,7 +55,12 @@ pub(super) struct SumColumn {
     pub(super) title: String,
     /// Sorts before the others.
     pub(super) first: bool,
+    /// Its values are unsigned.
+    pub(super) unsigned: bool,
 }
+
+/// What `as` may be; [`IntegerType::Signed`] is the default of sums, `text` the default of keys.
+const AS: [&str; 5] = ["signed", "unsigned", "pointer", "mixed", "text"];
 
 /// A constructor's table while it is read.
 pub(super) struct Spec<'a> {
@@ -149,7 +176,7 @@ impl<'a> Spec<'a> {
     fn column(&self, i: usize, table: &Table) -> Checked<Column> {
         let what = format!("{} column {}", self.word, i + 1);
         let (title, draw) = title_and_draw(&what, table)?;
-        check_names(&what, table, &["width", "align", "arrow", "names"])?;
+        check_names(&what, table, &["width", "align", "arrow", "names", "as"])?;
         let options = Spec { word: &what, table };
         let names: Option<Table> =
             table.raw_get("names").map_err(|_| options.wrong("names", "a list of names"))?;
@@ -166,8 +193,17 @@ impl<'a> Spec<'a> {
             arrow: options.flag("arrow", false),
             names_width: names.map(|name| name.chars().count()).max().unwrap_or(0),
             stack: None,
-            integer: false,
+            reads_as: options.reads_as()?,
         })
+    }
+
+    /// The option `as`, of a key or a sum.
+    fn reads_as(&self) -> Checked<Option<ReadsAs>> {
+        if let Value::Function(ask) = self.get("as") {
+            return Ok(Some(ReadsAs::Asked(ask)));
+        }
+        let name = self.choice("as", &AS)?;
+        Ok(name.and_then(IntegerType::named).map(ReadsAs::Known))
     }
 
     /// The option `name = { "title", draw }`.
@@ -195,14 +231,17 @@ impl<'a> Spec<'a> {
         let mut sums = Vec::new();
         for value in list.sequence_values::<Value>().flatten() {
             sums.push(match value {
-                Value::String(title) => SumColumn { title: title.to_string_lossy(), first: false },
+                Value::String(title) => SumColumn::plain(title.to_string_lossy(), false),
                 Value::Table(table) => {
                     let what = format!("a sum of {}", self.word);
-                    check_names(&what, &table, &["first"])?;
+                    check_names(&what, &table, &["first", "as"])?;
                     let (title, _) = title_and_draw(&what, &table)?;
+                    let options = Spec { word: &what, table: &table };
+                    let of = options.choice("as", &AS)?.and_then(IntegerType::named);
                     SumColumn {
                         title,
-                        first: Spec { word: &what, table: &table }.flag("first", false),
+                        first: options.flag("first", false),
+                        unsigned: of.is_some_and(|of| of.value(u64::MAX) > 0),
                     }
                 }
                 _ => {
@@ -239,7 +278,19 @@ impl<'a> Spec<'a> {
     }
 }
 
+impl SumColumn {
+    /// Of signed values.
+    pub(super) fn plain(title: String, first: bool) -> SumColumn {
+        SumColumn { title, first, unsigned: false }
+    }
+}
+
 impl Column {
+    /// Has 64-bit values drawn as integers where nothing else was said.
+    pub(super) fn integers_by_default(&mut self) {
+        self.reads_as.get_or_insert(ReadsAs::Known(IntegerType::Signed));
+    }
+
     pub(super) fn plain(title: String) -> Column {
         Column {
             title,
@@ -249,7 +300,7 @@ impl Column {
             arrow: false,
             names_width: 0,
             stack: None,
-            integer: false,
+            reads_as: None,
         }
     }
 }

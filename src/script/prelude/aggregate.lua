@@ -60,14 +60,23 @@ end
 -- A flag of the leaf under kv: the values belong to what was added last; nothing is counted.
 local MORE = 2 ^ 30
 
---- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer: two doubles that add
--- up to it, for a sum that stays exact.
-local function halves(text)
+--- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer unless its column is
+-- `unsigned`: two doubles that add up to it, for a sum that stays exact.
+local function halves(text, unsigned)
   local digits = type(text) == "string" and match(text, "^0x(%x+)$")
   if not digits or #digits > 16 then return end
   local high, low = tonumber(sub(digits, 1, -9), 16) or 0, tonumber(sub(digits, -8), 16)
-  return (high < 2 ^ 31 and high or high - 2 ^ 32) * 2 ^ 32, low
+  return ((unsigned or high < 2 ^ 31) and high or high - 2 ^ 32) * 2 ^ 32, low
 end
+
+-- How the arguments of an exact sum are checked. Unsigned values from 2^63 on are negative numbers, as scripts have them.
+local EXACT = {
+  value = [[local REST = 0 if type(A) ~= "number" then local all = A
+    A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]],
+  unsigned = [[local REST = 0 if type(A) ~= "number" then local all = A
+    A, REST = halves(A, true) if not A then wrong(INDEX, all) end more = true
+    elseif A < 0 then REST = 18446744073709551616 more = true end]],
+}
 
 --- Generates `add` for a plan. Arguments are checked at the script's line; those of absent columns are dropped.
 --- `method`: called with a colon; `flags`: what the leaf gets beside the kinds of the keys; `result`: what is returned.
@@ -88,9 +97,8 @@ local function generate(object, what, plan, leaf, method, flags, result)
         if type(A) ~= "string" then if type(A) == "number" then A = tostring(A) else wrong(INDEX, A) end end
         A = ids[A] or intern(A)]], "%u+", { A = a, INDEX = i })
       values[#values + 1] = a
-    elseif parameter.is == "value" then
-      local check = plan.exact and [[local REST = 0 if type(A) ~= "number" then local all = A
-        A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]]
+    elseif parameter.is == "value" or parameter.is == "unsigned" then
+      local check = plan.exact and EXACT[parameter.is]
         or [[if type(A) ~= "number" then A = number(A) or wrong(INDEX, A) end]]
       checks[#checks + 1] = gsub(check, "%u+", { A = a, REST = "r" .. i, INDEX = i })
       values[#values + 1], rests[#rests + 1] = a, "r" .. i
@@ -125,7 +133,7 @@ local function generate(object, what, plan, leaf, method, flags, result)
   local function wrong(i, value)
     local name = plan.parameters[i].name
     if value == nil then error(format("%s has no value for '%s'", usage, name), 3) end
-    error(format("%s: '%s' is a %s; it must be a number%s", usage, name, type(value), plan.parameters[i].is == "value" and "" or " or a string"), 3)
+    error(format("%s: '%s' is a %s; it must be a number%s", usage, name, type(value), EXACT[plan.parameters[i].is] and "" or " or a string"), 3)
   end
   local function surplus() error(usage .. " has an argument too many", 3) end
   local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end

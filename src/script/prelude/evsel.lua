@@ -102,19 +102,21 @@ end
 
 --- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
 --- checked against the fields of `ev` now, not at the first event, and so is the `kind` of value, "number" or "text".
+--- The second result is a list of what each value reads as: "signed", "unsigned", "pointer", "mixed" or "text".
 function exports.exprs_of(sources, of, kind)
   if type(sources) ~= "table" then error("exprs_of takes a list of expressions", 2) end
-  local f, why = compile(sources, index_of(of, "exprs_of", "a list of expressions"), kind)
-  if not f then error(why, 2) end
-  return f
+  local f, as = compile(sources, index_of(of, "exprs_of", "a list of expressions"), kind)
+  if not f then error(as, 2) end
+  return f, as
 end
 
 --- Compiles one expression: `expr_of(source, ev)(e) → value`, or `expr_of(source, "key")(key) → value`.
-function exports.expr_of(source, of, kind)
+--- With `mixed`, values beside which others of any integer type stand: 2^64 - 1 is another key than -1.
+function exports.expr_of(source, of, kind, mixed)
   if source == nil then error("expr_of takes an expression", 2) end
-  local f, why = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind)
-  if not f then error(why, 2) end
-  return f
+  local f, as = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind, mixed)
+  if not f then error(as, 2) end
+  return f, as[1]
 end
 
 exports.evsel = evsel

@@ -38,6 +38,19 @@ local X = {
   quotient = quotient, remainder = remainder,
 }
 
+--- A value beside which others of any integer type stand: hexadecimal text with its sign where no double holds it.
+function X.mixed_signed(v)
+  local n = tonumber(v)
+  if i64(n) == v and n ~= 9223372036854775808 then return n end
+  if v < 0LL then return ("-0x%x"):format(u64(-v)) end
+  return ("0x%x"):format(v)
+end
+function X.mixed_unsigned(v)
+  local n = tonumber(i64(v))
+  if n >= 0 and i64(n) == i64(v) and n ~= 9223372036854775808 then return n end
+  return ("0x%x"):format(v)
+end
+
 function X.divide_natural(a, b) if b == 0 then return undefined() end return floor(a / b) end
 function X.remainder_natural(a, b) if b == 0 then return undefined() end return a % b end
 function X.divide_number(a, b) if b == 0 then return undefined() end return quotient(a, b) end
@@ -181,10 +194,12 @@ end
 
 --- The text of a 64-bit value, as `exact` wrote it, in a box again.
 local function key_of(text)
-  local digits = type(text) == "string" and text:match "^0x(%x+)$"
+  local sign, digits = nil, nil
+  if type(text) == "string" then sign, digits = text:match "^(-?)0x(%x+)$" end
   if not digits or #digits > 16 then return undefined_long() end
   local high, low = digits:sub(1, -9), digits:sub(-8)
-  return lshift(i64(tonumber(high, 16) or 0), 32) + i64(tonumber(low, 16))
+  local bits = lshift(i64(tonumber(high, 16) or 0), 32) + i64(tonumber(low, 16))
+  return sign == "-" and -bits or bits
 end
 
 --- The function `key → value` of an expression over a key.

@@ -146,16 +146,17 @@ end
 
 --- count(selector [, key [, time="1s"]]): a count by an expression over the event's fields.
 function words.count(selector, key, time)
-  local by, before = env.kv { key or "event" }, touched
+  local as
+  local by, before = env.kv { { key or "event", as = function() return as end } }, touched
   local function of(e) return e._event.name end
   local ev = opened(selector, {}, function(e) by:add(of(e)) end)
   if key then
-    local ok, made = pcall(env.expr_of, key, ev)
+    local ok, made, reads_as = pcall(env.expr_of, key, ev)
     if not ok then
       ask("close", { entry_of(ev).index })
       error(made, 2)
     end
-    of = made
+    of, as = made, reads_as
   end
   only(ev, time or native.usual_time or nil)
   touched = before
