@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Context as _;
-use mlua::{Function, Table, Value};
+use mlua::{Function, Table};
 
 use super::bundle::{Library, Script};
 use super::call::call;
@@ -144,7 +144,7 @@ impl Host {
             return Ok(self.aggregates.draw_some(self.vm.lua(), tables)?);
         };
         let values: mlua::MultiValue = call(&self.guard, Phase::Report, &callback, seconds)?;
-        let wanted: Vec<Value> = values.into_iter().filter(|value| !value.is_nil()).collect();
+        let wanted = self.dispatch.returned(&self.aggregates, &callback, values)?;
         Ok(self.dispatch.draw(&self.aggregates, counts, Some(&wanted))?)
     }
 

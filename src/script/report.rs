@@ -72,7 +72,7 @@ impl Host {
             Some(callback) => {
                 let values: mlua::MultiValue =
                     call(&self.guard, Phase::Report, &callback, seconds)?;
-                Some(values.into_iter().filter(|v| !v.is_nil()).collect::<Vec<Value>>())
+                Some(self.dispatch.returned(&self.aggregates, &callback, values)?)
             }
         };
         Ok((self.dispatch.draw(&self.aggregates, counts, wanted.as_deref())?, wanted))

@@ -3,6 +3,7 @@
 use mlua::{Function, Table, Value};
 
 use super::super::aggregate::Aggregates;
+use super::super::call::place_of;
 use super::super::table::Made;
 use super::Dispatch;
 use crate::base::draw::Report;
@@ -17,7 +18,39 @@ impl Dispatch {
     ) -> mlua::Result<bool> {
         let made = value.as_userdata().is_some_and(mlua::AnyUserData::is::<Made>);
         let counters = self.counter_tables()?.iter().any(|entry| is_table_of(entry, value));
-        Ok(made || counters || aggregates.is_aggregate(value))
+        Ok(made || counters || aggregates.is_drawn(value))
+    }
+
+    /// What `m.interval` or `m.deinit` returned, to be drawn. Nil and false draw nothing.
+    ///
+    /// # Errors
+    /// Something else, with the line of the function, its type and what may be returned.
+    pub(in crate::script) fn returned(
+        &self,
+        aggregates: &Aggregates,
+        from: &Function,
+        values: mlua::MultiValue,
+    ) -> anyhow::Result<Vec<Value>> {
+        let mut wanted = Vec::new();
+        for value in values {
+            if matches!(value, Value::Nil | Value::Boolean(false)) {
+                continue;
+            }
+            if !self.can_draw(aggregates, &value)? {
+                let place = place_of(from).map(|place| format!("{place}: ")).unwrap_or_default();
+                let kind = match aggregates.is_aggregate(&value) {
+                    true => value.to_string()?,
+                    false if value.is_number() || value.is_integer() => "number".to_owned(),
+                    false => value.type_name().to_owned(),
+                };
+                anyhow::bail!(
+                    "{place}this function returned a {kind}, which cannot be drawn; \
+                     return a latency, kv, hist, flame_graph, states, counters or report, or nothing"
+                );
+            }
+            wanted.push(value);
+        }
+        Ok(wanted)
     }
 
     /// The reports of `wanted` values in their order, or of everything declared.
