@@ -73,6 +73,13 @@ pub fn parse_duration(text: &str, bare: Unit) -> Result<u64> {
     duration(text, Some(bare))
 }
 
+/// How a duration that names no unit was taken: `10ms` of `10`. None of one that does, and of 0, which needs none.
+pub fn bare_duration(text: &str, bare: Unit) -> Option<String> {
+    let (number, suffix) = split(text);
+    let is_zero = number.bytes().all(|b| matches!(b, b'0' | b'.'));
+    (suffix.is_empty() && !is_zero).then(|| format!("{}{}", number.trim(), bare.suffix()))
+}
+
 /// A duration in nanoseconds whose text has to name its unit: `10ms`, `1.5s`.
 pub fn parse_duration_with_unit(text: &str) -> Result<u64> {
     duration(text, None)

@@ -92,6 +92,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
         values,
         host,
         notes,
+        understood: args::understood(&all, &matches),
     })))
 }
 

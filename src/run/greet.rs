@@ -53,8 +53,8 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
         if let Some(remark) = without_rate(&roles, request) {
             context.note(Level::Warning, &remark);
         }
-        for remark in host.remarks() {
-            context.note(Level::Info, &remark);
+        for remark in request.understood.iter().chain(&host.remarks()) {
+            context.note(Level::Info, remark);
         }
         let watching = format!("watching {shown} on {whom}; Ctrl-C ends and reports");
         context.note(Level::Info, &watching);

@@ -25,6 +25,8 @@ pub struct RunRequest {
     pub host: HostOptions,
     /// What the command line was taken to mean beyond what it says; to be said once, when the run begins.
     pub notes: Vec<String>,
+    /// What was understood of values that leave something open; likewise, but nothing to warn of.
+    pub understood: Vec<String>,
 }
 
 impl RunRequest {

@@ -247,3 +247,18 @@ fn a_file_is_run_like_a_bundled_monitor() {
         (Some(5_000_000), vec!["true".into()])
     );
 }
+
+#[test]
+fn a_duration_without_a_unit_is_said_as_it_was_taken() {
+    let understood = |words: &[&str]| {
+        let request = request(&[&["units"], words].concat());
+        request.understood
+    };
+    assert_eq!(understood(&["--ms", "10"]), ["--ms 10: taken as 10ms"]);
+    assert_eq!(understood(&["--us=7", "--ns", "7us"]), ["--us 7: taken as 7us"]);
+    assert_eq!(understood(&["--duration", "1.5"]), ["--duration 1.5: taken as 1.5s"]);
+    let said = understood(&["--ms", "10ms", "--duration=2s", "-i", "1000"]);
+    assert!(said.is_empty(), "a unit, or `-i`, leaves nothing open: {said:?}");
+    assert!(understood(&["--ms", "0"]).is_empty());
+    assert!(understood(&[]).is_empty(), "a default is none that was typed");
+}

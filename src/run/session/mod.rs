@@ -139,6 +139,7 @@ pub fn run(
     };
     slice::ask_for_short_turns();
     tell(&session.host, &request.notes);
+    tell(&session.host, &request.understood);
     tell(&session.host, &session.source.remarks());
     if !hook_stops_compiled_loops() {
         tell(&session.host, &[NO_HOOK.to_owned()]);

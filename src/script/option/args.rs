@@ -75,6 +75,16 @@ pub fn values(options: &[OptionSpec], matches: &ArgMatches) -> Result<Values> {
     Ok(values)
 }
 
+/// What was understood of values that leave something open; see [`value::bare_durations`].
+pub fn understood(options: &[OptionSpec], matches: &ArgMatches) -> Vec<String> {
+    let of = |option: &OptionSpec| {
+        let words = matches.try_get_many::<OsString>(&option.long).ok().flatten();
+        let texts = words.unwrap_or_default().filter_map(|word| word.to_str());
+        texts.flat_map(|text| value::bare_durations(option, text)).collect::<Vec<_>>()
+    };
+    options.iter().flat_map(of).collect()
+}
+
 fn value(option: &OptionSpec, matches: &ArgMatches) -> Result<OptionValue> {
     match option.kind {
         Kind::Flag => return Ok(OptionValue::Flag(matches.get_flag(&option.long))),

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::base::nearest;
-use crate::base::units::{Unit, parse_duration};
+use crate::base::units::{Unit, bare_duration, parse_duration};
 
 /// How much is shown, and of whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,15 @@ impl Detail {
         }
         (detail.before_ns, detail.after_ns) = (before.unwrap_or(0), after.unwrap_or(0));
         Ok(detail)
+    }
+
+    /// How its times without a unit were taken, with their signs.
+    pub(super) fn bare_durations(text: &str) -> Vec<String> {
+        let taken = |word: &str| {
+            let (sign, time) = word.split_at_checked(1).filter(|(sign, _)| "+-".contains(sign))?;
+            Some(format!("{sign}{}", bare_duration(time, Unit::Nanosecond)?))
+        };
+        text.split(',').map(str::trim).filter_map(taken).collect()
     }
 
     /// As a script sees it: `before` and `after` in nanoseconds, and a flag for each word.

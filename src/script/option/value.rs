@@ -88,6 +88,22 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
     })
 }
 
+/// How durations without a unit were taken, of which another monitor may have another: `--than 10: taken as 10ms`.
+///
+/// Not of `-i`, which is in milliseconds everywhere.
+pub fn bare_durations(option: &OptionSpec, text: &str) -> Vec<String> {
+    let taken = match &option.kind {
+        Kind::Duration(bare) if option.long != "interval" => {
+            units::bare_duration(text, *bare).into_iter().collect()
+        }
+        Kind::Detail => Detail::bare_durations(text),
+        _ => Vec::new(),
+    };
+    let join = if option.kind == Kind::Detail { "=" } else { " " };
+    let note = |taken: String| format!("{}{join}{text}: taken as {taken}", option.typed());
+    taken.into_iter().map(note).collect()
+}
+
 /// The selectors of a comma list; whether their events exist is asked later.
 ///
 /// # Errors
