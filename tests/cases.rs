@@ -56,15 +56,54 @@ fn a_case_fails_until_it_is_blessed_and_again_when_something_else_is_printed() {
 
 #[test]
 fn a_case_says_itself_what_is_run_over_it_and_how_it_fails() {
-    let events = "# run t.lua -N 1\n# run perilune t.lua --than 3\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n";
+    let events = "# run t.lua -N 1\n# run perilune t.lua --duration 1ms\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=text\n";
     let here = folder("order = true", events);
     fs::rename(here.path().join("t.events"), here.path().join("t-two.events")).unwrap();
     assert_eq!(perilune(here.path(), &["test", "--bless", "t.lua"]).0, Some(0));
     let out = read(here.path(), "t-two.out");
-    let (first, second) = out.split_once("$ perilune t.lua --than 3\n").unwrap();
+    let (first, second) = out.split_once("$ perilune t.lua --duration 1ms\n").unwrap();
     assert!(first.starts_with("$ perilune t.lua -N 1\n") && first.contains("n=1"), "{out}");
     assert!(!first.contains("n=2"), "{out}");
-    assert!(second.contains("exit status: 2") && second.contains("no option '--than'"), "{out}");
+    assert!(second.contains("n=1"), "{out}");
+}
+
+#[test]
+fn a_run_that_did_not_begin_is_not_blessed() {
+    for (run, why) in [
+        ("t.lua --than 3", "no option '--than'"),
+        ("nothing.lua", "nothing.lua"),
+        ("top -e s:y", "the recording has no event `s:y`"),
+    ] {
+        let events = format!("# run t.lua\n# run {run}\n0.001 0 7 a s:x: n=1\n");
+        let here = folder("order = true", &events);
+        let (code, out, err) = perilune(here.path(), &["test", "--bless"]);
+        assert_eq!(code, Some(1), "{run}: {out}{err}");
+        let told = format!("not blessed, since a run did not begin:\n    $ perilune {run}\n");
+        assert!(out.contains(&told) && out.contains(why), "{run}: {out}");
+        assert!(!here.path().join("t.out").exists(), "{run}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_shown_with_the_line_of_the_case() {
+    let script = "local m = monitor { summary = 'sums', order = true }\n\
+        function m.init() evsel('s:x', function(e) emit { n = e.n + 1 } end) end\nreturn m\n";
+    for (line, told) in [
+        ("n=0xzz", "t.events:3: `0xzz` is not hexadecimal digits of 64 bits at most"),
+        ("n=[1,a]", "t.events:3: `[1,a]` is not whole numbers in brackets"),
+        ("n=hex:0", "t.events:3: `hex:0` is not pairs of hexadecimal digits"),
+        ("n=12x", "t.events:3: the script failed at this line"),
+    ] {
+        let here =
+            folder("", &format!("# a case\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: {line}\n"));
+        fs::write(here.path().join("t.lua"), script).unwrap();
+        let (code, out, _) = perilune(here.path(), &["test"]);
+        assert_eq!(code, Some(1), "{line}: {out}");
+        assert!(out.contains(told), "{line}: {out}");
+    }
+    let events = "# event s:x: n=s64\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=12x\n";
+    let (_, out, _) = perilune(folder("", events).path(), &["test"]);
+    assert!(out.contains("t.events:3: `12x` is no s64, as the header has `n`"), "{out}");
 }
 
 #[test]

@@ -90,6 +90,56 @@ proptest! {
     }
 }
 
+#[test]
+fn a_recording_has_the_events_that_did_not_occur() {
+    let header = "# event s:x: n=s64 u=u64 at=pointer comm=text raw=bytes list=s64[]\n# event cycles:\n\
+        # event a sentence that is none: x=y\n0.001 0 7 a s:y: n=1\n";
+    let replay = Replay::parse(header, "x").unwrap();
+    let names: Vec<&str> = replay.events().map(|event| event.name.as_str()).collect();
+    assert_eq!(names, ["s:x", "cycles", "s:y"]);
+    let What::Tracepoint { format } = &replay.event(0).unwrap().what else { panic!("a format") };
+    let own = format.fields.iter().filter(|field| !field.common);
+    let own: Vec<(&str, &str)> = own.map(|f| (f.name.as_str(), f.value_type().name())).collect();
+    let fields = ["s64", "u64", "pointer", "text", "bytes", "s64[]"];
+    assert_eq!(own.iter().map(|field| field.1).collect::<Vec<_>>(), fields);
+    assert!(matches!(replay.event(1).unwrap().what, What::Counter(_)));
+
+    let opened: Vec<_> = replay.events().map(|event| event.opened()).collect();
+    let again = recorded(Stamp::default(), |events| events.opened(&opened));
+    let again = Replay::parse(&again, "again").unwrap();
+    assert!(again.events().map(|event| event.opened()).eq(opened), "as it was written");
+}
+
+#[test]
+fn a_monitor_replays_what_it_recorded_though_one_of_its_events_never_came() {
+    let monitor = "local m = monitor { summary = 'two events', order = true }\n\
+        function m.init()\n\
+          evsel('s:x', function(e) emit(e) end)\n\
+          evsel('s:rare/code > 3/', function(e) note(e.why .. e.code) end)\n\
+        end\nreturn m\n";
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .expect("the built command runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    std::fs::write(folder.path().join("t.lua"), monitor).unwrap();
+    let both = "0.1 0 7 a s:x: n=1\n0.2 0 7 a s:rare: code=2 why=none\n";
+    std::fs::write(folder.path().join("both.events"), both).unwrap();
+    // `s:rare` is opened, and what came of it does not pass the filter.
+    let (code, recording, err) = run(&["t.lua", "--replay", "both.events", "--events"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(recording.contains("\n# event s:rare: code=s64 why=text\n"), "{recording}");
+    assert!(!recording.contains(" s:rare: code=2"), "{recording}");
+    std::fs::write(folder.path().join("one.events"), recording).unwrap();
+    let (code, out, err) = run(&["t.lua", "--replay", "one.events"]);
+    assert_eq!((code, out.matches("s:x:").count()), (Some(0), 1), "{out}{err}");
+}
+
 /// A writer that can be read.
 #[derive(Clone, Default)]
 struct Written(Rc<RefCell<Vec<u8>>>);

@@ -2,7 +2,7 @@
 //!
 //! A case is a file `NAME.events`, as `trace --events` prints it or somebody writes it (see [`crate::source::replay`]). Each of
 //! its lines `# run MONITOR [OPTION…]` is a run over the file, in the file's own folder; without one it is `NAME.lua`
-//! beside it. What the runs print is compared with `NAME.out`. A FILE is a case, a monitor (its cases are `NAME.events`
+//! beside it. What the runs print is compared with `NAME.out`, which `--bless` writes if every run began. A FILE is a case, a monitor (its cases are `NAME.events`
 //! and `NAME-*.events` beside it) or a folder; none is this folder. A monitor without a case is loaded, and declares its events.
 //! Exit code 1 if a case fails, or a monitor does not load.
 
@@ -126,16 +126,22 @@ struct Verdict {
 
 /// Runs a case, and compares or writes what it prints.
 pub(super) fn bless(case: &Path) -> Result<()> {
-    judge(case, true).map(|_| ())
+    let verdict = judge(case, true)?;
+    ensure!(!verdict.failed, "{}", verdict.shown.trim_end());
+    Ok(())
 }
 
 fn judge(case: &Path, bless: bool) -> Result<Verdict> {
-    let got = printed(case)?;
+    let Printed { text: got, refused } = printed(case)?;
     let path = case.with_extension("out");
     let expected = fs::read_to_string(&path).ok();
     let verdict = |failed, word, shown| Ok(Verdict { failed, word, shown });
     match expected {
         Some(expected) if expected == got => verdict(false, "ok     ", String::new()),
+        _ if bless && !refused.is_empty() => {
+            let shown = format!("not blessed, since a run did not begin:\n{refused}");
+            verdict(true, "FAILED ", shown)
+        }
         _ if bless => {
             file::write(&path, got.as_bytes())?;
             verdict(false, "blessed", String::new())
@@ -156,9 +162,17 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
     }
 }
 
-/// What the runs of a case print, each behind its command. Of one that fails also why.
-fn printed(case: &Path) -> Result<String> {
-    let (mut text, own) = (String::new(), std::env::current_exe()?);
+/// What the runs of a case print.
+struct Printed {
+    /// Each behind its command. Of one that fails also why.
+    text: String,
+    /// Of those that did not begin, the command and why.
+    refused: String,
+}
+
+fn printed(case: &Path) -> Result<Printed> {
+    let (mut text, mut refused) = (String::new(), String::new());
+    let own = std::env::current_exe()?;
     let folder = case.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
     let file = case.file_name().context("a case has a name")?;
     for run in runs(case)? {
@@ -177,10 +191,15 @@ fn printed(case: &Path) -> Result<String> {
             .context("failed to start a run")?;
         text += &String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            text += &format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+            let why = String::from_utf8_lossy(&output.stderr);
+            text += &format!("{}\n{why}", output.status);
+            // One that began has printed at least how many errors there were.
+            if output.stdout.is_empty() {
+                refused += &format!("$ perilune {run}\n{why}");
+            }
         }
     }
-    Ok(text)
+    Ok(Printed { text, refused })
 }
 
 /// The lines `# run …` of a case, or the monitor of its name.

@@ -11,7 +11,7 @@ mod tests;
 
 pub use parse::BadFormat;
 
-use crate::base::value::{Value, read_int};
+use crate::base::value::{Value, ValueType, read_int};
 
 /// The layout of one tracepoint's raw record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -127,6 +127,28 @@ impl Field {
             Kind::DataLoc(element) => self.dynamic(raw, fixed, 0, element)?,
             Kind::RelLoc(element) => self.dynamic(raw, fixed, self.offset + self.size, element)?,
         })
+    }
+
+    /// What [`Field::read`] gives.
+    pub fn value_type(&self) -> ValueType {
+        match self.kind {
+            Kind::Int if self.signed => ValueType::Int,
+            Kind::Int => ValueType::Uint,
+            Kind::Pointer => ValueType::Pointer,
+            Kind::Chars | Kind::DataLoc(Element::Char) | Kind::RelLoc(Element::Char) => {
+                ValueType::Text
+            }
+            Kind::Bytes | Kind::DataLoc(Element::Byte) | Kind::RelLoc(Element::Byte) => {
+                ValueType::Bytes
+            }
+            Kind::Array(_) | Kind::DataLoc(Element::Int(_)) | Kind::RelLoc(Element::Int(_)) => {
+                if self.signed {
+                    ValueType::Ints
+                } else {
+                    ValueType::Uints
+                }
+            }
+        }
     }
 
     /// The bytes that a dynamic field points to, terminator included; None when the field is not dynamic.

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{
     base::{
+        draw::OpenedEvent,
         glob,
         nearest::{did_you_mean, nearest},
     },
@@ -54,6 +55,14 @@ impl Event {
             What::Function(function) => Some(&function.format),
             What::Counter(_) => None,
         }
+    }
+
+    /// As the header of a recording names it.
+    pub fn opened(&self) -> OpenedEvent {
+        let fields = self.format().into_iter().flat_map(|format| &format.fields);
+        let fields = fields.filter(|field| !field.common);
+        let fields = fields.map(|field| (field.name.clone(), field.value_type())).collect();
+        OpenedEvent { name: self.name.clone(), fields }
     }
 
     /// The function, if it is one.

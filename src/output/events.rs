@@ -2,13 +2,14 @@
 //!
 //! [`crate::source::replay`] describes the format and reads it. Written here are events and what is
 //! needed to show them again, exactly: times in nanoseconds, values with their kind, names in quotes where
-//! they need it. Two things are not kept: the flags column, and fields that a script added. Reports have no
+//! they need it. The header lists every event that was opened, with its fields, so that a replay knows those that
+//! did not occur. Two things are not kept: the flags column, and fields that a script added. Reports have no
 //! place in it; notes, coverage and stats become comments.
 
 use super::Sink;
 use super::text::{push_problems, stats_text};
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
 use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use crate::base::value::Value;
@@ -39,6 +40,19 @@ impl Events {
 }
 
 impl Draw for Events {
+    fn opened(&mut self, events: &[OpenedEvent]) {
+        let out = &mut self.sink.buffer;
+        for event in events {
+            out.extend_from_slice(b"# event ");
+            out.extend_from_slice(event.name.as_bytes());
+            out.push(b':');
+            for (name, of) in &event.fields {
+                out.extend_from_slice(format!(" {name}={}", of.name()).as_bytes());
+            }
+            out.push(b'\n');
+        }
+    }
+
     fn event(&mut self, event: &mut EventLine<'_>) {
         let out = &mut self.sink.buffer;
         let time = event.stamp.clock_ns.saturating_sub(self.start.clock_ns);

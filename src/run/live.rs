@@ -103,6 +103,7 @@ pub(super) fn run(
     let processors = wish.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
     host.shared().with(|context| {
         context.out = out;
+        context.out.opened(&super::opened(&roles));
         context.tasks = Tasks::new(processors);
         if stacks {
             name_stacks(context, settings.lines);

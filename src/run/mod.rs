@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 
-use crate::base::draw::{Draw, Stamp};
+use crate::base::draw::{Draw, OpenedEvent, Stamp};
 use crate::output::events::Events;
 use crate::output::file::{self, Growing};
 use crate::output::json::Json;
 use crate::output::screen::Screen;
 use crate::output::text::{Look, Text};
 use crate::output::{ColourChoice, colour};
+use crate::script::evsel::Role;
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
 use crate::sys::streams::{self, stdout};
@@ -76,6 +77,17 @@ fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
     }
     let terminal = Terminal::open()?;
     Some(Screen::new(terminal, &request.monitor.name, look(options, pages)))
+}
+
+/// The events of the roles, each once.
+fn opened(roles: &[Role]) -> Vec<OpenedEvent> {
+    let mut events: Vec<OpenedEvent> = Vec::new();
+    for role in roles {
+        if !events.iter().any(|event| event.name == role.event.name) {
+            events.push(role.event.opened());
+        }
+    }
+    events
 }
 
 /// The output that was asked for. `start` is where a recording's time begins; `pages` is named when events are lost.

@@ -63,9 +63,11 @@ pub(super) fn run(
     let naming = frames.naming();
     host.shared().with(|context| {
         context.out = out;
+        context.out.opened(&super::opened(&roles));
         context.tasks = Tasks::new(processors);
         context.clock = Clock::new(start, 0);
         *context.naming.borrow_mut() = naming;
+        request.understood.iter().for_each(|line| context.note(Level::Info, line));
         if settings.verbose > 0 {
             for line in filters::explain(&roles, From::File) {
                 context.note(Level::Info, &line);
@@ -98,7 +100,12 @@ pub(super) fn run(
         if time > pace.end {
             break;
         }
+        let errors = host.errors();
         player.play(index, entry, &mut batch, &mut host);
+        if host.errors() > errors {
+            let text = format!("{}: the script failed at this line", replay.place(index));
+            host.shared().with(|context| context.note(Level::Info, &text));
+        }
         player.switch(&mut host);
         show.write_delays();
         if host.ended() {

@@ -285,6 +285,11 @@ impl Host {
             || self.rules.max_events.is_some_and(|max| self.counted >= max)
     }
 
+    /// Failures of the script so far.
+    pub fn errors(&self) -> u64 {
+        self.dispatch.error_count()
+    }
+
     /// What was seen and missed so far. `lost` is the kernel's own count where there is one: it also knows of
     /// losses at the end, which no record tells.
     pub fn coverage(&self, lost: Option<u64>) -> Coverage {

@@ -11,6 +11,8 @@
 //! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order. `0.005@0.009` happened
 //!   at 5 ms and came at 9 ms: a run that does not put events in order gets it then. The header `# wall` gives the
 //!   wall-clock time of 0; other lines that begin with `#`, and blank ones, mean nothing.
+//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` is an event of the recording, also where no line of it
+//!   follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; fields that lines have beside these are added.
 //! - TID is the thread, `PID/TID` when its process has another number. COMM `-` is unknown. Text with blanks,
 //!   quotes, `=` or `\` stands in double quotes, where `\" \\ \n \r \t \xNN` are escapes; so may any text, and a
 //!   frame of the stack.
@@ -45,6 +47,9 @@ pub struct Replay {
     wall_ns: i64,
     events: IndexMap<String, Rc<Event>>,
     entries: Vec<Entry>,
+    /// The line of each entry, from 1 on.
+    lines: Vec<usize>,
+    name: String,
 }
 
 /// One line of a recording.
@@ -129,16 +134,19 @@ impl Replay {
     pub fn parse(text: &str, name: &str) -> Result<Replay> {
         let mut wall_ns = WALL_NS;
         let mut lines = Vec::new();
+        let mut layouts: IndexMap<&str, Layout> = IndexMap::new();
         for (i, source) in text.lines().enumerate() {
             let at = Place { name, number: i + 1, source };
             if let Some(wall) = line::header(source) {
                 wall_ns = wall.map_err(|mistake| at.error(&mistake))?;
+            } else if let Some((event, fields)) = line::declared(source) {
+                let layout = layouts.entry(event).or_default();
+                fields.into_iter().for_each(|(name, of)| layout.declare(name, of));
             } else if let Some(line) = line::parse(source) {
                 lines.push((line.map_err(|mistake| at.error(&mistake))?, at));
             }
         }
 
-        let mut layouts: IndexMap<&str, Layout> = IndexMap::new();
         for (line, at) in &lines {
             if !line.is_side_band() {
                 layouts
@@ -156,12 +164,14 @@ impl Replay {
 
         let mut entries = Vec::with_capacity(lines.len());
         for (line, at) in lines {
+            let number = at.number;
             let what = happened(&line, &settled).map_err(|mistake| at.error(&mistake))?;
             let Line { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
-            entries.push(Entry { time_ns, came_ns, cpu, pid, tid, comm, what });
+            entries.push((Entry { time_ns, came_ns, cpu, pid, tid, comm, what }, number));
         }
         // Stable: lines of one time stay as written.
-        entries.sort_by_key(|entry| entry.time_ns);
+        entries.sort_by_key(|(entry, _)| entry.time_ns);
+        let (entries, lines) = entries.into_iter().unzip();
 
         let event = |(name, Settled { format, counter, .. }): (&str, Settled)| {
             let name = name.to_owned();
@@ -172,7 +182,8 @@ impl Replay {
             };
             (name.clone(), Rc::new(Event { name, what }))
         };
-        Ok(Replay { wall_ns, events: settled.into_iter().map(event).collect(), entries })
+        let events = settled.into_iter().map(event).collect();
+        Ok(Replay { wall_ns, events, entries, lines, name: name.to_owned() })
     }
 
     /// Wall-clock time of time 0, in nanoseconds since the Unix epoch.
@@ -185,13 +196,18 @@ impl Replay {
         &self.entries
     }
 
+    /// `FILE:LINE` of an entry.
+    pub fn place(&self, entry: usize) -> String {
+        format!("{}:{}", self.name, self.lines.get(entry).copied().unwrap_or_default())
+    }
+
     /// The CPUs that they are from, ascending.
     pub fn cpus(&self) -> Vec<u32> {
         let cpus: BTreeSet<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
         cpus.into_iter().collect()
     }
 
-    /// The events in order of their first line; [`Happened::Event`] counts in this order.
+    /// The events of the header, then the others in order of their first line; [`Happened::Event`] counts in this order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Rc<Event>> {
         self.events.values()
     }

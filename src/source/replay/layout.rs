@@ -1,6 +1,7 @@
 //! A format for an event that is known by its lines alone, and the raw records under it.
 
 use super::line::{Field as Word, Line, Literal, Mistake};
+use crate::base::value::ValueType;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::name::is_tracepoint;
 use indexmap::IndexMap;
@@ -32,6 +33,8 @@ struct Seen {
     arrays: bool,
     bytes: bool,
     text: bool,
+    /// What the header says of it.
+    declared: Option<ValueType>,
     negative: bool,
     /// Above i64::MAX, in decimal.
     large: bool,
@@ -46,6 +49,24 @@ const COMMON: [(&str, &str, usize, usize, bool); 4] = [
 ];
 
 impl Layout {
+    /// Takes a field of the recording's header into account.
+    pub(super) fn declare(&mut self, name: &str, of: ValueType) {
+        if COMMON.iter().any(|common| common.0 == name) {
+            return;
+        }
+        let seen = self.seen.entry(name.to_owned()).or_default();
+        seen.declared = Some(of);
+        match of {
+            ValueType::Int => seen.integers = true,
+            ValueType::Uint => (seen.integers, seen.large) = (true, true),
+            ValueType::Pointer => seen.pointers = true,
+            ValueType::Text => seen.text = true,
+            ValueType::Bytes => seen.bytes = true,
+            ValueType::Ints => seen.arrays = true,
+            ValueType::Uints => (seen.arrays, seen.large) = (true, true),
+        }
+    }
+
     /// Takes one line's fields into account.
     pub(super) fn see(&mut self, line: &Line<'_>) -> Result<(), Mistake> {
         self.counts = (self.lines == 0 || self.counts) && count(line).is_some();
@@ -55,6 +76,14 @@ impl Layout {
                 continue;
             }
             let seen = self.seen.entry(word.name.to_owned()).or_default();
+            if let (Some(of), Literal::Text(_)) = (seen.declared, &word.literal)
+                && of != ValueType::Text
+            {
+                let text = String::from_utf8_lossy(&word.text()).into_owned();
+                let what =
+                    format!("`{text}` is no {}, as the header has `{}`", of.name(), word.name);
+                return Err(word.mistake(what));
+            }
             match &word.literal {
                 Literal::Int(value) => {
                     seen.integers = true;

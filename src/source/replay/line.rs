@@ -2,6 +2,7 @@
 
 use super::wall;
 use crate::base::slot::CPUS_MAX;
+use crate::base::value::ValueType;
 use crate::event::function::{Kind, file_in_front_of};
 
 /// A line as it stands, its event not yet laid out.
@@ -92,6 +93,21 @@ pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
         let what = "the time is not as in RFC 3339, for example 2026-11-21T09:00:00Z";
         wall(text.trim()).ok_or_else(|| Mistake { at: "# wall ".len(), what: what.into() })
     })
+}
+
+/// An event of the header: `# event NAME: field=type`. None for any other line; a comment may begin so, too.
+pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
+    const MARK: &str = "# event ";
+    source.starts_with(MARK).then_some(())?;
+    let mut cursor = Cursor { source, at: MARK.len() };
+    let (_, word) = cursor.event().ok()?;
+    let name = word.strip_suffix(':').filter(|name| !name.is_empty())?;
+    let mut fields = Vec::new();
+    while !cursor.rest().is_empty() {
+        let field = cursor.field().ok()?;
+        fields.push((field.name, ValueType::named(field.spelling)?));
+    }
+    Some((name, fields))
 }
 
 /// The line's words; None for a comment or a blank line.
@@ -222,7 +238,21 @@ impl<'a> Cursor<'a> {
         let end = after.find([' ', '\t']).unwrap_or(after.len());
         let spelling = after.get(..end).unwrap_or("");
         self.at += end;
-        Ok(Field { name, at, spelling, literal: literal(spelling) })
+        let literal = literal(spelling);
+        // Text that begins so stands in quotes.
+        let is_other = |mark: &&&str| spelling.starts_with(**mark);
+        if let (Literal::Text(_), Some(mark)) =
+            (&literal, ["0x", "[", "hex:"].iter().find(is_other))
+        {
+            let what = match *mark {
+                "0x" => "hexadecimal digits of 64 bits at most",
+                "[" => "whole numbers in brackets, [1,-2]",
+                _ => "pairs of hexadecimal digits",
+            };
+            let what = format!("`{spelling}` is not {what}; text that begins so stands in quotes");
+            return Err(Mistake { at: at + name.len() + 1, what });
+        }
+        Ok(Field { name, at, spelling, literal })
     }
 
     /// Frames parted by `;`, up to the end of the line.
