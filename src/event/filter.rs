@@ -10,7 +10,7 @@
 //! they say: an operator at the very end (`pid == 1 &&`), a number against an array or a bitmask, and
 //! `STACKTRACE`. Two are written differently for the kernel ([`Filter::to_kernel`]), which misreads them:
 //! in `(f.function == name)` it takes the parenthesis for a part of the name, and some globs match by
-//! short cuts that are wrong.
+//! short cuts that are wrong. A third is meant otherwise than it reads it ([`Filter::for_event`]).
 //!
 //! Words of the seeds' user-space filters are translated: `__cpu` is `CPU`, `__pid` `common_pid`, and
 //! `comm_get(__pid)` `COMM`.
@@ -32,7 +32,7 @@ use std::rc::Rc;
 pub use eval::{Bound, Context, KernelOnly};
 pub use print::quote;
 
-use crate::event::syntax::SyntaxError;
+use crate::{decode::format::Format, event::syntax::SyntaxError};
 
 /// Bytes that a filter may have: the kernel copies one page, terminator included.
 pub const LONGEST: usize = 4095;
@@ -47,6 +47,13 @@ impl Filter {
     /// Parses a filter. Which fields there are and what they can be compared with is for [`Filter::check`].
     pub fn parse(text: &str) -> Result<Filter, SyntaxError> {
         parse::parse(text).map(|root| Filter { root })
+    }
+
+    /// The filter as it is meant for an event: text is compared with what a pointer of a system call leads to in the task's
+    /// memory (`.ustring`), since the kernel would look for it in its own and find nothing.
+    pub fn for_event(mut self, event: &str, format: &Format) -> Filter {
+        self.root.for_event(event, format);
+        self
     }
 
     /// The conditions that all have to be met, one by one.
@@ -148,6 +155,21 @@ enum Operand {
     Cpus { text: String, ranges: Vec<(u32, u32)> },
     /// The name, or the address, behind `.function ==`.
     Function(String),
+}
+
+impl Node {
+    fn for_event(&mut self, event: &str, format: &Format) {
+        match self {
+            Node::Is(predicate) if predicate.is_of_task(event, format) => {
+                predicate.reading = Reading::UserText;
+            }
+            Node::Is(_) => {}
+            Node::Not(inner) => inner.for_event(event, format),
+            Node::And(nodes) | Node::Or(nodes) => {
+                nodes.iter_mut().for_each(|node| node.for_event(event, format));
+            }
+        }
+    }
 }
 
 impl Predicate {

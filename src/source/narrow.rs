@@ -105,6 +105,10 @@ fn here(opening: &Opening, part: &Filter) -> anyhow::Result<Rest> {
     match part.bind(name, format) {
         Ok(bound) => Ok(Rest::of_kernel(part, bound)),
         Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
+        Err(KernelOnly::Condition(only)) if only.contains(".ustring ") => anyhow::bail!(
+            "{name}: this kernel does not compare text in the memory of tasks, and refuses '{only}'; \
+             leave it out, and choose events by their numbers or by COMM"
+        ),
         Err(KernelOnly::Condition(only)) => anyhow::bail!(
             "{name}: the kernel refuses the filter '{only}', and only it could tell: is the name in /proc/kallsyms? \
              Else leave it out"
@@ -149,5 +153,38 @@ fn brief(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::format::Format;
+    use crate::event::catalog::Event as Described;
+    use crate::event::sampling::Sampling;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_kernel_without_text_of_tasks_is_named_as_the_reason() {
+        let format = Format::parse(
+            "name: sys_enter_openat\nID: 1\n\
+             field:const char * filename; offset:24; size:8; signed:0;\n",
+        );
+        let name = "syscalls:sys_enter_openat";
+        let format = format.unwrap();
+        let part = Filter::parse("filename ~ \"*x\"").unwrap().for_event(name, &format);
+        let opening = Opening {
+            event: Rc::new(Described { name: name.into(), what: What::Tracepoint { format } }),
+            glob: None,
+            filter: Some(part.clone()),
+            sampling: Sampling::default(),
+            roles: Vec::new(),
+            about: Vec::new(),
+        };
+        assert_eq!(
+            here(&opening, &part).unwrap_err().to_string(),
+            "syscalls:sys_enter_openat: this kernel does not compare text in the memory of tasks, and \
+             refuses 'filename.ustring ~ \"**x\"'; leave it out, and choose events by their numbers or by COMM"
+        );
     }
 }

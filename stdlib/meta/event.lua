@@ -69,6 +69,11 @@ function ev:each(handler) end
 --- which is cheapest by far; any other is a C expression, checked here before the handler (`-v` says which went where). With
 --- further arguments `%s` is one of them, quoted, and `%d` a whole number; without, the text is taken as it is.
 ---
+--- `.function == NAME` behind a field tells whose address it is, and text is compared with what a pointer of a system call
+--- leads to: `filename ~ "*.conf"`. The kernel reads that in the memory of the task as the call begins, so it finds no text
+--- in a page that was never touched; since Linux 6.19 records carry it, cut to 63 bytes, as `__filename_val`, and
+--- `e.filename` is the address as ever.
+---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
 ---     generate:filter("sig == 9 && comm_get(pid) != comm")
 ---     generate:filter(opt.filter)

@@ -32,6 +32,21 @@ pub(crate) fn getppid(n: u32) -> Load {
     })
 }
 
+/// Tries to open each of the files, which need not be there, so often. The names lie in memory that the task has written.
+pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {
+    Load::new(move || {
+        for (name, times) in files {
+            let mut copy = [0u8; 64];
+            copy[..name.count_bytes()].copy_from_slice(name.to_bytes());
+            let copy = std::hint::black_box(copy);
+            for _ in 0..times {
+                // SAFETY: a string with its NUL; what is opened is closed by the child's end.
+                unsafe { libc::openat(libc::AT_FDCWD, copy.as_ptr().cast(), libc::O_RDONLY) };
+            }
+        }
+    })
+}
+
 /// A getuid, `n` calls of getppid, and a getgid.
 pub(crate) fn between_two_calls(n: u32) -> Load {
     Load::new(move || {

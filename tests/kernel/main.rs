@@ -9,7 +9,7 @@ mod changes;
 mod command;
 mod flames;
 mod functions;
-mod functions_in_filters;
+mod kernel_filters;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
 mod kvm;

@@ -154,7 +154,9 @@ fn a_fault_stands_at_its_place() {
         assert_eq!(tree(text), expected, "{text}");
     }
     assert!(tree(&"(".repeat(100_000)).contains("nested over"));
-    assert!(tree(&"-".repeat(100_000)).contains("nested over"));
+    assert!(tree(&"- ".repeat(100_000)).contains("nested over"));
+    assert!(tree("a--1").starts_with("1: `--` changes a variable"));
+    assert!(tree("++a").starts_with("0: `++` changes a variable"));
     assert!(tree(&vec!["a"; 100_000].join("+")).contains("in a row"));
 }
 

@@ -3,6 +3,7 @@
 mod expressions;
 
 use super::*;
+use crate::base::value::Value as Field;
 
 /// A kernel that has a few names.
 struct Few;
@@ -94,6 +95,39 @@ fn all(cases: &[(&str, &str)]) {
     for (print_fmt, expected) in cases {
         assert_eq!(printed(print_fmt), *expected, "{print_fmt}");
     }
+}
+
+#[test]
+fn what_a_system_call_was_given_is_printed_from_its_record() {
+    let format = Format::parse(
+        "name: sys_enter_openat\nID: 1\nformat:\n\
+         \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
+         \tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\
+         \tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n\
+         \tfield:const char * buf;\toffset:32;\tsize:8;\tsigned:0;\n\
+         \tfield:__data_loc char[] __filename_val;\toffset:40;\tsize:4;\tsigned:0;\n\
+         \tfield:__data_loc u8[] __buf_val;\toffset:44;\tsize:4;\tsigned:0;\n\n\
+         print fmt: \"dfd: 0x%08lx, filename: 0x%08lx \\\"%s\\\", buf: 0x%08lx (%s)\", \
+         ((unsigned long)(REC->dfd)), ((unsigned long)(REC->filename)), __get_str(__filename_val), \
+         ((unsigned long)(REC->buf)), __print_dynamic_array(__buf_val, 1)\n",
+    )
+    .unwrap();
+    let mut raw = vec![0; 48];
+    raw[16..24].copy_from_slice(&3u64.to_ne_bytes());
+    raw[24..32].copy_from_slice(&0x7ffe_0000_1000u64.to_ne_bytes());
+    raw[40..44].copy_from_slice(&(6u32 << 16 | 48).to_ne_bytes());
+    raw[44..48].copy_from_slice(&(3u32 << 16 | 54).to_ne_bytes());
+    raw.extend(b"/etc/\0\x01\x02\xff");
+    let values: Vec<(&str, Field<'_>)> = format.values(&raw).collect();
+    assert_eq!(values[2], ("filename", Field::Pointer(0x7ffe_0000_1000)));
+    assert_eq!(values[4], ("__filename_val", Field::Text(b"/etc/")));
+    let program = Program::compile(&format, &Few).unwrap();
+    let mut out = Vec::new();
+    program.push(&mut out, &raw, &Few).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "dfd: 0x00000003, filename: 0x7ffe00001000 \"/etc/\", buf: 0x00000000 ({0x1,0x2,0xff})"
+    );
 }
 
 #[test]

@@ -56,6 +56,23 @@ impl Predicate {
         }
     }
 
+    /// The field that holds the text which the pointer of the condition leads to, as a system call's record does since 6.19:
+    /// `__filename_val` beside `filename`. Beyond 63 bytes it is cut.
+    pub(super) fn recorded_text<'a>(&self, format: &'a Format) -> Option<&'a Field> {
+        let field = format.field(&format!("__{}_val", self.field))?;
+        (class(field) == Class::Text).then_some(field)
+    }
+
+    /// Whether it compares text with what a pointer of a task leads to, and does not say so.
+    pub(super) fn is_of_task(&self, event: &str, format: &Format) -> bool {
+        let pointed =
+            || matches!(self.subject(format), Some(Subject::Field(_, Class::PointedText)));
+        event.starts_with("syscalls:")
+            && self.reading == Reading::Plain
+            && matches!(self.value, Operand::Text { .. })
+            && (pointed() || self.recorded_text(format).is_some())
+    }
+
     fn check(&self, event: &str, format: &Format) -> Result<(), SyntaxError> {
         let name = &self.field;
         let subject = self
@@ -71,6 +88,7 @@ impl Predicate {
         };
         match (&self.value, class) {
             (Operand::Text { .. }, Class::Text | Class::PointedText) => Ok(()),
+            (Operand::Text { .. }, _) if self.recorded_text(format).is_some() => Ok(()),
             (Operand::Text { .. }, _) => {
                 Err(self
                     .fault(self.value_at, format!("`{name}` is no text; compare it with a number")))

@@ -29,7 +29,8 @@ pub enum KernelOnly {
     /// It does not fit the event at all.
     #[error(transparent)]
     Unfit(#[from] SyntaxError),
-    /// A condition on what a record does not hold: text behind a pointer, or the function of an address.
+    /// A condition on what a record does not hold: text behind a pointer, unless it is recorded, too, or the function of an
+    /// address.
     #[error("only the kernel can tell `{0}`")]
     Condition(String),
 }
@@ -130,6 +131,9 @@ fn test(predicate: &Predicate, format: &Format) -> Option<Test> {
                 }
                 Subject::Field(field, Class::Text) => {
                     Text::Fixed { offset: field.offset, size: field.size }
+                }
+                Subject::Field(..) if predicate.reading == Reading::UserText => {
+                    Text::Dynamic(predicate.recorded_text(format)?.clone())
                 }
                 _ => return None,
             };

@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
     }
 
     fn for_kernel(&self, text: &str) -> Result<Filter, SyntaxError> {
-        let filter = Filter::parse(text)?;
+        let filter = Filter::parse(text)?.for_event(self.event, self.format);
         filter.check(self.event, self.format)?;
         Ok(filter)
     }

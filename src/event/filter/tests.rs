@@ -109,6 +109,58 @@ fn a_function_is_told_from_the_parenthesis_that_closes_its_filter() {
     assert_eq!(print("a==1"), "(a == 1) && common_pid != 5");
 }
 
+/// `syscalls:sys_enter_openat`, before and since 6.19, where the name that the task gave is in the record.
+fn openat(recorded: bool) -> Format {
+    let value = "\tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n";
+    let text = "name: sys_enter_openat\nID: 1\nformat:\n\
+         \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+         \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
+         \tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\
+         \tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n\
+         \tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n";
+    Format::parse(&format!("{text}{}", if recorded { value } else { "" })).unwrap()
+}
+
+#[test]
+fn text_in_the_memory_of_a_task_is_compared_there() {
+    let meant = |event: &str, filter: &str| {
+        let filter = Filter::parse(filter).unwrap().for_event(event, &openat(false));
+        filter.check(event, &openat(false)).unwrap();
+        filter.to_kernel()
+    };
+    let enter = "syscalls:sys_enter_openat";
+    assert_eq!(meant(enter, "filename ~ \"*x*\""), "filename.ustring ~ \"**x*\"");
+    assert_eq!(
+        meant(enter, "dfd == 3 || !(filename == \"a\" && flags == 0)"),
+        "dfd == 3 || !(filename.ustring == \"a\" && flags == 0)"
+    );
+    assert_eq!(meant(enter, "filename.ustring != \"a\""), "filename.ustring != \"a\"");
+    // Elsewhere a pointer to text leads to the kernel's own.
+    assert_eq!(meant("rcu:rcu_utilization", "filename == \"a\""), "filename == \"a\"");
+}
+
+#[test]
+fn text_that_a_system_call_records_is_compared_here_too() {
+    let event = "syscalls:sys_enter_openat";
+    let mut raw = vec![0; 52];
+    raw[24..32].copy_from_slice(&0x7ffe_1234_5678u64.to_ne_bytes());
+    raw[48..52].copy_from_slice(&(12u32 << 16 | 52).to_ne_bytes());
+    raw.extend(b"/etc/passwd\0");
+    let passes = |filter: &str, recorded| {
+        let format = openat(recorded);
+        let bound = Filter::parse(filter).unwrap().for_event(event, &format).bind(event, &format);
+        bound.map(|bound| bound.passes(&Context { raw: &raw, cpu: 0, comm: b"cat" }))
+    };
+    assert_eq!(passes("filename ~ \"*passwd\"", true).unwrap(), true);
+    assert_eq!(passes("filename == \"/etc/passwd\"", true).unwrap(), true);
+    assert_eq!(passes("filename.ustring ~ \"*shadow\"", true).unwrap(), false);
+    assert_eq!(passes("!(filename ~ \"/etc/*\")", true).unwrap(), false);
+    assert_eq!(passes("__filename_val ~ \"/etc/*\"", true).unwrap(), true);
+    let only = "filename.ustring ~ \"**passwd\"".to_owned();
+    let refused = passes("filename ~ \"*passwd\"", false).unwrap_err();
+    assert_eq!(refused, KernelOnly::Condition(only));
+}
+
 #[test]
 fn globs_are_written_so_that_the_kernel_matches_them_right() {
     let print = |glob: &str| Filter::parse(&format!("c ~ \"{glob}\"")).unwrap().to_kernel();

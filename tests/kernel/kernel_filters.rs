@@ -1,4 +1,5 @@
-//! Filters by the kernel's functions: what passes is what the function did, beside the exclusion of our own threads.
+//! Filters whose conditions only the kernel can check, beside the exclusion of our own threads: what passes is what a
+//! function did, or what a task gave a system call.
 
 use crate::load;
 use crate::tool::{Run, Tool};
@@ -85,6 +86,37 @@ fn addresses_are_keys_in_hexadecimal_or_unsigned() {
     for run in [&run, &by_site] {
         let all: u64 = run.of("row").map(count).sum();
         assert_eq!(all, 2 * u64::from(PIPES), "{}", run.stderr);
+        run.is_complete();
+    }
+}
+
+#[test]
+fn a_filter_by_a_text_of_the_task_passes_the_calls_that_were_given_it() {
+    if !can_trace("filters by text in user space") {
+        return;
+    }
+    const FILES: [(&std::ffi::CStr, u64); 2] =
+        [(c"/tmp/perilune-none-a", 30), (c"/tmp/perilune-none-b", 70)];
+    let load = load::opens(FILES);
+    let pid = load.pid();
+    let [(_, of_a), (_, of_b)] = FILES;
+    let filters = [
+        ("filename ~ \"*none-a\"", of_a),
+        ("filename ~ \"/tmp/perilune-none-*\"", of_a + of_b),
+        ("filename == \"/tmp/perilune-none-b\"", of_b),
+        ("filename.ustring == \"/tmp/perilune-none-b\"", of_b),
+        ("filename ~ \"*none-*\" && !(filename ~ \"*-b\")", of_a),
+        ("filename ~ \"*no such name*\"", 0),
+    ];
+    let tools = filters.map(|(filter, _)| {
+        let event = format!("syscalls:sys_enter_openat/{filter} && common_pid=={pid}/");
+        Tool::attach(&["top", "-e", &event, "-k", "common_pid"])
+    });
+    load.run();
+    for (tool, (filter, opens)) in tools.into_iter().zip(filters) {
+        let run = tool.finish();
+        let passed = run.sum("sys_enter_openat", "common_pid", pid);
+        assert_eq!(passed, opens, "{filter}: {}", run.stderr);
         run.is_complete();
     }
 }
