@@ -7,9 +7,12 @@
 //! Events of tasks go on by themselves. A CPU that was not there when the run began has no ring, and gets none: scripts have
 //! tables with a place for each CPU.
 
+use std::collections::BTreeSet;
+
 use super::Sink;
 use super::counts::Reading;
 use super::live::Live;
+use super::open::{Open, Opened};
 use super::rings::{EVERY_TASK, open_owner};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
@@ -37,6 +40,11 @@ pub(super) struct Presence {
 }
 
 impl Presence {
+    /// Whether the CPU was offline at the last look.
+    pub(super) fn is_offline(&self) -> bool {
+        self.offline
+    }
+
     /// Of a CPU whose dummy is enabled now.
     pub(super) fn since(now: u64) -> Presence {
         Presence { offline: false, read: Some((now, 0)) }
@@ -124,34 +132,53 @@ impl Live {
         ring.owner = owner;
         ring.owner.enable()?;
         self.poller.add(&ring.owner, index);
-        let ring = &self.opened.rings[index];
-        let mut lost = 0;
-        for open in &mut self.opened.events {
-            if open.cpu != ring.cpu || open.tid >= 0 {
+        (0..self.openings.len()).try_for_each(|at| self.reopen_events(at, index))
+    }
+
+    /// Opens an opening's events on a ring's CPU: those of whole CPUs anew, and those that were not opened since the CPU was
+    /// offline then.
+    fn reopen_events(&mut self, at: usize, index: usize) -> anyhow::Result<()> {
+        let Opened { rings, events, decoders, ids, filters, .. } = &mut self.opened;
+        let (ring, opening) = (&mut rings[index], &self.openings[at]);
+        let cpu = ring.cpu;
+        let like = events.iter().find(|open| open.opening == at);
+        let (Some(like), true) = (like, opening.is_on(cpu)) else { return Ok(()) };
+        let (mut attr, name) = (*like.event.attr(), like.event.name().to_owned());
+        attr.set("enable_on_exec", 0)?;
+        let of_opening = events.iter().filter(|open| open.opening == at);
+        let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();
+        for tid in tids {
+            let is_it = |open: &&mut Open| (open.opening, open.cpu, open.tid) == (at, cpu, tid);
+            let before = events.iter_mut().find(is_it);
+            if tid >= 0 && before.is_some() {
                 continue;
             }
-            let mut attr = *open.event.attr();
-            attr.set("enable_on_exec", 0)?;
-            let target = Target { pid: -1, cpu: ring.cpu as i32 };
-            let event = Event::open(&attr, target, open.event.name())?.event;
-            if let Some(text) = &self.opened.filters[open.opening] {
+            let event = match Event::open(&attr, Target { pid: tid, cpu: cpu as i32 }, &name) {
+                Ok(opened) => opened.event,
+                Err(refusal) if tid >= 0 && refusal.errno == libc::ESRCH => continue,
+                Err(refusal) => return Err(refusal.into()),
+            };
+            if let Some(text) = &filters[at] {
                 event.set_filter(text)?;
             }
-            let opening = &self.openings[open.opening];
             if !opening.sampling.count {
                 event.set_output(&ring.owner)?;
             }
-            self.opened.ids.insert(event.id()?, open.opening as u32);
-            if self.opened.decoders[open.opening].is_on() {
+            ids.insert(event.id()?, at as u32);
+            if decoders[at].is_on() {
                 event.enable()?;
             }
-            let before = std::mem::replace(&mut open.event, event);
-            if let Ok(read) = before.read_counts() {
-                open.carried = open.carried.plus(Reading::of(&read));
+            match before {
+                Some(open) => {
+                    let gone = std::mem::replace(&mut open.event, event);
+                    if let Ok(read) = gone.read_counts() {
+                        open.carried = open.carried.plus(Reading::of(&read));
+                        ring.lost_of_closed += read.lost.unwrap_or(0);
+                    }
+                }
+                None => events.push(Open::new(event, at, cpu, tid)),
             }
-            lost += before.lost().unwrap_or(0);
         }
-        self.opened.rings[index].lost_of_closed += lost;
         Ok(())
     }
 }

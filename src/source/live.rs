@@ -234,7 +234,13 @@ impl Live {
     }
 
     fn drain_rings(&mut self, sink: &mut dyn Sink) {
-        for index in 0..self.opened.rings.len() {
+        // Names first: a task that was forked on a CPU that is not watched may have run on one that is.
+        for turn in 0..2 * self.opened.rings.len() {
+            let (of_tasks, index) =
+                (turn < self.opened.rings.len(), turn % self.opened.rings.len());
+            if self.opened.rings[index].tasks_only != of_tasks {
+                continue;
+            }
             self.look(index);
             while self.opened.rings[index].at < self.opened.rings[index].head {
                 self.take_plain(index);

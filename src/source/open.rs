@@ -110,6 +110,13 @@ pub(super) struct Open {
     pub(super) tid: i32,
 }
 
+impl Open {
+    pub(super) fn new(event: Event, opening: usize, cpu: u32, tid: i32) -> Open {
+        let (counted, carried) = (Reading::default(), Reading::default());
+        Open { counted, carried, event, opening, cpu, tid }
+    }
+}
+
 /// Everything open.
 pub(super) struct Opened {
     pub(super) rings: Vec<CpuRing>,
@@ -226,7 +233,8 @@ pub(super) fn open_event(
     let before = opened.events.len();
     'cpus: for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
-        if !opening.is_on(cpu) {
+        // One that is offline gets its events when it is back.
+        if !opening.is_on(cpu) || opened.rings[position].presence.is_offline() {
             continue;
         }
         for &tid in tids {
@@ -260,14 +268,7 @@ pub(super) fn open_event(
                 got.event.set_output(&opened.rings[position].owner)?;
             }
             opened.ids.insert(got.event.id()?, index as u32);
-            opened.events.push(Open {
-                counted: Reading::default(),
-                carried: Reading::default(),
-                event: got.event,
-                opening: index,
-                cpu,
-                tid,
-            });
+            opened.events.push(Open::new(got.event, index, cpu, tid));
         }
     }
     let layout = Layout::new(attr::shape(&attr));

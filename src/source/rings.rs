@@ -53,6 +53,9 @@ const PAGES: usize = 512;
 /// Pages of a ring that only holds records of tasks: some 900 of them, in the tenth of a second between two drains.
 const PAGES_OF_TASKS: usize = 16;
 
+/// Percent of such a ring that wakes us at least.
+const WATERMARK_OF_TASKS: u8 = 50;
+
 /// Opens the rings of all CPUs, and gives whose the dummies are: a thread's, or [`EVERY_TASK`]. Those that events write to go first: the memory that a user may lock is shared by all.
 pub(super) fn open_rings(
     openings: &[Opening],
@@ -79,9 +82,11 @@ pub(super) fn open_rings(
         rings.push(CpuRing::new(cpu, owner, mapped.ring, false));
     }
     let (mut missing, mut why) = (Vec::new(), None);
+    // Names are needed when an event comes, so that nothing waits for them.
+    let lazy = Wish { watermark: wish.watermark.max(WATERMARK_OF_TASKS), ..wish.clone() };
     for cpu in others {
         let small = PAGES_OF_TASKS.min(pages);
-        let opened = open_owner(wish, small, tid, cpu)
+        let opened = open_owner(&lazy, small, tid, cpu)
             .and_then(|owner| Ok((Ring::map_largest(&owner, small)?.ring, owner)));
         match opened {
             Ok((ring, owner)) => rings.push(CpuRing::new(cpu, owner, ring, true)),
