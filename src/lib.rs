@@ -70,12 +70,15 @@
 //! - Rings are stamped with `CLOCK_MONOTONIC` (`use_clockid`), not with the default perf clock: the merge can then take
 //!   "now, less two milliseconds" as its limit instead of searching each ring for its newest record, stamps
 //!   can be compared with a service's own log, and the conversion to wall time needs no calibration by events.
-//! - Every CPU has a ring, whatever `-C` says: a task that is forked or named on one CPU runs on another. Where no event is
-//!   opened the ring is small and holds records of tasks only; what it loses is no hole for events.
-//! - A CPU that goes offline takes its events with it, without a hang-up. The list of CPUs is looked at once a second, the times that
-//!   the dummies were in service every tenth; a CPU that is back gets new events into its old ring ([`source::hotplug`]).
-//! - A clock's timer leaves out the turns that it is late for, and no record says so. So the samples that came are compared with those
-//!   that the running time of tasks, or the busy time of CPUs, implies ([`source::clocks`]).
+//! - Every CPU has a ring, whatever `-C` says: a task that is forked or named on one CPU runs on
+//!   another. Where no event is opened the ring is small and holds records of tasks only; what it
+//!   loses is no hole for events.
+//! - A CPU that goes offline takes its events with it, without a hang-up. The list of CPUs is
+//!   looked at once a second, the times that the dummies were in service every tenth; a CPU that is
+//!   back gets new events into its old ring ([`source::hotplug`]).
+//! - A clock's timer leaves out the turns that it is late for, and no record says so. So the
+//!   samples that came are compared with those that the running time of tasks, or the busy time of
+//!   CPUs, implies ([`source::clocks`]).
 //! - With `-p`, when there are not enough file descriptors for an event per thread and CPU, events are opened CPU-wide and
 //!   the threads told apart in user space. A kernel filter of thread ids (up to 222 fit) would be cheaper but
 //!   cannot be changed once set, so threads born later would be missing without a word.

@@ -73,7 +73,8 @@ impl Counter {
         self.type_ == abi::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&self.config)
     }
 
-    /// Whether it counts so fast that it is sampled at a rate: a clock, and what the hardware counts.
+    /// Whether it counts so fast that it is sampled at a rate: a clock, and what the hardware
+    /// counts.
     pub fn has_rate(&self) -> bool {
         match self.type_ {
             abi::PERF_TYPE_SOFTWARE => self.is_clock(),

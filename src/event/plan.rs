@@ -22,7 +22,8 @@ const SPARE: usize = 256;
 pub struct Role<S> {
     /// What is watched.
     pub event: Rc<Event>,
-    /// The glob that it is meant by: where the kernel refuses it, the others are watched without it.
+    /// The glob that it is meant by: where the kernel refuses it, the others are watched without
+    /// it.
     pub glob: Option<Rc<str>>,
     /// Which of them, by what the kernel can tell; None is all.
     pub filter: Option<Filter>,

@@ -1,7 +1,8 @@
 //! How often an event is sampled: each time that it happens, or at a rate.
 //!
-//! A tracepoint, a function, a breakpoint and a software count are taken each time. A clock and a counter of the hardware
-//! count nanoseconds, cycles, instructions: a sample of each of them is neither possible nor wanted.
+//! A tracepoint, a function, a breakpoint and a software count are taken each time. A clock and a
+//! counter of the hardware count nanoseconds, cycles, instructions: a sample of each of them is
+//! neither possible nor wanted.
 
 use anyhow::{Result, bail};
 
@@ -11,8 +12,8 @@ use crate::event::sampling::Sampling;
 /// Samples a second where nothing says how many.
 pub const USUAL_HZ: u64 = 100;
 
-/// Nanoseconds between two samples of a clock at least: the kernel's timer takes a shorter period for this one
-/// (`perf_swevent_start_hrtimer()`, kernel/events/core.c).
+/// Nanoseconds between two samples of a clock at least: the kernel's timer takes a shorter period
+/// for this one (`perf_swevent_start_hrtimer()`, kernel/events/core.c).
 pub const CLOCK_PERIOD_MIN: u64 = 10_000;
 
 /// A rate as it is asked for.

@@ -367,7 +367,8 @@ fn unquote(text: &str, escape: Escape) -> String {
     }
 }
 
-/// Whether it is an event with a name of its own, which has no fields to filter by: `cycles:u`, `cpu-clock`.
+/// Whether it is an event with a name of its own, which has no fields to filter by: `cycles:u`,
+/// `cpu-clock`.
 fn is_counter(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
     name::lookup(first.split(':').next().unwrap_or_default()).is_some()

@@ -1,5 +1,5 @@
-//! What changes beside the events while a run goes on, looked at once a second: CPUs that go and come back, the clock on the wall,
-//! timers that are late. Each is reported when it is seen.
+//! What changes beside the events while a run goes on, looked at once a second: CPUs that go and
+//! come back, the wall clock, timers that are late. Each is reported when it is seen.
 
 use crate::base::draw::Level;
 use crate::script::host::Host;
@@ -68,8 +68,8 @@ impl MachineChanges {
         self.offset = offset;
         if step.abs() >= STEP_NS {
             notes.push(format!(
-                "the clock on the wall moved by {:+.3} s against the run's (it was set, or the machine slept): times of day go on \
-                 as when the run began",
+                "the wall clock moved by {:+.3} s against the clock of the run (it was set, or the \
+                 machine was suspended): times of day continue from the start of the run",
                 step as f64 / 1e9
             ));
         }

@@ -45,8 +45,8 @@ impl RunRequest {
         };
         Ok(Stack { walk, part: self.host.callchain, depth: None })
     }
-    /// How often clocks and hardware events are sampled where neither the script nor a selector says it: `-F` and `-c`, if the
-    /// monitor has them.
+    /// How often clocks and hardware events are sampled where neither the script nor a selector
+    /// says it: `-F` and `-c`, if the monitor has them.
     pub fn rate(&self) -> Option<Rate> {
         let number = |name: &str| match self.values.get(name) {
             Some(OptionValue::Number(n)) if self.monitor.has_shared(name) => Some(*n as u64),

@@ -83,8 +83,8 @@ pub(super) fn setting(
     })
 }
 
-/// The CPUs that have rings: all, for the records of tasks and for events of which everyone's records are wanted. The other
-/// events are opened on the watched CPUs only.
+/// The CPUs that have rings: all, for the records of tasks and for events of which everyone's
+/// records are wanted. The other events are opened on the watched CPUs only.
 pub(super) fn of_rings(watched: &[u32], openings: &mut [Opening]) -> Vec<u32> {
     let online = online_cpus();
     if watched != online {

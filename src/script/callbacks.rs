@@ -20,7 +20,8 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Whether one of them is about tasks that have to be watched: which those are is learnt from the forks before.
+    /// Whether one of them is about tasks that have to be watched: which those are is learnt from
+    /// the forks before.
     pub(super) fn of_watched_tasks(&self) -> bool {
         let of_tasks = [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap];
         !self.all_tasks && of_tasks.iter().any(|callback| callback.is_some())

@@ -92,7 +92,8 @@ pub struct Watchable {
 
 impl Watchable {
     /// # Errors
-    /// A CPU that this machine does not have, that is offline, or that `-C` leaves out, where it leaves none.
+    /// A CPU that this machine does not have, that is offline, or that `-C` leaves out, where it
+    /// leaves none.
     fn check(&self, asked: &[u32]) -> Result<(), Refused> {
         let list = cpulist::format(asked);
         if let Some(why) = absent(asked, &self.online) {
@@ -211,7 +212,8 @@ impl Declarer {
         }
     }
 
-    /// Checks a selector that was typed and that no evsel was declared with: its event exists, and so do its CPUs.
+    /// Checks a selector that was typed and that no evsel was declared with: its event exists, and
+    /// so do its CPUs.
     ///
     /// # Errors
     /// As [`Declarer::declare`].

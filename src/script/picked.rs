@@ -60,8 +60,8 @@ impl Declarer {
 }
 
 impl Host {
-    /// Checks the selectors that were typed and that the script has not opened, such as an untraced event that only another
-    /// option would open.
+    /// Checks the selectors that were typed and that the script has not opened, such as an untraced
+    /// event that only another option would open.
     ///
     /// # Errors
     /// An event or a CPU that is not there.

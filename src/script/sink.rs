@@ -16,7 +16,8 @@ use crate::sys::signal;
 use crate::task::Fork;
 
 impl Host {
-    /// Calls the callbacks of a record of a task, unless they are for watched ones only and it is not one.
+    /// Calls the callbacks of a record of a task, unless they are for watched ones only and it is
+    /// not one.
     fn call_side(
         &mut self,
         watched: bool,

@@ -1,4 +1,5 @@
-//! What an `evsel` call asks for beside the event: the keys of its table and the attributes of its selector.
+//! What an `evsel` call asks for beside the event: the keys of its table and the attributes of its
+//! selector.
 
 use mlua::{Table, Value};
 
@@ -35,8 +36,8 @@ const WISHES: [&str; 13] = [
 ];
 
 impl Wishes {
-    /// Reads the table of an `evsel` call, and the attributes of its selector, which go before it. `from` is the script's own
-    /// table of that selector.
+    /// Reads the table of an `evsel` call, and the attributes of its selector, which go before it.
+    /// `from` is the script's own table of that selector.
     ///
     /// # Errors
     /// An unknown wish, a wrong value, wishes that exclude each other.
@@ -105,7 +106,8 @@ impl Wishes {
                 }
             }
         }
-        // Of a selector, `max-stack=` asks for stacks by itself; here it limits those that are taken.
+        // Of a selector, `max-stack=` asks for stacks by itself; here it limits those that are
+        // taken.
         if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
             stack.depth.get_or_insert(depth);
         }

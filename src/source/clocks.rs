@@ -1,12 +1,14 @@
 //! Clocks that are sampled: how many samples their running time implies, and how many came.
 //!
-//! The kernel's timer leaves out the turns that it is late for, and no record says so (`perf_swevent_hrtimer()`,
-//! kernel/events/core.c). Shares stay right then; numbers of samples, and times that are made of them, are too low.
+//! The kernel's timer leaves out the turns that it is late for, and no record says so
+//! (`perf_swevent_hrtimer()`, kernel/events/core.c). Shares stay right then; numbers of samples,
+//! and times that are made of them, are too low.
 //!
-//! A clock of tasks runs while they run. A clock of a CPU that leaves the idle task out gives samples while the CPU is busy, as
-//! /proc/stat counts it; where the CPU is idle for more than a fifth of the time that count is too coarse, and nothing is
-//! judged. Nor is a clock that leaves out a mode: how long the others ran is not known. Hardware counters are not judged: the
-//! kernel adapts their period as it goes.
+//! A clock of tasks runs while they run. A clock of a CPU that leaves the idle task out gives
+//! samples while the CPU is busy, as /proc/stat counts it; where the CPU is idle for more than a
+//! fifth of the time that count is too coarse, and nothing is judged. Nor is a clock that leaves
+//! out a mode: how long the others ran is not known. Hardware counters are not judged: the kernel
+//! adapts their period as it goes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,7 +117,8 @@ impl ClockReadings {
         self.0.is_empty()
     }
 
-    /// These times with the samples of a later reading: what the rings held when the clocks were stopped.
+    /// These times with the samples of a later reading: what the rings held when the clocks were
+    /// stopped.
     pub fn with_samples_of(mut self, later: &ClockReadings) -> ClockReadings {
         for reading in &mut self.0 {
             let same =
@@ -125,7 +128,8 @@ impl ClockReadings {
         self
     }
 
-    /// The clocks whose samples since `before` came at another rate than their running time implies.
+    /// The clocks whose samples since `before` came at another rate than their running time
+    /// implies.
     pub fn off_rate_since(&self, before: &ClockReadings) -> Vec<OffRate> {
         let mut clocks: BTreeMap<usize, (OffRate, f64)> = BTreeMap::new();
         for now in &self.0 {

@@ -1,11 +1,12 @@
 //! CPUs that go offline and come back while a run goes on.
 //!
-//! The kernel takes the events of a CPU that goes offline out of service, hangs nothing up, and does not bring them back (seen on
-//! 6.18). So the list of online CPUs is looked at now and then; a CPU that was away only in between is known by the
-//! time that its dummy event was enabled. The ring stays: a new dummy writes into it, and so do the new events.
+//! The kernel takes the events of a CPU that goes offline out of service without a hang-up, and
+//! does not bring them back (seen on 6.18). So the list of online CPUs is looked at now and then; a
+//! CPU that was away only in between is known by the time that its dummy event was enabled. The
+//! ring stays: a new dummy writes into it, and so do the new events.
 //!
-//! Events of tasks go on by themselves. A CPU that was not there when the run began has no ring, and gets none: scripts have
-//! tables with a place for each CPU.
+//! Events of tasks go on by themselves. A CPU that was not there when the run began has no ring,
+//! and gets none: scripts have tables with a place for each CPU.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +36,8 @@ pub enum Look {
 pub(super) struct Presence {
     /// It was offline at the last look.
     offline: bool,
-    /// When its dummy was read last, by the event clock, and for how many nanoseconds it had been enabled.
+    /// When its dummy was read last, by the event clock, and for how many nanoseconds it had been
+    /// enabled.
     read: Option<(u64, u64)>,
 }
 
@@ -50,7 +52,8 @@ impl Presence {
         Presence { offline: false, read: Some((now, 0)) }
     }
 
-    /// Whether a dummy that was enabled for so long by now was out of service since it was last read.
+    /// Whether a dummy that was enabled for so long by now was out of service since it was last
+    /// read.
     fn was_away(&mut self, now: u64, enabled: u64) -> bool {
         let before = self.read.replace((now, enabled));
         before.is_some_and(|(then, served)| {
@@ -61,7 +64,8 @@ impl Presence {
 }
 
 impl Live {
-    /// Looks which CPUs have gone or are back, and opens the events of those that are back. Gives what to report.
+    /// Looks which CPUs have gone or are back, and opens the events of those that are back. Gives
+    /// what to report.
     pub fn follow_cpus(&mut self, look: Look, sink: &mut dyn Sink) -> Vec<String> {
         let online = online_cpus();
         let mut notes = Vec::new();
@@ -72,7 +76,7 @@ impl Live {
                 self.opened.rings[index].presence = Presence { offline: true, read: None };
                 if !was_offline {
                     notes.push(format!(
-                        "CPU {cpu} went offline: nothing is seen of it until it is back"
+                        "CPU {cpu} went offline: its events are missing until it is back"
                     ));
                 }
             } else if was_offline || look != Look::Brief && self.was_away(index) {
@@ -95,16 +99,14 @@ impl Live {
     fn came_back(&mut self, index: usize, look: Look, sink: &mut dyn Sink) -> String {
         let cpu = self.opened.rings[index].cpu;
         if look == Look::Last {
-            return format!(
-                "CPU {cpu} was offline for a while: what happened on it since then is missing"
-            );
+            return format!("CPU {cpu} was offline for a while: its events since then are missing");
         }
         let reopened = self.reopen(index);
         self.opened.rings[index].presence = Presence::since(monotonic_ns());
         self.hole(index, monotonic_ns(), sink);
         match reopened {
             Ok(()) => format!(
-                "CPU {cpu} is back online and watched again: what happened on it until now is missing"
+                "CPU {cpu} is back online and watched again: its events since then are missing"
             ),
             Err(why) => format!("CPU {cpu} is back online, but not watched any more: {why:#}"),
         }
@@ -135,8 +137,8 @@ impl Live {
         (0..self.openings.len()).try_for_each(|at| self.reopen_events(at, index))
     }
 
-    /// Opens an opening's events on a ring's CPU: those of whole CPUs anew, and those that were not opened since the CPU was
-    /// offline then.
+    /// Opens an opening's events on a ring's CPU: those of whole CPUs anew, and those that were not
+    /// opened since the CPU was offline then.
     fn reopen_events(&mut self, at: usize, index: usize) -> anyhow::Result<()> {
         let Opened { rings, events, decoders, ids, filters, .. } = &mut self.opened;
         let (ring, opening) = (&mut rings[index], &self.openings[at]);

@@ -1,4 +1,5 @@
-//! Events of a glob that the kernel refuses: the others are watched without them, and a note names them.
+//! Events of a glob that the kernel refuses: the others are watched without them, and a note names
+//! them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -56,7 +57,7 @@ impl Opened {
     }
 }
 
-/// `irq_vectors:*: left out irq_work_exit: the kernel lets nobody …`.
+/// `irq_vectors:*: left out irq_work_exit: the kernel does not let …`.
 fn remark(glob: &str, why: &str, refusals: &[Refusal]) -> String {
     let name = |refusal: &Refusal| refusal.what.rsplit(':').next().unwrap_or_default().to_owned();
     let names: Vec<String> = refusals.iter().take(NAMED).map(name).collect();

@@ -234,7 +234,8 @@ impl Live {
     }
 
     fn drain_rings(&mut self, sink: &mut dyn Sink) {
-        // Names first: a task that was forked on a CPU that is not watched may have run on one that is.
+        // Names first: a task that was forked on a CPU that is not watched may have run on one that
+        // is.
         for turn in 0..2 * self.opened.rings.len() {
             let (of_tasks, index) =
                 (turn < self.opened.rings.len(), turn % self.opened.rings.len());

@@ -65,7 +65,8 @@ pub struct Side<'a> {
     pub time: f64,
     /// CPU whose ring held it.
     pub cpu: u32,
-    /// Whether the CPU is watched and, of a record of a task, so is the task; of a fork, the parent.
+    /// Whether the CPU is watched and, of a record of a task, so is the task; of a fork, the
+    /// parent.
     pub watched: bool,
     /// What happened.
     pub what: Happening<'a>,

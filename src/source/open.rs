@@ -1,9 +1,10 @@
 //! Opening a run's events: a ring per CPU owned by a dummy event, every other event directed into it.
 //!
-//! The dummy carries the records of tasks and outlives the events, so events come and go while a ring runs ([`super::rings`]).
-//! With tasks to watch, an event is opened per task and CPU with inherit, and still writes to the CPU's
-//! ring. When that would take more file descriptors than there are, events are CPU-wide and the tasks are
-//! told apart here (`Opened::tasks_checked`): a kernel filter could not follow threads born later.
+//! The dummy carries the records of tasks and outlives the events, so events come and go while a
+//! ring runs ([`super::rings`]). With tasks to watch, an event is opened per task and CPU with
+//! inherit, and still writes to the CPU's ring. When that would take more file descriptors than
+//! there are, events are CPU-wide and the tasks are told apart here (`Opened::tasks_checked`): a
+//! kernel filter could not follow threads born later.
 //!
 //! Functions are always opened for whole CPUs and told apart here. A task that forks makes the inherited event anew, and the kernel
 //! then reads the name of the function's place once more, at the same address, but of the memory of the task that forks: what is
@@ -35,8 +36,8 @@ use crate::sys::perf::{Event, Target};
 /// What a run asks of its source.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// CPUs that have rings, all online: records of tasks are taken from all of them, since a task may be forked on one CPU and run
-    /// on another.
+    /// CPUs that have rings, all online: records of tasks are taken from all of them, since a task
+    /// may be forked on one CPU and run on another.
     pub cpus: Vec<u32>,
     /// Those of them that are watched.
     pub watched: Vec<u32>,

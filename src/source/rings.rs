@@ -1,7 +1,7 @@
 //! The rings of a run: one for each CPU, owned by a dummy event that carries the records of tasks.
 //!
-//! Every CPU has one, whatever `-C` says: a task that is forked, named or ended on a CPU that is not watched may run on one that is. Where
-//! no event is opened the ring is small.
+//! Every CPU has one, whatever `-C` says: a task that is forked, named or ended on a CPU that is
+//! not watched may run on one that is. Where no event is opened the ring is small.
 //!
 //! A user who may watch his own tasks but no whole CPU gets dummies of the first of his tasks.
 
@@ -47,16 +47,19 @@ pub(super) struct CpuRing {
     pub(super) presence: Presence,
 }
 
-/// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller one.
+/// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller
+/// one.
 const PAGES: usize = 512;
 
-/// Pages of a ring that only holds records of tasks: some 900 of them, in the tenth of a second between two drains.
+/// Pages of a ring that only holds records of tasks: some 900 of them, in the tenth of a second
+/// between two drains.
 const PAGES_OF_TASKS: usize = 16;
 
 /// Percent of such a ring that wakes us at least.
 const WATERMARK_OF_TASKS: u8 = 50;
 
-/// Opens the rings of all CPUs, and gives whose the dummies are: a thread's, or [`EVERY_TASK`]. Those that events write to go first: the memory that a user may lock is shared by all.
+/// Opens the rings of all CPUs, and gives whose the dummies are: a thread's, or [`EVERY_TASK`].
+/// Those that events write to go first: the memory that a user may lock is shared by all.
 pub(super) fn open_rings(
     openings: &[Opening],
     wish: &Wish,
@@ -130,7 +133,8 @@ impl CpuRing {
         }
     }
 
-    /// Records of tasks that the kernel dropped so far; None where it does not count them (before 6.0).
+    /// Records of tasks that the kernel dropped so far; None where it does not count them (before
+    /// 6.0).
     pub(super) fn lost_of_tasks(&self) -> Option<u64> {
         Some(self.owner.lost()? + self.owner_lost_before)
     }
@@ -139,8 +143,9 @@ impl CpuRing {
 /// The dummies carry the records of every task.
 pub(super) const EVERY_TASK: i32 = -1;
 
-/// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for a user who may watch
-/// his own tasks but no whole CPU. Events of other threads may still write there, the CPU being the same.
+/// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for
+/// a user who may watch his own tasks but no whole CPU. Events of other threads may still write
+/// there, the CPU being the same.
 fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
     let (Some([first, others @ ..]), Some(&cpu)) = (wish.tasks.as_deref(), wish.cpus.first())
     else {

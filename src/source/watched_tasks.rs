@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// So many threads that ended are still watched: far more than can be on their last way out, far fewer than it takes
-/// for a number to be given anew.
+/// So many threads that ended are still watched: far more than can be on their last way out, far
+/// fewer than it takes for a number to be given anew.
 const ENDED: usize = 1024;
 
 /// The threads of `-p`, `-t` or a workload, and those that they started.
 pub(super) struct WatchedTasks {
-    /// The births of those that live or ended a short while ago: each is switched out once more after the record of its end.
+    /// The births of those that live or ended a short while ago: each is switched out once more
+    /// after the record of its end.
     births: HashMap<u32, u64>,
     /// Those that ended last, with their births: the number may be another task's by now.
     ended: VecDeque<(u32, u64)>,
@@ -28,8 +29,8 @@ impl WatchedTasks {
         self.births.contains_key(&tid)
     }
 
-    /// Takes the record of a fork: a child of a watched thread is watched. Another one is not, though a watched thread may
-    /// have had its number.
+    /// Takes the record of a fork: a child of a watched thread is watched. Another one is not,
+    /// though a watched thread may have had its number.
     pub(super) fn on_fork(&mut self, tid: u32, parent: u32) {
         if self.contains(parent) {
             self.born += 1;

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use super::clock::ticks_per_second;
 
-/// Nanoseconds since the machine began that each online CPU was not idle, to a hundredth of a second.
+/// Nanoseconds since the machine began that each online CPU was not idle, to a hundredth of a
+/// second.
 pub fn busy_ns() -> HashMap<u32, u64> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let tick_ns = 1_000_000_000 / u64::from(ticks_per_second()).max(1);
     text.lines().filter_map(busy_ticks).map(|(cpu, ticks)| (cpu, ticks * tick_ns)).collect()
 }
 
-/// Of `cpuN user nice system idle iowait irq softirq steal …`: what is neither idle nor waiting for a disk. Guests are counted
-/// as user time already.
+/// Of `cpuN user nice system idle iowait irq softirq steal …`: what is neither idle nor waiting for
+/// a disk. Guests are counted as user time already.
 fn busy_ticks(line: &str) -> Option<(u32, u64)> {
     let mut words = line.split_ascii_whitespace();
     let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;

@@ -12,12 +12,13 @@ use super::{cpus, limits, machine, namespace};
 pub struct Facts {
     /// `kernel.perf_event_paranoid`.
     pub paranoid: Option<i64>,
-    /// `CAP_PERFMON` (or `CAP_SYS_ADMIN`, which stands for it and was the only one before 5.8) is effective in the initial
-    /// user namespace, the only one where it counts for perf.
+    /// `CAP_PERFMON` (or `CAP_SYS_ADMIN`, which stands for it and was the only one before 5.8) is
+    /// effective in the initial user namespace, the only one where it counts for perf.
     pub perfmon: bool,
     /// The process is in a user namespace of its own, where root has no privilege over the kernel.
     pub in_user_namespace: bool,
-    /// An event of this very process opens, which needs no privilege: nothing forbids perf as a whole.
+    /// An event of this very process opens, which needs no privilege: nothing forbids perf as a
+    /// whole.
     pub opens_own: bool,
     /// The mode in force of `/sys/kernel/security/lockdown`.
     pub lockdown: Option<String>,
@@ -76,8 +77,8 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// `CAP_PERFMON`.
 const CAP_PERFMON: u32 = 38;
 
-/// Whether a capability is effective in this process, in the initial user namespace: perf, locked memory and the like do
-/// not take those of another one.
+/// Whether a capability is effective in this process, in the initial user namespace: perf, locked
+/// memory and the like do not take those of another one.
 pub fn capability(number: u32) -> bool {
     namespace::in_initial_user_namespace() && in_effective_set(number)
 }
@@ -100,7 +101,8 @@ fn opens_own() -> bool {
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
     let flags = libc::c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: the attr is initialised and carries its size; an event that counts nothing touches no memory.
+    // SAFETY: the attr is initialised and carries its size; an event that counts nothing touches no
+    // memory.
     let fd = unsafe { perf_event_open_sys::perf_event_open(&raw mut attr, 0, -1, -1, flags) };
     // SAFETY: the kernel just gave us this descriptor.
     fd >= 0 && unsafe { libc::close(fd) } == 0

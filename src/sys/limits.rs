@@ -49,7 +49,8 @@ pub fn nproc() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// The innermost cgroup of this process that has as many tasks as its `pids.max` allows, and that number.
+/// The innermost cgroup of this process that has as many tasks as its `pids.max` allows, and that
+/// number.
 pub fn full_pids_cgroup() -> Option<(String, u64)> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut places = text.lines().filter_map(pids_cgroup);
@@ -60,8 +61,8 @@ pub fn full_pids_cgroup() -> Option<(String, u64)> {
     })
 }
 
-/// Where the hierarchy may be mounted that counts tasks, and the path in it, by a line of /proc/PID/cgroup:
-/// `8:pids:/user.slice` or, in the unified hierarchy, `0::/user.slice`.
+/// Where the hierarchy may be mounted that counts tasks, and the path in it, by a line of
+/// /proc/PID/cgroup: `8:pids:/user.slice` or, in the unified hierarchy, `0::/user.slice`.
 fn pids_cgroup(line: &str) -> Option<(Vec<&'static str>, &str)> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;

@@ -18,8 +18,8 @@ pub fn in_root_pid_namespace() -> bool {
     number_of("pid") == Some(ROOT)
 }
 
-/// Whether this process lives in the user namespace that the kernel began with, or in one that cannot be told: without
-/// /proc, or with a kernel that has none.
+/// Whether this process lives in the user namespace that the kernel began with, or in one that
+/// cannot be told: without /proc, or with a kernel that has none.
 pub fn in_initial_user_namespace() -> bool {
     // PROC_USER_INIT_INO.
     const INITIAL: u64 = 0xEFFF_FFFD;

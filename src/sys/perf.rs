@@ -227,8 +227,9 @@ fn parse(words: &[u64], format: u64) -> Option<Counts> {
     Some(counts)
 }
 
-/// How often an interrupted open is tried. A signal interrupts one or two; a uprobe event that tracefs has enabled answers
-/// `EINTR` every time (`probe_event_enable()`, kernel/trace/trace_uprobe.c).
+/// How often an interrupted open is tried. A signal interrupts one or two; a uprobe event that
+/// tracefs has enabled answers `EINTR` every time (`probe_event_enable()`,
+/// kernel/trace/trace_uprobe.c).
 const OPEN_TRIES: u32 = 8;
 
 fn open_exactly(attr: &mut Attr, target: Target) -> Result<OwnedFd, i32> {

@@ -81,7 +81,8 @@ impl Refusal {
     }
 }
 
-/// Whether an open was refused for what the event is, and not for want of a privilege, a resource or its target.
+/// Whether an open was refused for what the event is, and not for want of a privilege, a resource
+/// or its target.
 fn is_of_event(attr: &Attr, errno: i32, facts: &Facts) -> bool {
     match errno {
         libc::EACCES | libc::EPERM => is_tracepoint_of_kernels_own(attr, facts),
@@ -91,7 +92,8 @@ fn is_of_event(attr: &Attr, errno: i32, facts: &Facts) -> bool {
     }
 }
 
-/// Whether a permission is missing that nobody has: the kernel marks some tracepoints so (`TRACE_EVENT_PERF_PERM`).
+/// Whether a permission is missing that no process has: the kernel marks some tracepoints so
+/// (`TRACE_EVENT_PERF_PERM`).
 fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Facts) -> bool {
     let locked = facts.lockdown.as_deref() == Some("confidentiality");
     attr.as_raw().type_ == b::PERF_TYPE_TRACEPOINT && facts.perfmon && facts.opens_own && !locked
@@ -250,7 +252,8 @@ fn permission(attr: &Attr, target: Target, facts: &Facts) -> String {
             .into();
     }
     if is_tracepoint_of_kernels_own(attr, facts) {
-        return "the kernel lets nobody sample this tracepoint, since a sample would set it off again; leave it out"
+        return "the kernel does not let any process sample this tracepoint, since a sample would \
+                trigger it again; leave it out"
             .into();
     }
     if facts.perfmon {

@@ -109,7 +109,7 @@ fn an_event_of_a_glob_that_nobody_may_sample_is_left_out_and_named() {
     if !Path::new(folder).exists() {
         return crate::skip("irq_vectors:*", "this kernel has no irq_vectors:irq_work_exit");
     }
-    let why = "the kernel lets nobody sample this tracepoint";
+    let why = "the kernel does not let any process sample this tracepoint";
     let output = perilune(&["top", "-e", "irq_vectors:*", "--duration", "0.1"]);
     let noted = format!("irq_vectors:*: left out irq_work_exit: {why}");
     assert!(output.status.success() && said(&output).contains(&noted), "{}", said(&output));

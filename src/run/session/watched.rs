@@ -110,7 +110,7 @@ impl Watched {
         Ok((watched, setting))
     }
 
-    /// Follows CPUs that go and come back, and the clock on the wall.
+    /// Follows CPUs that go and come back, and the wall clock.
     pub(super) fn follow_machine(&mut self, host: &mut Host) {
         self.changes.look(&mut self.live, host);
     }

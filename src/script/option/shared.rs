@@ -59,8 +59,8 @@ pub fn options() -> Vec<OptionSpec> {
     ]
 }
 
-/// Adds `-F` and `-c` to a monitor that takes events by `-e` and has no such options: clocks and hardware events need a rate.
-/// One that has an event of its own for `-e` samples it as it needs.
+/// Adds `-F` and `-c` to a monitor that takes events by `-e` and has no such options: clocks and
+/// hardware events need a rate. One that has an event of its own for `-e` samples it as it needs.
 pub fn add_rate(options: &mut Vec<OptionSpec>) {
     let takes_events = |option: &OptionSpec| {
         let is_events = matches!(option.kind, Kind::Event { .. } | Kind::Events { .. });
