@@ -182,8 +182,8 @@ fn a_new_monitor_that_cannot_be_is_refused_in_one_line_and_nothing_is_written() 
         (&["new", "x/", "-e", "page-faults"], 2, "new: 'x/' is no name of letters"),
         (&["new", "x y", "-e", "page-faults"], 2, "new: 'x y' is no name of letters"),
         (&["new", "there", "-e", "page-faults"], 2, "new: 'there.out' is there already"),
-        (&["new", "none/x", "-e", "page-faults"], 1, "failed to write `none/x.lua`: No such file"),
-        (&["new", "/proc/x", "-e", "page-faults"], 1, "failed to write `/proc/x.lua`: "),
+        (&["new", "none/x", "-e", "page-faults"], 1, "failed to create `none/x.lua`: No such file"),
+        (&["new", "/proc/x", "-e", "page-faults"], 1, "failed to create `/proc/x.lua`: "),
         (
             &["new", "x", "-e", "page-fault"],
             1,

@@ -233,12 +233,6 @@ impl Aggregates {
         self.number(value).is_some()
     }
 
-    /// Whether `value` is such an object, and of a kind that a report draws.
-    pub(super) fn is_drawn(&self, value: &Value) -> bool {
-        let Some(declared) = self.number(value).and_then(|id| self.one(id)) else { return false };
-        !matches!(declared.body, Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_))
-    }
-
     /// What the host decides.
     pub(super) fn shared(&self) -> &Shared {
         &self.0.shared
