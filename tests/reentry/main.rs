@@ -72,7 +72,7 @@ fn writes_the_files_of_a_seed() {
     let folder = PathBuf::from(std::env::var_os("PERILUNE_REENTRY").expect("a folder"));
     let seed = std::env::var("PERILUNE_SEED").expect("a seed").parse().expect("a number");
     std::fs::create_dir_all(&folder).expect("the folder can be made");
-    write_both(&folder, seed, 50_000, 900);
+    write_both(&folder, seed, 100_000, 900);
 }
 
 #[test]

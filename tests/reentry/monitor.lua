@@ -133,10 +133,12 @@ local actions = {
 }
 
 function act(where)
-  calls = calls + 1
   if depth > 3 or calls > CALLS_MAX then return end
   depth = depth + 1
-  for _ = 1, random(5) do pcall(one_of(actions)) end
+  for _ = 1, random(5) do
+    calls = calls + 1
+    pcall(one_of(actions))
+  end
   depth = depth - 1
 end
 
