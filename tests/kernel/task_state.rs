@@ -185,14 +185,21 @@ impl Frozen {
         writer.id()
     }
 
-    /// Freezes it; what is to be dropped so that it thaws, and the process that writes.
+    /// Freezes it; what is to be dropped so that it thaws, and the process that waits to write.
     fn begin_to_write(&self) -> (Thaw, Child) {
         let mount = self.0.join("mnt");
         assert!(run(Command::new("fsfreeze").arg("-f").arg(&mount)));
         let script =
             format!("printf frozen-writer > /proc/$$/comm; echo x > {}/file", mount.display());
         let thaw = Thaw(mount);
-        (thaw, Command::new("sh").args(["-c", &script]).spawn().expect("sh runs"))
+        let writer = Command::new("sh").args(["-c", &script]).spawn().expect("sh runs");
+        let (stat, since) = (format!("/proc/{}/stat", writer.id()), std::time::Instant::now());
+        while !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains("(frozen-writer) D "))
+        {
+            assert!(since.elapsed() < Duration::from_secs(20), "the writer never waited");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        (thaw, writer)
     }
 }
 
