@@ -45,6 +45,10 @@ pub trait Names {
         out: &mut Vec<Frame>,
     );
 
+    /// The process of a space has ended: what it leaves behind may be gone when its addresses are
+    /// named.
+    fn on_exit(&mut self, _space: Space) {}
+
     /// Changes whenever an address that was asked about may have another name now: answers of before are then asked anew. Every
     /// drawing begins by asking this.
     fn version(&self) -> u64 {

@@ -18,7 +18,8 @@ impl Host {
                 Happening::Exit { pid, tid } => (pid == tid).then_some(pid),
                 _ => None,
             };
-            if let Some(space) = stale.and_then(|pid| programs.spaces.known_space_of(pid)) {
+            let stale = stale.and_then(|pid| programs.spaces.known_space_of(pid));
+            if let Some(space) = stale {
                 context.unwinder.forget_space(space);
             }
             let now = || context.clock.clock_ns(side.time);
@@ -39,6 +40,10 @@ impl Host {
                     context.unwinder.forget();
                 }
                 _ => {}
+            }
+            drop(programs);
+            if let (Happening::Exit { .. }, Some(space)) = (side.what, stale) {
+                context.naming.borrow_mut().on_exit(space);
             }
         });
     }

@@ -59,6 +59,12 @@ impl Naming {
         }
     }
 
+    /// The process of a space has ended: opens what names its addresses, as long as it can be
+    /// found.
+    pub fn on_exit(&mut self, space: Space) {
+        self.names.on_exit(space);
+    }
+
     /// Begins a drawing: what may have changed since, and what is too much, is forgotten. Places of before mean nothing.
     /// It costs a look at each file that is asked about: for a batch of events, not for each, since what changes the names
     /// of a process comes between batches.

@@ -6,9 +6,12 @@
 //!
 //! Compilers write on while they run and use addresses anew: of two lines for one address the later one holds, and a file that
 //! has changed is read again. A process that has ended leaves its file: it is found below the root of a process that it
-//! descends from, or in this process's own `/tmp`, unless it is older than the process.
+//! descends from, or in this process's own `/tmp`, unless it is older than the process. The file is
+//! opened when the record of the process's end is handled, and read when it is asked for: somebody
+//! may remove it in between.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -40,6 +43,9 @@ const LINE_MAX: u64 = 4 << 10;
 /// Processes whose maps are known, or known not to be there.
 const PROCESSES_MAX: usize = 1024;
 
+/// Files of ended processes that are held open, to be read when their names are asked for.
+const HELD_MAX: usize = 128;
+
 /// How often it is looked whether files have changed.
 const LOOK_NS: u64 = 1_000_000_000;
 
@@ -50,6 +56,8 @@ const ANCESTORS: usize = 8;
 #[derive(Default)]
 pub(super) struct PerfMaps {
     maps: RefCell<HashMap<Space, PerfMap, RandomState>>,
+    /// Of processes that have ended since, and were not asked for yet; the oldest first.
+    held: RefCell<VecDeque<(Space, Found)>>,
     version: Cell<u64>,
     looked_ns: Cell<u64>,
     /// How long looking took the last time, with what was read again.
@@ -85,13 +93,39 @@ impl PerfMaps {
                 maps.clear();
             }
             let room = room.unwrap_or(Left::ALL);
-            maps.insert(space, PerfMap::read(programs, space, room));
+            let found = self.take_held(space).or_else(|| find(programs, space));
+            maps.insert(space, PerfMap::read(found, room));
         }
         let Some(map) = maps.get(&space) else { return false };
         let Some((start, name)) = map.names.find(asked) else { return false };
         let symbol = Some(name.clone());
         out.push(Frame { address, symbol, offset: address - start, ..Frame::default() });
         true
+    }
+
+    /// Opens the file of a process that has ended, unless it was read as it is.
+    pub(super) fn hold(&self, programs: &Programs, space: Space) {
+        let Some(found) = find(programs, space) else { return };
+        let state = Some(state(found.0.clone(), &found.1));
+        if self.maps.borrow().get(&space).is_some_and(|map| map.state == state) {
+            return;
+        }
+        let mut held = self.held.borrow_mut();
+        held.push_back((space, found));
+        if held.len() > HELD_MAX {
+            held.pop_front();
+        }
+        drop(held);
+        // What was read before lacks something.
+        if self.maps.borrow_mut().remove(&space).is_some() {
+            self.version.set(self.version.get() + 1);
+        }
+    }
+
+    fn take_held(&self, space: Space) -> Option<Found> {
+        let mut held = self.held.borrow_mut();
+        let at = held.iter().position(|(of, _)| *of == space)?;
+        held.remove(at).map(|(_, found)| found)
     }
 
     /// Grows when a file that names were taken from has changed, or came: what was asked before may have another name now.
@@ -103,12 +137,13 @@ impl PerfMaps {
             let mut maps = self.maps.borrow_mut();
             let mut room = Left::by(maps.values()).unwrap_or(Left { names: 0, bytes: 0 });
             for (space, map) in maps.iter_mut() {
-                let found = find(programs, *space).map(|(path, file)| state(path, &file));
+                let found = find(programs, *space);
+                let state = found.as_ref().map(|(path, file)| state(path.clone(), file));
                 // One that has gone was read in time.
-                if found.is_some() && found != map.state {
+                if found.is_some() && state != map.state {
                     room.names += map.names.len();
                     room.bytes += map.bytes;
-                    *map = PerfMap::read(programs, *space, room);
+                    *map = PerfMap::read(found, room);
                     room.names -= map.names.len().min(room.names);
                     room.bytes -= map.bytes.min(room.bytes);
                     self.version.set(self.version.get() + 1);
@@ -123,10 +158,8 @@ impl PerfMaps {
 }
 
 impl PerfMap {
-    fn read(programs: &Programs, space: Space, room: Left) -> PerfMap {
-        let Some((path, opened)) = find(programs, space) else {
-            return PerfMap::default();
-        };
+    fn read(found: Option<Found>, room: Left) -> PerfMap {
+        let Some((path, opened)) = found else { return PerfMap::default() };
         let mut map = PerfMap { state: Some(state(path, &opened)), ..PerfMap::default() };
         // The file that was found to be believed, not what its path leads to by now.
         let (file, _) = opened;
@@ -177,12 +210,14 @@ impl Left {
 
 type Opened = (File, Metadata);
 
+type Found = (PathBuf, Opened);
+
 fn state(path: PathBuf, (_, metadata): &Opened) -> State {
     (path, metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
 /// The map of a process, if it may be believed.
-fn find(programs: &Programs, space: Space) -> Option<(PathBuf, Opened)> {
+fn find(programs: &Programs, space: Space) -> Option<Found> {
     let pid = programs.spaces.process(space)?;
     // Of one that has just ended, the record may still be to come.
     let lives =

@@ -121,6 +121,13 @@ impl Names for Symbols {
         }
     }
 
+    fn on_exit(&mut self, space: Space) {
+        let programs = self.programs.borrow();
+        if programs.makes_code(space) {
+            self.perf_maps.hold(&programs, space);
+        }
+    }
+
     fn version(&self) -> u64 {
         let mut programs = self.programs.borrow_mut();
         programs.objects.begin_drawing();

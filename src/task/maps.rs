@@ -262,6 +262,11 @@ impl Spaces {
         self.entries.get(&space.0).is_some_and(|entry| !entry.ended)
     }
 
+    /// Whether a chain was taken in it.
+    pub fn was_asked(&self, space: Space) -> bool {
+        self.entries.get(&space.0).is_some_and(|entry| entry.asked)
+    }
+
     /// The process that a process was forked by, the one that forked that, and so on, as far as records tell.
     pub fn ancestors(&self, pid: u32) -> impl Iterator<Item = u32> + '_ {
         let parent = |pid: &u32| {

@@ -60,6 +60,12 @@ impl Programs {
         self.makers.get(&space).copied()
     }
 
+    /// Whether a space that chains were taken in has memory that its process puts code into.
+    pub fn makes_code(&self, space: Space) -> bool {
+        self.spaces.was_asked(space)
+            && self.spaces.mappings(space).iter().any(|mapping| mapping.file.is_anonymous())
+    }
+
     /// The space that a process lives in at the record that is being handled. At the first question, what records have not
     /// told is read, and the files are opened: the process may be gone when the next one comes.
     #[inline]

@@ -1,5 +1,7 @@
 //! Code that programs make themselves, and the perf maps that tell its names.
 
+use std::process::{Command, Stdio};
+
 use crate::can_watch;
 use crate::programs::Program;
 use crate::stacks::Watched;
@@ -46,6 +48,25 @@ fn made_code_has_the_names_of_its_perf_map_after_its_end_too() {
     remove_maps(&watched);
     watched.is_only(&["made function", "call", "main"], 10);
     assert_eq!(watched.stacks[0][0].dso, "[anon]");
+}
+
+#[test]
+fn made_code_has_its_names_where_the_perf_map_is_removed_before_it_is_drawn() {
+    if !can_watch("a perf map that is removed") {
+        return;
+    }
+    let program = Program::c(MAKER, &[]);
+    // The tables are drawn at the end of the run, a second after the map has gone.
+    let line = format!("{} tell 0 stay & sleep 0.8; rm /tmp/perf-$!.map; sleep 1", program.path());
+    let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["top", "-e", "syscalls:sys_enter_getppid", "-k", "_stack", "--json"])
+        .args(["--", "sh", "-c", &line])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    let drawn = String::from_utf8_lossy(&run.stdout);
+    let made = drawn.lines().find(|line| line.contains("made function"));
+    assert!(made.is_some_and(|row| row.contains("\"sys_enter_getppid\":10")), "{drawn}");
 }
 
 #[test]
