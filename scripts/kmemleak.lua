@@ -1,9 +1,10 @@
 --- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
 -- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
--- one. --than leaves younger allocations out. What was open while events were lost is no leak for sure: dropped, and counted
--- as unsafe; a second allocation at one place means that its free was not seen: unmatched. -p, -C and a command choose whose allocations
--- are told; frees are taken from all tasks and CPUs, as the kernel frees much of it elsewhere, and so cost the whole machine their
--- records.
+-- one. --than leaves younger allocations out. The free of an allocation that is older than a loss
+-- of events may be among the lost: such allocations have a table of their own, marked as possible. A
+-- second allocation at one place means that its free was not seen: unmatched. -p, -C and a command
+-- choose whose allocations are shown; frees are taken from all tasks and CPUs, as the kernel frees
+-- much of it elsewhere, and so cost the whole machine their records.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {
@@ -18,7 +19,7 @@ local m = monitor {
   },
 }
 
-local live, leaks, least ---@type perilune.Pending, perilune.Kv, number
+local live, leaks, possible, least ---@type perilune.Pending, perilune.Kv, perilune.Kv, number
 
 --- The expression that an event's attribute gives, or the field that is meant without it.
 local function source(ev, attr, field, needed)
@@ -36,8 +37,12 @@ function m.init(opt)
     error("--alloc and --free are the same event, so nothing would stay; --free names the one that frees", 0)
   end
   least = opt.than or 0
-  live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true }
-  leaks = kv { "comm", opt.call_graph and { "stack", stack_text }, sums = { { "bytes", first = true }, "objects" }, keep = true }
+  live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true, lost = "keep" }
+  local sums = { { "bytes", first = true }, "objects" }
+  local stack = opt.call_graph and { "stack", stack_text }
+  leaks    = kv { "comm", stack, sums = sums, keep = true }
+  -- A flame graph is of the leaks alone.
+  possible = kv { "leak", "comm", not opt.flame_graph and stack, sums = sums, keep = true }
 
   local alloc, free = evsel(opt.alloc, { stack = opt.call_graph }), evsel(opt.free, { everyone = true })
   local of = exprs_of({ source(alloc, "ptr", "ptr", true), source(alloc, "size", "bytes_alloc") }, alloc, "number")
@@ -52,13 +57,16 @@ end
 --- What is live now: added up by stack, each told to `visit` before.
 local function report(visit)
   leaks:clear()
+  possible:clear()
   for _, block in live:each() do
     if now() - block.time >= least then
-      if visit then visit(block.event) end
-      leaks:add(block.comm, block.stack, block.bytes, 1)
+      local unsure = block.unsure
+      if visit then visit(block.event, unsure and { leak = "possible" } or nil) end
+      if unsure then possible:add("possible", block.comm, block.stack, block.bytes, 1)
+      else leaks:add(block.comm, block.stack, block.bytes, 1) end
     end
   end
-  return leaks
+  return leaks, possible
 end
 
 function m.interval() return report() end

@@ -1,7 +1,9 @@
 --- How long tasks wait for a CPU: from when they can run, woken or preempted, until they do.
 -- The wait begins at the first of the two. A wakeup of a task that runs, or waits already, begins none; so what is told here is the
--- time in a run queue, as RQ and R+ of task-state. A wait that began before the run is not known. A switch or a wakeup may come from
--- any task of the machine: with -p and a command, too, all of them are taken in, and what is lost of them is told here.
+-- time in a run queue, as RQ and R+ of task-state. A wait that began before the run is not known. A
+-- wait whose task leaves a CPU that it was not seen to get is counted as unmatched. A switch or a
+-- wakeup may come from any task of the machine: with -p and a command, too, all of them are taken
+-- in, and what is lost of them is shown here.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu
@@ -32,7 +34,8 @@ function m.init(opt)
   local waits = pending { "after", key = "tid", keep = opt.than }
   local print = opt.than and relation.printer(opt.detail, is_about)
 
-  local running = per_cpu(-1)                              -- where whole CPUs are watched: who has each
+  local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
+  local running = per_cpu(UNKNOWN)                         -- the task that has each CPU
 
   local function woken(e)
     local tid = e.pid
@@ -41,11 +44,15 @@ function m.init(opt)
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state
     if tid == 0 then return end
-    if running[e._cpu] ~= tid then waits:close(tid, e) end -- maybe it was woken while it ran
+    local on = running[e._cpu]
+    running[e._cpu] = ANOTHER
+    if on == UNKNOWN then waits:close(tid, e)              -- woken while it ran, since before the run
+    elseif on ~= tid then waits:miss(tid) end
     if band(state, ASLEEP) == 0 then waits:open(tid, e, PREEMPTED) end
   end
   local function comes(e)
     local tid = e.next_pid
+    running[e._cpu] = tid
     local wait = tid ~= 0 and waits:close(tid, e)
     if not wait then return end
     local delay = wait.delay
@@ -63,7 +70,6 @@ function m.init(opt)
     evsel("sched:sched_switch", function(e)
       leaves(e)
       comes(e)
-      running[e._cpu] = e.next_pid
     end)
   end
 end

@@ -15,7 +15,7 @@ local m = monitor {
 function m.init(opt)
   for _, group in ipairs(opt.event) do
     for _, selector in ipairs(group) do
-      local ev = evsel(selector, { stack = opt.call_graph })
+      local ev = evsel(selector, { stack = opt.call_graph, hide_self = true })
       if opt.filter then ev:filter(opt.filter) end
     end
   end

@@ -98,6 +98,9 @@
 //! - A hole is told when the merge passes its beginning, before anything that other rings hold of its time ([`source`], `hole`). The
 //!   kernel writes a LOST record only when the next record fits, so a ring that was nearly full asks the events' own counts
 //!   as soon as it has been read: 1 to 10 us an event, instead of holding its neighbours back until that record comes.
+//! - A kernel can count an event and leave out its record without counting it as lost, so that counts
+//!   and records are compared: each ring at the end, one CPU in turn at each interval ([`source`],
+//!   `delivery`). Reading all counts at each interval would wake every idle CPU.
 //! - The hot keys of a table stand in a small direct-mapped cache before its hash table ([`stat::keys`]): three loads
 //!   that wait for each other become one.
 //! - A named row of a table keeps its key and name for one more interval: the next event may not know the name.

@@ -34,11 +34,18 @@ pub struct Coverage {
     pub multiplexed: u64,
     /// Latencies too long for the percentiles, which take them for the longest they know; total and max are right.
     pub clamped: u64,
+    /// Events that the kernel counted and neither wrote to a ring nor counted as lost.
+    pub undelivered: u64,
+    /// Starts of relations and states. Each is paired, still open, or one of `unmatched`,
+    /// `unsafe_`, `exited` and `evicted`.
+    pub starts: u64,
+    /// Starts that are open now.
+    pub open: u64,
 }
 
 impl Coverage {
     /// Name and count of each thing that went wrong, in the order they are shown; zeros included.
-    pub fn problems(&self) -> [(&'static str, u64); 13] {
+    pub fn problems(&self) -> [(&'static str, u64); 14] {
         [
             ("lost", self.lost),
             ("throttled", self.throttled),
@@ -53,12 +60,19 @@ impl Coverage {
             ("errors", self.errors),
             ("multiplexed", self.multiplexed),
             ("clamped", self.clamped),
+            ("undelivered", self.undelivered),
         ]
     }
 
     /// Whether nothing was missed.
     pub fn is_perfect(&self) -> bool {
         self.problems().iter().all(|(_, n)| *n == 0)
+    }
+
+    /// Starts that have no end though they wait no more: what they would add is missing from the
+    /// tables.
+    pub fn unpaired(&self) -> u64 {
+        self.unmatched + self.unsafe_
     }
 
     /// What happened since `before`, an earlier state of the same counts.
@@ -79,6 +93,9 @@ impl Coverage {
             errors: self.errors.saturating_sub(before.errors),
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
             clamped: self.clamped.saturating_sub(before.clamped),
+            undelivered: self.undelivered.saturating_sub(before.undelivered),
+            starts: self.starts.saturating_sub(before.starts),
+            open: self.open,
         }
     }
 }

@@ -6,8 +6,9 @@
 //!
 //! The text is what the kernel writes behind the event's name in tracefs' `trace`, but for these:
 //! - `%p` writes the address, as the trace option `nohash-ptr` does, not a hash of it: 16 digits. `%pK` does, too.
-//! - The base of the array of pages (`vmemmap_base`) is known to the kernel alone. It counts as 0, so that
-//!   `page=` is the page's place in that array; the `pfn=` beside it is exact.
+//! - The base of the array of pages (`vmemmap_base`) is known to the kernel alone: `page=` is `?`, and the
+//!   `pfn=` beside it tells the page. [`Program::unknown`] names what is missing.
+//! - What controls a terminal in the text of a record is escaped; tabs of the format itself stay.
 //! - A string of the kernel to which a record only points is what [`Kernel::text`] knows of it, else its address.
 //! - A line break at the end is left out.
 //! - Events of `syscalls` have a `print fmt`, but `trace` shows them by a printer of their own
@@ -28,6 +29,7 @@ mod value;
 use std::cell::Cell;
 
 use super::format::{Format, TooShort};
+use crate::base::text::escape;
 pub use compile::parse;
 use number::{Base, Layout};
 use pointer::Extension;
@@ -92,6 +94,8 @@ pub struct Program {
     steps: Box<[Step]>,
     /// Bytes that a record has to have.
     fixed_size: usize,
+    /// What only the kernel knows, for which there is a `?`.
+    unknown: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +132,13 @@ impl Program {
     /// What in it cannot be evaluated: a name that only the kernel knows, a pointer into its memory.
     pub fn compile(format: &Format, kernel: &dyn Kernel) -> Result<Program, Refused> {
         let steps = compile::steps(format, kernel).map_err(|fault| Refused(fault.message))?;
-        Ok(Program { steps: steps.into(), fixed_size: format.fixed_size })
+        let (steps, unknown) = (steps.all.into(), steps.unknown);
+        Ok(Program { steps, fixed_size: format.fixed_size, unknown })
+    }
+
+    /// The name of the kernel's that a conversion needs and nobody else knows: it writes `?`.
+    pub fn unknown(&self) -> Option<&'static str> {
+        self.unknown
     }
 
     /// Appends the text of a raw record.
@@ -172,7 +182,10 @@ impl Conversion {
                 number::push(out, machine.value(value), *base, layout);
             }
             Conversion::Char(value) => {
-                number::widen(out, layout, |out| out.push(machine.value(value) as u8));
+                let shown = [machine.value(value) as u8];
+                number::widen(out, layout, |out| {
+                    escape::push_shown(out, &shown);
+                });
             }
             Conversion::Text(place) => {
                 number::widen(out, layout, |out| push_text(out, machine, place, layout.precision));
@@ -210,11 +223,16 @@ fn push_text<'a>(out: &mut Vec<u8>, machine: &Machine<'a>, place: &'a Place, mos
     };
     let start = out.len();
     match machine.at(place) {
-        At::Bytes(text) => return out.extend_from_slice(until(text)),
+        At::Bytes(text) => {
+            escape::push_shown(out, until(text));
+            return;
+        }
         At::Call(call) => call.push(out, machine),
         At::Address(0) => out.extend_from_slice(b"(null)"),
         At::Address(address) => match machine.kernel.text(address) {
-            Some(text) => out.extend_from_slice(text),
+            Some(text) => {
+                escape::push_shown(out, text);
+            }
             None => number::push_hex(out, address),
         },
     }

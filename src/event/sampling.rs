@@ -30,6 +30,9 @@ pub struct Sampling {
     /// All its records are wanted where tasks or some CPUs are watched, whosever they are and wherever they come from, our own among
     /// them: what is freed may be freed by anybody.
     pub everyone: bool,
+    /// Leave out the records of this very process, unless `--self` asks for them: nobody relates
+    /// them to others. Without it, those of the scheduler are handled, and not printed.
+    pub hide_self: bool,
     /// Further `perf_event_attr` fields by their kernel names.
     pub fields: Vec<(String, u64)>,
 }

@@ -8,7 +8,7 @@
 //! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
-//! | `coverage` | `final`, `events`, `filtered`, and each count of [`Coverage::problems`] |
+//! | `coverage` | `final`, `events`, `filtered`, each count of [`Coverage::problems`], `starts`, `open` |
 //! | `stats` | `events own_cpu_ns ns_per_event` (null of fewer than 1000) `lost max_rss_kb start_ms` |
 //!
 //! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
@@ -231,6 +231,8 @@ impl Draw for Json {
         for (name, count) in coverage.problems() {
             digits::push_u64(self.fixed(name), count);
         }
+        digits::push_u64(self.fixed("starts"), coverage.starts);
+        digits::push_u64(self.fixed("open"), coverage.open);
         self.close();
     }
 

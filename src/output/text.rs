@@ -127,7 +127,8 @@ impl Draw for Text {
                 let start = out.len();
                 let pushed = push(out);
                 match pushed {
-                    true => escape::show_from(out, start),
+                    // Tabs of the format; those of the record are escaped by now.
+                    true => escape::show_but_tabs_from(out, start),
                     false => out.truncate(start - 1),
                 }
                 pushed
@@ -199,9 +200,13 @@ impl Draw for Text {
             b"coverage: "
         });
         push_problems(out, &coverage.problems());
+        push_unpaired(out, coverage);
         if coverage.lost > 0 && self.look.pages > 0 {
             out.extend_from_slice(b"; a larger ring loses less: -m ");
             digits::push_u64(out, self.look.pages as u64 * 2);
+        }
+        if coverage.undelivered > 0 {
+            out.extend_from_slice(UNDELIVERED);
         }
         out.push(b'\n');
         if !last {
@@ -236,6 +241,26 @@ pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
         };
         out.extend_from_slice(text.as_bytes());
     }
+}
+
+/// Follows the count of events that the kernel counted and did not deliver.
+pub(super) const UNDELIVERED: &[u8] =
+    b"; the kernel counted the undelivered events and wrote no record of them";
+
+/// `; 558 of 600 starts (93 %) were not paired and are missing above`, where some were not.
+fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {
+    let (unpaired, starts) = (coverage.unpaired(), coverage.starts);
+    if unpaired == 0 || starts == 0 {
+        return;
+    }
+    let percent = unpaired.saturating_mul(100) / starts;
+    let share = if percent == 0 { "under 1".to_owned() } else { percent.to_string() };
+    let (be, are) = if unpaired == 1 { ("was", "is") } else { ("were", "are") };
+    let starts = units::counted(starts, "start");
+    out.extend_from_slice(
+        format!("; {unpaired} of {starts} ({share} %) {be} not paired and {are} missing above")
+            .as_bytes(),
+    );
 }
 
 /// `1000 events, 15.3 ns each, …`: what the run cost.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Outcome;
 use super::catalog::MachineCatalog;
-use super::filters;
+use super::gaps;
 use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::machine_changes::MachineChanges;
@@ -17,7 +17,7 @@ use super::unnamed;
 use super::workload;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Level, Stamp};
-use crate::base::units::{counted, human_ns};
+use crate::base::units::counted;
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 use crate::script::evsel::Role;
@@ -245,6 +245,7 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
         if boundary >= pace.interval_at {
             let seconds = pace.turn(boundary);
             let lost = live.lost(false);
+            live.look_for_undelivered(false);
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
             let counts = live.counts();
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
@@ -261,6 +262,7 @@ fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
     let mut coverage = host.coverage(lost);
     coverage.disordered += live.disordered();
     coverage.truncated += live.truncated();
+    coverage.undelivered = live.undelivered();
     coverage
 }
 
@@ -281,9 +283,13 @@ fn finish(
     live.drain(pace.end, &mut host);
     changes.end(&mut live, &mut host);
     let lost_at_end = live.lost(true);
+    live.look_for_undelivered(true);
     if live.side_lost() > 0 {
         let lost = counted(live.side_lost(), "record");
         let text = format!("{lost} of tasks lost: names may be stale");
+        host.shared().with(|context| context.note(Level::Warning, &text));
+    }
+    if let Some(text) = gaps::undelivered(&live) {
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     if lost_at_end.is_some_and(|lost| lost > 0)
@@ -298,7 +304,8 @@ fn finish(
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
     unnamed::tell(host.shared());
-    show.remark(nothing_came(&host, request, &coverage, now).as_deref());
+    let gap = gaps::nothing_came(&host, request, &coverage, now);
+    show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
@@ -307,25 +314,6 @@ fn finish(
     close(live, settings.quiet);
     shown?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
-}
-
-/// What to say of a run to which no event came: it looks the same as one that did not work.
-fn nothing_came(
-    host: &Host,
-    request: &RunRequest,
-    coverage: &Coverage,
-    run_ns: f64,
-) -> Option<String> {
-    let counts = host.roles().iter().any(|role| role.sampling.count);
-    if coverage.events + coverage.lost > 0 || counts {
-        return None;
-    }
-    if coverage.filtered > 0 {
-        let told = request.host.stats || request.host.verbose > 0;
-        return filters::kept_back(coverage).filter(|_| !told);
-    }
-    let why = request.monitor.idle.as_ref().map(|why| format!(": {why}"));
-    Some(format!("no event came in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
 }
 
 /// Closes the events, when everything is written. The last close of a tracepoint waits until no CPU is inside of it,

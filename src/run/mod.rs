@@ -27,6 +27,7 @@ use request::{Color, HostOptions, RunRequest};
 pub mod catalog;
 mod filters;
 mod flames;
+mod gaps;
 mod greet;
 mod heatmap;
 mod live;

@@ -306,9 +306,16 @@ impl Host {
             disordered: open.disordered,
             undefined: self.state.borrow().undefined.get() as u64,
             clamped: open.clamped,
+            starts: open.starts,
+            open: open.open,
             errors: self.dispatch.errors(),
             ..self.coverage
         }
+    }
+
+    /// Starts of relations that found no end, where the ends may be of other tasks.
+    pub fn starts_without_any_end(&self) -> u64 {
+        self.aggregates.starts_without_any_end()
     }
 
     /// Sets the run's present, which timers, notes and alerts go by. The stacks that are printed until it is set again are one

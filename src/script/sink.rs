@@ -237,6 +237,10 @@ impl Sink for Host {
         self.shared.with(|context| context.unwind(stack, frames));
     }
 
+    fn process_of(&self, tid: u32) -> Option<u32> {
+        self.shared.with(|context| context.tasks.process(tid))
+    }
+
     fn stopped(&self) -> bool {
         let enough = if self.finishing { 1 } else { 0 };
         self.is_late() || self.satisfied() || signal::interrupts() > enough

@@ -19,7 +19,7 @@ pub(super) struct Wishes {
     pub(super) title: Option<String>,
 }
 
-const WISHES: [&str; 13] = [
+const WISHES: [&str; 14] = [
     "stack",
     "count",
     "freq",
@@ -32,6 +32,7 @@ const WISHES: [&str; 13] = [
     "cpus",
     "task",
     "everyone",
+    "hide_self",
     "functions",
 ];
 
@@ -94,6 +95,7 @@ impl Wishes {
                 "functions" => sampling.functions = true,
                 "task" => task = Some(text()?),
                 "everyone" => sampling.everyone = true,
+                "hide_self" => sampling.hide_self = true,
                 "optional" => optional = true,
                 "exclude" => exclude(&mut sampling, &value)?,
                 field if Attr::names().any(|name| name == field) => {

@@ -151,7 +151,7 @@ const CALLS: u32 = abi::PERF_SAMPLE_BRANCH_USER
 ///
 /// With a period of 1 such an event writes a sample for each nanosecond, up to the throttle, unless its samples carry
 /// their period: then there is one, whose period are the nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
-fn counts_time(name: &str) -> bool {
+pub(super) fn counts_time(name: &str) -> bool {
     name.starts_with("sched_stat_")
 }
 

@@ -204,10 +204,14 @@ impl Live {
         for open in &left {
             // As in `disable`: it may have gone with its CPU.
             let _ = open.event.disable();
-            let lost = open.event.lost().unwrap_or(0);
+            let counts = open.event.read_counts().unwrap_or_default();
+            let each = decoders.get(open.opening).is_some_and(|decoder| decoder.samples_each);
             let mut rings = self.opened.rings.iter_mut();
             if let Some(ring) = rings.find(|ring| ring.cpu == open.cpu) {
-                ring.lost_of_closed += lost;
+                ring.lost_of_closed += counts.lost.unwrap_or(0);
+                if each {
+                    ring.delivery.close(&counts);
+                }
             }
         }
         left.into_iter().map(|open| open.event).collect()

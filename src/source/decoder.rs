@@ -6,10 +6,13 @@
 
 use std::cell::Cell;
 
+use super::Sink;
 use super::chains::Chained;
 use super::open::Opening;
 use crate::decode::sample::{Layout, Sample};
+use crate::event::catalog::What;
 use crate::event::filter::Bound;
+use crate::sys::namespace::in_root_pid_namespace;
 use perf_event_open_sys::bindings as abi;
 
 /// So many roles take the records of one opening at most: a batch keeps room for as many slots.
@@ -62,7 +65,28 @@ impl Taker {
     }
 }
 
+/// What a sample has for the numbers of a task that has ended: the kernel has taken them away.
+pub(super) const ENDED: u32 = u32::MAX;
+
 impl Opening {
+    /// Whether samples of this process are dropped here, since no kernel filter keeps them back:
+    /// those of counters and clocks; of a function, since in a container without tracefs nobody
+    /// knows the numbers of our threads for its filter; and those of the scheduler, where nothing
+    /// is related to others.
+    pub(super) fn hides_self(&self) -> bool {
+        let tracepoint = matches!(self.event.what, What::Tracepoint { .. });
+        let ours = self.event.is_a_switch() && !self.event.is_interrupt();
+        !tracepoint || self.sampling.hide_self && ours
+    }
+
+    /// Where the thread stands in a tracepoint's record. In a pid namespace that is another number
+    /// than ours.
+    pub(super) fn common_pid(&self) -> Option<usize> {
+        let What::Tracepoint { format } = &self.event.what else { return None };
+        let field = format.field("common_pid").filter(|field| field.size == 4)?;
+        in_root_pid_namespace().then_some(field.offset)
+    }
+
     /// The numbers of its roles.
     pub(super) fn named(&self) -> impl Iterator<Item = u32> {
         self.roles.iter().map(|(role, _)| *role)
@@ -110,6 +134,10 @@ pub(super) struct Decoder {
     pub(super) time_at: usize,
     /// Samples of this very process are dropped here, since no kernel filter can.
     pub(super) hide_self: bool,
+    /// Where in a raw record the thread stands that it comes from.
+    pub(super) common_pid: Option<usize>,
+    /// Whether there is a sample each time that the event is counted.
+    pub(super) samples_each: bool,
 }
 
 impl Decoder {
@@ -121,6 +149,21 @@ impl Decoder {
             sample.raw = self.registers_of(&sample, of_any_task)?;
         }
         (sample.raw.len() >= self.raw_min).then_some(sample)
+    }
+
+    /// The process and the thread that a sample comes from. After a task's end the record still has
+    /// its thread.
+    #[inline(always)]
+    pub(super) fn task(&self, ids: (u32, u32), raw: &[u8], sink: &dyn Sink) -> (u32, u32) {
+        if ids.1 == ENDED { self.ended_task(ids, raw, sink) } else { ids }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ended_task(&self, ids: (u32, u32), raw: &[u8], sink: &dyn Sink) -> (u32, u32) {
+        let bytes = self.common_pid.and_then(|at| raw.get(at..)?.first_chunk());
+        let Some(tid) = bytes.map(|bytes| u32::from_ne_bytes(*bytes)) else { return ids };
+        (sink.process_of(tid).unwrap_or(ids.0), tid)
     }
 
     /// Registers as a record: none of another machine than the one that the fields were made for.
@@ -165,14 +208,16 @@ impl Decoder {
         self.filtered && self.takers.len() < TAKERS
     }
 
+    /// Whether a sample needs no look but at its time, and counts as one.
+    fn is_plain(&self) -> bool {
+        let alike = self.layout.is_plain() && self.samples_each && self.came.is_empty();
+        alike && !self.told_apart && !self.hide_self
+    }
+
     /// To be called when its takers have changed.
     pub(super) fn settle(&mut self) {
         (self.plain, self.span) = match &self.takers[..] {
-            [Taker { role, own: None, span, .. }]
-                if self.layout.is_plain() && !self.told_apart && self.came.is_empty() =>
-            {
-                (Some(*role as u16), *span)
-            }
+            [Taker { role, own: None, span, .. }] if self.is_plain() => (Some(*role as u16), *span),
             _ => (None, Span::NEVER),
         };
     }

@@ -1,7 +1,7 @@
 //! From a decoded sample to the slots of the roles that want it.
 
 use super::chains::as_written;
-use super::decoder::Decoder;
+use super::decoder::{Decoder, ENDED};
 use super::ids::Ids;
 use super::live::SAMPLE;
 use super::watched_tasks::WatchedTasks;
@@ -11,7 +11,8 @@ use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::sys::ring::Piece;
 
-/// The usual record, if it is one: a sample of the plain layout that does not wrap, and the role that alone takes it.
+/// The usual record, if it is one: a sample of the plain layout that does not wrap, of a task that
+/// has not ended, and the role that alone takes it.
 #[inline(always)]
 pub(super) fn plain_at<'a>(
     piece: &Piece<'a>,
@@ -22,8 +23,8 @@ pub(super) fn plain_at<'a>(
     let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
     let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { return None };
     let sample = Plain::read(bytes)?;
-    (sample.raw.len() >= decoder.raw_min && decoder.span.holds(sample.time))
-        .then_some((role, sample))
+    let usual = sample.raw.len() >= decoder.raw_min && sample.tid != ENDED;
+    (usual && decoder.span.holds(sample.time)).then_some((role, sample))
 }
 
 /// Its slot, but for the time.

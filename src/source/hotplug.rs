@@ -176,6 +176,9 @@ impl Live {
                     if let Ok(read) = gone.read_counts() {
                         open.carried = open.carried.plus(Reading::of(&read));
                         ring.lost_of_closed += read.lost.unwrap_or(0);
+                        if decoders[at].samples_each {
+                            ring.delivery.close(&read);
+                        }
                     }
                 }
                 None => events.push(Open::new(event, at, cpu, tid)),

@@ -50,6 +50,10 @@ pub struct Live {
     pub(super) counted: (f64, f64),
     /// Some roles have left their openings, and may still take what was written before.
     pub(super) leaving: bool,
+    /// The kernel writes no more.
+    pub(super) is_disabled: bool,
+    /// The ring whose counts and records are compared next.
+    pub(super) next_compared: usize,
 }
 
 impl Live {
@@ -84,6 +88,8 @@ impl Live {
             side_lost: SideLost::default(),
             counted: (0.0, 0.0),
             leaving: false,
+            is_disabled: false,
+            next_compared: 0,
         })
     }
 
@@ -105,6 +111,11 @@ impl Live {
     /// Perf time to wall time and run time.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether only some tasks are watched.
+    pub fn watches_tasks(&self) -> bool {
+        self.tasks.is_some()
     }
 
     /// How many files are open.
@@ -171,7 +182,8 @@ impl Live {
     }
 
     /// Stops the kernel's writing, so that the next drain is the last.
-    pub fn disable(&self) {
+    pub fn disable(&mut self) {
+        self.is_disabled = true;
         for open in &self.opened.events {
             // An event that cannot be disabled has gone with its task or CPU.
             let _ = open.event.disable();
@@ -276,16 +288,18 @@ impl Live {
     fn take_plain(&mut self, index: usize) {
         let Opened { rings, ids, decoders, .. } = &mut self.opened;
         let ring = &mut rings[index];
-        let (mut at, mut last) = (ring.at, ring.last);
+        let (mut at, mut last, mut taken) = (ring.at, ring.last, 0);
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
             let Some((role, sample)) = plain_at(&piece, ids, decoders) else { break };
             at += piece.len() as u64;
+            taken += 1;
             last = last.max(sample.time);
             let time = self.clock.since_start(sample.time);
             self.batch.push(Slot { time, ..plain(role, &sample) });
         }
         (ring.at, ring.last) = (at, last);
+        ring.delivery.taken += taken;
     }
 
     /// Takes the next record of a ring: into the batch, or to the sink after what stands in the batch.
@@ -296,6 +310,7 @@ impl Live {
             Err(_) => {
                 // Its length cannot be trusted: nothing up to the head can be found any more.
                 ring.at = ring.head;
+                ring.delivery.broken = true;
                 return sink.side(undecodable(ring.cpu));
             }
             Ok(None) => return,
@@ -309,10 +324,13 @@ impl Live {
         let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
             return sink.side(undecodable(ring.cpu));
         };
+        ring.delivery.taken += u64::from(decoder.samples_each);
         if let Some(role) = decoder.plain {
-            let Some(sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min) else {
+            let Some(mut sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
+            else {
                 return sink.side(undecodable(ring.cpu));
             };
+            (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
             ring.last = ring.last.max(sample.time);
             if decoder.span.holds(sample.time) {
                 let time = self.clock.since_start(mended.unwrap_or(sample.time));
@@ -320,9 +338,10 @@ impl Live {
             }
             return;
         }
-        let Some(sample) = decoder.sample(bytes) else {
+        let Some(mut sample) = decoder.sample(bytes) else {
             return sink.side(undecodable(ring.cpu));
         };
+        (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
         let time = mended.unwrap_or(sample.time);

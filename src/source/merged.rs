@@ -81,6 +81,7 @@ impl Live {
                 return Some(next);
             }
             ring.at += length;
+            ring.delivery.taken += 1;
             ring.last = ring.last.max(time);
             self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
             stage(order, next.ring, ring, ids, decoders, side_layout);

@@ -12,6 +12,7 @@ pub mod change;
 pub mod clocks;
 pub mod counts;
 mod decoder;
+mod delivery;
 mod fill;
 mod hole;
 pub mod hotplug;
@@ -43,6 +44,11 @@ pub trait Sink {
     /// Walks a task's user stack, of which a sample brought a copy: pushes where it was, then the address that each caller
     /// returns to. Mappings are as the records handed on before say.
     fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>);
+    /// The process of a thread, as the records handed on before say: of a task that has ended a
+    /// sample has no number.
+    fn process_of(&self, _tid: u32) -> Option<u32> {
+        None
+    }
     /// Whether the run is to end: a source looks between batches.
     fn stopped(&self) -> bool;
 }

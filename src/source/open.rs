@@ -311,8 +311,9 @@ pub(super) fn open_event(
                 .entered(attr::is_entered(&opening.event.what, &stack))
         }),
         raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
-        // Of a function, too: where tracefs cannot be read in a container, nobody knows our threads' numbers in its filter.
-        hide_self: !matches!(opening.event.what, What::Tracepoint { .. }) && !wish.watch_self,
+        hide_self: !wish.watch_self && opening.hides_self(),
+        common_pid: opening.common_pid(),
+        samples_each: opening.samples_each(),
     };
     decoder.settle();
     opened.decoders.push(decoder);

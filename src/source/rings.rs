@@ -6,6 +6,7 @@
 //! A user who may watch his own tasks but no whole CPU gets dummies of the first of his tasks.
 
 use super::attr::{self, Common};
+use super::delivery::Delivery;
 use super::hole::Holes;
 use super::hotplug::Presence;
 use super::merged::Staged;
@@ -43,6 +44,8 @@ pub(super) struct CpuRing {
     pub(super) lost_of_closed: u64,
     /// What dummies before this one had lost.
     pub(super) owner_lost_before: u64,
+    /// Whether all that was counted came.
+    pub(super) delivery: Delivery,
     /// Whether its CPU is there.
     pub(super) presence: Presence,
 }
@@ -129,6 +132,7 @@ impl CpuRing {
             holes: Holes::new(tasks_only),
             lost_of_closed: 0,
             owner_lost_before: 0,
+            delivery: Delivery::default(),
             presence: Presence::default(),
         }
     }

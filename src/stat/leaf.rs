@@ -133,8 +133,9 @@ pub fn intern() -> *mut c_void {
 /// - `next(p, index)`: the index to go on with, or 0,
 /// - `recall(p)`: makes the event of what was closed one that can be read,
 /// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
+/// - `miss(p, key, kinds)`,
 /// - `len(p)`.
-pub fn of_pending() -> [(&'static str, *mut c_void); 7] {
+pub fn of_pending() -> [(&'static str, *mut c_void); 8] {
     [
         ("close", close as *mut c_void),
         ("close_call", close_call as *mut c_void),
@@ -142,6 +143,7 @@ pub fn of_pending() -> [(&'static str, *mut c_void); 7] {
         ("next", next as *mut c_void),
         ("recall", recall as *mut c_void),
         ("set", set as *mut c_void),
+        ("miss", miss as *mut c_void),
         ("len", len as *mut c_void),
     ]
 }
@@ -198,6 +200,12 @@ unsafe extern "C" fn set(
     let this = unsafe { &*this };
     this.try_borrow_mut()
         .map_or(0, |mut this| u32::from(this.set(index, generation, field as usize, value, kinds)))
+}
+
+unsafe extern "C" fn miss(this: *const RefCell<Pending>, key: f64, kinds: u32) {
+    // SAFETY: as for every leaf.
+    let this = unsafe { &*this };
+    this.try_borrow_mut().iter_mut().for_each(|this| this.miss(Word::passed(key, kinds & 1 != 0)));
 }
 
 unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {

@@ -69,7 +69,11 @@ pub struct Pending {
     kinship: Option<Kinship>,
     /// Up to here events were lost: what begins by then is not opened.
     unsafe_until: f64,
+    /// The same where slots outlive lost events: what began by then may have ended unseen.
+    unsure_until: f64,
     losses: Losses,
+    /// Openings so far, those at once dropped included.
+    starts: u64,
 }
 
 impl Pending {
@@ -102,7 +106,9 @@ impl Pending {
             walk: Walk::default(),
             kinship: None,
             unsafe_until: f64::NEG_INFINITY,
+            unsure_until: f64::NEG_INFINITY,
             losses: Losses::default(),
+            starts: 0,
         }
     }
 
@@ -124,6 +130,7 @@ impl Pending {
     pub fn open(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> u32 {
         let [key, time, values @ ..] = doubles else { return 0 };
         if *time <= self.unsafe_until {
+            self.starts += 1;
             self.losses.unsafe_ += 1;
             return 0;
         }
@@ -133,7 +140,10 @@ impl Pending {
             Some(_) if kinds & ONCE != 0 => return 0,
             Some(outer) if self.shape.nested => match self.inside(hash, key, outer) {
                 Some(index) => index,
-                None => return 0,
+                None => {
+                    self.starts += 1;
+                    return 0;
+                }
             },
             Some(index) => {
                 self.losses.unmatched += 1;
@@ -143,6 +153,7 @@ impl Pending {
             }
             None => self.new_slot(hash),
         };
+        self.starts += 1;
         self.link(index);
         let Some(slot) = self.slots.get_mut(index as usize) else { return 0 };
         slot.generation = slot.generation.wrapping_add(1);
@@ -220,6 +231,22 @@ impl Pending {
             *into = value;
         }
         self.read_at(index)
+    }
+
+    /// How many were opened so far: each was closed, is open, or is one of [`Pending::losses`].
+    pub fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// How many were closed so far.
+    pub fn ended(&self) -> u64 {
+        let Losses { unmatched, unsafe_, exited, evicted } = self.losses;
+        self.starts - (self.len() as u64 + unmatched + unsafe_ + exited + evicted).min(self.starts)
+    }
+
+    /// Whether the keys are tasks.
+    pub fn is_by_task(&self) -> bool {
+        self.shape.by_task
     }
 
     /// How many are open.

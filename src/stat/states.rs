@@ -60,6 +60,8 @@ pub struct States {
     /// Up to here events were lost: what begins by then is not entered.
     unsafe_until: f64,
     losses: Losses,
+    /// Timed states entered so far.
+    starts: u64,
 }
 
 /// One task.
@@ -126,6 +128,7 @@ impl States {
             kinship: None,
             unsafe_until: f64::NEG_INFINITY,
             losses: Losses::default(),
+            starts: 0,
         }
     }
 
@@ -158,6 +161,7 @@ impl States {
             None => self.new_slot(tid),
         };
         let state = values.get(self.shape.state).map_or(0, |state| *state as i32);
+        self.starts += u64::from(state >= 0);
         let Some(slot) = self.slots.get_mut(index) else { return moved };
         slot.values.iter_mut().zip(values).for_each(|(into, value)| *into = *value);
         (slot.state, slot.since, slot.kinds) = (state, time, kinds);
@@ -222,6 +226,17 @@ impl States {
         self.index.is_empty()
     }
 
+    /// How many timed states were entered so far: each has ended, is held, or is one of
+    /// [`States::losses`].
+    pub fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// How many timed states are held.
+    pub fn held(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.open && slot.state >= 0).count()
+    }
+
     /// What was dropped.
     pub fn losses(&self) -> Losses {
         self.losses
@@ -258,8 +273,9 @@ impl States {
         }
         if self.free.is_empty() && self.slots.len() >= self.capacity {
             self.hand = (self.hand + 1) % self.slots.len();
+            let timed = self.slots.get(self.hand).is_some_and(|slot| slot.open && slot.state >= 0);
             self.forget(self.hand);
-            self.losses.evicted += 1;
+            self.losses.evicted += u64::from(timed);
         }
         let empty = Slot {
             tid,

@@ -10,6 +10,7 @@ pub mod cpus;
 pub mod facts;
 pub mod folder;
 pub mod held;
+pub mod idle_records;
 mod ladder;
 pub mod limits;
 pub mod machine;

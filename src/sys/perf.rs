@@ -54,6 +54,13 @@ pub struct Counts {
     pub lost: Option<u64>,
 }
 
+impl Counts {
+    /// The count without what was dropped for want of room; None where the kernel does not tell that.
+    pub fn delivered(&self) -> Option<u64> {
+        Some(self.value.saturating_sub(self.lost?))
+    }
+}
+
 impl Event {
     /// Opens an event; `name` is what the user calls it.
     ///
@@ -156,6 +163,11 @@ impl Event {
     /// where the event cannot be read.
     pub fn lost(&self) -> Option<u64> {
         self.read_counts().ok().and_then(|counts| counts.lost)
+    }
+
+    /// How many it counted and did not drop for want of room; None as for [`Event::lost`].
+    pub fn delivered(&self) -> Option<u64> {
+        self.read_counts().ok()?.delivered()
     }
 
     /// Reads the counts.

@@ -13,6 +13,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
 ---@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
 ---@field everyone? boolean also of tasks that are not watched: it is opened for all CPUs, and -C, -p and a command leave nothing of it out
+---@field hide_self? boolean without perilune's own events, also where it is the scheduler that tells them
 ---@field max_stack? integer frames of a call chain at most, where chains are taken
 ---@field cpus? string on these CPUs only: `"0-3,8"`
 ---@field optional? boolean an event that this kernel has not gives nil instead of an error

@@ -111,6 +111,23 @@ pub(crate) fn forks_elsewhere(n: u32) -> Load {
     })
 }
 
+/// `n` children, each of which ends at once and is reaped by the kernel itself: as threads are.
+pub(crate) fn forks_unreaped(n: u32) -> Load {
+    Load::new(move || {
+        // SAFETY: this child has one thread; its own children end without returning.
+        unsafe {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            for _ in 0..n {
+                if libc::fork() == 0 {
+                    libc::_exit(0);
+                }
+            }
+            // Until there is none left.
+            while libc::waitpid(-1, std::ptr::null_mut(), 0) > 0 {}
+        }
+    })
+}
+
 /// `n` changes of the task's own name.
 pub(crate) fn renames(n: u32) -> Load {
     Load::new(move || {

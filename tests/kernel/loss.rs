@@ -1,5 +1,7 @@
 //! The order of what lies in many rings; and what is told when they were full: fewer relations, and never a wrong one.
 
+use std::sync::{Mutex, PoisonError};
+
 use perilune::base::chain::Room;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
@@ -126,43 +128,101 @@ impl Sink for Told {
     }
 }
 
-#[test]
-fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
-    if !can_trace("holes behind an event that is closed") {
-        return;
-    }
+/// Events of this process are opened by one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// This thread on CPU 0, with rings of so many pages.
+fn this_thread(pages: usize) -> Wish {
     load::pin_to_cpu_0();
-    // SAFETY: both take nothing and never fail.
-    let (tid, getppid) = (unsafe { libc::gettid() }, || unsafe { libc::getppid() });
-    let wish = Wish {
+    // SAFETY: takes nothing and never fails.
+    let tid = unsafe { libc::gettid() };
+    Wish {
         cpus: vec![0],
         watched: vec![0],
         tasks: Some(vec![tid]),
         workload: false,
         off: Vec::new(),
-        pages: Some(1),
+        pages: Some(pages),
         watermark: 50,
         ordered: true,
         mmap: false,
         watch_self: true,
         own_tids: Vec::new(),
-    };
+    }
+}
+
+/// Calls of getppid, for one role.
+fn getppids(role: u32) -> Opening {
     let event = MachineCatalog::default().describe("syscalls:sys_enter_getppid");
-    let event = event.expect("the event is there");
-    let opening = |role| Opening {
-        event: event.clone(),
+    Opening {
+        event: event.expect("the event is there"),
         glob: None,
         filter: None,
         sampling: Sampling::default(),
         roles: vec![(role, None)],
         about: vec![None],
+    }
+}
+
+/// Takes the rings away from the events that this process has open, as far as the kernel allows:
+/// the owner of a ring keeps it.
+fn take_rings_away() {
+    const SET_OUTPUT: libc::Ioctl = 0x2405;
+    let files = std::fs::read_dir("/proc/self/fd").expect("they can be listed").flatten();
+    for file in files {
+        let is_event = std::fs::read_link(file.path())
+            .is_ok_and(|to| to.to_string_lossy().contains("[perf_event]"));
+        let number = file.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        if let (true, Some(number)) = (is_event, number) {
+            // SAFETY: the call takes a number, and changes an event only.
+            unsafe { libc::ioctl(number, SET_OUTPUT, -1 as libc::c_long) };
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_counts_and_does_not_write_is_undelivered() {
+    if !can_trace("events without records") {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let calls = |n: u64| {
+        // SAFETY: takes nothing and never fails.
+        (0..n).for_each(|_| assert!(unsafe { libc::getppid() } >= 0));
     };
+    let mut live = Live::open(vec![getppids(0)], &this_thread(64), 1).expect("it can be opened");
+    let mut told = Told::default();
+    live.enable(false).expect("it can be enabled");
+    calls(100);
+    live.look_for_undelivered(true);
+    assert_eq!(live.undelivered(), 0, "they are in the ring, to be read");
+    take_rings_away();
+    calls(50);
+    // While it goes on, and one CPU at a time.
+    live.look_for_undelivered(false);
+    assert_eq!(live.undelivered(), 50);
+    live.disable();
+    live.drain(live.now(), &mut told);
+    live.look_for_undelivered(true);
+    assert_eq!((told.events, live.lost(true), live.undelivered()), (100, Some(0), 50));
+    assert_eq!(live.undelivering(), [0]);
+}
+
+#[test]
+fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
+    if !can_trace("holes behind an event that is closed") {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let wish = this_thread(1);
+    // SAFETY: takes nothing and never fails.
+    let getppid = || unsafe { libc::getppid() };
     let closer = Closer::start(|| {}).expect("a thread can be started");
     let mut live = Live::open(Vec::new(), &wish, 2).expect("rings can be opened");
     let mut told = Told::default();
     live.enable(false).expect("there is nothing to enable");
     for (role, calls, holes) in [(0, 10_000, 1), (1, 200, 2)] {
-        live.add(vec![opening(role)], &wish, 2).expect("the event can be opened");
+        live.add(vec![getppids(role)], &wish, 2).expect("the event can be opened");
         live.switch(&[(role, true)].into()).expect("the event can be enabled");
         (0..calls).for_each(|_| assert!(getppid() >= 0));
         live.switch(&[(role, false)].into()).expect("the event can be disabled");
@@ -172,5 +232,7 @@ fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
         live.close(role, &closer);
     }
     assert_eq!(live.lost(true), Some(10_200 - told.events));
+    live.look_for_undelivered(true);
+    assert_eq!(live.undelivered(), 0, "what was lost was told");
     assert!(told.events < 200, "{}", told.events);
 }

@@ -287,6 +287,42 @@ fn a_name_that_no_task_has_is_told() {
 }
 
 #[test]
+fn as_many_events_are_covered_as_were_printed() {
+    if !can_trace("-N") {
+        return;
+    }
+    // Its own switches, which it does not print, are among those of the machine.
+    for more in [&["-N", "3"][..], &["--duration", "300ms"]] {
+        let args = [&["trace", "-e", "sched:sched_switch"], more].concat();
+        let (mut first, second) = load::ping_pong(300);
+        let tool = Tool::attach(&args);
+        first.start();
+        second.run();
+        first.wait();
+        let run = tool.finish();
+        let printed = run.of("event").count() as u64;
+        assert!(printed >= 3, "{}", run.stderr);
+        assert_eq!(run.coverage()["events"], printed, "{}", run.coverage());
+    }
+}
+
+#[test]
+fn the_last_switch_of_a_task_that_ended_is_its_own() {
+    if !can_trace("last switches") {
+        return;
+    }
+    const CHILDREN: usize = 40;
+    let load = load::forks_unreaped(CHILDREN as u32);
+    let pid = load.pid();
+    let run = watch(&["top", "-a", "--order", "-e", "sched:sched_switch/prev_state & 0x30/"], load);
+    assert!(run.of("row").all(|row| row["pid"] != -1), "{:?}", run.objects);
+    let named = std::fs::read_to_string("/proc/thread-self/comm").expect("it has a name");
+    let children = run.of("row").filter(|row| row["comm"] == named.trim_end());
+    let children = children.filter(|row| row["pid"] != pid && row["sched_switch"] == 1);
+    assert_eq!(children.count(), CHILDREN, "{:?}", run.objects);
+}
+
+#[test]
 fn what_a_full_ring_loses_is_counted() {
     if !can_trace("losses") {
         return;

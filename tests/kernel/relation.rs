@@ -254,3 +254,21 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     let (own, off) = (of("sleep", "self_us"), of("  off-CPU", "total_us"));
     assert!((own + off - total).abs() < 1.0 && own < total / 4.0, "{own} + {off} of {total} us");
 }
+
+#[test]
+fn starts_whose_ends_come_from_other_tasks_are_said_to_have_none() {
+    if !can_trace("ends of other tasks") {
+        return;
+    }
+    const CALLS: u32 = 100;
+    let load = load::getppid(CALLS);
+    let of = load.pid().to_string();
+    let (start, end) = ("syscalls:sys_enter_getppid", "sched:sched_wait_task");
+    let args = ["multi-trace", "-e", start, "-e", end, "-k", "common_pid", "-p", &of];
+    let run = watch(&args, load);
+    let told = "100 starts, 0 ends: the ends may come from other tasks; -a watches all";
+    assert!(run.of("note").any(|note| note["text"] == told), "{:?}", run.objects);
+    let coverage = run.coverage();
+    assert_eq!((&coverage["starts"], &coverage["open"]), (&CALLS.into(), &1.into()), "{coverage}");
+    assert_eq!(coverage["unmatched"], CALLS - 1, "{coverage}");
+}

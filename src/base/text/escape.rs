@@ -41,6 +41,18 @@ pub fn show_from(out: &mut Vec<u8>, start: usize) {
     }
 }
 
+/// The same, but for tabs, which stay.
+pub fn show_but_tabs_from(out: &mut Vec<u8>, start: usize) {
+    let written = out.get(start..).unwrap_or_default();
+    if !all(written, |byte| (0x20..0x7f).contains(&byte) | (byte == b'\t')) {
+        let written = out.split_off(start);
+        for (place, part) in written.split(|byte| *byte == b'\t').enumerate() {
+            out.extend((place > 0).then_some(b'\t'));
+            push_shown(out, part);
+        }
+    }
+}
+
 /// [`push_shown`], filled up on the left to `width`.
 pub fn push_shown_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     let start = out.len();

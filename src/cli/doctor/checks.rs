@@ -7,7 +7,7 @@ use crate::script::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All, in the order in which they are told.
-pub(super) const ALL: [fn(&Machine) -> Check; 14] = [
+pub(super) const ALL: [fn(&Machine) -> Check; 15] = [
     kernel,
     perf_events,
     tracefs,
@@ -16,6 +16,7 @@ pub(super) const ALL: [fn(&Machine) -> Check; 14] = [
     locked_memory,
     open_files,
     counters,
+    idle_tasks,
     functions,
     clock,
     stopping,
@@ -106,7 +107,7 @@ fn print_formats(machine: &Machine) -> Check {
     );
     let found = match list.is_empty() {
         true => printed,
-        false => format!("{printed}, the others name=value:"),
+        false => format!("{printed}, the others in part or as name=value:"),
     };
     Check { list, ..Check::new("print formats", State::Ok, found) }
 }
@@ -158,6 +159,34 @@ fn counters(machine: &Machine) -> Check {
         Ok(()) => Check::new("hardware counters", State::Ok, "cycles can be counted"),
         Err(why) => Check::new("hardware counters", State::Missing, "no cycles").advice(why),
     }
+}
+
+/// Whether each CPU's idle task leaves records: without them wakeups, completions and timers are
+/// missing.
+fn idle_tasks(machine: &Machine) -> Check {
+    let name = "idle tasks";
+    let seen = match &machine.idle {
+        Ok(seen) => seen,
+        Err(why) => {
+            return Check::new(name, State::Missing, "their records cannot be checked").advice(why);
+        }
+    };
+    let silent: Vec<String> =
+        seen.iter().filter(|of| of.is_silent()).map(|of| of.cpu.to_string()).collect();
+    if silent.is_empty() {
+        let idled = seen.iter().filter(|of| of.was_idle()).count();
+        let cpus = counted(seen.len() as u64, "CPU");
+        if idled == 0 {
+            return Check::new(name, State::Ok, "not checked: no CPU was idle; look again later");
+        }
+        let found = format!("their events leave records, on {idled} of {cpus}");
+        let busy = if idled < seen.len() { "; the others were busy" } else { "" };
+        return Check::new(name, State::Ok, format!("{found}{busy}"));
+    }
+    let found = format!("events of CPU {} leave no record while it is idle", silent.join(","));
+    Check::new(name, State::Limited, found).advice(
+        "wakeups, completions and timers are missing there: delays have no end; a reboot mends it",
+    )
 }
 
 fn functions(machine: &Machine) -> Check {

@@ -12,6 +12,7 @@ use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
 use crate::sys::clock::ticks_per_second;
 use crate::sys::facts::{CAP_IPC_LOCK, Facts, capability};
+use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
 use crate::sys::perf::{Event, Target};
@@ -40,6 +41,8 @@ pub struct Machine {
     pub(super) clocksource: Option<String>,
     /// Whether the script of an endless loop can be stopped.
     pub(super) hook: bool,
+    /// What became of the records of each CPU's idle task, or why that is not known.
+    pub(super) idle: Result<Vec<IdleRecords>, String>,
     pub(super) symbols: Symbols,
     pub(super) kptr_restrict: Option<i64>,
     pub(super) btf: bool,
@@ -55,7 +58,7 @@ pub(super) struct Tracing {
     pub(super) tracepoints: usize,
     /// `sys:name: why`, of formats that cannot be read.
     pub(super) unreadable: Vec<String>,
-    /// `sys:name: why`, of print formats that cannot be evaluated.
+    /// `sys:name: why`, of print formats that cannot be evaluated as a whole.
     pub(super) unprintable: Vec<String>,
 }
 
@@ -80,7 +83,6 @@ impl Machine {
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
         let probes = facts.probes.map(|pmu| pmu.is_some());
         Machine {
-            facts,
             root: machine::is_root(),
             ipc_lock: capability(CAP_IPC_LOCK),
             files: limits::nofile(),
@@ -91,11 +93,13 @@ impl Machine {
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             hook: hook_stops_compiled_loops(),
+            idle: idle(tracefs.as_ref().ok(), &facts.online),
             symbols: symbols(),
             kptr_restrict: machine::sysctl("kernel/kptr_restrict"),
             btf: std::fs::File::open("/sys/kernel/btf/vmlinux").is_ok(),
             monitors,
             tracing,
+            facts,
         }
     }
 }
@@ -117,8 +121,13 @@ fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
                 continue;
             }
         };
-        if let Err(why) = Program::compile(&format, &kernel) {
-            unprintable.push(format!("{sys}:{name}: {why}"));
+        match Program::compile(&format, &kernel).map(|program| program.unknown()) {
+            Ok(None) => {}
+            Ok(Some(unknown)) => {
+                let why = format!("only the kernel knows `{unknown}`: a `?` stands for it");
+                unprintable.push(format!("{sys}:{name}: {why}"));
+            }
+            Err(why) => unprintable.push(format!("{sys}:{name}: {why}; prints name=value")),
         }
     }
     Ok(Tracing {
@@ -128,6 +137,11 @@ fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
         unreadable,
         unprintable,
     })
+}
+
+fn idle(tracefs: Option<&Tracefs>, cpus: &[u32]) -> Result<Vec<IdleRecords>, String> {
+    let tracefs = tracefs.ok_or("there are no tracepoints")?;
+    idle_records(tracefs, cpus).map_err(|why| why.to_string())
 }
 
 /// Opens an event and closes it again, for the answer.

@@ -3,6 +3,7 @@
 use super::machine::{Symbols, Tracing};
 use super::*;
 use crate::sys::facts::Facts;
+use crate::sys::idle_records::IdleRecords;
 use crate::sys::limits::OpenFiles;
 
 /// A machine on which everything works.
@@ -34,11 +35,38 @@ fn well() -> Machine {
         monotonic: true,
         clocksource: Some("kvm-clock".to_owned()),
         hook: true,
+        idle: Ok([0, 1].map(|cpu| idle(cpu, 5)).to_vec()),
         symbols: Symbols::Shown,
         kptr_restrict: Some(1),
         btf: true,
         monitors: vec![("top".to_owned(), None), ("irq".to_owned(), None)],
     }
+}
+
+fn idle(cpu: u32, left: u64) -> IdleRecords {
+    IdleRecords { cpu, entered: 5, left, counted: 10, written: 10 }
+}
+
+#[test]
+fn a_cpu_whose_idle_task_leaves_no_records_is_named() {
+    assert_eq!(
+        line(&well(), "idle tasks"),
+        "idle tasks         ok       their events leave records, on 2 of 2 CPUs"
+    );
+    let silent = |of| line(&Machine { idle: Ok(vec![idle(0, 5), of]), ..well() }, "idle tasks");
+    // It was switched to, and never away.
+    let text = silent(idle(1, 0));
+    assert!(text.contains("limited  events of CPU 1 leave no record while it is idle"), "{text}");
+    assert!(text.contains("a reboot mends it"), "{text}");
+    // Counted, and not written.
+    let unwritten = IdleRecords { written: 3, ..idle(1, 5) };
+    assert!(silent(unwritten).contains("limited  events of CPU 1"));
+    let busy = IdleRecords { cpu: 1, ..IdleRecords::default() };
+    let never = Machine { idle: Ok(vec![busy]), ..well() };
+    assert!(line(&never, "idle tasks").contains("not checked: no CPU was idle"));
+    assert!(
+        silent(busy).contains("ok       their events leave records, on 1 of 2 CPUs; the other")
+    );
 }
 
 #[test]

@@ -8,8 +8,15 @@ use super::{Base, Conversion, Kernel, Spec, Step};
 use crate::decode::c::{self, Fault, Int, Kind, Node};
 use crate::decode::format::Format;
 
+/// A compiled `print fmt`.
+pub(super) struct Steps {
+    pub(super) all: Vec<Step>,
+    /// What only the kernel knows, where a conversion needs it.
+    pub(super) unknown: Option<&'static str>,
+}
+
 /// Compiles a `print fmt`.
-pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Vec<Step>, Fault> {
+pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Steps, Fault> {
     let nodes = parse(&format.print_fmt)?;
     let mut nodes = nodes.into_iter();
     let Some(Node { kind: Kind::Text(template), .. }) = nodes.next() else {
@@ -22,14 +29,20 @@ pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Vec<Step>, F
         let missing = "the template has more conversions than there are arguments";
         nodes.next().ok_or_else(|| Fault::new(0, missing))
     };
-    let mut steps = Vec::new();
+    let (mut all, mut unknown) = (Vec::new(), None);
     for part in parts {
-        steps.push(match part {
+        all.push(match part {
             Part::Literal(text) => Step::Literal(text.into()),
-            Part::Conversion(conversion) => compiler.conversion(&conversion, &mut next)?,
+            Part::Conversion(conversion) => match compiler.conversion(&conversion, &mut next) {
+                Ok(step) => step,
+                Err(fault) => {
+                    unknown = Some(compiler.unknown.take().ok_or(fault)?);
+                    Step::Literal(b"?".as_slice().into())
+                }
+            },
         });
     }
-    Ok(steps)
+    Ok(Steps { all, unknown })
 }
 
 /// Parses a `print fmt`: the template, then the arguments. The kernel writes most templates without escapes, so that

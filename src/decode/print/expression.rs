@@ -24,12 +24,17 @@ pub(super) struct Compiler<'a> {
     /// Variables of statement expressions, and what they cost.
     locals: Vec<(String, Operand, usize)>,
     nodes: usize,
+    /// The variable of the kernel for which the last expression was refused, if that was why.
+    pub(super) unknown: Option<&'static str>,
 }
+
+/// The base of the array of pages: with the kernel's own addresses at random, no file tells it.
+const VMEMMAP_BASE: &str = "vmemmap_base";
 
 impl<'a> Compiler<'a> {
     /// A compiler of one format's expressions.
     pub(super) fn new(format: &'a Format, kernel: &'a dyn Kernel) -> Compiler<'a> {
-        Compiler { format, kernel, locals: Vec::new(), nodes: 0 }
+        Compiler { format, kernel, locals: Vec::new(), nodes: 0, unknown: None }
     }
 }
 
@@ -124,8 +129,11 @@ impl Compiler<'_> {
                 Pointee::Other("void".to_owned()),
             )),
             "true" => Ok(Operand::Int(Value::Const(1), Int::INT)),
-            // See the module's page about the base of the array of pages.
-            "false" | "vmemmap_base" => Ok(Operand::Int(Value::Const(0), Int::ULONG)),
+            VMEMMAP_BASE => {
+                self.unknown = Some(VMEMMAP_BASE);
+                Err(Fault::new(node.at, format!("only the kernel knows `{name}`")))
+            }
+            "false" => Ok(Operand::Int(Value::Const(0), Int::ULONG)),
             "HZ" => Ok(Operand::Int(Value::Const(self.kernel.hz().into()), Int::INT)),
             _ => match self.kernel.enumerator(name) {
                 Some(value) => {

@@ -152,6 +152,26 @@ fn numbers_are_laid_out_as_the_kernel_does() {
 }
 
 #[test]
+fn what_only_the_kernel_knows_is_a_question_mark_and_said_so() {
+    let page = r#""page=%p pfn=0x%lx", (((struct page *)vmemmap_base) + (REC->big)), REC->big"#;
+    assert_eq!(printed(page), "page=? pfn=0xffffffff81000000");
+    let choice = r#""%p|%d", REC->big != -1UL ?
+        (((struct page *)vmemmap_base) + (REC->big)) : ((void *)0), 5"#;
+    assert_eq!(printed(choice), "?|5");
+    let unknown = |text| Program::compile(&format(text), &Few).unwrap().unknown();
+    assert_eq!([unknown(page), unknown(r#""%d", 1"#)], [Some("vmemmap_base"), None]);
+}
+
+#[test]
+fn what_controls_a_terminal_is_escaped_in_the_record_and_not_in_the_format() {
+    let mut raw = record();
+    let name = raw.windows(5).position(|bytes| bytes == b"name\0").unwrap();
+    raw[name..name + 4].copy_from_slice(b"a\tb\x1b");
+    let text = printed_of("\"%s\tNode: %d [%-8s]\", __get_str(name), 5, __get_str(name)", &raw);
+    assert_eq!(text, "a\\tb\\x1b\tNode: 5 [a\\tb\\x1b]");
+}
+
+#[test]
 fn text_is_cut_and_filled() {
     all(&[
         (

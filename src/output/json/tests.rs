@@ -146,7 +146,8 @@ fn the_keys_of_each_type_are_stable() {
         sorted("type time monitor event cpu pid tid comm"),
         sorted("type time monitor level text"),
         sorted(
-            "type time monitor final events filtered lost throttled undecodable unmatched unsafe exited evicted truncated disordered undefined errors multiplexed clamped",
+            "type time monitor final events filtered lost throttled undecodable unmatched unsafe exited \
+             evicted truncated disordered undefined errors multiplexed clamped undelivered starts open",
         ),
         sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
     ];

@@ -181,6 +181,31 @@ fn coverage_is_silent_when_perfect_and_names_the_knob_when_not() {
 }
 
 #[test]
+fn the_share_of_starts_that_are_missing_from_the_tables_is_shown() {
+    let of = |unmatched, unsafe_, starts| {
+        let coverage = Coverage { unmatched, unsafe_, starts, ..Coverage::default() };
+        drawn(|text| text.coverage(stamp(0), &coverage, false))
+    };
+    assert_eq!(
+        of(558, 2, 600),
+        "coverage: 558 unmatched, 2 unsafe; \
+         560 of 600 starts (93 %) were not paired and are missing above\n"
+    );
+    assert_eq!(
+        of(1, 0, 1000),
+        "coverage: 1 unmatched; 1 of 1000 starts (under 1 %) was not paired and is missing above\n"
+    );
+    assert_eq!(of(0, 0, 600), "");
+}
+
+#[test]
+fn what_the_kernel_counted_and_did_not_write_is_explained() {
+    let coverage = Coverage { undelivered: 7, ..Coverage::default() };
+    let out = drawn(|text| text.coverage(stamp(0), &coverage, true));
+    assert!(out.starts_with("coverage: 7 undelivered; the kernel counted"), "{out}");
+}
+
+#[test]
 fn one_error_is_not_errors() {
     let of = |errors| {
         let coverage = Coverage { errors, ..Coverage::default() };
@@ -312,6 +337,11 @@ fn an_event_prints_as_its_format_has_it_or_by_its_fields() {
         all.split_once("signal_generate:").unwrap().1.to_owned()
     };
     assert_eq!(line(EventText::Format(format)), " sig=9 comm=\\x1b[31mred\\n\n");
+    let format = &|out: &mut Vec<u8>| {
+        out.extend_from_slice(b"a\tb\r");
+        true
+    };
+    assert_eq!(line(EventText::Format(format)), " a\tb\\r\n", "tabs are the format's own");
     assert_eq!(line(EventText::Format(&|_| false)), " sig=9\n");
     assert_eq!(line(EventText::Printer(b"nine")), " nine\n");
     assert_eq!(line(EventText::Fields), " sig=9\n");

@@ -215,7 +215,10 @@ impl<'a> Source<'a> {
 
     pub(super) fn lost(&mut self, all: bool) -> Option<u64> {
         match self {
-            Source::Live(live, _) => live.live.lost(all),
+            Source::Live(live, _) => {
+                live.live.look_for_undelivered(all);
+                live.live.lost(all)
+            }
             Source::File(..) => None,
         }
     }
@@ -225,6 +228,7 @@ impl<'a> Source<'a> {
         if let Source::Live(live, _) = self {
             coverage.disordered += live.live.disordered();
             coverage.truncated += live.live.truncated();
+            coverage.undelivered = live.live.undelivered();
         }
         coverage
     }

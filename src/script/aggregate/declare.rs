@@ -296,7 +296,7 @@ fn rate(spec: &Value, budget: &Rc<Budget>) -> Checked<Made> {
 
 fn pending(spec: &Value, run: &super::Shared) -> Checked<Made> {
     let spec = Spec::new("pending", spec, &["key", "keep", "lost", "age", "nested"])?;
-    let fields = spec.fields(&["time", "delay", "event"])?;
+    let fields = spec.fields(&["time", "delay", "unsure", "event"])?;
     if fields.len() > VALUES {
         return Err(format!("pending remembers at most {VALUES} values"));
     }

@@ -173,12 +173,28 @@ impl Aggregates {
         self.0.declared.borrow().values().any(keeps)
     }
 
-    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`, `evicted`, `disordered` and `clamped`.
+    /// Starts of tables of open state none of which was ever closed, where the key is not a task's.
+    pub fn starts_without_any_end(&self) -> u64 {
+        let starts = Cell::new(0);
+        let of = |pending: &mut Pending| {
+            let never = pending.ended() == 0 && !pending.is_by_task();
+            starts.set(starts.get() + if never { pending.starts() } else { 0 });
+        };
+        self.each_state(of, |_| {});
+        starts.get()
+    }
+
+    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`,
+    /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     pub fn counts(&self) -> Coverage {
         let other =
             self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
         let mut counts = *self.0.missed.borrow();
         counts.evicted += other;
+        let begun = |starts: u64, open: usize, counts: &mut Coverage| {
+            counts.starts += starts;
+            counts.open += open as u64;
+        };
         let add = |losses: Losses, counts: &mut Coverage| {
             counts.unmatched += losses.unmatched;
             counts.unsafe_ += losses.unsafe_;
@@ -187,7 +203,9 @@ impl Aggregates {
         };
         for declared in self.0.declared.borrow().values() {
             if let Body::States(states, ..) = &declared.body {
-                add(states.borrow().losses(), &mut counts);
+                let states = states.borrow();
+                add(states.losses(), &mut counts);
+                begun(states.starts(), states.held(), &mut counts);
             }
             match &declared.body {
                 Body::Latency(of, _) | Body::States(_, of, _) => of.each(|latency| {
@@ -200,7 +218,11 @@ impl Aggregates {
                     counts.evicted += hist.losses().evicted;
                     counts.disordered += hist.losses().disordered;
                 }),
-                Body::Pending(of) => add(of.borrow().losses(), &mut counts),
+                Body::Pending(of) => {
+                    let pending = of.borrow();
+                    add(pending.losses(), &mut counts);
+                    begun(pending.starts(), pending.len(), &mut counts);
+                }
                 Body::Rate(of) => counts.evicted += of.borrow().evicted(),
                 Body::HeatMap(of) => counts.disordered += of.borrow().disordered(),
             }

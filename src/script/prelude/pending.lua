@@ -19,7 +19,7 @@ ffi.cdef [[
   typedef struct {
     double time, delay, key;
     double v1, v2, v3, v4, v5, v6, v7, v8;
-    uint32_t kinds, index, generation, padding;
+    uint32_t kinds, index, generation, unsure;
     const void *event;
   } perilune_state;
 ]]
@@ -30,6 +30,7 @@ local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.g
 local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
 local set_leaf = cast("uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
 local recall_leaf = cast("void (*)(void *)", native.pending.recall)
+local miss_leaf = cast("void (*)(void *, double, uint32_t)", native.pending.miss)
 local len_leaf = cast("uint32_t (*)(void *)", native.pending.len)
 
 -- Set by the host: slot_of(e) for a live event; kept(pointer, name) reads a field of a copy.
@@ -84,8 +85,9 @@ local function reader(what, state, fields, keep, set, recall)
   local getters = {
     time = function() return state.time end,
     delay = function() return state.delay end,
+    unsure = function() return state.unsure ~= 0 end,
   }
-  local known = { "time", "delay", "event" }
+  local known = { "time", "delay", "unsure", "event" }
   for i, field in ipairs(fields) do
     getters[field], known[#known + 1] = getter(state, i), field
   end
@@ -216,6 +218,15 @@ function env.pending(spec)
       if extra ~= nil then surplus(what) end
       if leaf(pointer, key, kinds) ~= 0 then return live end
     end]], CHECK_KEY), "=perilune:get")
+  local miss = load(format([[
+    local object, what, leaf, pointer, ids, intern, type, bad_key, surplus, not_self = ...
+    return function(self, key, extra)
+      if self ~= object then not_self(what) end
+      local kinds = 0
+      %s
+      if extra ~= nil then surplus(what) end
+      leaf(pointer, key, kinds)
+    end]], CHECK_KEY), "=perilune:miss")
   local function not_self(what) error(what .. " is called with a colon: object:" .. what, 3) end
 
   local usage = "(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"
@@ -225,6 +236,8 @@ function env.pending(spec)
     close = close(object, nested and "close(key, e, call)" or "close(key, e)", nested and close_call_leaf or close_leaf, pointer, result,
       ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call),
     get = get(object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),
+    miss = miss(
+      object, "miss(key)", miss_leaf, pointer, ids, intern, type, bad_key, surplus, not_self),
     each = function()
       local index = 0
       return function()

@@ -8,8 +8,11 @@ use crate::stat::{
 
 impl Pending {
     /// Drops everything opened at or before `time`: events were lost until then. What begins by then is not opened.
+    /// With [`keep_lost`](super::Shape::keep_lost) nothing is dropped, and what began by then is
+    /// marked as unsure.
     pub fn drop_before(&mut self, time: f64) {
         if self.shape.keep_lost {
+            self.unsure_until = self.unsure_until.max(time);
             return;
         }
         self.unsafe_until = self.unsafe_until.max(time);
@@ -33,6 +36,14 @@ impl Pending {
         while let Some(index) = self.find(hash(&[key]), key) {
             self.remove(index);
             self.losses.exited += 1;
+        }
+    }
+
+    /// Drops the slot of a key whose end was missed, and counts it as unmatched.
+    pub fn miss(&mut self, key: Word) {
+        if let Some(index) = self.find(hash(&[key]), key) {
+            self.remove(index);
+            self.losses.unmatched += 1;
         }
     }
 

@@ -56,6 +56,7 @@ impl Pending {
             Part::String(id) => f64::from(id),
         };
         (into.kinds, into.index, into.generation) = (slot.kinds, index, slot.generation);
+        into.unsure = u32::from(slot.time <= self.unsure_until);
         let start = index as usize * self.shape.values;
         let values = self.values.get(start..start + self.shape.values).unwrap_or_default();
         into.values.iter_mut().zip(values).for_each(|(into, value)| *into = *value);

@@ -24,8 +24,8 @@ pub struct State {
     pub index: u32,
     /// The slot's count of uses when it was read.
     pub generation: u32,
-    /// Not used.
-    pub padding: u32,
+    /// Whether events were lost since it was opened, so that its end may be among them: 1 or 0.
+    pub unsure: u32,
     /// The copy of the event, or null.
     pub event: *const Slot,
 }
@@ -39,7 +39,7 @@ impl State {
         kinds: 0,
         index: NONE,
         generation: 0,
-        padding: 0,
+        unsure: 0,
         event: std::ptr::null(),
     };
 }

@@ -304,7 +304,18 @@ proptest! {
         let losses = pending.losses();
         let accounted = pending.len() as u64 + losses.unmatched + losses.evicted;
         prop_assert_eq!(accounted, opens.len() as u64);
+        prop_assert_eq!(pending.starts(), opens.len() as u64);
     }
+}
+
+#[test]
+fn a_start_whose_end_was_missed_is_unmatched() {
+    let mut pending = pending(SHAPE);
+    pending.open(None, &[7.0, 1.0, 0.0], 0);
+    pending.miss(number(7));
+    pending.miss(number(8));
+    assert_eq!((pending.len(), pending.starts(), pending.losses().unmatched), (0, 1, 1));
+    assert!(!pending.close(number(7), 2.0));
 }
 
 const CALLS: Shape = Shape { nested: true, ..SHAPE };
@@ -368,6 +379,7 @@ proptest! {
         }
         let still = calls.slots.iter().filter(|slot| slot.open).count() as u64;
         let gone = calls.losses();
+        prop_assert_eq!(calls.starts(), opened);
         prop_assert_eq!(opened, closed + still + gone.unmatched + gone.unsafe_ + gone.exited + gone.evicted);
         // Each slot that is open is found from its key.
         for key in 0..3 {

@@ -50,6 +50,7 @@ impl States {
         time: f64,
         state: i32,
     ) -> Moved {
+        self.starts += u64::from(state >= 0);
         let Some(slot) = self.slots.get_mut(index) else { return Moved::Unknown };
         let (before, delay) = (slot.state, time - slot.since);
         if self.shape.keep_event || delay > self.shape.than {

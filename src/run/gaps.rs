@@ -1,0 +1,55 @@
+//! What to say of a run that saw less than there was, or nothing: it looks the same as one that did
+//! not work.
+
+use super::filters;
+use super::request::RunRequest;
+use crate::base::coverage::Coverage;
+use crate::base::units::{counted, human_ns};
+use crate::script::host::Host;
+use crate::source::live::Live;
+
+/// What to say of a run to which no event came.
+pub(super) fn nothing_came(
+    host: &Host,
+    request: &RunRequest,
+    coverage: &Coverage,
+    run_ns: f64,
+) -> Option<String> {
+    let counts = host.roles().iter().any(|role| role.sampling.count);
+    if coverage.events + coverage.lost > 0 || counts {
+        return None;
+    }
+    if coverage.filtered > 0 {
+        let told = request.host.stats || request.host.verbose > 0;
+        return filters::kept_back(coverage).filter(|_| !told);
+    }
+    let why = request.monitor.idle.as_ref().map(|why| format!(": {why}"));
+    Some(format!("no event came in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
+}
+
+/// What to say of starts that never found their end, where only some tasks were watched: an
+/// interrupt or a worker that ends a request belongs to whichever task it interrupts.
+pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
+    let elsewhere = |role: &crate::script::evsel::Role| role.sampling.whole_cpus;
+    if !of_tasks || host.roles().iter().any(elsewhere) {
+        return None;
+    }
+    let starts = host.starts_without_any_end();
+    (starts > 0).then(|| {
+        let starts = counted(starts, "start");
+        format!("{starts}, 0 ends: the ends may come from other tasks; -a watches all")
+    })
+}
+
+/// What to say of CPUs where the kernel counted many events and did not write them.
+pub(super) fn undelivered(live: &Live) -> Option<String> {
+    let cpus: Vec<String> = live.undelivering().iter().map(u32::to_string).collect();
+    (!cpus.is_empty()).then(|| {
+        format!(
+            "CPU {}: the kernel counted {} and wrote no record: what begins or ends with them is \
+             missing; `perilune doctor` checks each CPU",
+            cpus.join(","),
+            counted(live.undelivered(), "event")
+        )
+    })
+}

@@ -1,0 +1,172 @@
+//! Whether each event that the kernel counted also came: as a record in the ring, or as one that is
+//! known to be lost.
+//!
+//! An event that writes a sample each time has as many samples as its count says, less those that
+//! the kernel dropped for want of room (`PERF_FORMAT_LOST`). A kernel that counts an event and then
+//! leaves out its record says so nowhere else. (6.18 leaves out about one in a hundred wakeups by
+//! interrupts, and on some machines all that happens while a CPU is idle.) Other events are
+//! not compared: clocks and counters, those with a period, tracepoints that count nanoseconds. A kernel filter keeps back an event before it is counted, so that it does not
+//! matter here.
+//!
+//! While events are on, the count may be ahead of the ring by the records that are being written,
+//! at most one in each of a CPU's contexts.
+
+use std::time::Duration;
+
+use super::attr::counts_time;
+use super::live::{Live, SAMPLE};
+use super::open::{Opened, Opening};
+use super::rings::CpuRing;
+use crate::event::catalog::What;
+use crate::sys::perf::Counts;
+
+/// Contexts of a CPU that may be writing a record: a task, a soft interrupt, a hard one, an NMI.
+const IN_FLIGHT: u64 = 4;
+/// How often the last record of a ring is waited for, a millisecond each time.
+const WAITS: u32 = 20;
+
+/// What is known of the samples of one ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivery {
+    /// Samples that were read, of the events that are compared.
+    pub(super) taken: u64,
+    /// What such events had counted and not lost when they were closed.
+    of_closed: u64,
+    /// Events without a record, as of the last look.
+    missing: u64,
+    /// Some records could not be told apart: nothing can be compared any more.
+    pub(super) broken: bool,
+}
+
+impl Delivery {
+    /// Takes a look: of the events that are open, so many were `counted` and so many `waiting` are
+    /// still to be read. Up to `ahead` may be on their way.
+    fn look(&mut self, counted: u64, waiting: u64, ahead: u64) {
+        let came = self.taken + waiting;
+        let missing = (counted + self.of_closed).saturating_sub(came);
+        if !self.broken && missing > ahead {
+            self.missing = self.missing.max(missing);
+        }
+    }
+
+    /// Whether many of the events have no record: a tenth, and not only a few.
+    fn is_conspicuous(&self) -> bool {
+        self.missing >= 20 && self.missing > self.taken / 10
+    }
+
+    /// Takes over what an event has counted and not lost that is closed now.
+    pub(super) fn close(&mut self, counts: &Counts) {
+        self.of_closed += counts.delivered().unwrap_or(0);
+    }
+}
+
+impl Opening {
+    /// Whether its events write a sample each time that they count one.
+    pub(super) fn samples_each(&self) -> bool {
+        let each = match &self.event.what {
+            What::Tracepoint { format } => !counts_time(&format.name),
+            What::Function(_) => true,
+            What::Counter(_) => false,
+        };
+        let sampling = &self.sampling;
+        let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
+        each && often && !sampling.count && sampling.fields.is_empty()
+    }
+}
+
+impl Live {
+    /// Compares counts and records: of one CPU, another one each time, or of `all`. Reading a count
+    /// that is on costs some 10 us for each event of the CPU.
+    pub fn look_for_undelivered(&mut self, all: bool) {
+        let rings = self.opened.rings.len().max(1);
+        let turn = self.next_compared % rings;
+        self.next_compared = turn + 1;
+        let indexes = if all { 0..self.opened.rings.len() } else { turn..turn + 1 };
+        for index in indexes {
+            self.compare(index);
+        }
+    }
+
+    /// Events so far that were counted and left no record.
+    pub fn undelivered(&self) -> u64 {
+        self.opened.rings.iter().map(|ring| ring.delivery.missing).sum()
+    }
+
+    /// CPUs that leave out a good part of their events: more than a healthy kernel does.
+    pub fn undelivering(&self) -> Vec<u32> {
+        let rings = self.opened.rings.iter().filter(|ring| ring.delivery.is_conspicuous());
+        rings.map(|ring| ring.cpu).collect()
+    }
+
+    fn compare(&mut self, index: usize) {
+        let Some(counted) = self.opened.counted(index) else { return };
+        let Some(ring) = self.opened.rings.get_mut(index) else { return };
+        if self.is_disabled {
+            // A task may have been interrupted while it wrote.
+            let mut waits = 0;
+            while ring.waiting(&self.opened.ids, &self.opened.decoders) + ring.delivery.taken
+                < counted + ring.delivery.of_closed
+                && waits < WAITS
+            {
+                std::thread::sleep(Duration::from_millis(1));
+                waits += 1;
+            }
+        }
+        let waiting = ring.waiting(&self.opened.ids, &self.opened.decoders);
+        ring.delivery.look(counted, waiting, if self.is_disabled { 0 } else { IN_FLIGHT });
+    }
+}
+
+impl Opened {
+    /// What the open events of a ring counted and did not lose; None where the kernel does not
+    /// count losses (before 6.0).
+    fn counted(&self, index: usize) -> Option<u64> {
+        let cpu = self.rings.get(index)?.cpu;
+        let here = self.events.iter().filter(|open| open.cpu == cpu);
+        let compared = here.filter(|open| {
+            self.decoders.get(open.opening).is_some_and(|decoder| decoder.samples_each)
+        });
+        compared.map(|open| open.event.delivered()).sum()
+    }
+}
+
+impl CpuRing {
+    /// Samples in the ring that were not read yet, of events that are compared.
+    fn waiting(&self, ids: &super::ids::Ids, decoders: &[super::decoder::Decoder]) -> u64 {
+        let (mut at, head, mut waiting) = (self.at, self.ring.head(), 0);
+        while let Ok(Some(piece)) = self.ring.piece(at, head) {
+            at += piece.len() as u64;
+            let id = piece.u64_at(8).filter(|_| piece.kind() == SAMPLE);
+            let decoder = id.and_then(|id| decoders.get(ids.get(id)? as usize));
+            waiting += u64::from(decoder.is_some_and(|decoder| decoder.samples_each));
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_and_neither_read_nor_waiting_is_missing() {
+        let mut delivery = Delivery { taken: 90, ..Delivery::default() };
+        delivery.look(100, 10, 0);
+        assert_eq!(delivery.missing, 0);
+        delivery.look(104, 10, IN_FLIGHT);
+        assert_eq!(delivery.missing, 0, "they may be on their way");
+        delivery.close(&Counts { value: 9, lost: Some(2), ..Counts::default() });
+        delivery.look(104, 10, IN_FLIGHT);
+        assert_eq!(delivery.missing, 11);
+        // What was missing does not come later.
+        delivery.look(104, 30, 0);
+        assert_eq!(delivery.missing, 11);
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_ring_that_could_not_be_read() {
+        let mut delivery = Delivery { broken: true, ..Delivery::default() };
+        delivery.look(100, 0, 0);
+        assert_eq!(delivery.missing, 0);
+    }
+}
