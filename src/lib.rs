@@ -56,7 +56,8 @@
 //! - Decode never does I/O; output never sees Lua.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
 //! - A session at a prompt is one thread, too, with others beside it that see neither Lua nor rings: one closes events
-//!   ([`source::change`]), one reads lines and, on a terminal, one prints above them ([`cli::repl`]). All are kept out of what is watched.
+//!   ([`source::change`]), one reads lines and, on a terminal, one prints above them ([`cli::repl`]) and one takes
+//!   signals ([`sys::signal::listener`]). All are kept out of what is watched.
 //! - No leaf takes or keeps a reference into an aggregate while script code can run: the cursor stands on a slot of the batch,
 //!   or on a copy that no script can change (`view.lua`). A printer, predicate, key, draw function or callback cannot yield across the
 //!   host. `tests/reentry` and `fuzz/` call random functions from every callback.
@@ -122,14 +123,26 @@
 //! - `--realtime` goes in front of those ([`sys::slice::Front`]): of 650 k events a second beside tasks of another group 3 to 75 %
 //!   were lost without it, none with it. It is not the default: it changes who waits for a CPU, which is what many a run wants to know.
 //! - At a prompt the thread that reads keys goes first, with the lowest real-time priority where it may, for a tenth of a CPU at
-//!   most; and so does the session's, for a fifth, once it was kept waiting ([`sys::slice::Front`]). Who prints does not, and
-//!   the guard's timer takes it from a script that loops. With 600 k switches a second, all of another session's, the
+//!   most; and so does the session's, for a fifth, once it was kept waiting ([`sys::slice::Front`]). Who prints does, for a
+//!   twentieth, and the guard's timer takes it from a script that loops. With 600 k switches a second, all of another session's, the
 //!   keys' thread waited for 8 to 12 s of 14, and waits for 1 to 4 ms; the session lost 79 to 97 % of them, and loses 7 to 16 %, those
 //!   of the first two seconds. A key's echo takes two turns of the kernel's own workers (`flush_to_ldisc`), too, which wait
 //!   as before: 0.7 to 18 ms in the median, 0.1 to 0.5 s one in a hundred, as with a `cat` of that priority; before that up to 6 s and
 //!   more. With the tasks in our own session it is 0.2 ms and 0.3 s, and the session stays where it is: in front it would
 //!   make those workers wait for 10 ms. Who is root can write -20 to `/proc/PID/autogroup`; we do not, since that is the
 //!   nice value of all that runs in the session.
+//! - At a prompt a thread of its own takes the signals, counts them and brings the session's thread to the front: a signal
+//!   waits with the thread that it is sent to. With tasks of another session on every CPU, a line that loops took up to
+//!   6 Ctrl-C or ended the session; now one is enough. With `--unsafe` there is no such thread, since programs
+//!   that the session's thread starts would inherit that it blocks signals.
+//! - Scripts have no function of LuaJIT's that may run for long without coming back to Lua, where the hook is: pattern functions
+//!   call a matcher in Rust that asks the guard ([`base::pattern`]), `table.sort` is Lua, and `xpcall` calls its handler behind
+//!   the function that failed. A hook's error would otherwise run that handler inside of the hook, where no hook fires.
+//! - LuaJIT's limits on traces are raised ([`script::vm`]): at 1000 traces it throws all of them away, and each
+//!   handler is then interpreted until it is compiled again. What is thrown away is not blacklisted: LuaJIT forgets its
+//!   penalties with the traces.
+//! - The part of a script's time that is interpreted is sampled by LuaJIT's own profiler, with `--stats` only: it
+//!   changes the interpreter's dispatch tables for an instruction each 4 ms of CPU time.
 //! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - The full screen takes its keys from the run's own poll and its signals from [`sys::signal`]. crossterm would read keys

@@ -4,9 +4,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use perilune::cli::{machine::Machine, main_with};
+use perilune::sys::signal;
 use perilune::sys::streams::{stderr, stdout};
 
 fn main() -> ExitCode {
+    // Signal numbers that the kernel knows are not refused; without it they would do what they do to any process.
+    let _ = signal::install_requests();
     let mut machine = Machine::new(Instant::now());
     let argv: Vec<_> = std::env::args_os().collect();
     ExitCode::from(main_with(&argv, &mut machine, &mut stdout(), &mut stderr()))

@@ -147,7 +147,7 @@ impl Runtime for Machine {
         let host = Host::new(request.host.allow_unsafe)?;
         let printers = host.load_printers(&self.library, &request.host.plugins)?;
         let request = RunRequest { notes: [request.notes.clone(), printers].concat(), ..request };
-        let (console, outlet) = repl::console()?;
+        let (console, outlet) = repl::console(request.host.allow_unsafe)?;
         let typeahead = outlet.terminal.then(Typeahead::begin).flatten();
         let monitors = Monitors {
             library: self.library.clone(),

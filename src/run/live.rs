@@ -116,6 +116,7 @@ pub(super) fn run(
     signal::install()?;
     if settings.stats {
         host.watch_compiler()?;
+        host.sample_interpreter()?;
     }
 
     live.enable_side()?;
@@ -220,6 +221,9 @@ fn watch(
             None => tasks.is_some_and(|tids| !any_alive(tids)),
         };
         let quit = show.attend(typed);
+        if signal::take_report_request() {
+            pace.ask(live.now());
+        }
         carry(host, live, show, pace);
         upkeep.front.iter_mut().for_each(Front::turn);
         upkeep.changes.look(live, host);
@@ -242,7 +246,7 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
         }
         host.set_now(boundary);
         host.fire_timers(boundary);
-        if boundary >= pace.interval_at {
+        if boundary >= pace.report_at() {
             let seconds = pace.turn(boundary);
             let lost = live.lost(false);
             live.look_for_undelivered(false);

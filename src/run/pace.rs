@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::request::RunRequest;
 use crate::base::coverage::Coverage;
-use crate::base::draw::Stats;
+use crate::base::draw::{Compiler, Stats};
 use crate::base::units::human_ns;
 use crate::script::host::Host;
 use crate::script::state::turns_missed;
@@ -13,7 +13,9 @@ use crate::sys::{machine, slice};
 /// When the next report or timer is due, in nanoseconds of the run.
 pub(super) struct Pace {
     interval: f64,
-    pub(super) interval_at: f64,
+    interval_at: f64,
+    /// When a report was asked for beside those; infinite if none was.
+    asked_at: f64,
     pub(super) last: f64,
     pub(super) end: f64,
 }
@@ -22,11 +24,21 @@ impl Pace {
     pub(super) fn new(request: &RunRequest) -> Self {
         let interval = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
         let end = request.host.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
-        Pace { interval, interval_at: interval, last: 0.0, end }
+        Pace { interval, interval_at: interval, asked_at: f64::INFINITY, last: 0.0, end }
     }
 
     pub(super) fn next(&self, host: &Host) -> f64 {
-        self.interval_at.min(host.next_timer().unwrap_or(f64::INFINITY)).min(self.end)
+        self.report_at().min(host.next_timer().unwrap_or(f64::INFINITY)).min(self.end)
+    }
+
+    /// When the next report is due.
+    pub(super) fn report_at(&self) -> f64 {
+        self.interval_at.min(self.asked_at)
+    }
+
+    /// Has a report drawn at `now`. The others stay where they are.
+    pub(super) fn ask(&mut self, now: f64) {
+        self.asked_at = self.asked_at.min(now);
     }
 
     /// After a pause (a stopped process) there is one report over the whole time, not one for each turn that was missed.
@@ -38,7 +50,10 @@ impl Pace {
     pub(super) fn turn(&mut self, now: f64) -> f64 {
         let seconds = (now - self.last) / 1e9;
         self.last = now;
-        self.interval_at += self.interval;
+        if self.interval_at <= now {
+            self.interval_at += self.interval;
+        }
+        self.asked_at = f64::INFINITY;
         seconds
     }
 }
@@ -73,7 +88,7 @@ impl Cost {
         })
     }
 
-    pub(super) fn stats(&self, coverage: &Coverage) -> Stats {
+    pub(super) fn stats(&self, coverage: &Coverage, compiler: Compiler) -> Stats {
         let own_cpu_ns = machine::own_cpu_ns();
         let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
         let received = coverage.events + coverage.filtered;
@@ -84,6 +99,7 @@ impl Cost {
             lost: coverage.lost,
             max_rss_kb: machine::max_rss_kb(),
             start_ms: self.start_ms,
+            compiler,
         }
     }
 }

@@ -83,6 +83,7 @@ pub(super) fn run(
     let mut pace = Pace::new(request);
     if settings.stats {
         host.watch_compiler()?;
+        host.sample_interpreter()?;
     }
     let cost = Cost::start(started);
     let mut now = 0.0;
@@ -249,7 +250,7 @@ impl<'a> Player<'a> {
             turns += 1;
             host.set_now(boundary);
             host.fire_timers(boundary);
-            if boundary >= pace.interval_at {
+            if boundary >= pace.report_at() {
                 reports += 1;
                 let seconds = pace.turn(boundary);
                 let parts = host.interval(seconds, &self.take_counts());

@@ -3,14 +3,16 @@
 //! A call runs in a [`Phase`]. In a handler the first Ctrl-C is only a flag, looked at between batches; the second, or a
 //! timer that sees the same call for longer than its share of CPU time, *arms*: a count hook that raises an error at
 //! the next instruction. It stays armed until control is back in Rust, so no pcall of the script can swallow it. While
-//! a file is loaded (also `init` and `filter`) the first Ctrl-C arms. A report is never cut off. The third ends the process.
+//! a file is loaded (also `init` and `filter`) the first Ctrl-C arms. A report is not cut off by Ctrl-C, but has a time
+//! limit, too, which the second Ctrl-C shortens; what it cannot draw any more is drawn without the script.
 //!
 //! The hook is never set in normal running: an armed hook keeps LuaJIT out of its compiled code (1.9 ns an event become
 //! 1650). Compiled loops notice it because LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK`; a build that
 //! missed that is told apart by [`hook_stops_compiled_loops`].
 //!
-//! What cannot be stopped this way is a C function that does not come back to the interpreter, such as `string.find` with a
-//! pattern that backtracks for years: then the third Ctrl-C is the way out.
+//! A C function that does not come back to the interpreter cannot be stopped this way. Scripts have none: what could run
+//! for long is written in Lua or asks [`is_stopping`] (`prelude/sandbox.lua`). With `--unsafe` they have, and the third
+//! Ctrl-C is the way out.
 //!
 //! One guard at a time in a process, because signals are the process's; it belongs to the thread that made it. It keeps
 //! its machine alive, so a function inside the machine refers to it by `Weak` only: otherwise neither is ever dropped.
@@ -49,7 +51,7 @@ pub enum Phase {
     Handler = 1,
     /// Running a file, `init` or `filter`.
     Load = 2,
-    /// `interval` or `deinit`: never interrupted, so that no report is lost.
+    /// `interval`, `deinit`, and the functions that draw columns. Ctrl-C does not end them at once, so that no report is lost.
     Report = 3,
     /// A line of a prompt: whoever typed it sees how long it takes, and the first Ctrl-C ends it.
     Line = 4,
@@ -62,11 +64,17 @@ pub struct CpuLimits {
     pub handler: Duration,
     /// For loading a file, for `init` and for `filter`, each.
     pub load: Duration,
+    /// For `interval` or `deinit`, and for drawing what they return, each.
+    pub report: Duration,
 }
 
 impl Default for CpuLimits {
     fn default() -> Self {
-        CpuLimits { handler: Duration::from_secs(1), load: Duration::from_secs(5) }
+        CpuLimits {
+            handler: Duration::from_secs(1),
+            load: Duration::from_secs(5),
+            report: Duration::from_secs(5),
+        }
     }
 }
 
@@ -139,6 +147,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static PHASE: AtomicU8 = AtomicU8::new(0);
 static TICKS: AtomicU32 = AtomicU32::new(0);
 static TICKS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
+/// Whether a second interrupt has shortened [`TICKS_MAX`].
+static HURRIED: AtomicBool = AtomicBool::new(false);
 /// 0, [`BY_INTERRUPT`] or [`BY_TIME`].
 static ARMED: AtomicU8 = AtomicU8::new(0);
 const BY_INTERRUPT: u8 = 1;
@@ -166,13 +176,16 @@ impl Guard {
         if TAKEN.swap(true, SeqCst) {
             bail!("failed to guard Lua: another machine is guarded already");
         }
-        let started = CpuTimer::start(tick_of(limits), on_tick);
+        // SAFETY: `on_tick` touches atomics, reads thread-locals that need no initialization, and makes the system call
+        // sched_setattr and lua_sethook, see `arm`.
+        let started = unsafe { CpuTimer::start(tick_of(limits), on_tick) };
         if started.is_err() {
             TAKEN.store(false, SeqCst);
         }
         let timer = started.context("failed to start the timer that stops runaway scripts")?;
         LUA.store(vm.main_state(), SeqCst);
-        signal::on_interrupt(Some(on_interrupt));
+        // SAFETY: `on_interrupt` touches atomics and calls lua_sethook, see `arm`.
+        unsafe { signal::on_interrupt(Some(on_interrupt)) };
         Ok(Guard { limits, _lua: vm.lua().clone(), _timer: timer, _not_send: PhantomData })
     }
 
@@ -214,22 +227,30 @@ impl Guard {
         match phase {
             Phase::Handler => self.limits.handler,
             Phase::Load => self.limits.load,
-            Phase::Report | Phase::Line => Duration::MAX,
+            Phase::Report => self.limits.report,
+            Phase::Line => Duration::MAX,
         }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        signal::on_interrupt(None);
+        // SAFETY: nothing runs any more.
+        unsafe { signal::on_interrupt(None) };
         LUA.store(ptr::null_mut(), SeqCst);
         TAKEN.store(false, SeqCst);
     }
 }
 
+/// Whether the call at hand is being stopped: for a leaf that may run for long, and has to return soon then.
+pub(super) fn is_stopping() -> bool {
+    ARMED.load(SeqCst) != 0
+}
+
 /// Four ticks in the shortest limit, and no more than are needed.
 fn tick_of(limits: CpuLimits) -> Duration {
-    (limits.handler.min(limits.load) / 4).clamp(Duration::from_millis(1), TICK_MAX)
+    (limits.handler.min(limits.load).min(limits.report) / 4)
+        .clamp(Duration::from_millis(1), TICK_MAX)
 }
 
 /// Marks that Lua runs, until it is dropped; then the hook is gone, whatever happened.
@@ -243,7 +264,12 @@ impl Running {
         TICKS.store(0, SeqCst);
         let ticks = limit.as_nanos().div_ceil(tick.as_nanos().max(1));
         TICKS_MAX.store(u32::try_from(ticks).unwrap_or(u32::MAX), SeqCst);
+        HURRIED.store(false, SeqCst);
         PHASE.store(phase as u8, SeqCst);
+        // Who typed the line has changed their mind before it began. An interrupt from here on arms by itself.
+        if phase == Phase::Line && signal::interrupts() > 0 {
+            arm(BY_INTERRUPT);
+        }
         Running { outer }
     }
 
@@ -272,6 +298,10 @@ fn on_interrupt(count: u32) {
     let at_first = phase == Phase::Load as u8 || phase == Phase::Line as u8;
     if at_first || (phase == Phase::Handler as u8 && count >= 2) {
         arm(BY_INTERRUPT);
+    } else if phase == Phase::Report as u8 && count >= 2 {
+        // One that is nearly done gets a quarter of a second more.
+        HURRIED.store(true, SeqCst);
+        TICKS_MAX.fetch_min(TICKS.load(SeqCst) + 1, SeqCst);
     }
 }
 
@@ -279,8 +309,7 @@ fn on_interrupt(count: u32) {
 fn on_tick() {
     // A line or a handler that runs for long is nothing to go first with.
     slice::step_back();
-    let phase = PHASE.load(SeqCst);
-    if phase == 0 || phase == Phase::Report as u8 {
+    if PHASE.load(SeqCst) == 0 {
         return;
     }
     let armed = ARMED.load(SeqCst);
@@ -289,7 +318,7 @@ fn on_tick() {
         arm(armed);
     // The first tick may come at once, so a limit of n ticks has passed for sure at the one after n.
     } else if TICKS.fetch_add(1, SeqCst) >= TICKS_MAX.load(SeqCst) {
-        arm(BY_TIME);
+        arm(if HURRIED.load(SeqCst) { BY_INTERRUPT } else { BY_TIME });
     }
 }
 

@@ -1,9 +1,13 @@
-//! Signals: interrupts are counted, the terminal's size is flagged, and a timer ticks by CPU time.
+//! Signals: interrupts are counted, other requests are flagged, and a timer ticks by CPU time.
 //!
 //! SIGINT, SIGTERM and SIGHUP are one thing here, an *interrupt*: the first asks the run to end, the second is for
 //! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
 //! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
-//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at once.
+//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at once. At a prompt
+//! a thread of its own takes them ([`listener`]), and the third ends the process only if the first is seconds old.
+//!
+//! SIGUSR1 and SIGUSR2 ask for a report ([`take_report_request`]). SIGXFSZ does nothing, so that a write past the limit
+//! of a file's size fails with EFBIG.
 //!
 //! Handlers only touch atomics and make async-signal-safe calls (signal-safety(7)); errno is put back. A child has to
 //! undo this before exec as far as exec does not: caught signals return to their defaults by exec itself,
@@ -11,15 +15,23 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use libc::{c_int, sigaction, siginfo_t};
 
+use super::clock::monotonic_ns;
 use super::terminal;
 
+pub mod listener;
+
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+/// When the first of them came, by the monotonic clock.
+static FIRST_AT: AtomicU64 = AtomicU64::new(0);
+/// How old the first has to be for the third to end the process, in nanoseconds.
+static PATIENCE: AtomicU64 = AtomicU64::new(0);
 static RESIZED: AtomicBool = AtomicBool::new(false);
+static REPORT: AtomicBool = AtomicBool::new(false);
 /// Whether one of the interrupts was not SIGINT.
 static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
 /// The thread that interrupts belong to; 0 before [`install`].
@@ -30,6 +42,31 @@ static ON_TICK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 const INTERRUPTING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const LAST_WORDS: &[u8] = b"perilune: stopped by the third signal; there is no report\n";
+
+/// At a prompt several Ctrl-C may come before the session gets a CPU to heed the first.
+const PATIENCE_AT_PROMPT_NS: u64 = 2_000_000_000;
+
+fn tick_signal() -> c_int {
+    libc::SIGRTMIN() + 3
+}
+
+/// What [`listener`] sends to the thread that interrupts belong to.
+fn knock_signal() -> c_int {
+    libc::SIGRTMIN() + 4
+}
+
+/// Makes requests for reports flags, and a write past a file's size limit an error. For the beginning of the process.
+///
+/// What was ignored then stays ignored.
+pub fn install_requests() -> io::Result<()> {
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        if disposition(signal)? != libc::SIG_IGN {
+            set(signal, report_asked as *const () as usize, 0)?;
+        }
+    }
+    // Caught, not ignored: a command that is started should not inherit it.
+    set(libc::SIGXFSZ, nothing as *const () as usize, libc::SA_RESTART)
+}
 
 /// Catches the interrupts and SIGWINCH and ignores SIGPIPE; interrupts now belong to the calling thread.
 ///
@@ -42,8 +79,20 @@ pub fn install() -> io::Result<()> {
             set(signal, interrupted as *const () as usize, 0)?;
         }
     }
+    set(knock_signal(), knocked as *const () as usize, 0)?;
     set(libc::SIGWINCH, resize as *const () as usize, libc::SA_RESTART)?;
     set(libc::SIGPIPE, libc::SIG_IGN, 0)
+}
+
+/// Has SIGINT do nothing until [`install_at_prompt`]: while a prompt starts there is nothing to end by it.
+pub fn disregard_interrupts() -> io::Result<()> {
+    set(libc::SIGINT, nothing as *const () as usize, libc::SA_RESTART)
+}
+
+/// The same for a prompt on a terminal, where an interrupt ends a line and not the session.
+pub fn install_at_prompt() -> io::Result<()> {
+    PATIENCE.store(PATIENCE_AT_PROMPT_NS, SeqCst);
+    install()
 }
 
 /// Ignores interrupts until [`install`] is called again: the run is over, and what is left to do ends by itself.
@@ -63,12 +112,10 @@ pub fn told_to_end() -> bool {
 
 /// Keeps interrupts and the timer's ticks off the calling thread, which is not the one that they belong to.
 pub fn keep_off_this_thread() {
-    // SAFETY: sigset_t is plain data, for which zeros are a value; both calls write to it only.
+    let mut set = interrupting_set();
+    // SAFETY: the set is a live local, and the number is a valid signal's; a null asks for nothing back.
     unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        for signal in INTERRUPTING.into_iter().chain([libc::SIGRTMIN() + 3]) {
-            libc::sigaddset(&mut set, signal);
-        }
+        libc::sigaddset(&raw mut set, tick_signal());
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
 }
@@ -78,15 +125,34 @@ pub fn forget_interrupts() {
     INTERRUPTS.store(0, SeqCst);
 }
 
-/// Calls `hook` with the count at each interrupt, **inside the signal handler**: it may only make async-signal-safe
-/// calls. `None` takes it away.
-pub fn on_interrupt(hook: Option<fn(u32)>) {
+/// Calls `hook` with the count at each interrupt, **inside the signal handler**. `None` takes it away.
+///
+/// # Safety
+/// `hook` only does what a signal handler may do at any moment on the thread of [`install`] (signal-safety(7)): it
+/// touches atomics and makes async-signal-safe calls, and takes no lock and no memory.
+pub unsafe fn on_interrupt(hook: Option<fn(u32)>) {
     ON_INTERRUPT.store(hook.map_or(std::ptr::null_mut(), |f| f as *mut ()), SeqCst);
 }
 
 /// Whether the terminal's size changed since the last call.
 pub fn take_resized() -> bool {
     RESIZED.swap(false, SeqCst)
+}
+
+/// Whether SIGUSR1 or SIGUSR2 asked for a report since the last call.
+pub fn take_report_request() -> bool {
+    REPORT.swap(false, SeqCst)
+}
+
+/// Has a signal that somebody else's handler takes wait while one of ours runs, and ours while that one runs.
+pub fn keep_apart(signal: c_int) -> io::Result<()> {
+    // SAFETY: sigaction is plain data, for which zeros are a value.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks, into a live local.
+    check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) })?;
+    mask_ours(&mut action);
+    // SAFETY: the handler is the one that was there.
+    check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })
 }
 
 /// A timer that ticks each time the calling thread has used so much CPU time, and so never while it waits.
@@ -101,10 +167,13 @@ pub struct CpuTimer {
 }
 
 impl CpuTimer {
-    /// Starts the timer. `tick` runs **inside the signal handler**: async-signal-safe calls only.
-    pub fn start(every: Duration, tick: fn()) -> io::Result<Self> {
+    /// Starts the timer. `tick` runs **inside the signal handler**.
+    ///
+    /// # Safety
+    /// `tick` only does what a signal handler may do at any moment on this thread, as with [`on_interrupt`].
+    pub unsafe fn start(every: Duration, tick: fn()) -> io::Result<Self> {
         ON_TICK.store(tick as *mut (), SeqCst);
-        let signal = libc::SIGRTMIN() + 3;
+        let signal = tick_signal();
         set(signal, ticked as *const () as usize, libc::SA_RESTART)?;
         let mut id: libc::timer_t = std::ptr::null_mut();
         // SAFETY: sigevent is plain data, for which zeros are a value.
@@ -140,13 +209,29 @@ fn set(signal: c_int, handler: usize, flags: c_int) -> io::Result<()> {
     let mut action: sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags | if handler == libc::SIG_IGN { 0 } else { libc::SA_SIGINFO };
-    // Handlers never nest: what one of them arms, another must not see half armed.
-    for other in INTERRUPTING.into_iter().chain([libc::SIGRTMIN() + 3]) {
-        // SAFETY: the set is a live local, and the numbers are valid signals.
-        unsafe { libc::sigaddset(&mut action.sa_mask, other) };
-    }
+    mask_ours(&mut action);
     // SAFETY: `action` is complete, and the handlers of this file are async-signal-safe.
     check(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) })
+}
+
+/// Handlers never nest: what one of them arms, another must not see half armed.
+fn mask_ours(action: &mut sigaction) {
+    let others = [tick_signal(), knock_signal(), libc::SIGPROF];
+    for other in INTERRUPTING.into_iter().chain(others) {
+        // SAFETY: the set is the caller's, and the numbers are valid signals.
+        unsafe { libc::sigaddset(&mut action.sa_mask, other) };
+    }
+}
+
+/// The interrupts, as a set.
+fn interrupting_set() -> libc::sigset_t {
+    // SAFETY: sigset_t is plain data, for which zeros are a value, the empty set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    for signal in INTERRUPTING {
+        // SAFETY: the set is a live local, and the number is a valid signal's.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    set
 }
 
 fn disposition(signal: c_int) -> io::Result<usize> {
@@ -163,39 +248,62 @@ fn check(result: c_int) -> io::Result<()> {
 
 extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
-        if sent_home(signal) {
-            return;
-        }
-        if signal != libc::SIGINT {
-            TOLD_TO_END.store(true, SeqCst);
-        }
-        let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
-        if count >= 3 {
-            terminal::restore();
-            // SAFETY: write and _exit are async-signal-safe; the buffer is static.
-            unsafe {
-                libc::write(libc::STDERR_FILENO, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
-                libc::_exit(128 + signal);
-            }
-        }
-        let hook = ON_INTERRUPT.load(SeqCst);
-        if !hook.is_null() {
-            // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)`.
-            let hook: fn(u32) = unsafe { std::mem::transmute(hook) };
-            hook(count);
+        if !sent_home(signal) {
+            count(signal);
+            call_hook();
         }
     });
+}
+
+/// In the thread of [`install`], on behalf of an interrupt that was counted elsewhere.
+extern "C" fn knocked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+    keeping_errno(call_hook);
+}
+
+/// Counts an interrupt; the third ends the process. Async-signal-safe.
+fn count(signal: c_int) {
+    if signal != libc::SIGINT {
+        TOLD_TO_END.store(true, SeqCst);
+    }
+    let now = monotonic_ns();
+    let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
+    if count == 1 {
+        FIRST_AT.store(now, SeqCst);
+    }
+    if count >= 3 && now.saturating_sub(FIRST_AT.load(SeqCst)) >= PATIENCE.load(SeqCst) {
+        terminal::restore();
+        // SAFETY: write and _exit are async-signal-safe; the buffer is static.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+            libc::_exit(128 + signal);
+        }
+    }
+}
+
+fn call_hook() {
+    let (hook, count) = (ON_INTERRUPT.load(SeqCst), INTERRUPTS.load(SeqCst));
+    if !hook.is_null() && count > 0 {
+        // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)` whose promise its caller made.
+        let hook: fn(u32) = unsafe { std::mem::transmute(hook) };
+        hook(count);
+    }
 }
 
 extern "C" fn resize(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     RESIZED.store(true, SeqCst);
 }
 
+extern "C" fn report_asked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+    REPORT.store(true, SeqCst);
+}
+
+extern "C" fn nothing(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {}
+
 extern "C" fn ticked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
         let tick = ON_TICK.load(SeqCst);
         if !tick.is_null() {
-            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()`.
+            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()` whose promise its caller made.
             let tick: fn() = unsafe { std::mem::transmute(tick) };
             tick();
         }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::clock::{monotonic_ns, thread_cpu_ns};
 
@@ -80,6 +81,24 @@ impl Drop for Front {
     }
 }
 
+/// Whether another thread has brought somebody to the front who has not stepped back since.
+static BROUGHT: AtomicBool = AtomicBool::new(false);
+
+/// Brings a thread to the front that nobody has chosen a policy for, until it steps back ([`step_back_from_brought`]) or uses
+/// some CPU time ([`step_back`]). One such thread at a time.
+pub(super) fn bring_forward(tid: i32) {
+    if attr_of(tid).is_some_and(|attr| attr.nice == 0) && set_of(tid, &FRONT) {
+        BROUGHT.store(true, SeqCst);
+    }
+}
+
+/// Steps back if another thread has brought this one to the front.
+pub fn step_back_from_brought() {
+    if BROUGHT.swap(false, SeqCst) {
+        set(&USUAL);
+    }
+}
+
 thread_local! {
     /// Whether this thread has gone to the front, and whether it has come to a turn since somebody looked.
     static ASKED: Cell<bool> = const { Cell::new(false) };
@@ -89,15 +108,15 @@ thread_local! {
 /// Steps back if this thread has gone to the front and came to no turn since this was called last: for what ticks by its CPU
 /// time, inside a signal handler. A handler or a line of a script may run for long.
 pub fn step_back() {
+    step_back_from_brought();
     if ASKED.get() && !TURNED.replace(false) {
-        set(&SchedAttr {
-            policy: libc::SCHED_OTHER as u32,
-            priority: 0,
-            runtime: SLICE_NS,
-            ..FRONT
-        });
+        set(&USUAL);
     }
 }
+
+/// Where everybody is.
+const USUAL: SchedAttr =
+    SchedAttr { policy: libc::SCHED_OTHER as u32, priority: 0, runtime: SLICE_NS, ..FRONT };
 
 /// What sched(7) calls the lowest static priority. Children are not to have it (`SCHED_FLAG_RESET_ON_FORK`).
 const FRONT: SchedAttr = SchedAttr {
@@ -137,10 +156,15 @@ impl Part {
 
 /// How this thread is scheduled; None if somebody has chosen a real-time or an idle policy for it.
 fn chosen_by_nobody() -> Option<SchedAttr> {
+    attr_of(0)
+}
+
+/// The same of any thread.
+fn attr_of(tid: i32) -> Option<SchedAttr> {
     let mut attr = SchedAttr::default();
     let size = size_of::<SchedAttr>() as u32;
     // SAFETY: the kernel writes at most `size` bytes, which are the structure's.
-    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
+    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
     let fair = [libc::SCHED_OTHER, libc::SCHED_BATCH];
     let is_fair = got == 0 && fair.iter().any(|policy| *policy as u32 == attr.policy);
     is_fair.then_some(SchedAttr { size, ..attr })
@@ -148,8 +172,12 @@ fn chosen_by_nobody() -> Option<SchedAttr> {
 
 /// False if it was refused.
 fn set(attr: &SchedAttr) -> bool {
+    set_of(0, attr)
+}
+
+fn set_of(tid: i32, attr: &SchedAttr) -> bool {
     // SAFETY: the kernel reads `size` bytes, which are the structure's.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) == 0 }
+    unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(attr), 0) == 0 }
 }
 
 /// For how long this thread was ready to run and had no CPU, since it began; None where the kernel does not count it. See

@@ -126,3 +126,75 @@ fn a_run_that_ends_before_its_command_ends_as_asked() {
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     assert_eq!(child.wait().ok(), Some(ExitStatus::from_raw(0)));
 }
+
+/// A run that has greeted, with what it says and prints.
+fn begun(words: &[&str]) -> (std::process::Child, BufReader<std::process::ChildStderr>) {
+    let piped = perilune(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = piped.expect("the built command runs");
+    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut greeting = String::new();
+    errors.read_line(&mut greeting).expect("it can be read");
+    assert!(greeting.contains("Ctrl-C"), "{greeting}");
+    (child, errors)
+}
+
+fn send(child: &std::process::Child, signal: i32) {
+    let pid = i32::try_from(child.id()).expect("a pid");
+    // SAFETY: it takes no pointer; the child is not reaped before it is waited for.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+#[test]
+fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
+    if !can_trace("reports by signals") {
+        return;
+    }
+    const COUNTS: &str =
+        "by = kv { 'x' } probe('sched:sched_process_exec', function(e) by:add(1) end)";
+    for end in [libc::SIGTERM, libc::SIGHUP] {
+        let (mut child, _errors) = begun(&["eval", COUNTS, "--json"]);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut total = 0;
+        for (programs, signal) in [(2, libc::SIGUSR1), (3, libc::SIGUSR2), (4, end)] {
+            for _ in 0..programs {
+                assert!(std::process::Command::new("true").status().expect("it runs").success());
+            }
+            total += programs;
+            // What was executed is in the report: it has time to be seen.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            send(&child, signal);
+            let row = lines.find_map(|line| {
+                let line = line.expect("text");
+                line.contains("\"type\":\"row\"").then_some(line)
+            });
+            let row: serde_json::Value =
+                serde_json::from_str(&row.expect("a report")).expect("a line of JSON");
+            // Other tasks of the machine execute programs, too.
+            assert!(row["count"].as_u64() >= Some(programs), "{row}");
+        }
+        let last =
+            lines.map(|line| line.expect("text")).find(|line| line.contains("\"final\":true"));
+        let last: serde_json::Value =
+            serde_json::from_str(&last.expect("the last coverage")).expect("a line of JSON");
+        assert!(last["events"].as_u64() >= Some(total), "{last}");
+        assert_eq!(child.wait().ok(), Some(ExitStatus::from_raw(0)));
+    }
+}
+
+#[test]
+fn results_past_the_limit_of_a_files_size_are_an_error_that_says_so() {
+    if !can_trace("a limit of file sizes") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("out.txt");
+    let program = env!("CARGO_BIN_EXE_perilune");
+    let run = "ulimit -f 1; exec \"$0\" trace -e sched:sched_switch --duration 2s -o \"$1\"";
+    let output = std::process::Command::new("bash")
+        .args(["-c", run, program, path.to_str().expect("UTF-8")])
+        .output()
+        .expect("bash runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("File too large"), "{errors}");
+}

@@ -108,7 +108,7 @@ fn a_flood_above_the_line_leaves_room_to_type_and_says_what_it_left_out() {
 }
 
 #[test]
-fn who_types_goes_first_and_nobody_else_does() {
+fn who_types_goes_first_with_what_is_printed_and_signals() {
     // SAFETY: the calls read their arguments only; the policy is one of a thread that ends here.
     let may = std::thread::spawn(|| unsafe {
         let lowest = libc::sched_param { sched_priority: 1 };
@@ -134,8 +134,8 @@ fn who_types_goes_first_and_nobody_else_does() {
         }
     }
     in_front.sort();
-    // What prints and what closes may take long, and events have to be kept waiting first.
-    assert_eq!(in_front, ["perilune:read"]);
+    // What closes may take long, and events have to be kept waiting first.
+    assert_eq!(in_front, ["perilune:print", "perilune:read", "perilune:signal"]);
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
@@ -166,5 +166,63 @@ fn a_signal_that_asks_to_end_leaves_the_terminal_as_it_was() {
     let prompt = prompt();
     // SAFETY: our own child, which has not been waited for.
     unsafe { libc::kill(prompt.child.id() as i32, libc::SIGTERM) };
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+/// Waits until the command catches SIGINT.
+fn catches_interrupts(prompt: &OnTerminal) {
+    let path = format!("/proc/{}/status", prompt.child.id());
+    let caught = || {
+        let status = std::fs::read_to_string(&path).expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).expect("Linux");
+        u64::from_str_radix(mask, 16).expect("a mask") & (1 << (libc::SIGINT - 1)) != 0
+    };
+    while !caught() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_ctrl_c_while_the_prompt_starts_or_between_lines_ends_nothing() {
+    if !can_trace("Ctrl-C between lines") {
+        return;
+    }
+    let mut prompt = OnTerminal::start(100, 24, &["repl"]);
+    let pid = prompt.child.id().cast_signed();
+    // SAFETY: it takes no pointer; the child is not reaped before it is waited for.
+    let interrupt = || assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    catches_interrupts(&prompt);
+    interrupt();
+    prompt.wait_for("> ");
+    for (line, wanted) in [("6 * 7\r", "\n42\r\n"), ("7 * 7\r", "\n49\r\n")] {
+        interrupt();
+        std::thread::sleep(Duration::from_millis(200));
+        prompt.press(line);
+        prompt.wait_for(wanted);
+    }
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
+fn a_line_that_nothing_stopped_before_is_stopped_by_ctrl_c() {
+    if !can_trace("Ctrl-C") {
+        return;
+    }
+    let mut prompt = prompt();
+    for line in [
+        "xpcall(function() while true do end end, function() while true do end end)\r",
+        "(\"a\"):rep(1e6):find((\"a*\"):rep(20) .. \"b\")\r",
+        "setmetatable({}, { __tostring = function() while true do end end })\r",
+        "by = kv { { \"n\", function() while true do end end } } by:add(1) return by\r",
+    ] {
+        prompt.press(line);
+        std::thread::sleep(Duration::from_millis(500));
+        prompt.press(CTRL_C);
+        prompt.press("6 * 7\r");
+        prompt.wait_for("\n42\r\n");
+    }
+    assert_eq!(prompt.text().matches("stopped by Ctrl-C").count(), 4, "{}", prompt.text());
+    prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }

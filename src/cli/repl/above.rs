@@ -15,13 +15,17 @@ use rustyline::ExternalPrinter;
 
 use crate::base::units::counted;
 use crate::sys::namespace::tid_in_records;
-use crate::sys::{signal, slice, threads};
+use crate::sys::slice::{self, Front};
+use crate::sys::{signal, threads};
 
 /// Texts that wait at most.
 const QUEUE: usize = 256;
 
 /// Bytes that are printed at once: the thread that edits looks between them whether it may still go first.
 const PIECE: usize = 16 << 10;
+
+/// Percent of a CPU that it may use in front of others. A flood takes more, and then turns with everybody.
+const OF_A_CPU: u64 = 5;
 
 /// How long a prompt waits for what is to stand above it.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -54,9 +58,11 @@ impl Above {
         let work = move || {
             signal::keep_off_this_thread();
             slice::ask_for_short_turns();
+            // What a line gives, or that it was stopped, should be seen soon.
+            let front = Front::ask(OF_A_CPU);
             // Whoever waits for it is there until it comes.
             let _ = told.send(tid_in_records());
-            print(printer, &waiting, &counts);
+            print(printer, &waiting, &counts, front);
         };
         threads::start("perilune:print", work)?;
         let tid = tid.recv().context("the thread that prints has ended")?;
@@ -77,8 +83,14 @@ impl Above {
     }
 }
 
-fn print(mut printer: impl ExternalPrinter, waiting: &Receiver<Message>, dropped: &AtomicU64) {
+fn print(
+    mut printer: impl ExternalPrinter,
+    waiting: &Receiver<Message>,
+    dropped: &AtomicU64,
+    mut front: Option<Front>,
+) {
     for message in waiting {
+        front.iter_mut().for_each(Front::turn);
         let mut text = match message {
             Message::Text(text) => text,
             Message::Mark(reply) => {

@@ -20,6 +20,7 @@ use crate::run::session::Typed;
 use crate::script::doc;
 use crate::script::syntax::Syntax;
 use crate::sys::namespace::tid_in_records;
+use crate::sys::signal;
 use crate::sys::slice::Front;
 
 const PROMPT: &str = "> ";
@@ -51,8 +52,8 @@ pub(super) fn read(line: Line, hello: &Sender<Hello>) {
     while wanted(&editor) {
         match editor.readline(PROMPT) {
             Ok(text) => {
+                send(&editor, Typed::Line(text.clone()));
                 remember(&mut editor, &text, kept.as_ref());
-                send(&editor, Typed::Line(text));
             }
             // Ctrl-C: what was typed is not wanted, the session is.
             Err(ReadlineError::Interrupted) => send(&editor, Typed::Line(String::new())),
@@ -119,7 +120,11 @@ impl Helper for Companion {}
 impl Validator for Companion {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(match self.syntax.is_complete(context.input()) {
-            true => ValidationResult::Valid(None),
+            true => {
+                // A Ctrl-C is a key until here; as a signal, from here on, it is for this line.
+                signal::forget_interrupts();
+                ValidationResult::Valid(None)
+            }
             false => ValidationResult::Incomplete,
         })
     }

@@ -24,7 +24,7 @@ use crate::run::session::{Console, Names, Outlet, Typed};
 use crate::script::bundle::{Origin, Script};
 use crate::script::option::value::OptionValue;
 use crate::sys::namespace::tid_in_records;
-use crate::sys::signal;
+use crate::sys::signal::{self, listener};
 use crate::sys::slice;
 use crate::sys::streams::{self, stdout};
 use crate::sys::threads;
@@ -41,6 +41,10 @@ pub fn run(
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
+    if is_terminal() {
+        // Before anything that takes time: a Ctrl-C meanwhile ends nothing. A failure leaves it as it was.
+        let _ = signal::disregard_interrupts();
+    }
     let script =
         Script { name: "repl".to_owned(), origin: Origin::Bundled, text: MONITOR.to_owned() };
     let monitor = runtime.load_text(&script)?;
@@ -77,13 +81,17 @@ pub fn run(
     Ok(runtime.session(request, begin)?)
 }
 
-/// Starts the thread that reads. On a terminal it edits lines there, and what the session prints appears above them.
+/// Starts the thread that reads, and on a terminal the one that takes signals. On a terminal it edits lines there, and what the session prints appears above them.
 ///
 /// # Errors
 /// No thread, no pipe, or a terminal that cannot be asked.
-pub fn console() -> anyhow::Result<(Console, Outlet)> {
-    let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-    let terminal = io::stdin().is_terminal() && streams::stdout_is_terminal() && !dumb;
+pub fn console(unsafe_mode: bool) -> anyhow::Result<(Console, Outlet)> {
+    let terminal = is_terminal();
+    // A script that may start programs has to start them with their signals as usual.
+    let listening = match terminal && !unsafe_mode {
+        true => Some(listener::start().context("failed to start the thread that takes signals")?),
+        false => None,
+    };
     let (sender, typed) = mpsc::channel();
     let (ready, go) = mpsc::sync_channel(1);
     let (bell, ringer) = io::pipe().context("failed to make a pipe")?;
@@ -102,7 +110,8 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
         }
     };
     threads::start("perilune:read", read)?;
-    let (tids, above) = greeted.recv().context("the thread that reads lines has ended")??;
+    let (mut tids, above) = greeted.recv().context("the thread that reads lines has ended")??;
+    tids.extend(listening);
     let (outlet, settle): (Outlet, Box<dyn Fn()>) = match above {
         Some(above) => {
             let (results, messages) = (Box::new(above.doubled()), Box::new(above.doubled()));
@@ -114,6 +123,12 @@ pub fn console() -> anyhow::Result<(Console, Outlet)> {
         }
     };
     Ok((Console { typed, bell, ready, settle, tids }, outlet))
+}
+
+/// Whether lines are edited on a terminal.
+fn is_terminal() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
+    io::stdin().is_terminal() && streams::stdout_is_terminal() && !dumb
 }
 
 /// The reading thread's end of the console.

@@ -144,6 +144,12 @@ impl Session<'_> {
         due.into_iter().for_each(|number| self.report(number, false));
     }
 
+    /// Draws the reports of all of them, now.
+    pub(super) fn report_all(&mut self) {
+        let all: Vec<usize> = self.paces.iter().map(|pace| pace.number).collect();
+        all.into_iter().for_each(|number| self.report(number, false));
+    }
+
     /// When the next report is due, nanoseconds of the session.
     pub(super) fn next_report(&self) -> f64 {
         self.paces.iter().map(|pace| pace.next).fold(f64::INFINITY, f64::min)

@@ -100,7 +100,11 @@ pub fn run(
     outlet: Outlet,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.host;
-    signal::install()?;
+    if outlet.terminal {
+        signal::install_at_prompt()?;
+    } else {
+        signal::install()?;
+    }
     let (mut source, setting) = Source::begin(request, &console.tids)?;
     source.listen(&console.bell);
     let rules = Rules { max_events: None, order: settings.order };
@@ -187,10 +191,26 @@ impl Session<'_> {
                 self.flush();
                 self.tell_losses(TOLD_EVERY);
             }
-            // A signal that comes between lines is for the session: Ctrl-C is a key there.
-            self.ended |= signal::told_to_end() || signal::interrupts() > 0;
+            self.heed_signals();
         }
         Ok(())
+    }
+
+    /// Between lines Ctrl-C is a key at a terminal. As a signal it was meant for a line that has just ended; without a
+    /// terminal it ends the session, as SIGTERM does.
+    fn heed_signals(&mut self) {
+        self.ended |= signal::told_to_end() || (!self.terminal && signal::interrupts() > 0);
+        if signal::interrupts() > 0 {
+            // The line that it was meant for may have come meanwhile.
+            match self.console.take() {
+                Some(typed) => self.take(typed),
+                None => signal::forget_interrupts(),
+            }
+            slice::step_back_from_brought();
+        }
+        if signal::take_report_request() {
+            self.report_all();
+        }
     }
 
     fn take(&mut self, typed: Typed) {
@@ -200,6 +220,7 @@ impl Session<'_> {
                 self.enter(&text);
                 self.ended |= signal::told_to_end();
                 signal::forget_interrupts();
+                slice::step_back_from_brought();
                 if !self.ended {
                     self.go_on();
                 }
@@ -225,7 +246,6 @@ impl Session<'_> {
 
     /// The same for Lua as it stands.
     fn run_lines(&mut self, chunk: &str, line: &str) {
-        signal::forget_interrupts();
         let opened = self.host.roles().len();
         let mut step = self.host.enter(chunk, line, self.number);
         self.number += line.lines().count().max(1);
