@@ -13,6 +13,7 @@ pub mod heat;
 pub mod names;
 pub mod nearest;
 pub mod number;
+pub mod pattern;
 pub mod slot;
 pub mod stack_style;
 pub mod text;

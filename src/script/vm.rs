@@ -18,11 +18,17 @@ use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
 use super::bundle::{Library, Origin, Script};
 use super::fault::STDLIB;
 pub use super::fault::{ScriptError, describe, tidy_traceback};
+use super::patterns;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::text::message;
 use crate::sys::streams;
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
+/// LuaJIT's limits are meant for programs of a page. At 1000 traces or 2 MiB of machine code it throws all of them away, and a
+/// handler with more than 100 ways through it is interpreted in the others.
+const COMPILER: &str = "require 'jit.opt'.start('maxtrace=20000', 'maxmcode=65536', 'maxside=1000', \
+     'maxrecord=8000', 'maxirconst=2000', 'maxsnap=1000')";
+const SORT: &str = include_str!("prelude/sort.lua");
 
 /// Bounds of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +65,11 @@ impl Vm {
         unsafe { lua.exec_raw::<()>((), |state| main_state = state) }
             .map_err(ScriptError::from)
             .context("failed to start Lua")?;
+        lua.load(COMPILER)
+            .set_name("=perilune:compiler")
+            .exec()
+            .map_err(ScriptError::from)
+            .context("failed to set LuaJIT up")?;
         let print: Rc<RefCell<Print>> = Rc::new(RefCell::new(Box::new(streams::print)));
         let env = sandbox(&lua, &print)
             .map_err(ScriptError::from)
@@ -107,7 +118,7 @@ impl Vm {
         *self.print.borrow_mut() = print;
     }
 
-    /// Adds the real `ffi io os debug` to the sandbox: `--unsafe`. A script can then do what this process can.
+    /// Adds the real `ffi io os debug` and `xpcall` to the sandbox: `--unsafe`. A script can then do what this process can.
     pub fn unsafe_mode(&self, on: bool) -> anyhow::Result<()> {
         if on {
             self.lift_sandbox().map_err(ScriptError::from).context("failed to lift the sandbox")?;
@@ -128,7 +139,8 @@ impl Vm {
             self.word(name, &library)?;
             self.required.borrow_mut().done.push((name.to_owned(), library));
         }
-        Ok(())
+        // With debug.traceback as its handler, it has to run where the error is.
+        self.word("xpcall", self.lua.globals().get::<Function>("xpcall")?)
     }
 
     /// Runs a chunk of the runtime with every library. It is called `perilune:NAME` in tracebacks, which leave it out.
@@ -263,7 +275,9 @@ fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
         names.sort();
         Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
     })?;
-    let env: Table = trusted(lua, "sandbox", SANDBOX, (write, suggest))?;
+    let patterns = patterns::library(lua)?;
+    let sort: Function = trusted(lua, "sort", SORT, ())?;
+    let env: Table = trusted(lua, "sandbox", SANDBOX, (write, suggest, patterns, sort))?;
     lua.set_named_registry_value("perilune.env", &env)?;
     Ok(env)
 }

@@ -11,6 +11,8 @@ const PLACES: &[&str] = &[
     "src/script/guard.rs",
     "src/script/guard/hook.rs",
     "src/script/leaf.rs",
+    "src/script/patterns.rs",
+    "src/script/sampler.rs",
     "src/script/view.rs",
     "src/script/sink.rs",
     "src/script/vm.rs",

@@ -6,19 +6,21 @@
 --
 -- No access to the trusted globals is left: no getfenv or setfenv, no debug, no bytecode, and the metatable of
 -- strings, which all code shares, is closed and points to a copy.
-local write, nearest = ...
+--
+-- Nothing in it runs for long without coming back to Lua code, where the guard's hook stops a script.
+-- LuaJIT's own pattern functions, `table.sort`, `tostring`, `pairs`, `ipairs` and `xpcall` do, so they are replaced.
+local write, nearest, patterns, sort = ...
 
 local type, tostring, select, error, next, rawset = type, tostring, select, error, next, rawset
-local load, concat, setmetatable = load, table.concat, setmetatable
+local load, concat, setmetatable, pcall, pairs, ipairs = load, table.concat, setmetatable, pcall, pairs, ipairs
 local metatable_of, info_of = debug.getmetatable, debug.getinfo
-local create, resume, running, yield, gsub =
-  coroutine.create, coroutine.resume, coroutine.running, coroutine.yield, string.gsub
+local create, resume, running, yield = coroutine.create, coroutine.resume, coroutine.running, coroutine.yield
 
 local env = {}
 
 for _, name in next, {
-  "assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawlen", "select",
-  "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall",
+  "assert", "error", "getmetatable", "next", "pcall", "rawequal", "rawget", "rawlen", "select",
+  "setmetatable", "tonumber", "type", "unpack",
 } do
   env[name] = _G[name]
 end
@@ -32,33 +34,38 @@ local function copy(library, without)
 end
 
 env.string = copy(string, "dump")
+for name, value in next, patterns do env.string[name] = value end
 env.table = copy(table)
+env.table.sort = sort
 env.math = copy(math)
 env.bit = copy(bit)
 env.coroutine = copy(coroutine)
 env.os = { time = os.time, date = os.date, clock = os.clock }
 
--- What calls Lua from C takes of the process's own stack, which nobody guards: a gsub in a gsub's function 8 KiB of it, and a
--- coroutine in a coroutine a new stack for more of them. So they may stand within each other only so often, and a gsub with a
--- function only so deep. Everything else that nests meets a limit of Lua's first.
-local NESTED, DEEP = 100, 200
-local nested_below = setmetatable({}, { __mode = "k" })    -- coroutine → how many stand below it
+--- LuaJIT's own never return if the metamethod that they look for is themselves.
+function env.tostring(value) return tostring(value) end
+function env.pairs(t) return pairs(t) end
+function env.ipairs(t) return ipairs(t) end
 
-local function nested()
-  local count, level = nested_below[running()] or 0, 3
-  local info = info_of(level, "f")
-  while info do
-    if info.func == gsub then count = count + 1 end
-    level = level + 1
-    if level > DEEP then return NESTED end
-    info = info_of(level, "f")
-  end
-  return count
+local function handled(handler, ok, ...)
+  if ok then return true, ... end
+  local shown, value = pcall(handler, (...))
+  if shown then return false, value end
+  return false, "error in error handling"
 end
 
+--- As Lua's, but the handler runs behind `f`, not where it failed: an error that the hook raises would run it
+-- inside of the hook, where there is no hook.
+function env.xpcall(f, handler, ...) return handled(handler, pcall(f, ...)) end
+
+-- A coroutine within a coroutine takes some of the process's own stack, which nobody guards. So they may be nested only so deep.
+-- Everything else that nests meets a limit of Lua's first.
+local NESTED = 100
+local nested_below = setmetatable({}, { __mode = "k" })    -- coroutine → how many stand below it
+
 local function resumed(co, ...)
-  local below = nested()
-  if below >= NESTED then error("coroutines or gsub stand within each other too often", 3) end
+  local below = nested_below[running()] or 0
+  if below >= NESTED then error("coroutines stand within each other too often", 3) end
   nested_below[co] = below + 1
   return resume(co, ...)
 end
@@ -70,12 +77,13 @@ end
 
 --- Whether the runtime itself called a function that runs in this coroutine: a printer, a condition, a callback. The runtime's own frames
 -- must end before anything else happens, so such a function cannot yield.
+local DEEP = 200
 local function is_called_by_runtime()
   for level = 3, DEEP do
     local info = info_of(level, "S")
     if not info then return false end
     local by = info.source:match "^=perilune:([^/]*)"
-    if by and by ~= "prompt" and by ~= "stdlib" then return true end
+    if by and by ~= "prompt" and by ~= "stdlib" and by ~= "sandbox" then return true end
   end
   return true
 end
@@ -97,11 +105,6 @@ function env.coroutine.wrap(f)
   return function(...) return results(resumed(co, ...)) end
 end
 
-function env.string.gsub(text, pattern, by, most)
-  if type(by) ~= "string" and type(by) ~= "number" and nested() >= NESTED then error("gsub stands too deep", 2) end
-  return gsub(text, pattern, by, most)
-end
-
 --- `("x"):upper()` goes through here; not the script's own copy, which it may change.
 local of_strings = metatable_of ""
 of_strings.__index = copy(env.string)
@@ -120,12 +123,30 @@ function env.print(...)
   write(concat(texts, "\t"))
 end
 
+--- The text that a function gives piece by piece. LuaJIT would call it from inside of its parser, and an error that the hook
+-- raises there leaves no hook behind.
+local function text_by(read)
+  local parts, n = {}, 0
+  while true do
+    local part = read()
+    if part == nil or part == "" then return concat(parts) end
+    if type(part) ~= "string" and type(part) ~= "number" then error("reader function must return a string", 0) end
+    n = n + 1
+    parts[n] = part
+  end
+end
+
 --- As Lua's, but only text is loaded, never bytecode, and what is loaded sees the sandbox.
 local function load_text(chunk, name, _, environment)
   if name ~= nil and type(name) ~= "string" then error("the chunk's name must be a string", 2) end
   if name and name:find("^[=@]?perilune:") then error("this name belongs to the runtime", 2) end
   if environment == nil then environment = env end
   if type(environment) ~= "table" then error("the environment must be a table", 2) end
+  if type(chunk) == "function" then
+    local ok, text = pcall(text_by, chunk)
+    if not ok then return nil, text end
+    chunk, name = text, name or "=(load)"
+  end
   return load(chunk, name, "t", environment)
 end
 

@@ -3,6 +3,8 @@
 //! A binary of its own, one test at a time: signals and the guard belong to the process.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
+mod spins;
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,49 +16,7 @@ use perilune::script::guard::{
 };
 use perilune::script::vm::{Limits, Vm};
 use perilune::sys::signal;
-
-/// Handlers that never end, by name: how they escape a hook that is not thought through.
-const SPINS: &[(&str, &str)] = &[
-    ("a loop", "local x = 0 while true do x = x + 1 end"),
-    (
-        "a loop of pcalls",
-        "local x = 0 while true do pcall(function() while true do x = x + 1 end end) end",
-    ),
-    ("an empty loop", "while true do end"),
-    ("a coroutine", "coroutine.wrap(function() while true do end end)()"),
-    (
-        "coroutines in coroutines",
-        "local function deep(n) if n == 0 then while true do end end coroutine.wrap(deep)(n - 1) end deep(20)",
-    ),
-    ("repeat until false", "repeat until false"),
-    ("a loop of stores", "local t = {} for i = 1, 1e12 do t[i % 10] = i end"),
-    ("a tail call to itself", "local function f() return f() end f()"),
-    ("a long for", "for i = 1, 1e15 do end"),
-    (
-        "an __index that gives",
-        "local t = setmetatable({}, { __index = function(t, k) return k end }) while t[1] do end",
-    ),
-    (
-        "an xpcall whose handler spins",
-        "while true do xpcall(error, function() while true do end end) end",
-    ),
-    (
-        "nested pcalls",
-        "local function f(n) if n == 0 then while true do end end while true do pcall(f, n - 1) end end f(30)",
-    ),
-    ("a sort that compares for ever", "table.sort({ 3, 1, 2 }, function() while true do end end)"),
-    ("a gsub whose function spins", "(('x'):rep(9)):gsub('x', function() while true do end end)"),
-    (
-        "a __tostring while the error is shown",
-        "error(setmetatable({}, { __tostring = function() while true do end end }))",
-    ),
-    (
-        "a pairs over a table that grows back",
-        "local t = { 1 } while true do for k, v in pairs(t) do t[k] = v end end",
-    ),
-    ("string building", "while true do local s = '' for i = 1, 100 do s = s .. i end end"),
-    ("a call of a Rust word", "while true do print(1) end"),
-];
+use spins::SPINS;
 
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -90,11 +50,16 @@ fn driver(vm: &Vm, handler: &Function) -> Function {
 }
 
 fn short() -> CpuLimits {
-    CpuLimits { handler: Duration::from_millis(100), load: Duration::from_millis(200) }
+    CpuLimits {
+        handler: Duration::from_millis(100),
+        load: Duration::from_millis(200),
+        report: Duration::from_millis(400),
+    }
 }
 
 fn never() -> CpuLimits {
-    CpuLimits { handler: Duration::from_secs(60), load: Duration::from_secs(60) }
+    let minute = Duration::from_secs(60);
+    CpuLimits { handler: minute, load: minute, report: minute }
 }
 
 #[track_caller]
@@ -214,15 +179,46 @@ fn loading_has_a_limit_of_cpu_time() {
 }
 
 #[test]
-fn a_report_is_never_cut_off() {
+fn ctrl_c_leaves_a_report_some_time_to_end() {
     let _alone = alone();
     let vm = machine();
-    let guard = Guard::with_limits(&vm, short()).unwrap();
+    let guard = Guard::with_limits(&vm, never()).unwrap();
     let report =
-        handler(&vm, "local t = os.clock() while os.clock() - t < 0.5 do end return 'rows'");
+        handler(&vm, "local t = os.clock() while os.clock() - t < 0.2 do end return 'rows'");
     let sender = interrupt_me(2);
     assert_eq!(guard.run(Phase::Report, || report.call::<String>(())).unwrap(), "rows");
     sender.join().unwrap();
+}
+
+#[test]
+fn a_report_that_never_ends_is_stopped_by_cpu_time_and_by_the_second_ctrl_c() {
+    let _alone = alone();
+    for (limits, interrupts, why) in [
+        (short(), 1, "spin.lua:3: report stopped: it ran for over 0.4 s of CPU on one report"),
+        (never(), 2, "spin.lua:3: report stopped by Ctrl-C"),
+    ] {
+        let vm = machine();
+        let guard = Guard::with_limits(&vm, limits).unwrap();
+        let report = handler(&vm, "while true do end");
+        signal::forget_interrupts();
+        let sender = interrupt_me(interrupts);
+        let result = guard.run(Phase::Report, || report.call::<()>(()));
+        sender.join().unwrap();
+        assert_eq!(stopped(result).to_string(), why);
+        still_works(&vm, &guard);
+    }
+}
+
+#[test]
+fn a_ctrl_c_that_came_before_a_line_began_stops_it() {
+    let _alone = alone();
+    let vm = machine();
+    let guard = Guard::with_limits(&vm, never()).unwrap();
+    let line = handler(&vm, "while true do end");
+    // SAFETY: raise sends to the calling thread, and SIGINT is caught.
+    unsafe { libc::raise(libc::SIGINT) };
+    let result = guard.run(Phase::Line, || line.call::<()>(()));
+    assert_eq!(stopped(result).reason, Reason::Interrupt);
 }
 
 #[test]
@@ -343,7 +339,9 @@ fn in_a_child_a_pattern_backtracks_for_ever() {
     let _alone = alone();
     let vm = machine();
     let guard = Guard::with_limits(&vm, never()).unwrap();
-    let spin = handler(&vm, "local s = ('a'):rep(60) return s:find(('.-'):rep(60) .. 'b')");
+    // LuaJIT's own, which scripts do not have without --unsafe.
+    let spin = "return function() return string.find(('a'):rep(60), ('.-'):rep(60) .. 'b') end";
+    let spin: Function = vm.lua().load(spin).eval().unwrap();
     let _sender = interrupt_me(3);
     let _ = guard.run(Phase::Handler, || spin.call::<()>(()));
 }
