@@ -86,3 +86,49 @@ fn a_prompt_tells_it_with_what_events_cost() {
         "{text}"
     );
 }
+
+/// The statistics of a run of a handler with this text; `before` runs in `init`.
+fn stats(name: &str, before: &str, body: &str) -> serde_json::Value {
+    let monitor = format!(
+        "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  local by = kv {{ 'n' }}\n  {before}\n  \
+         evsel('signal:signal_generate', function(e)\n    {body}\n  end)\nend\nreturn m\n"
+    );
+    let (script, events) = (file(&format!("{name}.lua"), &monitor), recording(name));
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args([script.as_os_str(), "--stats".as_ref(), "--json".as_ref(), "--replay".as_ref()])
+        .arg(&events)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    std::fs::remove_file(&script).expect("the script is still there");
+    std::fs::remove_file(&events).expect("the recording is still there");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains("\"type\":\"stats\""));
+    let line = line.unwrap_or_else(|| panic!("no statistics in {text}"));
+    serde_json::from_str(line).expect("a line of JSON")
+}
+
+#[test]
+fn the_part_of_the_time_that_is_interpreted_is_told() {
+    let compiled = stats("fast", "", "local n = 0 for i = 1, 2e4 do n = n + i % 7 end by:add(n)");
+    let part = compiled["interpreted"].as_f64().expect("enough samples");
+    assert!(part < 0.3, "{compiled}");
+    let closures =
+        "local n = 0 for i = 1, 100 do n = n + (function() return i end)() end by:add(n)";
+    let interpreted = stats("slow", "", closures);
+    let part = interpreted["interpreted"].as_f64().expect("enough samples");
+    assert!(part > 0.7, "{interpreted}");
+}
+
+#[test]
+fn a_script_of_many_loops_keeps_its_traces() {
+    let many = "local loops = {} for i = 1, 3000 do loops[i] = load('local n = ... for i = 1, 100 do n = n + i end return n') end";
+    let stats = stats(
+        "many",
+        many,
+        "for i = 1, 3 do by:add(loops[(e._time / 1e6 * 3 + i) % 3000 + 1](i)) end",
+    );
+    let traces = stats["traces"].as_u64().expect("a number");
+    assert!(traces >= 3000, "{stats}");
+    assert_eq!(stats["traces_flushed"], 0, "{stats}");
+}

@@ -237,6 +237,21 @@ pub struct Stats {
     pub max_rss_kb: u64,
     /// From the start of the process to the first drain.
     pub start_ms: f64,
+    /// What LuaJIT did.
+    pub compiler: Compiler,
+}
+
+/// What LuaJIT made of a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Compiler {
+    /// Pieces of machine code that it made.
+    pub traces: u64,
+    /// Attempts that it gave up. Some always are.
+    pub aborted: u64,
+    /// How often it threw all of them away, for want of room.
+    pub flushed: u64,
+    /// The part of the script's CPU time that was interpreted, from 0 to 1; none with too few samples.
+    pub interpreted: Option<f64>,
 }
 
 /// Where a run's words go: one implementation per output format. What one does not implement goes nowhere.

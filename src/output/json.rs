@@ -244,6 +244,11 @@ impl Draw for Json {
         digits::push_u64(self.fixed("lost"), stats.lost);
         digits::push_u64(self.fixed("max_rss_kb"), stats.max_rss_kb);
         push_float(self.fixed("start_ms"), stats.start_ms);
+        let compiler = &stats.compiler;
+        digits::push_u64(self.fixed("traces"), compiler.traces);
+        digits::push_u64(self.fixed("traces_aborted"), compiler.aborted);
+        digits::push_u64(self.fixed("traces_flushed"), compiler.flushed);
+        push_float(self.fixed("interpreted"), compiler.interpreted.unwrap_or(f64::NAN));
         self.close();
     }
 

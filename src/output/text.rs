@@ -266,14 +266,26 @@ fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {
 /// `1000 events, 15.3 ns each, …`: what the run cost.
 pub(super) fn stats_text(stats: &Stats) -> String {
     let each = stats.ns_per_event.map(|ns| format!(", {ns:.1} ns each"));
+    let compiler = &stats.compiler;
+    let flushed = match compiler.flushed {
+        0 => String::new(),
+        1 => ", flushed once".to_owned(),
+        times => format!(", flushed {times} times"),
+    };
+    let interpreted =
+        compiler.interpreted.map(|part| format!(", {:.0} % interpreted", part * 100.0));
     format!(
-        "{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms",
+        "{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms; {}, {} aborted{}{}",
         units::counted(stats.events, "event"),
         each.unwrap_or_default(),
         units::human_ns(stats.own_cpu_ns),
         stats.lost,
         units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),
-        stats.start_ms
+        stats.start_ms,
+        units::counted(compiler.traces, "trace"),
+        compiler.aborted,
+        flushed,
+        interpreted.unwrap_or_default()
     )
 }
 

@@ -243,7 +243,7 @@ impl Show {
         }
         if settings.stats {
             host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
-            let stats = cost.stats(coverage);
+            let stats = cost.stats(coverage, host.compiler());
             self.draw(time, |out, stamp| out.stats(stamp, &stats));
         }
     }

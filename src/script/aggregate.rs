@@ -67,6 +67,8 @@ pub struct Shared {
     pub owners: Rc<Owners>,
     /// The bytes of all aggregates together.
     pub budget: Rc<Budget>,
+    /// Whether columns show what they hold, without asking the script.
+    pub plain: Rc<Cell<bool>>,
     /// CPU numbers are below this.
     pub cpus: u32,
 }
@@ -316,11 +318,6 @@ impl Aggregates {
         {
             interval.restart(self.0.shared.totals.get() && !declared.keep);
         }
-    }
-
-    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes on.
-    pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
-        self.restart(self.chosen(drawn), self.0.shared.totals.get());
     }
 
     fn chosen(&self, handles: Option<&[Value]>) -> Vec<usize> {

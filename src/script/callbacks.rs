@@ -1,7 +1,10 @@
 //! The functions of a monitor that the host calls between events.
 
+use std::rc::Rc;
+
 use mlua::Function;
 
+use super::callback::Callback;
 use super::monitor::Monitor;
 
 /// Those of one monitor.
@@ -9,37 +12,48 @@ use super::monitor::Monitor;
 pub(super) struct Callbacks {
     /// Those of tasks are called for tasks that are not watched, too.
     pub(super) all_tasks: bool,
-    pub(super) interval: Option<Function>,
-    pub(super) deinit: Option<Function>,
-    pub(super) on_fork: Option<Function>,
-    pub(super) on_exec: Option<Function>,
-    pub(super) on_comm: Option<Function>,
-    pub(super) on_exit: Option<Function>,
-    pub(super) on_mmap: Option<Function>,
-    pub(super) on_lost: Option<Function>,
+    pub(super) interval: Option<Rc<Callback>>,
+    pub(super) deinit: Option<Rc<Callback>>,
+    pub(super) on_fork: Option<Rc<Callback>>,
+    pub(super) on_exec: Option<Rc<Callback>>,
+    pub(super) on_comm: Option<Rc<Callback>>,
+    pub(super) on_exit: Option<Rc<Callback>>,
+    pub(super) on_mmap: Option<Rc<Callback>>,
+    pub(super) on_lost: Option<Rc<Callback>>,
 }
 
 impl Callbacks {
     /// Whether one of them is about tasks that have to be watched: which those are is learnt from
     /// the forks before.
     pub(super) fn of_watched_tasks(&self) -> bool {
-        let of_tasks = [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap];
-        !self.all_tasks && of_tasks.iter().any(|callback| callback.is_some())
+        !self.all_tasks && self.of_tasks().iter().any(|callback| callback.is_some())
+    }
+
+    /// Whether one of them is still called with records of tasks.
+    pub(super) fn see_tasks(&self) -> bool {
+        self.of_tasks().iter().any(|callback| callback.as_ref().is_some_and(|one| one.is_on()))
+    }
+
+    fn of_tasks(&self) -> [&Option<Rc<Callback>>; 5] {
+        [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap]
     }
 
     /// Those that stand on a monitor's table.
     pub(super) fn of(monitor: &Monitor) -> mlua::Result<Callbacks> {
-        let table = &monitor.table;
+        let one = |name: &'static str| -> mlua::Result<Option<Rc<Callback>>> {
+            let function: Option<Function> = monitor.table.get(name)?;
+            Ok(function.map(|function| Callback::new(name, function)))
+        };
         Ok(Callbacks {
             all_tasks: monitor.all_tasks,
-            interval: table.get("interval")?,
-            deinit: table.get("deinit")?,
-            on_fork: table.get("on_fork")?,
-            on_exec: table.get("on_exec")?,
-            on_comm: table.get("on_comm")?,
-            on_exit: table.get("on_exit")?,
-            on_mmap: table.get("on_mmap")?,
-            on_lost: table.get("on_lost")?,
+            interval: one("interval")?,
+            deinit: one("deinit")?,
+            on_fork: one("on_fork")?,
+            on_exec: one("on_exec")?,
+            on_comm: one("on_comm")?,
+            on_exit: one("on_exit")?,
+            on_mmap: one("on_mmap")?,
+            on_lost: one("on_lost")?,
         })
     }
 }

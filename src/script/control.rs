@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use mlua::{Function, IntoLua, Lua, LuaString, Table, Value};
 
+use super::callback::Callback;
 use super::context::until_nul;
 use super::leaf::Shared;
 use super::state::{State, Timer};
@@ -63,7 +64,8 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
         if state.timers.len() >= TIMERS {
             return Err(misuse("a run has at most 256 timers; call every once, in init"));
         }
-        state.timers.push(Timer { period, next: now + period, handler });
+        let callback = Callback::new("every", handler);
+        state.timers.push(Timer { period, next: now + period, callback });
         Ok(())
     })
 }

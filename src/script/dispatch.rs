@@ -111,6 +111,11 @@ impl Dispatch {
         self.errors.borrow_mut().most = errors;
     }
 
+    /// How many errors of one handler switch it off.
+    pub(super) fn tolerated(&self) -> u64 {
+        self.errors.borrow().most
+    }
+
     /// Makes a view for every role that has none, and finds its handler (the evsel's own, or `sample`) and its event's printer.
     pub(super) fn make_views(
         &mut self,
@@ -286,9 +291,15 @@ impl Dispatch {
     /// A condition of one failed, or the guard stopped it. No view is alive any more.
     pub(super) fn print_waiting(&self, guard: &Guard, time: f64) -> Result<(), Failure> {
         let print = || self.exports.get::<Function>("print_waiting")?.call::<()>(time);
-        guard.run(Phase::Handler, print).inspect_err(|_| {
+        guard.run(Phase::Handler, print).inspect_err(|why| {
             // It only stores; a failure would be a failure to allocate, and nothing is allocated.
-            let _ = self.views.get::<Function>("bury").and_then(|bury| bury.call::<()>(()));
+            let stood = self.views.get::<Function>("bury").and_then(|bury| bury.call(()));
+            let (role, _, printing): (Option<usize>, Option<u64>, Option<bool>) =
+                stood.unwrap_or_default();
+            // What loops once loops again.
+            if let (Failure::Stopped(_), Some(role), Some(true)) = (why, role, printing) {
+                self.unprint(role);
+            }
         })
     }
 

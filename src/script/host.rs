@@ -14,6 +14,7 @@ use mlua::{Function, Table};
 use super::aggregate::{self, Aggregates};
 use super::bundle::{Library, Script};
 use super::call::{call, explained};
+use super::callback::Strikes;
 use super::callbacks::Callbacks;
 use super::context::Nowhere;
 use super::dispatch::Dispatch;
@@ -27,6 +28,7 @@ use super::monitor::{Monitor, Source};
 use super::narrow::Narrowing as _;
 use super::option::OptionSpec;
 use super::prompt::Prompt;
+use super::sampler::Sampler;
 pub use super::setting::Setting;
 use super::state::State;
 use super::vm::Vm;
@@ -54,6 +56,8 @@ pub struct Host {
     pub(super) dispatch: Dispatch,
     pub(super) monitor: Option<Monitor>,
     pub(super) callbacks: Callbacks,
+    /// How often what draws columns has failed.
+    pub(super) drawing: Strikes,
     pub(super) coverage: Coverage,
     pub(super) rules: Rules,
     pub(super) ordered: bool,
@@ -72,8 +76,9 @@ pub struct Host {
     pub(super) deadline: Option<Instant>,
     /// What handlers cost, in a session.
     pub(super) meter: Meter,
-    /// What of the script is not compiled, where that is watched.
+    /// What LuaJIT makes of the script, where that is watched.
     pub(super) uncompiled: Option<Function>,
+    pub(super) sampler: Option<Sampler>,
 }
 
 /// How events are to be handled.
@@ -110,6 +115,7 @@ impl Host {
             dispatch,
             monitor: None,
             callbacks: Callbacks::default(),
+            drawing: Strikes::default(),
             coverage: Coverage::default(),
             rules: Rules::default(),
             ordered: false,
@@ -122,6 +128,7 @@ impl Host {
             deadline: None,
             meter: Meter::default(),
             uncompiled: None,
+            sampler: None,
         })
     }
 
@@ -342,34 +349,23 @@ impl Host {
     /// Calls the timers that are due.
     pub fn fire_timers(&mut self, now: f64) {
         let due = self.state.borrow_mut().due(now);
-        for (handler, time) in due {
-            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &handler, time) {
-                self.failed(&why.to_string());
-            }
+        for (callback, time) in due {
+            self.call_back::<()>(&callback, Phase::Handler, time);
         }
     }
 
-    /// Whether nothing that comes reaches the script any more: its handlers were switched off, and it neither counts
-    /// events nor takes records of tasks. A timer alone has nothing new to tell.
+    /// Whether its handlers and callbacks for tasks were switched off, and it counts nothing. A timer alone has no news.
     pub(super) fn is_idle(&self) -> bool {
-        let calls = &self.callbacks;
-        let of_tasks =
-            [&calls.on_fork, &calls.on_exec, &calls.on_comm, &calls.on_exit, &calls.on_mmap];
         let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
-        self.prompt.is_none()
-            && self.dispatch.spent()
-            && of_tasks.iter().all(|call| call.is_none())
-            && !counts()
+        self.prompt.is_none() && self.dispatch.spent() && !self.callbacks.see_tasks() && !counts()
     }
 
     /// Ends a run that would go on without seeing anything.
     pub(super) fn end_idle(&mut self) {
-        let mut state = self.state.borrow_mut();
-        if state.stop.is_some() {
+        if self.state.borrow().stop.is_some() {
             return;
         }
-        state.stop = Some(String::new());
-        drop(state);
+        self.state.borrow_mut().stop = Some(String::new());
         let why = "every handler is switched off, so the run ends: nothing would reach the script \
                    any more; mend the errors above";
         self.shared.with(|context| context.note(Level::Error, why));

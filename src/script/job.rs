@@ -125,27 +125,13 @@ impl Host {
         let deinit = calls.deinit.clone().filter(|_| last);
         let callback = deinit.or_else(|| calls.interval.clone());
         self.state.borrow_mut().counts = counts.to_vec();
-        let drawn = self.draw_job(callback, tables.clone(), seconds, counts);
-        self.aggregates.restart_some(tables);
-        drawn.unwrap_or_else(|why| {
-            self.failed(&format!("{why:#}"));
-            Vec::new()
-        })
-    }
-
-    fn draw_job(
-        &self,
-        callback: Option<Function>,
-        tables: Range<usize>,
-        seconds: f64,
-        counts: &[Count],
-    ) -> anyhow::Result<Vec<Report>> {
-        let Some(callback) = callback else {
-            return Ok(self.aggregates.draw_some(self.vm.lua(), tables)?);
+        let drawn = match self.wanted(callback, seconds) {
+            Ok(Some(wanted)) => self
+                .draw_in_time(|host| host.dispatch.draw(&host.aggregates, counts, Some(&wanted))),
+            _ => self.draw_in_time(|host| host.aggregates.draw_some(host.vm.lua(), tables.clone())),
         };
-        let values: mlua::MultiValue = call(&self.guard, Phase::Report, &callback, seconds)?;
-        let wanted = self.dispatch.returned(&self.aggregates, &callback, values)?;
-        Ok(self.dispatch.draw(&self.aggregates, counts, Some(&wanted))?)
+        self.aggregates.restart_some(tables);
+        drawn.unwrap_or_default()
     }
 
     /// Forgets a job, whose events were closed.

@@ -221,7 +221,8 @@ impl Host {
 
     /// A value as text, where it is no table of results.
     pub fn text_of(&self, value: &Value) -> String {
-        self.ask_prompt("text_of", value).unwrap_or_else(|why| why.to_string())
+        let text = self.guard.run(Phase::Line, || self.ask_prompt("text_of", value));
+        text.unwrap_or_else(|why| failure(&why))
     }
 
     /// Whether a value is an event that was declared.
@@ -254,7 +255,9 @@ impl Host {
             return Ok(None);
         }
         let wanted = std::slice::from_ref(value);
-        Ok(Some(self.dispatch.draw(&self.aggregates, counts, Some(wanted))?))
+        let draw = || self.dispatch.draw(&self.aggregates, counts, Some(wanted));
+        let drawn = self.guard.run(Phase::Line, draw);
+        drawn.map(Some).map_err(|why| anyhow::Error::msg(failure(&why)))
     }
 
     /// Begins a table anew.

@@ -1,10 +1,11 @@
 //! What the host does with what a source yields: batches to handlers, records of tasks to callbacks and to state.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use mlua::{Function, Table};
+use mlua::Table;
 
-use super::call::call;
+use super::callback::Callback;
 use super::callbacks::Callbacks;
 use super::dispatch::WalkError;
 use super::guard::Phase;
@@ -21,7 +22,7 @@ impl Host {
     fn call_side(
         &mut self,
         watched: bool,
-        which: fn(&Callbacks) -> &Option<Function>,
+        which: fn(&Callbacks) -> &Option<Rc<Callback>>,
         fill: impl Fn(&Table) -> mlua::Result<()>,
     ) {
         for callback in self.callbacks_for(watched, which) {
@@ -32,9 +33,7 @@ impl Host {
                 Ok(record) => record,
                 Err(why) => return self.failed(&why.to_string()),
             };
-            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, record) {
-                self.failed(&why.to_string());
-            }
+            self.call_back::<()>(&callback, Phase::Handler, record);
         }
     }
 
@@ -42,20 +41,19 @@ impl Host {
     fn callbacks_for(
         &self,
         watched: bool,
-        which: fn(&Callbacks) -> &Option<Function>,
-    ) -> Vec<Function> {
+        which: fn(&Callbacks) -> &Option<Rc<Callback>>,
+    ) -> Vec<Rc<Callback>> {
         let jobs = self.jobs.iter().map(|job| &job.callbacks);
-        let all = std::iter::once(&self.callbacks).chain(jobs);
-        all.filter(|all| watched || all.all_tasks).filter_map(|all| which(all).clone()).collect()
+        let all =
+            std::iter::once(&self.callbacks).chain(jobs).filter(|all| watched || all.all_tasks);
+        all.filter_map(|all| which(all).clone()).filter(|callback| callback.is_on()).collect()
     }
 
     /// Nothing is related across a hole, nor with what its neighbours tell of that time.
     fn hole(&mut self, from: f64, to: f64, cpu: u32) {
         self.aggregates.drop_before(to);
         for callback in self.callbacks_for(true, |all| &all.on_lost) {
-            if let Err(why) = call::<()>(&self.guard, Phase::Handler, &callback, (from, to, cpu)) {
-                self.failed(&why.to_string());
-            }
+            self.call_back::<()>(&callback, Phase::Handler, (from, to, cpu));
         }
     }
 
@@ -182,9 +180,9 @@ impl Sink for Host {
             Happening::Comm { pid, tid, comm, exec } => {
                 tasks(&mut |t| t.on_comm(tid, pid, comm));
                 self.aggregates.rename_task(tid);
-                let of_exec: fn(&Callbacks) -> &Option<Function> = |all| &all.on_exec;
+                let of_exec: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_exec;
                 let lua = self.vm.lua().clone();
-                let of_comm: fn(&Callbacks) -> &Option<Function> = |all| &all.on_comm;
+                let of_comm: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_comm;
                 let which = if exec { of_exec } else { of_comm };
                 self.call_side(side.watched, which, |r| {
                     r.set("pid", pid)?;

@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use mlua::Function;
-
+use super::callback::Callback;
 use super::evsel::{Declarer, Evsels};
 use super::printer::Printers;
 use crate::source::counts::Count;
@@ -43,7 +42,7 @@ pub struct Timer {
     /// When it is due, nanoseconds of the run.
     pub next: f64,
     /// What to call with the time.
-    pub handler: Function,
+    pub(super) callback: Rc<Callback>,
 }
 
 impl State {
@@ -65,16 +64,21 @@ impl State {
     }
 
     /// The timers due at `now`, each with the time it was due; each is set for its next turn.
-    pub fn due(&mut self, now: f64) -> Vec<(Function, f64)> {
+    pub(super) fn due(&mut self, now: f64) -> Vec<(Rc<Callback>, f64)> {
         let mut due = Vec::new();
         for timer in &mut self.timers {
             if timer.next <= now {
-                due.push((timer.handler.clone(), timer.next));
+                due.push((timer.callback.clone(), timer.next));
                 timer.next += timer.period;
             }
         }
         due.sort_by(|a, b| a.1.total_cmp(&b.1));
         due
+    }
+
+    /// Forgets timers whose function is switched off.
+    pub(super) fn drop_timers_that_are_off(&mut self) {
+        self.timers.retain(|timer| timer.callback.is_on());
     }
 
     /// Whether an alert of `key` may go out at `now`; it then counts as sent. Bounded: at the limit the oldest half is forgotten.
@@ -117,7 +121,8 @@ mod tests {
         let lua = mlua::Lua::new();
         let handler = lua.create_function(|_, ()| Ok(())).unwrap();
         let mut state = State::default();
-        state.timers.push(Timer { period: 10.0, next: 10.0, handler });
+        let callback = Callback::new("every", handler);
+        state.timers.push(Timer { period: 10.0, next: 10.0, callback });
         assert!(state.due(9.0).is_empty());
         state.skip_missed(35.0);
         assert_eq!(state.due(30.0).len(), 1);

@@ -49,6 +49,8 @@ function m.sample(e) end
 --- Without this function every aggregate is drawn, in the order of their declaration.
 ---
 ---     function m.interval(seconds) return calls, errors end
+---
+--- It may take 5 s of CPU. After that, or after ten errors, it is switched off and every table is drawn as declared.
 ---@param seconds number length of the interval; with counters, the time that their counts are of
 ---@return perilune.Drawable? ...
 function m.interval(seconds) end

@@ -1,5 +1,6 @@
 //! What a script may do to the loop that calls its handlers: stop it, keep its record, fail with any bytes.
 
+mod callbacks;
 mod memory;
 
 use std::io::Write as _;

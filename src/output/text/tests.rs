@@ -1,7 +1,7 @@
 //! Events, notes and rows as text, byte for byte.
 
 use super::*;
-use crate::base::draw::{Align, Cell, Column};
+use crate::base::draw::{Align, Cell, Column, Compiler};
 use crate::base::draw::{Style, Table};
 use crate::base::frame::Frame;
 use crate::base::value::Value;
@@ -247,6 +247,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
                 lost: 0,
                 max_rss_kb: 18_432,
                 start_ms: 43.21,
+                compiler: Compiler { traces: 12, aborted: 3, flushed: 1, interpreted: Some(0.251) },
             },
         );
         text.stats(stamp(0), &Stats { events: 3, own_cpu_ns: 16_000_000, ..Stats::default() });
@@ -258,8 +259,9 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
         "perilune: note: ring of 512 pages
 perilune: warning: one event is absent
 perilune: x.lua:3: no field
-perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, first drain after 43.2 ms
-perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms
+perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, first drain after 43.2 ms; \
+12 traces, 3 aborted, flushed once, 25 % interpreted
+perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms; 0 traces, 0 aborted
 "
     );
     let (results, stderr) = drawn_with(|look| look.quiet = true, say);

@@ -313,7 +313,7 @@ impl Frame<'_> {
         if let (Some(style), Part::Number(id)) = (&column.stack, word.part()) {
             return Ok(self.stack(texts, style, word, id));
         }
-        let Some(draw) = &column.draw else {
+        let Some(draw) = column.draw.as_ref().filter(|_| !self.shared.plain.get()) else {
             let of = column.reads_as.as_ref().map(ReadsAs::integer_type).transpose()?.flatten();
             let integer = of.and_then(|of| self.integer(of, word));
             return Ok(integer.unwrap_or_else(|| self.plain(word)));

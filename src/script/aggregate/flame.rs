@@ -10,6 +10,7 @@ use super::spec::Column;
 use super::{Aggregates, Body, Interval};
 use crate::base::draw::Cell;
 use crate::base::flame::{Flame, Mark};
+use crate::script::guard::pause::off_the_clock;
 use crate::stack::fold::Fold;
 use crate::stat::Aggregate as _;
 use crate::stat::kv::{Kv, Shape};
@@ -148,7 +149,7 @@ impl Aggregates {
         for ((roots, stack), weight) in &rows {
             let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
             if let Part::Number(id) = stack.part() {
-                fold.add(&roots, id as u64, *weight);
+                off_the_clock(|| fold.add(&roots, id as u64, *weight));
             }
         }
         let mut flame = fold.finish();

@@ -4,6 +4,7 @@ use super::draw::{Frame, KvLook};
 use super::{Aggregates, Shared, spec};
 use crate::base::draw::{Cell, Report};
 use crate::base::stack_style::StackStyle;
+use crate::script::guard::pause::off_the_clock;
 use crate::stat::kv::Kv;
 use crate::stat::word::{Part, Word};
 use mlua::Function;
@@ -98,6 +99,7 @@ impl Frame<'_> {
 /// The frames of the stack of a number, in a style: a number that no stack has is one that was forgotten.
 pub(in crate::script) fn frames_of(shared: &Shared, id: f64, style: &StackStyle) -> Vec<String> {
     let mut frames = Vec::new();
-    shared.naming.borrow_mut().of_stack(&shared.stacks.borrow(), id as u64, &mut frames);
+    let stacks = shared.stacks.borrow();
+    off_the_clock(|| shared.naming.borrow_mut().of_stack(&stacks, id as u64, &mut frames));
     style.chosen(&frames).iter().map(|frame| style.in_table(frame)).collect()
 }

@@ -6,7 +6,7 @@ use crate::stat::heat_map::HeatMap;
 use crate::stat::history::{History, Position};
 use crate::stat::pending::{Losses, Pending};
 use crate::stat::states::States;
-use mlua::Lua;
+use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -79,7 +79,7 @@ impl Aggregates {
                 declared.body,
                 Body::Latency(..) | Body::Kv(..) | Body::Hist(..) | Body::Rate(..)
             );
-            if can && !is_kept(*id) && held.raw_get::<mlua::Value>(*id)?.is_nil() {
+            if can && !is_kept(*id) && held.raw_get::<Value>(*id)?.is_nil() {
                 unheld.push(*id);
             }
         }
@@ -155,6 +155,16 @@ impl Aggregates {
             Body::HeatMap(of) => Some(of.clone()),
             _ => None,
         })
+    }
+
+    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes on.
+    pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
+        self.restart(self.chosen(drawn), self.0.shared.totals.get());
+    }
+
+    /// From now on columns show what they hold, without asking the script.
+    pub fn draw_plainly(&self, plain: bool) {
+        self.0.shared.plain.set(plain);
     }
 
     /// Whether something was added up for the whole run, beside what there is now.

@@ -1,0 +1,91 @@
+//! Samples of what LuaJIT is at: machine code that it has compiled, or its interpreter.
+//!
+//! LuaJIT's own profiler takes them, every 4 ms of CPU time of the process (SIGPROF). The signal notes LuaJIT's state, and the
+//! interpreter reports it when it comes to its next instruction. Compiled code is not touched.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use mlua::{Lua, ffi};
+
+use super::vm::Vm;
+use crate::sys::signal;
+
+/// With fewer samples, the part that is interpreted would be chance.
+const ENOUGH: u64 = 25;
+
+/// A sample each 4 ms.
+const MODE: &std::ffi::CStr = c"i4";
+
+/// Samples in machine code and in the interpreter.
+static COMPILED: AtomicU64 = AtomicU64::new(0);
+static INTERPRETED: AtomicU64 = AtomicU64::new(0);
+
+type Callback = unsafe extern "C-unwind" fn(*mut c_void, *mut ffi::lua_State, c_int, c_int);
+
+// SAFETY: as luajit.h declares them; documented in ext_profiler.html.
+unsafe extern "C-unwind" {
+    fn luaJIT_profile_start(
+        lua: *mut ffi::lua_State,
+        mode: *const c_char,
+        callback: Callback,
+        data: *mut c_void,
+    );
+    fn luaJIT_profile_stop(lua: *mut ffi::lua_State);
+}
+
+/// Takes samples until it is dropped. LuaJIT has one profiler in a process.
+pub(super) struct Sampler {
+    lua: Lua,
+    state: *mut ffi::lua_State,
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl Sampler {
+    /// Begins. The calling thread is the only one that takes signals of the process.
+    pub(super) fn start(vm: &Vm) -> io::Result<Sampler> {
+        COMPILED.store(0, Relaxed);
+        INTERPRETED.store(0, Relaxed);
+        let sampler =
+            Sampler { lua: vm.lua().clone(), state: vm.main_state(), _not_send: PhantomData };
+        let no_data = std::ptr::null_mut();
+        // SAFETY: the state lives as long as `lua`; the mode is static, and the callback takes no data.
+        unsafe { luaJIT_profile_start(sampler.state, MODE.as_ptr(), sampled, no_data) };
+        // Both change the tables that LuaJIT's interpreter runs by.
+        signal::keep_apart(libc::SIGPROF)?;
+        Ok(sampler)
+    }
+
+    /// The part of the script's time that was interpreted; none with too few samples.
+    pub(super) fn interpreted(&self) -> Option<f64> {
+        let (compiled, interpreted) = (COMPILED.load(Relaxed), INTERPRETED.load(Relaxed));
+        let all = compiled + interpreted;
+        (all >= ENOUGH).then(|| interpreted as f64 / all as f64)
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        debug_assert!(self.lua.used_memory() > 0, "the state is kept alive");
+        // SAFETY: `start` began with this state, which `lua` keeps alive.
+        unsafe { luaJIT_profile_stop(self.state) };
+    }
+}
+
+/// Is called by LuaJIT's interpreter with the state that the signal has noted: `N` is machine code, `I` the interpreter, `C` a C
+/// function or the host, `G` the collector, `J` the compiler.
+unsafe extern "C-unwind" fn sampled(
+    _: *mut c_void,
+    _: *mut ffi::lua_State,
+    samples: c_int,
+    state: c_int,
+) {
+    let count = match u8::try_from(state) {
+        Ok(b'N') => &COMPILED,
+        Ok(b'I') => &INTERPRETED,
+        _ => return,
+    };
+    count.fetch_add(u64::from(samples.unsigned_abs()), Relaxed);
+}

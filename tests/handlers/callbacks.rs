@@ -1,0 +1,63 @@
+//! What is called beside handlers: timers, reports and what draws columns.
+
+use crate::{last_coverage, replay_with};
+
+#[test]
+fn a_callback_that_fails_ten_times_is_switched_off_and_that_is_said_once() {
+    let script = r#"
+        local m = monitor { summary = "fails in its callbacks" }
+        function m.init()
+          evsel("signal:signal_generate", function(e) end)
+          every("1ms", function() error "timer" end)
+        end
+        function m.interval() error "interval" end
+        return m
+    "#;
+    let output = replay_with("callbacks", "signal", script, &["-i", "5"]);
+    let (coverage, text) = last_coverage(&output);
+    for (name, line) in [("timer", 5), ("interval", 7)] {
+        let failed = format!(".lua:{line}: {name}\"");
+        // The first time with the way there.
+        let (first, others) = (text.matches(&format!(".lua:{line}: {name}")).count(), 9);
+        assert!(first >= 10 && text.matches(&failed).count() >= others, "{name}: {text}");
+        assert!(first < 13, "{name}: {text}");
+    }
+    assert_eq!(coverage["errors"], 20, "{text}");
+    assert_eq!(coverage["events"], 3, "{text}");
+    for off in [
+        ".lua:5: every failed 10 times and is switched off",
+        ".lua:7: interval failed 10 times and is switched off",
+    ] {
+        assert_eq!(text.matches(off).count(), 1, "{off}: {text}");
+    }
+}
+
+#[test]
+fn a_timer_and_a_drawing_that_never_end_are_switched_off_and_the_results_are_drawn() {
+    let script = r#"
+        local m = monitor { summary = "spins outside of its handler" }
+        local by
+        function m.init()
+          by = kv { { "signal", function(n) while true do end end } }
+          evsel("signal:signal_generate", function(e) by:add(e.sig) end)
+          every("200ms", function() xpcall(function() while true do end end, function() while true do end end) end)
+        end
+        function m.interval() while true do end end
+        return m
+    "#;
+    let output = replay_with("spinning", "signal", script, &[]);
+    let (coverage, text) = last_coverage(&output);
+    assert_eq!((&coverage["events"], &coverage["errors"]), (&3.into(), &3.into()), "{text}");
+    for said in [
+        ".lua:7: every was stopped and is switched off",
+        ".lua:9: report stopped: it ran for over 5 s of CPU on one report",
+        ".lua:9: interval was stopped and is switched off",
+        ".lua:5: report stopped: it ran for over 5 s of CPU on one report",
+        "drawing was stopped: columns show plain values from here on",
+    ] {
+        assert_eq!(text.matches(said).count(), 1, "{said}: {text}");
+    }
+    for signal in [9, 15, 17] {
+        assert!(text.contains(&format!("\"signal\":{signal}")), "{text}");
+    }
+}
