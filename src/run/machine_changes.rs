@@ -86,6 +86,10 @@ impl MachineChanges {
     /// Looks a last time, after the rings were drained.
     pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
         self.look_now(Look::Last, live, host);
+        // After -N or `stop` the rings still hold samples that were not wanted.
+        if host.ended() && !host.interrupted() {
+            return;
+        }
         let stopped = std::mem::take(&mut self.stopped).with_samples_of(&live.clock_readings());
         self.note_rates(&stopped, &self.began.clone(), host);
     }
