@@ -110,11 +110,11 @@ fn stats(name: &str, before: &str, body: &str) -> serde_json::Value {
 
 #[test]
 fn the_part_of_the_time_that_is_interpreted_is_told() {
-    let compiled = stats("fast", "", "local n = 0 for i = 1, 2e4 do n = n + i % 7 end by:add(n)");
+    let compiled = stats("fast", "", "local n = 0 for i = 1, 4e5 do n = n + i % 7 end by:add(n)");
     let part = compiled["interpreted"].as_f64().expect("enough samples");
     assert!(part < 0.3, "{compiled}");
     let closures =
-        "local n = 0 for i = 1, 100 do n = n + (function() return i end)() end by:add(n)";
+        "local n = 0 for i = 1, 1000 do n = n + (function() return i end)() end by:add(n)";
     let interpreted = stats("slow", "", closures);
     let part = interpreted["interpreted"].as_f64().expect("enough samples");
     assert!(part > 0.7, "{interpreted}");

@@ -329,7 +329,11 @@ fn root_takes_no_printer_that_others_can_write() {
         "{:?}",
         lines(&taken.stderr)
     );
-    // The folder for temporary files is anybody's: the search path is not followed there.
+    // In the folder for temporary files nobody else can replace a folder of root's.
+    let followed = run(&[]);
+    let out = lines(&followed.stdout);
+    assert!(out[0].ends_with("nginx gets 9 of bash"), "{out:?}");
+    std::fs::set_permissions(folder.0.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let plain = run(&[]);
     assert!(lines(&plain.stdout)[0].contains("sig=9"), "{:?}", lines(&plain.stdout));
 }

@@ -1,7 +1,7 @@
 //! The one way in which files are written, also into folders that others may write to.
 //!
-//! A path is resolved by [`writable`]: a link is followed only if this user or root made it, and what stands at its end must be
-//! a plain file of this user or absent. A file is made without a name (`O_TMPFILE`) and gets its name when it is whole, so that
+//! A path is resolved by [`writable`]: the file itself must not be a link, a link on the way to it is followed only if this user
+//! or root made it, and what stands there must be a plain file of this user or absent. A file is made without a name (`O_TMPFILE`) and gets its name when it is whole, so that
 //! no process reads half a picture, and a run that is killed leaves the older file and nothing else. Where the file system has
 //! no unnamed files it is made under a hidden name, and one that a killed run left there is removed by the next.
 
@@ -44,13 +44,14 @@ const OPEN_TO_OTHERS: u32 = 0o022;
 /// Where a file may be written.
 ///
 /// # Errors
-/// A component is another user's link, as [`is_followed`] has it; the folder is not there.
+/// The file is a link, outside /dev and /proc; a component is another user's link, as [`is_followed`] has it; the folder is
+/// not there.
 pub fn writable(path: &Path) -> Result<Place> {
     let shown = path.display();
     if path.file_name().is_none() {
         bail!("`{shown}` names no file");
     }
-    resolve(path, |step| match is_followed(step) {
+    let place = resolve(path, |step| match is_followed(step) {
         true => Ok(()),
         false => bail!(
             "`{}` is a symbolic link of uid {}, which is not followed; name another file",
@@ -58,7 +59,15 @@ pub fn writable(path: &Path) -> Result<Place> {
             step.data.uid()
         ),
     })
-    .with_context(|| format!("failed to create `{shown}`"))
+    .with_context(|| format!("failed to create `{shown}`"))?;
+    // A link that this user has forgotten leads to a file that is not meant. In /dev the system alone makes links.
+    let of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    if !of_system && std::fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink()) {
+        bail!(
+            "`{shown}` is a symbolic link, which is not followed; name the file that it leads to"
+        );
+    }
+    Ok(place)
 }
 
 /// Whether a component may be followed: all but a link of another user, who can let it lead to any file of root's. Others than

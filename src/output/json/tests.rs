@@ -149,7 +149,10 @@ fn the_keys_of_each_type_are_stable() {
             "type time monitor final events filtered lost throttled undecodable unmatched unsafe exited \
              evicted truncated disordered undefined errors multiplexed clamped undelivered starts open",
         ),
-        sorted("type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms"),
+        sorted(
+            "type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms traces \
+             traces_aborted traces_flushed interpreted",
+        ),
     ];
     assert_eq!(keys.map(|keys| sorted(&keys)).collect::<Vec<_>>(), expected);
     assert!(out.contains(r#""level":"alert","text":"x\u001b"}"#), "{out}");
