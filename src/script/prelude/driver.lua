@@ -33,10 +33,11 @@ local function one(...)
 end
 local function many(...)
   local first, last = ...
+  local before = cursor.n + 1 - first
   for at = first, last do
     cursor.at = at
     cursor.s = slots + order[at]
-    local n = band(cursor.n + 1, LAST)
+    local n = band(before + at, LAST)
     local e = ring[n]
     cursor.n, live.view = n, e
     HANDLE

@@ -21,7 +21,9 @@ ffi.cdef [[
   } perilune_slot;
   typedef struct {
     const perilune_slot *s;
-    uint32_t at, stop, n;                                 // n: place in the ring of the view that is valid
+    uint32_t at, stop;
+    int32_t n, padding;                                   // place in the ring of the view that is valid; signed, so that it is
+                                                          // an integer to compiled code and no double
     double filtered, left;                                // events kept back by predicates; events until -N is reached
   } perilune_cursor;
 ]]
