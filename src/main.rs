@@ -8,7 +8,7 @@ use perilune::sys::signal;
 use perilune::sys::streams::{stderr, stdout};
 
 fn main() -> ExitCode {
-    // Signal numbers that the kernel knows are not refused; without it they would do what they do to any process.
+    // Does not fail for valid signal numbers; on failure the default actions stay.
     let _ = signal::install_requests();
     let mut machine = Machine::new(Instant::now());
     let argv: Vec<_> = std::env::args_os().collect();

@@ -1,8 +1,9 @@
---- Keys of several events in one column, or of pairs: what their 64 bits read as.
+--- Types of 64-bit keys: of several events in one column, or of event pairs.
 local key = {}
 
---- The functions of expressions whose values are keys of one column, and its `as`. `list` has a table with `ev` and `key` for
---- each; `kind` is that of `expr_of`. Where the types differ, equal keys are equal values, and 2^64 - 1 is not -1.
+--- Compiles the key expressions of one column; returns the functions and the column's `as`. `list` holds a table with
+--- `ev` and `key` for each; `kind` is that of `expr_of`. If the types differ, keys are equal only if their values are:
+--- 2^64 - 1 is not -1.
 ---@param list { ev: perilune.Evsel, key: string }[]
 ---@param kind? "number"|"text"
 ---@return (fun(e: perilune.Sample): number|string)[] functions
@@ -20,7 +21,7 @@ function key.column(list, kind)
   return functions, text and "text" or "mixed"
 end
 
---- What a key reads as that events of both types have in common: equal keys are the same 64 bits, whichever event they are of.
+--- Returns the type of a key that both events of a pair have. Equal keys are the same 64 bits.
 ---@param a string?
 ---@param b string?
 ---@return string?
@@ -32,7 +33,7 @@ function key.shared(a, b)
   return "signed"
 end
 
---- The function of expressions whose values are summed in columns from the `first` on, which are told what they read as.
+--- Compiles the expressions whose values are summed, and sets `as` of their columns, the first of which is `first`.
 ---@param sources string[]
 ---@param ev perilune.Evsel
 ---@param columns { as: string? }[]

@@ -78,7 +78,7 @@ fn a_run_that_did_not_begin_is_not_blessed() {
         let here = folder("order = true", &events);
         let (code, out, err) = perilune(here.path(), &["test", "--bless"]);
         assert_eq!(code, Some(1), "{run}: {out}{err}");
-        let told = format!("not blessed, since a run did not begin:\n    $ perilune {run}\n");
+        let told = format!("not blessed: a run did not start:\n    $ perilune {run}\n");
         assert!(out.contains(&told) && out.contains(why), "{run}: {out}");
         assert!(!here.path().join("t.out").exists(), "{run}");
     }
@@ -103,7 +103,10 @@ fn a_wrong_value_is_shown_with_the_line_of_the_case() {
     }
     let events = "# event s:x: n=s64\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=12x\n";
     let (_, out, _) = perilune(folder("", events).path(), &["test"]);
-    assert!(out.contains("t.events:3: `12x` is no s64, as the header has `n`"), "{out}");
+    assert!(
+        out.contains("t.events:3: `12x` is not s64, the type that the header gives `n`"),
+        "{out}"
+    );
 }
 
 #[test]

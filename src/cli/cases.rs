@@ -2,8 +2,9 @@
 //!
 //! A case is a file `NAME.events`, as `trace --events` prints it or somebody writes it (see [`crate::source::replay`]). Each of
 //! its lines `# run MONITOR [OPTION…]` is a run over the file, in the file's own folder; without one it is `NAME.lua`
-//! beside it. What the runs print is compared with `NAME.out`, which `--bless` writes if every run began. A FILE is a case, a monitor (its cases are `NAME.events`
-//! and `NAME-*.events` beside it) or a folder; none is this folder. A monitor without a case is loaded, and declares its events.
+//! beside it. What the runs print is compared with `NAME.out`, which `--bless` writes if every run
+//! started. A FILE is a case, a monitor (its cases are `NAME.events` and `NAME-*.events` beside it)
+//! or a folder; none is this folder. A monitor without a case is loaded, and declares its events.
 //! Exit code 1 if a case fails, or a monitor does not load.
 
 use std::ffi::{OsStr, OsString};
@@ -139,7 +140,7 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
     match expected {
         Some(expected) if expected == got => verdict(false, "ok     ", String::new()),
         _ if bless && !refused.is_empty() => {
-            let shown = format!("not blessed, since a run did not begin:\n{refused}");
+            let shown = format!("not blessed: a run did not start:\n{refused}");
             verdict(true, "FAILED ", shown)
         }
         _ if bless => {

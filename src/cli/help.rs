@@ -34,7 +34,7 @@ const COMMAND: &str = "A COMMAND is started and watched until it ends: then come
      run that ends first (Ctrl-C, --duration, -N) asks it to end, too, by SIGTERM, and exits with 0. Otherwise the exit\n\
      code is the COMMAND's, or 128 and the signal that ended it; 127 if it is not found and 126 if it cannot be executed,\n\
      125 if perilune itself fails.\n\
-     Ctrl-C, SIGTERM and SIGHUP end a run with its last report; SIGUSR1 and SIGUSR2 draw a report now, and the run goes on.";
+     Ctrl-C, SIGTERM and SIGHUP end the run, which prints its last report; SIGUSR1 and SIGUSR2 print a report at once.";
 
 /// Writes how a monitor is called, in short.
 pub fn write_usage(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -74,8 +74,8 @@ pub fn settle(event: &Event, sampling: &Sampling, of_run: Option<Rate>) -> Resul
         && ns < CLOCK_PERIOD_MIN
     {
         bail!(
-            "{}: a period of {ns} is a sample every {ns} ns, and the kernel's timer takes one every {CLOCK_PERIOD_MIN} ns \
-             at most; ask for a longer period, or for samples a second (freq={USUAL_HZ}, -F {USUAL_HZ})",
+            "{}: a period of {ns} ns is too short; the kernel's timer takes at least {CLOCK_PERIOD_MIN} ns: \
+             use a longer period, or a rate (freq={USUAL_HZ}, -F {USUAL_HZ})",
             event.name
         );
     }
@@ -120,8 +120,8 @@ mod tests {
         let why = settle(&event("cpu-clock"), &sampling, None).unwrap_err().to_string();
         assert_eq!(
             why,
-            "cpu-clock: a period of 1 is a sample every 1 ns, and the kernel's timer takes one every 10000 ns at most; \
-             ask for a longer period, or for samples a second (freq=100, -F 100)"
+            "cpu-clock: a period of 1 ns is too short; the kernel's timer takes at least 10000 ns: \
+             use a longer period, or a rate (freq=100, -F 100)"
         );
         assert!(settle(&event("cycles"), &sampling, None).is_ok());
         sampling.period = Some(CLOCK_PERIOD_MIN);

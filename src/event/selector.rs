@@ -142,7 +142,7 @@ impl Selector {
         }
         let own = |name: &&str| !declared.contains(name) && self.attr(name).is_some();
         if ["freq", "period"].iter().all(own) {
-            bail!("{}: freq= and period= exclude each other; leave one out", self.name);
+            bail!("{}: freq= and period= exclude each other; omit one", self.name);
         }
         Ok(())
     }

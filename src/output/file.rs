@@ -1,9 +1,11 @@
-//! The one way in which files are written, also into folders that others may write to.
+//! Writes files, also into folders that other users may write to.
 //!
-//! A path is resolved by [`writable`]: the file itself must not be a link, a link on the way to it is followed only if this user
-//! or root made it, and what stands there must be a plain file of this user or absent. A file is made without a name (`O_TMPFILE`) and gets its name when it is whole, so that
-//! no process reads half a picture, and a run that is killed leaves the older file and nothing else. Where the file system has
-//! no unnamed files it is made under a hidden name, and one that a killed run left there is removed by the next.
+//! [`writable`] resolves a path. The last component must not be a symbolic link; [`is_followed`] says
+//! which links before it are followed. An existing file must be a regular file of this user.
+//!
+//! A file is created without a name (`O_TMPFILE`) and linked when it is complete, so that no process
+//! reads half a picture, and a killed run leaves the previous file and nothing else. On a file system
+//! without `O_TMPFILE` it is created under a hidden name; the next run removes one that a killed run left.
 
 use crate::sys::folder::{Folder, let_it_block, reopen, try_lock};
 use crate::sys::user::effective_uid;
@@ -15,7 +17,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// A file of results; its errors name it.
+/// A file of results that is read while it grows; its errors contain its name.
 #[derive(Debug)]
 pub struct Growing {
     file: File,
@@ -38,14 +40,14 @@ impl io::Write for Growing {
     }
 }
 
-/// A folder that others may write to.
+/// The mode bits of a folder that other users may write to.
 const OPEN_TO_OTHERS: u32 = 0o022;
 
-/// Where a file may be written.
+/// Resolves the path of a file to write.
 ///
 /// # Errors
-/// The file is a link, outside /dev and /proc; a component is another user's link, as [`is_followed`] has it; the folder is
-/// not there.
+/// The last component is a symbolic link, outside /dev and /proc; [`is_followed`] refuses a
+/// component; the folder does not exist.
 pub fn writable(path: &Path) -> Result<Place> {
     let shown = path.display();
     if path.file_name().is_none() {
@@ -60,7 +62,7 @@ pub fn writable(path: &Path) -> Result<Place> {
         ),
     })
     .with_context(|| format!("failed to create `{shown}`"))?;
-    // A link that this user has forgotten leads to a file that is not meant. In /dev the system alone makes links.
+    // Refuses even this user's own links: a forgotten one leads to a file that is not meant.
     let of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     if !of_system && std::fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink()) {
         bail!(
@@ -70,15 +72,16 @@ pub fn writable(path: &Path) -> Result<Place> {
     Ok(place)
 }
 
-/// Whether a component may be followed: all but a link of another user, who can let it lead to any file of root's. Others than
-/// root follow such a link where the kernel's `protected_symlinks` does: in a folder that only its owner writes.
+/// Whether to follow a component. Refuses the symbolic links of other users, who could point them at
+/// any file of root. A user other than root follows them in folders that only their owner can write,
+/// as the kernel does with `protected_symlinks`.
 fn is_followed(step: &Step<'_>) -> bool {
     let own = [0, effective_uid()].contains(&step.data.uid());
     let closed = step.folder.is_none_or(|folder| folder.mode() & OPEN_TO_OTHERS == 0);
     own || !step.data.is_symlink() || (closed && effective_uid() != 0)
 }
 
-/// A file that is being made; its name leads to it once it is put in place.
+/// A file in preparation; [`Making::place`] gives it its name.
 #[derive(Debug)]
 pub struct Making {
     file: File,
@@ -98,7 +101,7 @@ impl Making {
     /// Begins a file that is to stand at `path`.
     ///
     /// # Errors
-    /// What is there is not this user's plain file, or the folder cannot be written to.
+    /// The existing file is not a regular file of this user, or the folder is not writable.
     pub fn begin(path: &Path) -> Result<Making> {
         let place = writable(path)?;
         if let Some(found) = &place.found {
@@ -124,7 +127,7 @@ impl Making {
     /// Puts it in its place and keeps it open: what is written from now on can be seen.
     ///
     /// # Errors
-    /// The system's, or something else stands there by now.
+    /// The kernel's, or the name is now taken by anything but a regular file of this user.
     pub fn place(&mut self) -> Result<()> {
         let (folder, name) = (&self.place.folder, &self.place.name);
         let failed = || format!("failed to put `{}` in its place", self.shown.display());
@@ -137,7 +140,7 @@ impl Making {
                     return Ok(());
                 }
                 Err(why) if why.kind() == ErrorKind::AlreadyExists => {
-                    // A link cannot replace a name; a rename can.
+                    // linkat(2) cannot replace a name; rename(2) can.
                     let hidden = free_name(&self.place, |hidden| folder.link(&self.file, hidden));
                     let ((), hidden) = hidden.with_context(failed)?;
                     self.state = State::Hidden(hidden.clone());
@@ -158,13 +161,13 @@ impl Making {
 impl Drop for Making {
     fn drop(&mut self) {
         if let State::Hidden(hidden) = &self.state {
-            // What cannot be removed now is removed by a later run.
+            // A later run removes it if this fails.
             let _ = self.place.folder.remove(hidden);
         }
     }
 }
 
-/// Writes a whole file; a plain file of this user is replaced.
+/// Writes a whole file; replaces a regular file of this user.
 ///
 /// # Errors
 /// As [`Making::begin`]; or it cannot be written.
@@ -175,27 +178,28 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     making.place()
 }
 
-/// Writes a file where none is.
+/// Writes a new file.
 ///
 /// # Errors
-/// Something is there, the folder cannot be written to, or the file cannot be.
+/// The file exists, or it or the folder is not writable.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     let place = writable(path)?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let created = place.folder.open(&place.name, flags);
     let mut file = created.with_context(|| format!("failed to create `{}`", path.display()))?;
     file.write_all(bytes).map_err(|why| {
-        // Half a file would be in the way of the next attempt.
+        // A partial file would make the next attempt fail.
         let _ = place.folder.remove(&place.name);
         anyhow::Error::new(why).context(format!("failed to write `{}`", path.display()))
     })
 }
 
-/// Opens a file for results that are read while they are written. A plain file is made anew, as by [`Making`]; a FIFO, a
-/// terminal, /dev/null and whatever a descriptor of this process leads to (/dev/stdout, /dev/fd/N) is written to.
+/// Opens a file for results that are read while they are written. A regular file is replaced, as by
+/// [`Making`]; a FIFO, a terminal, /dev/null or a descriptor of this process (/dev/stdout, /dev/fd/N)
+/// is opened and written to.
 ///
 /// # Errors
-/// It is another user's or a folder; a FIFO without a reader.
+/// It belongs to another user, is a folder, or is a FIFO without a reader.
 pub fn open_growing(path: &Path) -> Result<Growing> {
     let (file, shown) = (open(path)?, path.display().to_string());
     Ok(Growing { file, shown })
@@ -206,7 +210,7 @@ fn open(path: &Path) -> Result<File> {
     let Some(found) = &place.found else { return placed(path) };
     let data = found.metadata()?;
     let (kind, shown) = (data.file_type(), path.display());
-    // The owner of what a descriptor leads to has been asked when it was opened.
+    // A descriptor of this process was checked when it was opened.
     if !place.of_proc {
         if kind.is_file() || kind.is_dir() || kind.is_block_device() {
             return placed(path);
@@ -215,7 +219,7 @@ fn open(path: &Path) -> Result<File> {
             bail!("`{shown}` belongs to uid {}; name another file", data.uid());
         }
     }
-    // Opened without O_NONBLOCK, a FIFO without a reader would hold this process here.
+    // Without O_NONBLOCK, opening a FIFO without a reader would block.
     let opened = reopen(found, libc::O_WRONLY | libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOCTTY);
     let file = opened.map_err(|why| match why.raw_os_error() {
         Some(libc::ENXIO) if kind.is_fifo() => {
@@ -236,7 +240,7 @@ fn placed(path: &Path) -> Result<File> {
 fn check_own(path: &Path, data: &Metadata) -> Result<()> {
     let shown = path.display();
     if !data.is_file() {
-        bail!("`{shown}` is there and is no plain file; choose another name");
+        bail!("`{shown}` exists and is not a regular file; choose another name");
     }
     if data.uid() != effective_uid() {
         bail!("`{shown}` belongs to uid {}; choose another name", data.uid());
@@ -244,21 +248,21 @@ fn check_own(path: &Path, data: &Metadata) -> Result<()> {
     Ok(())
 }
 
-/// A file without a name, if it can get one later: that takes /proc.
+/// Creates a file without a name, if it can be linked later, which needs /proc.
 fn begin_unnamed(folder: &Folder) -> Option<File> {
     Path::new("/proc/self/fd").is_dir().then(|| folder.unnamed().ok()).flatten()
 }
 
-/// A file under a hidden name, locked while this process makes it.
+/// Creates a file under a hidden name, locked by this process.
 fn begin_hidden(place: &Place) -> io::Result<(File, OsString)> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let (file, name) = free_name(place, |hidden| place.folder.open(hidden, flags))?;
-    // Some file systems have no locks; the process id in the name keeps other runs off.
+    // A file system may have no locks; then the process id in the name protects it from other runs.
     try_lock(&file);
     Ok((file, name))
 }
 
-/// Does `make` with the first hidden name that is free.
+/// Calls `make` with hidden names until one is free.
 fn free_name<T>(
     place: &Place,
     make: impl Fn(&OsStr) -> io::Result<T>,
@@ -281,7 +285,7 @@ fn prefix(name: &OsStr) -> OsString {
     hidden
 }
 
-/// Removes what killed runs left of this file: hidden files of this user that no process has locked and whose process is gone.
+/// Removes hidden files that killed runs left: of this user, not locked, and whose process has ended.
 fn sweep(place: &Place) {
     let prefix = prefix(&place.name);
     for name in place.folder.names().unwrap_or_default() {

@@ -9,14 +9,15 @@
 //! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
 //! | `note` | `level` (`info warning alert error`), `text` |
 //! | `coverage` | `final`, `events`, `filtered`, each count of [`Coverage::problems`], `starts`, `open` |
-//! | `stats` | `events own_cpu_ns ns_per_event` (null of fewer than 1000) `lost max_rss_kb start_ms` |
+//! | `stats` | `events own_cpu_ns ns_per_event` (null of fewer than 1000) `lost max_rss_kb start_ms`, |
+//! | | `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null of too few samples) |
 //!
 //! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
 //! - A name that is taken gets a trailing `_`, as a keyword does in a script: `comm` and `pid` of
 //!   `signal:signal_generate` are the target's and become `comm_` and `pid_`, beside the sender's `comm` and
 //!   `pid`. A name that itself ends so gets one more. Nothing is lost, and no key occurs twice.
-//! - The key of a column is its title in lower case, words joined by `_`, `%` spelt out: `max(us)` is `max_us`, `share%` is
-//!   `share_percent`. Keys of a row that `emit` prints are as the script has them.
+//! - The key of a column is its title in snake case, with `%` spelt out: `max(us)` is `max_us`, `share%`
+//!   is `share_percent`. Keys of a row that `emit` prints are those of the script.
 //! - Integers are exact, however large: a reader with doubles must look out above 2^53. Pointers are
 //!   strings, `"0xffffffff81c01f58"`, as fields and as keys; bytes are hexadecimal strings; what is not a number, or
 //!   infinite, is null.

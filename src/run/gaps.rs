@@ -46,8 +46,8 @@ pub(super) fn undelivered(live: &Live) -> Option<String> {
     let cpus: Vec<String> = live.undelivering().iter().map(u32::to_string).collect();
     (!cpus.is_empty()).then(|| {
         format!(
-            "CPU {}: the kernel counted {} and wrote no record: what begins or ends with them is \
-             missing; `perilune doctor` checks each CPU",
+            "CPU {}: the kernel counted {} and wrote no record of them: delays that begin or end with \
+             them are missing; `perilune doctor` checks each CPU",
             cpus.join(","),
             counted(live.undelivered(), "event")
         )

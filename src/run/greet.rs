@@ -97,7 +97,7 @@ fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
     let rated = |role: &Role| role.event.has_rate() || role.sampling.rate().is_some();
     let typed = option.typed();
     (!roles.iter().any(rated)).then(|| {
-        format!("{typed} does nothing: no clock and no hardware event is sampled; freq= and period= are of any event")
+        format!("{typed} has no effect: no clock and no hardware event is sampled; freq= and period= apply to any event")
     })
 }
 

@@ -166,13 +166,13 @@ impl fmt::Display for OffRate {
         let OffRate { name, hz, expected, came } = self;
         write!(
             f,
-            "{name}: {came:.0} samples came where its running time implies {expected:.0} ({hz:.0} a second): "
+            "{name}: {came:.0} samples came, but its running time implies {expected:.0} ({hz:.0} per second): "
         )?;
         match came < expected {
             true => f.write_str(
-                "the machine's timers were late; shares are right, numbers of samples and times made of them too low",
+                "the machine's timers were late; shares are right, but sample counts and times derived from them are too low",
             ),
-            false => f.write_str("numbers of samples and times made of them are too high"),
+            false => f.write_str("sample counts and times derived from them are too high"),
         }
     }
 }
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(
             judged(&[clock(None, 450, 2000, 0)]),
             [
-                "cpu-clock: 450 samples came where its running time implies 998 (499 a second): the machine's timers were late; \
-              shares are right, numbers of samples and times made of them too low"
+                "cpu-clock: 450 samples came, but its running time implies 998 (499 per second): the machine's timers were late; \
+              shares are right, but sample counts and times derived from them are too low"
             ]
         );
         assert!(judged(&[clock(None, 1200, 2000, 0)])[0].ends_with("too high"));
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(judged(&[clock(Some(0), 4490, 10_000, 9000), idle.clone()]), [""; 0]);
         let off = judged(&[clock(Some(0), 2250, 10_000, 10_000), idle]);
         assert!(
-            off[0].starts_with("cpu-clock: 2250 samples came where its running time implies 4990")
+            off[0].starts_with("cpu-clock: 2250 samples came, but its running time implies 4990")
         );
     }
 

@@ -106,8 +106,8 @@ fn here(opening: &Opening, part: &Filter) -> anyhow::Result<Rest> {
         Ok(bound) => Ok(Rest::of_kernel(part, bound)),
         Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
         Err(KernelOnly::Condition(only)) if only.contains(".ustring ") => anyhow::bail!(
-            "{name}: this kernel does not compare text in the memory of tasks, and refuses '{only}'; \
-             leave it out, and choose events by their numbers or by COMM"
+            "{name}: this kernel cannot compare text in user memory, and refuses '{only}'; \
+             remove the condition, and filter by numbers or by COMM"
         ),
         Err(KernelOnly::Condition(only)) => anyhow::bail!(
             "{name}: the kernel refuses the filter '{only}', and only it could tell: is the name in /proc/kallsyms? \
@@ -183,8 +183,8 @@ mod tests {
         };
         assert_eq!(
             here(&opening, &part).unwrap_err().to_string(),
-            "syscalls:sys_enter_openat: this kernel does not compare text in the memory of tasks, and \
-             refuses 'filename.ustring ~ \"**x\"'; leave it out, and choose events by their numbers or by COMM"
+            "syscalls:sys_enter_openat: this kernel cannot compare text in user memory, and \
+             refuses 'filename.ustring ~ \"**x\"'; remove the condition, and filter by numbers or by COMM"
         );
     }
 }

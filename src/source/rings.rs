@@ -160,7 +160,7 @@ fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32>
         Err(why) if is_permission(&why) => {
             if !others.is_empty() {
                 remarks.push(format!(
-                    "this user may not watch whole CPUs: of threads other than {first}, names and children may be missing"
+                    "this user may not watch whole CPUs: names and children of threads other than {first} may be missing"
                 ));
             }
             Ok(*first)

@@ -1,7 +1,7 @@
-//! A folder that is open, and what stands in it: every name is looked up in that folder and nowhere else.
+//! An open folder, and operations on names in it.
 //!
-//! A path names a folder only for the moment of its lookup. These calls take the descriptor instead (`openat(2)` and its
-//! like), so that a rename by another process cannot lead them elsewhere.
+//! All operations use the folder's descriptor (`openat(2)` and similar calls) instead of a path, so that
+//! a rename by another process cannot redirect them.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-/// What a file is made with, less the umask.
+/// Permissions of new files, before the umask.
 const MODE: libc::mode_t = 0o666;
 
 /// An open folder.
@@ -41,8 +41,8 @@ impl Folder {
         self.0.metadata()
     }
 
-    /// Opens a name only to look at it (`O_PATH`): this neither waits for a FIFO nor wakes a device. With `follow` false, a
-    /// symbolic link is opened itself.
+    /// Opens a name with `O_PATH`, which neither blocks on a FIFO nor opens a device. With `follow`
+    /// false, opens a symbolic link itself.
     ///
     /// # Errors
     /// There is no such name, or the folder may not be searched.
@@ -125,7 +125,7 @@ impl Folder {
         Ok(entries.flatten().map(|entry| entry.file_name()).collect())
     }
 
-    /// Whether it is one of /proc, whose links (`/proc/self/fd/1`) lead where no path does.
+    /// Whether the folder is in /proc, whose links (`/proc/self/fd/1`) may lead to files without a path.
     pub fn is_of_proc(&self) -> bool {
         // SAFETY: all zeros are a statfs.
         let mut mount: libc::statfs = unsafe { std::mem::zeroed() };
@@ -135,10 +135,10 @@ impl Folder {
     }
 }
 
-/// Where a symbolic link leads that was opened by [`Folder::look`].
+/// Returns the target of a symbolic link that [`Folder::look`] opened.
 ///
 /// # Errors
-/// It is no link.
+/// It is not a link.
 pub fn read_link(link: &File) -> io::Result<PathBuf> {
     const EMPTY: &CStr = c"";
     let mut target = vec![0u8; libc::PATH_MAX as usize];
@@ -151,7 +151,7 @@ pub fn read_link(link: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(target).into())
 }
 
-/// Opens a file again that [`Folder::look`] found.
+/// Reopens a file that [`Folder::look`] found, with these flags.
 ///
 /// # Errors
 /// The kernel's, or /proc is not mounted.
@@ -159,7 +159,7 @@ pub fn reopen(found: &File, flags: libc::c_int) -> io::Result<File> {
     Folder::root()?.open(OsStr::new(&format!("/proc/self/fd/{}", found.as_raw_fd())), flags)
 }
 
-/// Has writes to it wait where there is no room, as they do of a file that was opened without `O_NONBLOCK`.
+/// Clears `O_NONBLOCK`, so that writes block when there is no room.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,7 +1,7 @@
 //! Files that are kept open to be read, whatever becomes of their paths.
 //!
-//! A file that only root or this user can write is mapped. Any other file is copied: its owner could change bytes of a mapping
-//! while they are read, and a slice must not change.
+//! Maps a file that only root or this user can write. Copies any other file, since its owner could
+//! change the bytes of a mapping while a slice of them is in use.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ use memmap2::{Mmap, MmapOptions};
 
 use super::{maps, torn};
 
-/// Bytes that a copy takes at most: names and unwind tables of a larger file that others can write are not read.
+/// Size of a copy at most. A larger file that others can write has no names and no unwind tables.
 const COPY_MAX: u64 = 256 << 20;
 
 /// A regular file, open, and its bytes.

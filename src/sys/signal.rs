@@ -4,10 +4,11 @@
 //! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
 //! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
 //! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at once. At a prompt
-//! a thread of its own takes them ([`listener`]), and the third ends the process only if the first is seconds old.
+//! a separate thread takes them ([`listener`]), and the third ends the process only if the first came
+//! at least 2 s before.
 //!
-//! SIGUSR1 and SIGUSR2 ask for a report ([`take_report_request`]). SIGXFSZ does nothing, so that a write past the limit
-//! of a file's size fails with EFBIG.
+//! SIGUSR1 and SIGUSR2 request a report ([`take_report_request`]). The handler of SIGXFSZ does nothing,
+//! so that a write beyond the file size limit fails with EFBIG.
 //!
 //! Handlers only touch atomics and make async-signal-safe calls (signal-safety(7)); errno is put back. A child has to
 //! undo this before exec as far as exec does not: caught signals return to their defaults by exec itself,
@@ -26,9 +27,9 @@ use super::terminal;
 pub mod listener;
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-/// When the first of them came, by the monotonic clock.
+/// Time of the first of them, by the monotonic clock.
 static FIRST_AT: AtomicU64 = AtomicU64::new(0);
-/// How old the first has to be for the third to end the process, in nanoseconds.
+/// Age of the first at which the third ends the process, in nanoseconds.
 static PATIENCE: AtomicU64 = AtomicU64::new(0);
 static RESIZED: AtomicBool = AtomicBool::new(false);
 static REPORT: AtomicBool = AtomicBool::new(false);
@@ -43,28 +44,28 @@ static ON_TICK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 const INTERRUPTING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const LAST_WORDS: &[u8] = b"perilune: stopped by the third signal; there is no report\n";
 
-/// At a prompt several Ctrl-C may come before the session gets a CPU to heed the first.
+/// At a prompt several Ctrl-C may come before the session gets a CPU and handles the first.
 const PATIENCE_AT_PROMPT_NS: u64 = 2_000_000_000;
 
 fn tick_signal() -> c_int {
     libc::SIGRTMIN() + 3
 }
 
-/// What [`listener`] sends to the thread that interrupts belong to.
+/// The signal that [`listener`] sends to the thread that interrupts belong to.
 fn knock_signal() -> c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// Makes requests for reports flags, and a write past a file's size limit an error. For the beginning of the process.
+/// Handles SIGUSR1, SIGUSR2 and SIGXFSZ. To be called at the start of the process.
 ///
-/// What was ignored then stays ignored.
+/// SIGUSR1 and SIGUSR2 stay ignored if they were ignored before.
 pub fn install_requests() -> io::Result<()> {
     for signal in [libc::SIGUSR1, libc::SIGUSR2] {
         if disposition(signal)? != libc::SIG_IGN {
             set(signal, report_asked as *const () as usize, 0)?;
         }
     }
-    // Caught, not ignored: a command that is started should not inherit it.
+    // A handler is reset by exec; SIG_IGN would be inherited by a command that is started.
     set(libc::SIGXFSZ, nothing as *const () as usize, libc::SA_RESTART)
 }
 
@@ -84,12 +85,12 @@ pub fn install() -> io::Result<()> {
     set(libc::SIGPIPE, libc::SIG_IGN, 0)
 }
 
-/// Has SIGINT do nothing until [`install_at_prompt`]: while a prompt starts there is nothing to end by it.
+/// Makes SIGINT have no effect until [`install_at_prompt`], while a prompt starts.
 pub fn disregard_interrupts() -> io::Result<()> {
     set(libc::SIGINT, nothing as *const () as usize, libc::SA_RESTART)
 }
 
-/// The same for a prompt on a terminal, where an interrupt ends a line and not the session.
+/// Like [`install`], for a prompt on a terminal, where an interrupt ends a line and not the session.
 pub fn install_at_prompt() -> io::Result<()> {
     PATIENCE.store(PATIENCE_AT_PROMPT_NS, SeqCst);
     install()
@@ -125,11 +126,11 @@ pub fn forget_interrupts() {
     INTERRUPTS.store(0, SeqCst);
 }
 
-/// Calls `hook` with the count at each interrupt, **inside the signal handler**. `None` takes it away.
+/// Calls `hook` with the count at each interrupt, **inside the signal handler**. `None` removes the hook.
 ///
 /// # Safety
-/// `hook` only does what a signal handler may do at any moment on the thread of [`install`] (signal-safety(7)): it
-/// touches atomics and makes async-signal-safe calls, and takes no lock and no memory.
+/// `hook` is async-signal-safe (signal-safety(7)) on the thread of [`install`]: it uses atomics and
+/// async-signal-safe calls only, takes no lock and allocates nothing.
 pub unsafe fn on_interrupt(hook: Option<fn(u32)>) {
     ON_INTERRUPT.store(hook.map_or(std::ptr::null_mut(), |f| f as *mut ()), SeqCst);
 }
@@ -139,12 +140,13 @@ pub fn take_resized() -> bool {
     RESIZED.swap(false, SeqCst)
 }
 
-/// Whether SIGUSR1 or SIGUSR2 asked for a report since the last call.
+/// Whether SIGUSR1 or SIGUSR2 requested a report since the last call.
 pub fn take_report_request() -> bool {
     REPORT.swap(false, SeqCst)
 }
 
-/// Has a signal that somebody else's handler takes wait while one of ours runs, and ours while that one runs.
+/// Blocks our signals while the handler of `signal`, which other code installed, runs. Our handlers
+/// block SIGPROF.
 pub fn keep_apart(signal: c_int) -> io::Result<()> {
     // SAFETY: sigaction is plain data, for which zeros are a value.
     let mut action: sigaction = unsafe { std::mem::zeroed() };
@@ -170,7 +172,7 @@ impl CpuTimer {
     /// Starts the timer. `tick` runs **inside the signal handler**.
     ///
     /// # Safety
-    /// `tick` only does what a signal handler may do at any moment on this thread, as with [`on_interrupt`].
+    /// `tick` is async-signal-safe on this thread, as the hook of [`on_interrupt`].
     pub unsafe fn start(every: Duration, tick: fn()) -> io::Result<Self> {
         ON_TICK.store(tick as *mut (), SeqCst);
         let signal = tick_signal();
@@ -223,7 +225,7 @@ fn mask_ours(action: &mut sigaction) {
     }
 }
 
-/// The interrupts, as a set.
+/// Returns the set of interrupts.
 fn interrupting_set() -> libc::sigset_t {
     // SAFETY: sigset_t is plain data, for which zeros are a value, the empty set.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -255,7 +257,7 @@ extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void
     });
 }
 
-/// In the thread of [`install`], on behalf of an interrupt that was counted elsewhere.
+/// Runs in the thread of [`install`], for an interrupt that [`listener`] has counted.
 extern "C" fn knocked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(call_hook);
 }

@@ -81,18 +81,18 @@ impl Drop for Front {
     }
 }
 
-/// Whether another thread has brought somebody to the front who has not stepped back since.
+/// Whether [`bring_forward`] raised the priority of a thread that has not stepped back since.
 static BROUGHT: AtomicBool = AtomicBool::new(false);
 
-/// Brings a thread to the front that nobody has chosen a policy for, until it steps back ([`step_back_from_brought`]) or uses
-/// some CPU time ([`step_back`]). One such thread at a time.
+/// Gives a thread of the default scheduling policy real-time priority, until it steps back
+/// ([`step_back_from_brought`]) or uses some CPU time ([`step_back`]). One such thread at a time.
 pub(super) fn bring_forward(tid: i32) {
     if attr_of(tid).is_some_and(|attr| attr.nice == 0) && set_of(tid, &FRONT) {
         BROUGHT.store(true, SeqCst);
     }
 }
 
-/// Steps back if another thread has brought this one to the front.
+/// Restores this thread's usual policy if [`bring_forward`] changed it.
 pub fn step_back_from_brought() {
     if BROUGHT.swap(false, SeqCst) {
         set(&USUAL);
@@ -114,7 +114,7 @@ pub fn step_back() {
     }
 }
 
-/// Where everybody is.
+/// The usual scheduling policy.
 const USUAL: SchedAttr =
     SchedAttr { policy: libc::SCHED_OTHER as u32, priority: 0, runtime: SLICE_NS, ..FRONT };
 
@@ -159,7 +159,7 @@ fn chosen_by_nobody() -> Option<SchedAttr> {
     attr_of(0)
 }
 
-/// The same of any thread.
+/// The scheduling of a thread; None if it has a real-time or an idle policy.
 fn attr_of(tid: i32) -> Option<SchedAttr> {
     let mut attr = SchedAttr::default();
     let size = size_of::<SchedAttr>() as u32;

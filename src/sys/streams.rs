@@ -1,7 +1,8 @@
-//! The standard streams of this process. Nothing else opens them, so that nothing unescaped reaches a terminal.
+//! The standard streams of this process. No other module opens them, so that nothing unescaped
+//! reaches a terminal.
 //!
-//! Rust's runtime opens /dev/null in the place of a closed standard descriptor, so that no file gets its number. Whatever is
-//! written there is lost without an error. Here a write to an stdout that was closed at the start fails with EBADF.
+//! Rust's runtime opens /dev/null in place of a closed standard descriptor, and writes to it succeed.
+//! Here a write to an stdout that was closed at the start fails with EBADF.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,12 +27,13 @@ static BEFORE_MAIN: extern "C" fn() = look;
 /// Standard output, unescaped; writing there fails if it was closed when the program began.
 pub struct Stdout(io::Stdout);
 
-/// Standard output for an output format, which escapes each text itself: it writes colours, or moves the cursor.
+/// Standard output, unescaped, for output formats: they write colours or move the cursor, and escape
+/// each text themselves.
 pub fn stdout() -> Stdout {
     Stdout(io::stdout())
 }
 
-/// Standard error for an output format.
+/// Standard error, unescaped, for output formats.
 pub fn stderr() -> io::Stderr {
     io::stderr()
 }

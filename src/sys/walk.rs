@@ -1,7 +1,7 @@
-//! A path resolved component by component, each of which is judged before it is followed.
+//! Resolves a path component by component, and checks each component before it follows it.
 //!
-//! What is judged is what is open, and the next name is looked up in it: no rename between a check and its use can
-//! lead elsewhere. Links are resolved as the kernel does it (path_resolution(7)).
+//! The check uses the open descriptor, and the next name is looked up in it, so that no rename between
+//! check and use can redirect the path. Links are resolved as in path_resolution(7).
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Folder, read_link};
 
-/// So many links may stand in a path (`MAXSYMLINKS`).
+/// Symbolic links in a path at most (`MAXSYMLINKS`).
 const LINKS_MAX: u32 = 40;
 
 /// One component of a path.
@@ -34,16 +34,16 @@ pub struct Place {
     pub name: OsString,
     /// The path, without links.
     pub path: PathBuf,
-    /// What stands there, opened by [`Folder::look`].
+    /// The existing file, opened by [`Folder::look`].
     pub found: Option<File>,
-    /// It was reached through a link of /proc: a descriptor of this process, such as /dev/stdout, not a file of a folder.
+    /// Whether a link of /proc led here: a descriptor of this process, such as /dev/stdout.
     pub of_proc: bool,
 }
 
-/// Resolves a path. `judge` sees each component from `/` on, and its error ends the walk.
+/// Resolves a path. `judge` is called with each component, `/` first; its error ends the walk.
 ///
 /// # Errors
-/// That of `judge`; a component but the last is not there or is no folder; more links than the kernel follows.
+/// The error of `judge`; a component before the last is missing or not a folder; too many links.
 pub fn resolve<E: From<io::Error>>(
     path: &Path,
     mut judge: impl FnMut(&Step<'_>) -> Result<(), E>,
@@ -88,7 +88,7 @@ pub fn resolve<E: From<io::Error>>(
                 pending.append(&mut behind);
                 continue;
             }
-            // The kernel alone makes these links, and their text may be no path.
+            // Only the kernel creates these links, and their text may not be a path.
             found = folder.look(&name, true)?;
             data = found.metadata()?;
         }

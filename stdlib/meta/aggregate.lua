@@ -8,12 +8,12 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@alias perilune.Column string|false|perilune.ColumnSpec
 
 ---@class perilune.ColumnSpec
----@field [1] string title. Its key in JSON is in lower case, words joined by `_`, `%` spelt out: `max(us)` is `max_us`, `share%` is `share_percent`
+---@field [1] string title; the JSON key is the title in snake case: `max(us)` is `max_us`, `share%` is `share_percent`
 ---@field [2]? fun(value: any): string runs when it is drawn: `syscall_name`
 ---@field width? integer at least
 ---@field align? "left"|"right"
 ---@field arrow? boolean joined to the next by ` => `
----@field as? "signed"|"unsigned"|"pointer"|"mixed"|"text"|fun(): string? what 64-bit integers read as, as `expr_of` returns it; a function is called when the column is drawn. A pointer is hexadecimal text, in JSON too
+---@field as? "signed"|"unsigned"|"pointer"|"mixed"|"text"|fun(): string? type of 64-bit integers, as `expr_of` returns it; a pointer is printed as hexadecimal text, also in JSON; a function is called when the column is drawn
 ---@field decimals? integer of `report`: digits behind the point
 
 --- The instance's column (the CPU, or the thread with -p; or the one given), only with --perins: `latency { perins(), "comm" }`.
@@ -40,7 +40,8 @@ function latency(spec) end
 ---@class perilune.Latency
 local l = {}
 
---- Adds one: `calls:add(s.delay, e._tid, e.id)`. A negative or infinite time, and NaN, is not added but counted as `disordered`.
+--- Adds one: `calls:add(s.delay, e._tid, e.id)`. A negative or infinite time or NaN is not added; it is counted as
+--- `disordered`.
 ---@param ns number
 ---@param ... number|string a value for each column
 function l:add(ns, ...) end
@@ -62,7 +63,7 @@ function l:each() end
 
 ---@class perilune.KvSpec
 ---@field [integer] perilune.Column keys
----@field sums? (string|{ [1]: string, first?: boolean, as?: string })[] what is summed; `first` sorts the rows; without sums a count. `as = "unsigned"`: values are unsigned 64-bit integers. Sums are exact up to 1.7e38, beyond that the nearest double
+---@field sums? (string|{ [1]: string, first?: boolean, as?: string })[] what is summed; `first` sorts the rows; without sums a count; `as = "unsigned"` for unsigned 64-bit values; sums are exact up to 1.7e38, and the nearest double beyond
 ---@field count? string title of the count; Dflt: count
 ---@field top? integer rows; Dflt: all
 ---@field style? "top" the look of `top`: sums before names, 64-bit keys as integers (`as = "signed"`), and a line with the time and the events

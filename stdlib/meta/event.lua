@@ -7,13 +7,13 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
 ---@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
----@field freq? number|false samples a second; of a clock or hardware event without freq and period, -F or -c of the user, else 100
----@field period? number|false one sample each so many events, or nanoseconds of a clock, at least 10000 then
+---@field freq? number|false samples per second; default of clocks and hardware events: -F or -c, else 100
+---@field period? number|false events per sample; for a clock, nanoseconds per sample, at least 10000
 ---@field filter? string|false a filter, ANDed to the selector's; see `ev:filter`
 ---@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
 ---@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
 ---@field everyone? boolean also of tasks that are not watched: it is opened for all CPUs, and -C, -p and a command leave nothing of it out
----@field hide_self? boolean without perilune's own events, also where it is the scheduler that tells them
+---@field hide_self? boolean omit perilune's own events, scheduler events included
 ---@field max_stack? integer frames of a call chain at most, where chains are taken
 ---@field cpus? string on these CPUs only: `"0-3,8"`
 ---@field optional? boolean an event that this kernel has not gives nil instead of an error
@@ -56,7 +56,7 @@ evsel = nil
 ---@field id integer its number in this run, for `event_name` columns
 ---@field title string its title in tables
 ---@field fields table<string, string> its records' fields by name, each with the C type that the kernel gives it
----@field freq number|false samples a second that are asked for; false where each event is taken, or each `period`
+---@field freq number|false requested samples per second; false if every event or every `period` is sampled
 ---@field period number|false events per sample, or nanoseconds of a clock
 ---@field attr table<string, number> perf_event_attr as it will be opened
 local ev = {}
@@ -70,10 +70,10 @@ function ev:each(handler) end
 --- which is cheapest by far; any other is a C expression, checked here before the handler (`-v` says which went where). With
 --- further arguments `%s` is one of them, quoted, and `%d` a whole number; without, the text is taken as it is.
 ---
---- `.function == NAME` behind a field tells whose address it is, and text is compared with what a pointer of a system call
---- leads to: `filename ~ "*.conf"`. The kernel reads that in the memory of the task as the call begins, so it finds no text
---- in a page that was never touched; since Linux 6.19 records carry it, cut to 63 bytes, as `__filename_val`, and
---- `e.filename` is the address as ever.
+--- `field.function == NAME` compares the function that an address belongs to. Text is compared with the string that a
+--- pointer argument of a system call points to: `filename ~ "*.conf"`. The kernel reads it from user memory at the entry
+--- of the call, so a page that is not resident matches no text. Since Linux 6.19 records also contain the string as
+--- `__filename_val`, cut to 63 bytes; `e.filename` is still the address.
 ---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
 ---     generate:filter("sig == 9 && comm_get(pid) != comm")
@@ -118,9 +118,9 @@ function ev:replace(handler) end
 --- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an
 --- element outside its array give 0, and are counted as `undefined` in the coverage.
 ---
---- The second result is what the value reads as: "signed", "unsigned", "pointer", "text", or "mixed" where the events of a
---- glob differ. An address of the kernel is a negative number here, since that needs no string per event, so a column of
---- keys takes this as its `as`, to show 0xffffffff81000000 and not -2130706432:
+--- The second result is the type of the value: "signed", "unsigned", "pointer", "text", or "mixed" if the events of a
+--- glob differ. A kernel address is a negative number, which needs no string per event. Pass the type as the `as` of a
+--- key column to print 0xffffffff81000000 instead of -2130706432:
 ---
 ---     local key, as = expr_of(opt.key, ev)
 ---     local seen = kv { { "key", as = as } }
@@ -132,7 +132,7 @@ function ev:replace(handler) end
 ---@param source string
 ---@param of perilune.Evsel|"key" whose fields it names
 ---@param kind? "number"|"text" what it has to give; another is an error now
----@param mixed? boolean keys of other expressions stand beside these in a column with `as = "mixed"`: values of 2^53 and more are text with their sign
+---@param mixed? boolean for a column with `as = "mixed"`: integers that no double holds are signed hexadecimal text
 ---@return fun(e: perilune.Sample|number|string): number|string
 ---@return "signed"|"unsigned"|"pointer"|"mixed"|"text" as
 ---@overload fun(source: string, of: perilune.Evsel, kind: "text"): fun(e: perilune.Sample|number|string): string
@@ -143,5 +143,5 @@ function expr_of(source, of, kind, mixed) end
 ---@param of perilune.Evsel|"key"
 ---@param kind? "number"|"text" what each has to give
 ---@return fun(e: perilune.Sample|number|string): ...
----@return string[] as what each reads as; see `expr_of`
+---@return string[] as the type of each value; see `expr_of`
 function exprs_of(sources, of, kind) end

@@ -10,7 +10,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field every? string the default of -i: `"1s"`; without it, and of a command, one report at the end
 ---@field screen? boolean whether its tables fill the screen where results go to a terminal, with keys to sort, filter and pause; needs `every` or -i; Dflt: false
 ---@field idle? string why there may be no event, said at the end of a run that saw none: `"no virtual machine runs here"`
----@field all_tasks? boolean whether `on_fork`, `on_exec`, `on_exit`, `on_comm` and `on_mmap` report tasks that are not watched, too, with -p, -C or a command; Dflt: false
+---@field all_tasks? boolean with -p, -C or a command, also call the `on_…` task callbacks for other tasks; Dflt: false
 ---@field pages? integer pages of each CPU's ring; Dflt: the host's size
 
 --- Makes the module that the script returns.
@@ -44,13 +44,13 @@ function m.filter(opt) end
 ---@param e perilune.Record
 function m.sample(e) end
 
---- The end of an interval: returns what to draw, in this order, under one time line. Returns nothing, nil or false to stay silent;
+--- The end of an interval: returns what to draw, in this order, under one time line. Nothing, nil and false draw nothing;
 --- any other value that cannot be drawn is an error.
 --- Without this function every aggregate is drawn, in the order of their declaration.
 ---
 ---     function m.interval(seconds) return calls, errors end
 ---
---- It may take 5 s of CPU. After that, or after ten errors, it is switched off and every table is drawn as declared.
+--- A call that uses more than 5 s of CPU time, or the tenth error, switches it off; tables are then drawn as declared.
 ---@param seconds number length of the interval; with counters, the time that their counts are of
 ---@return perilune.Drawable? ...
 function m.interval(seconds) end
@@ -62,8 +62,8 @@ function m.interval(seconds) end
 ---@return perilune.Drawable? ...
 function m.deinit(seconds) end
 
---- A task was made by a watched one. With -p, -t or a command those are watched, and their children; else every task is. With -C only what
---- happens on these CPUs counts. `monitor { all_tasks = true }` reports every task of the machine.
+--- A watched task forked. Watched are the tasks of -p, -t or the command and their children, else all tasks; with -C,
+--- only on those CPUs. With `monitor { all_tasks = true }`, all forks on the machine are reported.
 ---
 ---     function m.on_fork(r) children:add(r.ppid) end
 ---@param r { tid: integer, pid: integer, ptid: integer, ppid: integer, time: number }

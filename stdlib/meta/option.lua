@@ -33,7 +33,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "diff" # --diff OLD: the flame graph against an older one
 ---| "heatmap" # --heatmap FILE: what `heat_map` was given; of a monitor without one, when the events came
 ---| "perins" # --perins: a table per instance; see `perins()`
----| "freq" # -F, samples a second; 100 when not given. A monitor with `-e` has it and -c without asking, for clocks and hardware events
+---| "freq" # -F, samples a second; 100 when not given. A monitor with `-e` always has -F and -c, for clocks and hardware events
 ---| "period" # -c, events a sample
 ---| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all that happened in between and around; for `history`
 ---| "guest" # -G: guests only

@@ -70,7 +70,7 @@ function cost() end
 function lost() end
 
 --- Writes what was defined as a monitor that runs as it is: `:save switches` writes switches.lua.
---- A file outside of the current folder is written when the line is repeated; none is written into folders of the system.
+--- Repeat the line to write a file outside the current folder. System folders are refused.
 ---@param name string
 ---@return string
 function save(name) end

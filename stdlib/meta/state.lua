@@ -7,7 +7,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field [integer] string
 ---@field key? "tid"|"cpu"|"pointer"|"any" what the key is; a `"tid"` is forgotten when its task ends; Dflt: any
 ---@field keep? any keep the whole opening event, unless false or nil: `keep = opt.than`
----@field lost? "drop"|"keep" open ones when events were lost: dropped, or kept and `unsure`; Dflt: drop
+---@field lost? "drop"|"keep" after lost events, drop open keys, or keep them as `unsure`; Dflt: drop
 ---@field age? string|number|false an opening that is longer ago has no end any more: it is given up, and counted as evicted, when another key is opened; nanoseconds, or `"10s"`
 ---@field nested? boolean opening again begins inside of what is open, up to 64 deep; `close` takes which call ends
 ---@field label? string what one left open at the end is called
@@ -61,7 +61,7 @@ function p:close(key, e, call) end
 ---@return perilune.State?
 function p:get(key) end
 
---- Forgets the key, whose closing event was missed: counts it as unmatched.
+--- Drops a key whose closing event was missed, and counts it as unmatched.
 ---
 ---     if running[e._cpu] ~= e.prev_pid then waits:miss(e.prev_pid) end
 ---@param key number|string

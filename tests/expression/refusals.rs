@@ -14,7 +14,7 @@ const FAULTS: &[(&str, usize, &str)] = &[
     ("(si", 3, "`)` is missing here"),
     ("si)", 2, "nothing was opened"),
     ("si=1", 2, "write `==` to compare"),
-    ("++si", 0, "`++` changes a variable, which nothing here can take; write `+ +` for two signs"),
+    ("++si", 0, "`++` changes a variable, and an expression cannot; write `+ +` for two signs"),
     ("1 + --si", 4, "`--` changes a variable"),
     ("si--1", 2, "write `- -` for two signs"),
     ("(si++)", 3, "`++` changes a variable"),

@@ -192,7 +192,7 @@ fn what_was_typed_is_saved_as_a_monitor_that_runs() {
     session.ask("p:filter(\"fd == 1000043\")");
     session.ask("show(\"syscalls:sys_enter_getppid\", { time = \"10ms\" })");
     let asked = session.ask(&format!(":save {path}"));
-    assert!(asked.contains("outside of this folder?"), "{asked}");
+    assert!(asked.contains("is outside the current folder"), "{asked}");
     assert!(!std::path::Path::new(path).exists(), "it was only asked about");
     let saved = session.ask(&format!(":save {path}"));
     assert!(saved.starts_with("wrote "), "{saved}");

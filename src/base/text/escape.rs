@@ -41,7 +41,7 @@ pub fn show_from(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// The same, but for tabs, which stay.
+/// Like [`show_from`], but keeps tabs.
 pub fn show_but_tabs_from(out: &mut Vec<u8>, start: usize) {
     let written = out.get(start..).unwrap_or_default();
     if !all(written, |byte| (0x20..0x7f).contains(&byte) | (byte == b'\t')) {

@@ -1,7 +1,7 @@
-//! Messages and lines of text, made safe to show.
+//! Escapes messages and lines of text for a terminal.
 //!
-//! A message is one line. A further line (a traceback, the place of an error in a filter) is indented by four
-//! blanks; every other line break is escaped, so that no text from elsewhere can look like a message of its own.
+//! A message is one line. Further lines (a traceback, the place of an error in a filter) are indented
+//! by four spaces. Any other line break is escaped, so that foreign text cannot imitate a message.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use super::escape;
 
-/// What a further line of a message begins with.
+/// The indentation of the second and further lines of a message.
 const INDENT: &str = "    ";
 
-/// Appends a message without its line end.
+/// Appends a message, without the final newline.
 pub fn push_message(out: &mut Vec<u8>, text: &str) {
     for (i, line) in text.trim_end_matches('\n').split('\n').enumerate() {
         if i > 0 {
@@ -22,7 +22,7 @@ pub fn push_message(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// A message of the program as it is written to stderr: `perilune: TEXT` and a line end.
+/// Returns a message as it is written to stderr: `perilune: TEXT` and a newline.
 pub fn message(text: &str) -> Vec<u8> {
     let mut out = b"perilune: ".to_vec();
     push_message(&mut out, text);
@@ -30,7 +30,7 @@ pub fn message(text: &str) -> Vec<u8> {
     out
 }
 
-/// Appends a text of one line; tabs stay.
+/// Appends one line of text, escaped except for tabs.
 pub fn push_line(out: &mut Vec<u8>, line: &str) {
     for (i, part) in line.split('\t').enumerate() {
         if i > 0 {
@@ -40,7 +40,7 @@ pub fn push_line(out: &mut Vec<u8>, line: &str) {
     }
 }
 
-/// The text with its further lines indented, as those of a message are.
+/// Returns the text with its second and further lines indented like those of a message.
 pub fn indented(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches('\n');
     if !text.contains('\n') {
@@ -54,14 +54,14 @@ pub fn indented(text: &str) -> Cow<'_, str> {
     lines.collect::<String>().into()
 }
 
-/// A path as a part of a line: its line ends are escaped, too.
+/// Returns a path for use within a line; newlines are escaped, too.
 pub fn path(path: &Path) -> String {
     let mut text = Vec::new();
     escape::push_shown(&mut text, path.as_os_str().as_encoded_bytes());
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Text with the bytes that are not UTF-8 written `\xNN`.
+/// Returns the text with bytes that are not UTF-8 written as `\xNN`.
 pub fn utf8(text: &[u8]) -> Cow<'_, str> {
     let Err(_) = std::str::from_utf8(text) else { return String::from_utf8_lossy(text) };
     let mut out = Vec::with_capacity(text.len());
@@ -72,13 +72,13 @@ pub fn utf8(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&out).into_owned().into()
 }
 
-/// A JSON text in which the characters that [`escape::harmful`] names are written `\uNNNN`, as JSON allows inside of strings;
-/// outside of strings it has none.
+/// Returns JSON text with [`escape::harmful`] characters written as `\uNNNN`. They occur in its
+/// strings only, where JSON allows that.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match escape::harmful(c) {
-            // All of them are in the basic plane: four digits do.
+            // All of them are in the basic plane, so four digits suffice.
             true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             false => out.push(c),
         }
@@ -86,10 +86,10 @@ pub fn json(text: &str) -> String {
     out
 }
 
-/// A writer that passes on lines of text, with everything escaped that is neither text, a line end nor a tab.
+/// A writer that escapes everything but printable text, newlines and tabs.
 pub struct Lines<W> {
     to: W,
-    /// The bytes of a character that is not complete yet.
+    /// The bytes of an incomplete character.
     begun: Vec<u8>,
 }
 
@@ -105,11 +105,11 @@ impl<W: Write> Write for Lines<W> {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&all) {
-            // Its end may still come.
+            // The next write may complete it.
             Err(why) if why.error_len().is_none() => why.valid_up_to(),
             _ => all.len(),
         };
-        // An invalid byte further ahead hides an unfinished character at the end, which is escaped then.
+        // After an invalid byte, an incomplete character at the end is not detected, and is escaped.
         self.begun = all.split_off(whole);
         self.to.write_all(&shown(&all))?;
         Ok(bytes.len())
@@ -122,7 +122,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Lines of text, escaped.
+/// Returns lines of text, escaped.
 fn shown(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {

@@ -161,8 +161,8 @@ fn counters(machine: &Machine) -> Check {
     }
 }
 
-/// Whether each CPU's idle task leaves records: without them wakeups, completions and timers are
-/// missing.
+/// Checks that events of each CPU's idle task leave records. Without them, wakeups, completions and
+/// timers are missing.
 fn idle_tasks(machine: &Machine) -> Check {
     let name = "idle tasks";
     let seen = match &machine.idle {
@@ -185,7 +185,7 @@ fn idle_tasks(machine: &Machine) -> Check {
     }
     let found = format!("events of CPU {} leave no record while it is idle", silent.join(","));
     Check::new(name, State::Limited, found).advice(
-        "wakeups, completions and timers are missing there: delays have no end; a reboot mends it",
+        "wakeups, completions and timers of these CPUs are missing, so delays have no end; a reboot fixes it",
     )
 }
 

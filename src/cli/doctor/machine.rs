@@ -41,7 +41,7 @@ pub struct Machine {
     pub(super) clocksource: Option<String>,
     /// Whether the script of an endless loop can be stopped.
     pub(super) hook: bool,
-    /// What became of the records of each CPU's idle task, or why that is not known.
+    /// The records of each CPU's idle task, or why they could not be read.
     pub(super) idle: Result<Vec<IdleRecords>, String>,
     pub(super) symbols: Symbols,
     pub(super) kptr_restrict: Option<i64>,
@@ -124,7 +124,7 @@ fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
         match Program::compile(&format, &kernel).map(|program| program.unknown()) {
             Ok(None) => {}
             Ok(Some(unknown)) => {
-                let why = format!("only the kernel knows `{unknown}`: a `?` stands for it");
+                let why = format!("only the kernel knows `{unknown}`; printed as `?`");
                 unprintable.push(format!("{sys}:{name}: {why}"));
             }
             Err(why) => unprintable.push(format!("{sys}:{name}: {why}; prints name=value")),

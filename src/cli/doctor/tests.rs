@@ -57,7 +57,7 @@ fn a_cpu_whose_idle_task_leaves_no_records_is_named() {
     // It was switched to, and never away.
     let text = silent(idle(1, 0));
     assert!(text.contains("limited  events of CPU 1 leave no record while it is idle"), "{text}");
-    assert!(text.contains("a reboot mends it"), "{text}");
+    assert!(text.contains("a reboot fixes it"), "{text}");
     // Counted, and not written.
     let unwritten = IdleRecords { written: 3, ..idle(1, 5) };
     assert!(silent(unwritten).contains("limited  events of CPU 1"));

@@ -73,7 +73,7 @@ const BINARY: [(&str, Binary, u8); 19] = [
 fn changes(at: usize, mark: &str) -> Fault {
     let sign = &mark[..1];
     let why = format!(
-        "`{mark}` changes a variable, which nothing here can take; write `{sign} {sign}` for two signs"
+        "`{mark}` changes a variable, and an expression cannot; write `{sign} {sign}` for two signs"
     );
     Fault::new(at, why)
 }

@@ -300,6 +300,6 @@ fn a_rate_that_cannot_be_is_refused() {
     assert_eq!(check("cpu-clock/freq/"), "the attribute 'freq' needs a value: freq=VALUE");
     assert_eq!(
         check("cpu-clock/freq=9/period=9/"),
-        "cpu-clock: freq= and period= exclude each other; leave one out"
+        "cpu-clock: freq= and period= exclude each other; omit one"
     );
 }

@@ -90,7 +90,7 @@ impl Definitions {
     /// them.
     ///
     /// # Errors
-    /// There is nothing to write, the file is there or cannot be made, or it would lie in a folder of the system.
+    /// There is nothing to write, the file is there or cannot be made, or its path is in a system folder.
     pub(super) fn save(
         &mut self,
         name: &str,
@@ -118,7 +118,7 @@ impl Definitions {
         let real = file::writable(&path).context("save")?.path;
         if is_of_system(&real) {
             bail!(
-                "save: `{}` lies in a folder of the system; name a file in another folder",
+                "save: `{}` is in a system folder; name a file in another folder",
                 real.display()
             );
         }

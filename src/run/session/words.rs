@@ -117,7 +117,9 @@ fn told(name: &str, saved: &Saved) -> String {
     let (path, left_out, failing) = match saved {
         Saved::Asked { path } => {
             let path = path.display();
-            return format!("write `{path}`, outside of this folder? `:save {name}` again does it");
+            return format!(
+                "`{path}` is outside the current folder; repeat `:save {name}` to write it"
+            );
         }
         Saved::Wrote { path, left_out, failing } => (path.display(), *left_out, *failing),
     };

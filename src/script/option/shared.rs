@@ -76,7 +76,7 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
             "HZ",
             "samples a second of clocks and hardware events; 100 without -F and -c",
         ),
-        ("period", 'c', "N", "of those a sample every N events, or N nanoseconds of a clock"),
+        ("period", 'c', "N", "sample them every N events; for a clock, every N nanoseconds"),
     ];
     for (long, letter, value, help) in rates {
         if options.iter().any(|option| option.long == long) {

@@ -65,7 +65,7 @@ local nested_below = setmetatable({}, { __mode = "k" })    -- coroutine → how 
 
 local function resumed(co, ...)
   local below = nested_below[running()] or 0
-  if below >= NESTED then error("coroutines stand within each other too often", 3) end
+  if below >= NESTED then error("coroutines are nested too deeply", 3) end
   nested_below[co] = below + 1
   return resume(co, ...)
 end

@@ -80,8 +80,11 @@ impl Layout {
                 && of != ValueType::Text
             {
                 let text = String::from_utf8_lossy(&word.text()).into_owned();
-                let what =
-                    format!("`{text}` is no {}, as the header has `{}`", of.name(), word.name);
+                let what = format!(
+                    "`{text}` is not {}, the type that the header gives `{}`",
+                    of.name(),
+                    word.name
+                );
                 return Err(word.mistake(what));
             }
             match &word.literal {

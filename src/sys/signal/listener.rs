@@ -1,8 +1,8 @@
-//! A thread that takes a prompt's interrupts, so that the session heeds each of them soon, however busy the CPUs are.
+//! A thread that takes a prompt's interrupts, so that the session handles each of them soon, even on busy CPUs.
 //!
-//! The thread of the session may wait for a CPU for seconds while tasks of another session never sleep, and a signal waits
-//! with it. This one goes in front, counts, brings the session's thread to the front as well, and signals it until the
-//! interrupt is dealt with.
+//! While other tasks keep all CPUs busy, the session's thread may wait for seconds until it runs, and
+//! a signal to it waits, too. The listener runs at real-time priority. It counts interrupts, raises
+//! the priority of the session's thread, and signals it until the interrupt is handled.
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,16 +12,16 @@ use super::{HOME, count, interrupting_set, interrupts, knock_signal};
 use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::{self, Front};
 
-/// The session is signalled this often, and so many times: the first signal may come while LuaJIT changes the tables
-/// that its hook stands in.
+/// Interval and number of signals to the session. One is not enough: it may arrive while LuaJIT
+/// changes its dispatch tables, and the hook is then lost.
 const AGAIN_NS: libc::c_long = 20_000_000;
 const TIMES: usize = 50;
 
-/// Starts the thread on behalf of the calling one, to which interrupts belong and which takes none itself from here on; gives
-/// its number, as tracepoints name it. Programs that are started from here on do not take interrupts either.
+/// Starts the listener and returns its thread number, as tracepoints record it. Blocks interrupts in
+/// the calling thread, which they belong to; programs that it starts afterwards inherit that mask.
 ///
 /// # Errors
-/// There is no thread to be had; interrupts come as before then.
+/// The thread cannot be started; interrupts are then delivered as before.
 pub fn start() -> io::Result<i32> {
     let set = interrupting_set();
     // SAFETY: the set is a live local; a null asks for nothing back.
@@ -29,9 +29,9 @@ pub fn start() -> io::Result<i32> {
     mask(libc::SIG_BLOCK);
     let (told, tid) = mpsc::channel();
     let listen = move || {
-        // It uses next to nothing, so it never has to step back.
+        // It uses almost no CPU time, so it needs no limit.
         let _front = Front::ask(100);
-        // Whoever waits for it is there until it comes.
+        // The receiver lives until the number arrives.
         let _ = told.send(tid_in_records());
         loop {
             if let Some(signal) = wait(None) {
@@ -63,7 +63,7 @@ fn knock_until_heard() {
     }
 }
 
-/// The next interrupt; None if none came in so many nanoseconds.
+/// Waits for an interrupt; returns None if none came in so many nanoseconds.
 fn wait(most: Option<libc::c_long>) -> Option<libc::c_int> {
     let set = interrupting_set();
     let time = most.map(|ns| libc::timespec { tv_sec: 0, tv_nsec: ns });
