@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests/reentry/monitor.lua under valgrind until it has made so many calls: random functions of the API from every callback.
+# Runs tests/reentry/monitor.lua under valgrind until it has made so many calls: random functions of
+# the API from every callback.
 # Usage: fuzz/reentry.sh [CALLS]   (default 1000000)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,10 +1,10 @@
 --- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
 -- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
 -- one. --than leaves younger allocations out. The free of an allocation that is older than a loss
--- of events may be among the lost: such allocations have a table of their own, marked as possible. A
--- second allocation at one place means that its free was not seen: unmatched. -p, -C and a command
--- choose whose allocations are shown; frees are taken from all tasks and CPUs, as the kernel frees
--- much of it elsewhere, and so cost the whole machine their records.
+-- of events may be among the lost: such allocations have a table of their own, marked as possible.
+-- A second allocation at one place means that its free was not seen: unmatched. -p, -C and a
+-- command choose whose allocations are shown; frees are taken from all tasks and CPUs, as the
+-- kernel frees much of it elsewhere, and so cost the whole machine their records.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {

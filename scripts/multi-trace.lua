@@ -3,8 +3,8 @@
 -- replaced by another is unmatched; one that waited while events were lost is dropped (unsafe), as is one whose thread ended. What
 -- --impl says becomes of the pairs: `delay` how long they took, `pair` how many events have a partner, `kmemprof` memory
 -- allocated and freed (ptr=, size=), `syscalls` calls by name and their errors, of raw_syscalls:sys_enter and sys_exit.
--- With -p and a command only events of those tasks are taken in: an end that an interrupt or another
--- task makes, such as that of a request to a disk, takes -a.
+-- With -p and a command only events of those tasks are taken in: an end that an interrupt or
+-- another task makes, such as that of a request to a disk, takes -a.
 -- --detail prints all events between the two of a longer pair, each with its distance from the first: the task in front of an event is
 -- the one that its CPU was running. -1ms,+500us adds what came so long before and after, samecpu samepid sametid samekey leave out
 -- what has nothing in common with either of the two. An event that is `untraced` belongs to no pair, and is opened for --detail only.

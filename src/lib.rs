@@ -55,15 +55,17 @@
 //!
 //! - Decode never does I/O; output never sees Lua.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
-//! - A session at a prompt is one thread, too, with others beside it that see neither Lua nor rings: one closes events
-//!   ([`source::change`]), one reads lines and, on a terminal, one prints above them ([`cli::repl`]) and one takes
-//!   signals ([`sys::signal::listener`]). All are kept out of what is watched.
-//! - No leaf takes or keeps a reference into an aggregate while script code can run: the cursor stands on a slot of the batch,
-//!   or on a copy that no script can change (`view.lua`). A printer, predicate, key, draw function or callback cannot yield across the
-//!   host. `tests/reentry` and `fuzz/` call random functions from every callback.
-//! - A record is read through the view that its own event was given; an `e` that was kept is an error.
-//! - Every queue, cache and table has a bound, and all aggregates together have one ([`stat::budget`]); what a bound drops is
-//!   counted, and the count is shown once.
+//! - A session at a prompt runs Lua and reads rings in one thread. Further threads close events
+//!   ([`source::change`]), read lines and, on a terminal, print above them ([`cli::repl`]) and take
+//!   signals ([`sys::signal::listener`]). Their events are excluded.
+//! - No leaf holds a reference into an aggregate while script code can run: the cursor points to a
+//!   slot of the batch, or to a copy that no script can change (`view.lua`). A printer, predicate,
+//!   key, draw function or callback cannot yield across the host. `tests/reentry` and `fuzz/` call
+//!   random functions from every callback.
+//! - A record is read through the view of its own event; reading an `e` after its handler is an
+//!   error.
+//! - Every queue, cache and table has a limit, and all aggregates share one ([`stat::budget`]);
+//!   what a limit drops is counted, and the count is shown once.
 //! - Batches never cross a report's or a timer's boundary when events are ordered.
 //!
 //! # Decisions that look odd, and why
@@ -71,15 +73,15 @@
 //! - Rings are stamped with `CLOCK_MONOTONIC` (`use_clockid`), not with the default perf clock: the merge can then take
 //!   "now, less two milliseconds" as its limit instead of searching each ring for its newest record, stamps
 //!   can be compared with a service's own log, and the conversion to wall time needs no calibration by events.
-//! - Every CPU has a ring, whatever `-C` says: a task that is forked or named on one CPU runs on
-//!   another. Where no event is opened the ring is small and holds records of tasks only; what it
-//!   loses is no hole for events.
-//! - A CPU that goes offline takes its events with it, without a hang-up. The list of CPUs is
-//!   looked at once a second, the times that the dummies were in service every tenth; a CPU that is
-//!   back gets new events into its old ring ([`source::hotplug`]).
-//! - A clock's timer leaves out the turns that it is late for, and no record says so. So the
-//!   samples that came are compared with those that the running time of tasks, or the busy time of
-//!   CPUs, implies ([`source::clocks`]).
+//! - Every CPU has a ring, also with `-C`, since a task may be forked or named on one CPU and run
+//!   on another. On a CPU without events the ring is small and holds records of tasks only; records
+//!   that are lost there do not count as a hole for events.
+//! - The kernel removes the events of a CPU that goes offline, without POLLHUP. The list of online
+//!   CPUs is read every second, and the time for which each dummy was enabled every 10 s; a CPU
+//!   that comes back gets new events, which write to its old ring ([`source::hotplug`]).
+//! - The timer of a clock skips expirations that it is late for, without a record. The number of
+//!   samples is therefore compared with the running time of tasks or the busy time of CPUs
+//!   ([`source::clocks`]).
 //! - With `-p`, when there are not enough file descriptors for an event per thread and CPU, events are opened CPU-wide and
 //!   the threads told apart in user space. A kernel filter of thread ids (up to 222 fit) would be cheaper but
 //!   cannot be changed once set, so threads born later would be missing without a word.
@@ -99,8 +101,8 @@
 //! - A hole is told when the merge passes its beginning, before anything that other rings hold of its time ([`source`], `hole`). The
 //!   kernel writes a LOST record only when the next record fits, so a ring that was nearly full asks the events' own counts
 //!   as soon as it has been read: 1 to 10 us an event, instead of holding its neighbours back until that record comes.
-//! - A kernel can count an event and leave out its record without counting it as lost, so that counts
-//!   and records are compared: each ring at the end, one CPU in turn at each interval ([`source`],
+//! - A kernel may count an event, write no record and count no loss. Counts and records are
+//!   therefore compared: all rings at the end, and one CPU in turn at each interval ([`source`],
 //!   `delivery`). Reading all counts at each interval would wake every idle CPU.
 //! - The hot keys of a table stand in a small direct-mapped cache before its hash table ([`stat::keys`]): three loads
 //!   that wait for each other become one.
@@ -123,26 +125,31 @@
 //! - `--realtime` goes in front of those ([`sys::slice::Front`]): of 650 k events a second beside tasks of another group 3 to 75 %
 //!   were lost without it, none with it. It is not the default: it changes who waits for a CPU, which is what many a run wants to know.
 //! - At a prompt the thread that reads keys goes first, with the lowest real-time priority where it may, for a tenth of a CPU at
-//!   most; and so does the session's, for a fifth, once it was kept waiting ([`sys::slice::Front`]). Who prints does, for a
-//!   twentieth, and the guard's timer takes it from a script that loops. With 600 k switches a second, all of another session's, the
-//!   keys' thread waited for 8 to 12 s of 14, and waits for 1 to 4 ms; the session lost 79 to 97 % of them, and loses 7 to 16 %, those
-//!   of the first two seconds. A key's echo takes two turns of the kernel's own workers (`flush_to_ldisc`), too, which wait
-//!   as before: 0.7 to 18 ms in the median, 0.1 to 0.5 s one in a hundred, as with a `cat` of that priority; before that up to 6 s and
-//!   more. With the tasks in our own session it is 0.2 ms and 0.3 s, and the session stays where it is: in front it would
-//!   make those workers wait for 10 ms. Who is root can write -20 to `/proc/PID/autogroup`; we do not, since that is the
-//!   nice value of all that runs in the session.
-//! - At a prompt a thread of its own takes the signals, counts them and brings the session's thread to the front: a signal
-//!   waits with the thread that it is sent to. With tasks of another session on every CPU, a line that loops took up to
-//!   6 Ctrl-C or ended the session; now one is enough. With `--unsafe` there is no such thread, since programs
-//!   that the session's thread starts would inherit that it blocks signals.
-//! - Scripts have no function of LuaJIT's that may run for long without coming back to Lua, where the hook is: pattern functions
-//!   call a matcher in Rust that asks the guard ([`base::pattern`]), `table.sort` is Lua, and `xpcall` calls its handler behind
-//!   the function that failed. A hook's error would otherwise run that handler inside of the hook, where no hook fires.
-//! - LuaJIT's limits on traces are raised ([`script::vm`]): at 1000 traces it throws all of them away, and each
-//!   handler is then interpreted until it is compiled again. What is thrown away is not blacklisted: LuaJIT forgets its
-//!   penalties with the traces.
-//! - The part of a script's time that is interpreted is sampled by LuaJIT's own profiler, with `--stats` only: it
-//!   changes the interpreter's dispatch tables for an instruction each 4 ms of CPU time.
+//!   most; and so does the session's, for a fifth, once it was kept waiting
+//!   ([`sys::slice::Front`]). The thread that prints has it for a twentieth, and the guard's timer
+//!   takes it from a script that loops. With 600 k switches a second, all of another session's, the
+//!   keys' thread waited for 8 to 12 s of 14, and waits for 1 to 4 ms; the session lost 79 to 97 %
+//!   of them, and loses 7 to 16 %, those of the first two seconds. A key's echo takes two turns of
+//!   the kernel's own workers (`flush_to_ldisc`), too, which wait as before: 0.7 to 18 ms in the
+//!   median, 0.1 to 0.5 s one in a hundred, as with a `cat` of that priority; before that up to 6 s
+//!   and more. With the tasks in our own session it is 0.2 ms and 0.3 s, and the session stays
+//!   where it is: in front it would make those workers wait for 10 ms. Who is root can write -20 to
+//!   `/proc/PID/autogroup`; we do not, since that is the nice value of all that runs in the
+//!   session.
+//! - At a prompt a separate thread takes the signals, counts them and raises the priority of the
+//!   session's thread, since a signal is delivered only when its thread runs. With tasks of another
+//!   session on every CPU, stopping a loop took up to 6 Ctrl-C without it, or ended the session;
+//!   with it, one. `--unsafe` does without, since programs that the session starts would inherit
+//!   its signal mask.
+//! - Scripts have no C function that may run for long, since the hook fires in Lua code only:
+//!   pattern functions call a matcher in Rust that polls the guard ([`base::pattern`]),
+//!   `table.sort` is Lua, and `xpcall` calls its handler after the failed function has been
+//!   unwound. Otherwise the handler would run inside of the hook that raised the error, where no
+//!   hook fires.
+//! - LuaJIT's limits on traces are raised ([`script::vm`]). At its default of 1000 traces it
+//!   flushes all of them, and handlers are interpreted until they are compiled again.
+//! - LuaJIT's profiler samples the interpreted share of a script's time, with `--stats` only, since
+//!   it changes the interpreter's dispatch tables for an instruction every 4 ms of CPU time.
 //! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - The full screen takes its keys from the run's own poll and its signals from [`sys::signal`]. crossterm would read keys

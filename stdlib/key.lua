@@ -1,9 +1,9 @@
 --- Types of 64-bit keys: of several events in one column, or of event pairs.
 local key = {}
 
---- Compiles the key expressions of one column; returns the functions and the column's `as`. `list` holds a table with
---- `ev` and `key` for each; `kind` is that of `expr_of`. If the types differ, keys are equal only if their values are:
---- 2^64 - 1 is not -1.
+--- Compiles the key expressions of one column; returns the functions and the column's `as`. `list`
+--- holds a table with `ev` and `key` for each; `kind` is that of `expr_of`. If the types differ,
+--- keys are equal only if their values are: 2^64 - 1 is not -1.
 ---@param list { ev: perilune.Evsel, key: string }[]
 ---@param kind? "number"|"text"
 ---@return (fun(e: perilune.Sample): number|string)[] functions
@@ -33,7 +33,8 @@ function key.shared(a, b)
   return "signed"
 end
 
---- Compiles the expressions whose values are summed, and sets `as` of their columns, the first of which is `first`.
+--- Compiles the expressions whose values are summed, and sets `as` of their columns, the first of
+--- which is `first`.
 ---@param sources string[]
 ---@param ev perilune.Evsel
 ---@param columns { as: string? }[]

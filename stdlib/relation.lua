@@ -142,11 +142,13 @@ end
 
 --- Declares the events of `groups`, a list of stages, each a list of selectors or names, and calls `on.pair(start, e, to, key)` for
 --- each pair: `start.delay`, `start.time`, `start.value`, and with `on.keep` `start.event`. `start.from` and `to` number the events, as
---- typed. Returns the function that draws such a number; with `on.around`, which opens untraced events, too, the function
---- that checks whether an event has a key; and the type of the keys (`as` of a column). Optional: `on.start(e, from, key,
---- value)`; `on.single(e, to, key)`, an end without a start; `on.key(selector)` and `on.value(selector, ev)`, expressions;
---- `on.stacks`, whether starts take their stacks; `on.none`, a key that is none; `on.everyone`, whether the last stage is
---- that of all tasks, whichever are watched; `on.optional`, whether events may be missing on this machine.
+--- typed. Returns the function that draws such a number; with `on.around`, which opens untraced
+--- events, too, the function that checks whether an event has a key; and the type of the keys (`as`
+--- of a column). Optional: `on.start(e, from, key, value)`; `on.single(e, to, key)`, an end without
+--- a start; `on.key(selector)` and `on.value(selector, ev)`, expressions; `on.stacks`, whether
+--- starts take their stacks; `on.none`, a key that is none; `on.everyone`, whether the last stage
+--- is that of all tasks, whichever are watched; `on.optional`, whether events may be missing on
+--- this machine.
 function relation.stages(groups, opt, on)
   local roles, stages = roles_of(groups, opt, on)
   for i = 1, #stages - 1 do
@@ -207,8 +209,8 @@ function relation.printer(detail, has_key)
   end
 end
 
---- The columns of a pair, and of its key with --perins; `named` takes what `relation.stages` returns, once the events are
---- declared. The last result is the function that formats a key.
+--- The columns of a pair, and of its key with --perins; `named` takes what `relation.stages`
+--- returns, once the events are declared. The last result is the function that formats a key.
 local function columns_of(opt)
   local names, as
   local function draw(number) return names(number) end

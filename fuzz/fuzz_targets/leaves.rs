@@ -1,5 +1,5 @@
-//! Any calls of the leaves that compiled Lua calls, on small tables, with any doubles and events; after each call every event that can
-//! be read is read. To be run with the address sanitizer.
+//! Any calls of the leaves that compiled Lua calls, on small tables, with any doubles and events;
+//! after each call every event that can be read is read. To be run with the address sanitizer.
 #![no_main]
 
 use std::cell::RefCell;
@@ -78,7 +78,8 @@ fn slot_of(event: &Seen, time: f64) -> Slot {
 
 /// Reads all that a slot leads to.
 fn read(slot: *const Slot) -> u64 {
-    // SAFETY: the pointer is one of those that the leaves hand out, null or good: that is what is tested.
+    // SAFETY: the pointer is one of those that the leaves hand out, null or good: that is what is
+    // tested.
     let Some(slot) = (unsafe { slot.as_ref() }) else { return 0 };
     // SAFETY: likewise.
     let raw = (0..usize::from(slot.raw_size)).map(|at| u64::from(unsafe { *slot.raw.add(at) }));
@@ -223,7 +224,8 @@ impl Tables {
         enter(&mut self.states.borrow_mut(), event, time.into());
     }
 
-    /// As the host: a batch is remembered, and what is forgotten for it rescued, before its events are handled.
+    /// As the host: a batch is remembered, and what is forgotten for it rescued, before its events
+    /// are handled.
     fn batch(&self, events: &[Seen]) {
         let Some(past) = self.owners.past() else { return };
         let slots: Vec<Slot> = events.iter().map(|event| slot_of(event, 1.0)).collect();

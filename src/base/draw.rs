@@ -250,7 +250,8 @@ pub struct Compiler {
     pub aborted: u64,
     /// How often it threw all of them away, for want of room.
     pub flushed: u64,
-    /// The part of the script's CPU time that was interpreted, from 0 to 1; none with too few samples.
+    /// The part of the script's CPU time that was interpreted, from 0 to 1; none with too few
+    /// samples.
     pub interpreted: Option<f64>,
 }
 

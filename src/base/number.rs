@@ -23,7 +23,8 @@ pub enum IntegerType {
     Unsigned,
     /// An address, shown in hexadecimal.
     Pointer,
-    /// Any of these by turns; text has its sign, so it is not 64 bits but the value: `-0x20000000000001`.
+    /// Any of these by turns; text has its sign, so it is not 64 bits but the value:
+    /// `-0x20000000000001`.
     Mixed,
 }
 

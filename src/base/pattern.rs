@@ -1,9 +1,10 @@
-//! Lua patterns, matched as LuaJIT's `string.find` does (lib_string.c), by a matcher that can be stopped.
+//! Lua patterns, matched as LuaJIT's `string.find` does (lib_string.c), by a matcher that can be
+//! stopped.
 //!
 //! A pattern with many repetitions can backtrack for years. LuaJIT's matcher cannot be interrupted;
 //! this one asks its caller every so many steps whether to go on. Everything else is the same: the
-//! order of attempts, the classes (ASCII only), the limits on captures and nesting, the errors. A NUL ends
-//! a pattern, as in C.
+//! order of attempts, the classes (ASCII only), the limits on captures and nesting, the errors. A
+//! NUL ends a pattern, as in C.
 
 use class::{in_class, in_set};
 pub use found::{Capture, CaptureLength, Match, PatternError};
@@ -34,8 +35,8 @@ pub struct Matcher<'a, S> {
 }
 
 impl<'a, S: Fn() -> bool> Matcher<'a, S> {
-    /// A matcher that ends with [`PatternError::Stopped`] soon after `stop` has begun to return true. The subject has less than
-    /// 2^31 bytes.
+    /// A matcher that ends with [`PatternError::Stopped`] soon after `stop` has begun to return
+    /// true. The subject has less than 2^31 bytes.
     pub fn new(subject: &'a [u8], pattern: &'a [u8], stop: S) -> Self {
         let end = pattern.iter().position(|byte| *byte == 0).unwrap_or(pattern.len());
         Matcher {
@@ -54,8 +55,8 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         &self.captures[..self.level]
     }
 
-    /// Finds the first match that begins at byte `from` or later; with `anchors`, a `^` at the pattern's
-    /// beginning allows only `from` itself.
+    /// Finds the first match that begins at byte `from` or later; with `anchors`, a `^` at the
+    /// pattern's beginning allows only `from` itself.
     ///
     /// # Errors
     /// The pattern is malformed, or the caller stopped it.

@@ -73,7 +73,8 @@ pub fn parse_duration(text: &str, bare: Unit) -> Result<u64> {
     duration(text, Some(bare))
 }
 
-/// How a duration that names no unit was taken: `10ms` of `10`. None of one that does, and of 0, which needs none.
+/// Returns a duration without a unit with the unit that it was parsed in: `10ms` for `10`. None if
+/// the text has a unit, or is 0.
 pub fn bare_duration(text: &str, bare: Unit) -> Option<String> {
     let (number, suffix) = split(text);
     let is_zero = number.bytes().all(|b| matches!(b, b'0' | b'.'));

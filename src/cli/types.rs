@@ -101,7 +101,8 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     file::write(&path, text.as_bytes())
 }
 
-/// Whether a file is there that this command did not write. A FIFO or a device is refused when it is written.
+/// Whether a file is there that this command did not write. A FIFO or a device is refused when it
+/// is written.
 fn is_of_another(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = open_regular(path, Links::Followed)

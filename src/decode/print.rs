@@ -6,8 +6,8 @@
 //!
 //! The text is what the kernel writes behind the event's name in tracefs' `trace`, but for these:
 //! - `%p` writes the address, as the trace option `nohash-ptr` does, not a hash of it: 16 digits. `%pK` does, too.
-//! - The base of the array of pages (`vmemmap_base`) is known to the kernel alone: `page=` is `?`, and the
-//!   `pfn=` beside it tells the page. [`Program::unknown`] names what is missing.
+//! - The base of the array of pages (`vmemmap_base`) is known to the kernel alone: `page=` is `?`,
+//!   and the `pfn=` beside it tells the page. [`Program::unknown`] names what is missing.
 //! - What controls a terminal in the text of a record is escaped; tabs of the format itself stay.
 //! - A string of the kernel to which a record only points is what [`Kernel::text`] knows of it, else its address.
 //! - A line break at the end is left out.

@@ -49,8 +49,9 @@ impl Filter {
         parse::parse(text).map(|root| Filter { root })
     }
 
-    /// The filter as it is meant for an event: text is compared with what a pointer of a system call leads to in the task's
-    /// memory (`.ustring`), since the kernel would look for it in its own and find nothing.
+    /// The filter as it is meant for an event: text is compared with what a pointer of a system
+    /// call leads to in the task's memory (`.ustring`), since the kernel would look for it in its
+    /// own and find nothing.
     pub fn for_event(mut self, event: &str, format: &Format) -> Filter {
         self.root.for_event(event, format);
         self

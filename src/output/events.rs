@@ -2,9 +2,9 @@
 //!
 //! [`crate::source::replay`] describes the format and reads it. Written here are events and what is
 //! needed to show them again, exactly: times in nanoseconds, values with their kind, names in quotes where
-//! they need it. The header lists every event that was opened, with its fields, so that a replay knows those that
-//! did not occur. Two things are not kept: the flags column, and fields that a script added. Reports have no
-//! place in it; notes, coverage and stats become comments.
+//! they need it. The header lists every event that was opened, with its fields, so that a replay
+//! knows those that did not occur. Two things are not kept: the flags column, and fields that a
+//! script added. Reports have no place in it; notes, coverage and stats become comments.
 
 use super::Sink;
 use super::text::{push_problems, stats_text};

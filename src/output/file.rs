@@ -1,11 +1,12 @@
 //! Writes files, also into folders that other users may write to.
 //!
-//! [`writable`] resolves a path. The last component must not be a symbolic link; [`is_followed`] says
-//! which links before it are followed. An existing file must be a regular file of this user.
+//! [`writable`] resolves a path. The last component must not be a symbolic link; [`is_followed`]
+//! says which links before it are followed. An existing file must be a regular file of this user.
 //!
-//! A file is created without a name (`O_TMPFILE`) and linked when it is complete, so that no process
-//! reads half a picture, and a killed run leaves the previous file and nothing else. On a file system
-//! without `O_TMPFILE` it is created under a hidden name; the next run removes one that a killed run left.
+//! A file is created without a name (`O_TMPFILE`) and linked when it is complete, so that no
+//! process reads half a picture, and a killed run leaves the previous file and nothing else. On a
+//! file system without `O_TMPFILE` it is created under a hidden name; the next run removes one that
+//! a killed run left.
 
 use crate::sys::folder::{Folder, let_it_block, reopen, try_lock};
 use crate::sys::user::effective_uid;
@@ -72,9 +73,9 @@ pub fn writable(path: &Path) -> Result<Place> {
     Ok(place)
 }
 
-/// Whether to follow a component. Refuses the symbolic links of other users, who could point them at
-/// any file of root. A user other than root follows them in folders that only their owner can write,
-/// as the kernel does with `protected_symlinks`.
+/// Whether to follow a component. Refuses the symbolic links of other users, who could point them
+/// at any file of root. A user other than root follows them in folders that only their owner can
+/// write, as the kernel does with `protected_symlinks`.
 fn is_followed(step: &Step<'_>) -> bool {
     let own = [0, effective_uid()].contains(&step.data.uid());
     let closed = step.folder.is_none_or(|folder| folder.mode() & OPEN_TO_OTHERS == 0);
@@ -195,8 +196,8 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Opens a file for results that are read while they are written. A regular file is replaced, as by
-/// [`Making`]; a FIFO, a terminal, /dev/null or a descriptor of this process (/dev/stdout, /dev/fd/N)
-/// is opened and written to.
+/// [`Making`]; a FIFO, a terminal, /dev/null or a descriptor of this process (/dev/stdout,
+/// /dev/fd/N) is opened and written to.
 ///
 /// # Errors
 /// It belongs to another user, is a folder, or is a FIFO without a reader.
@@ -285,7 +286,8 @@ fn prefix(name: &OsStr) -> OsString {
     hidden
 }
 
-/// Removes hidden files that killed runs left: of this user, not locked, and whose process has ended.
+/// Removes hidden files that killed runs left: of this user, not locked, and whose process has
+/// ended.
 fn sweep(place: &Place) {
     let prefix = prefix(&place.name);
     for name in place.folder.names().unwrap_or_default() {

@@ -16,11 +16,11 @@
 //! - A name that is taken gets a trailing `_`, as a keyword does in a script: `comm` and `pid` of
 //!   `signal:signal_generate` are the target's and become `comm_` and `pid_`, beside the sender's `comm` and
 //!   `pid`. A name that itself ends so gets one more. Nothing is lost, and no key occurs twice.
-//! - The key of a column is its title in snake case, with `%` spelt out: `max(us)` is `max_us`, `share%`
-//!   is `share_percent`. Keys of a row that `emit` prints are those of the script.
+//! - The key of a column is its title in snake case, with `%` spelt out: `max(us)` is `max_us`,
+//!   `share%` is `share_percent`. Keys of a row that `emit` prints are those of the script.
 //! - Integers are exact, however large: a reader with doubles must look out above 2^53. Pointers are
-//!   strings, `"0xffffffff81c01f58"`, as fields and as keys; bytes are hexadecimal strings; what is not a number, or
-//!   infinite, is null.
+//!   strings, `"0xffffffff81c01f58"`, as fields and as keys; bytes are hexadecimal strings; what is
+//!   not a number, or infinite, is null.
 //! - In text that is not UTF-8 each wrong byte becomes the four characters `\xNN`. Control characters,
 //!   and characters that reorder a line, are escaped as JSON does it, `\u001b`.
 

@@ -1,5 +1,5 @@
-//! What to say of a run that saw less than there was, or nothing: it looks the same as one that did
-//! not work.
+//! Notes about a run that saw no events, or fewer than there were: its output looks like that of a
+//! run that did not work.
 
 use super::filters;
 use super::request::RunRequest;
@@ -8,7 +8,7 @@ use crate::base::units::{counted, human_ns};
 use crate::script::host::Host;
 use crate::source::live::Live;
 
-/// What to say of a run to which no event came.
+/// A note about a run without events.
 pub(super) fn nothing_came(
     host: &Host,
     request: &RunRequest,
@@ -27,8 +27,8 @@ pub(super) fn nothing_came(
     Some(format!("no event came in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
 }
 
-/// What to say of starts that never found their end, where only some tasks were watched: an
-/// interrupt or a worker that ends a request belongs to whichever task it interrupts.
+/// A note about starts without an end in a run that watches only some tasks: an interrupt or a
+/// worker that ends a request belongs to another task.
 pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
     let elsewhere = |role: &crate::script::evsel::Role| role.sampling.whole_cpus;
     if !of_tasks || host.roles().iter().any(elsewhere) {
@@ -41,7 +41,7 @@ pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
     })
 }
 
-/// What to say of CPUs where the kernel counted many events and did not write them.
+/// A note about CPUs where the kernel counted many events and wrote no record of them.
 pub(super) fn undelivered(live: &Live) -> Option<String> {
     let cpus: Vec<String> = live.undelivering().iter().map(u32::to_string).collect();
     (!cpus.is_empty()).then(|| {

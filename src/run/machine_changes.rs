@@ -1,5 +1,5 @@
-//! What changes beside the events while a run goes on, looked at once a second: CPUs that go and
-//! come back, the wall clock, timers that are late. Each is reported when it is seen.
+//! Checks the machine once a second during a run, and reports CPUs that go offline and come back,
+//! steps of the wall clock, and late timers.
 
 use crate::base::draw::Level;
 use crate::script::host::Host;
@@ -10,9 +10,9 @@ use crate::sys::clock::wall_and_monotonic;
 
 /// Nanoseconds between two looks.
 const LOOK_NS: f64 = 1e9;
-/// Looks between two close ones, and between two judgements of the rates of clocks.
+/// A close look, and a check of the rates of clocks, every so many looks.
 const CLOSE_LOOKS: u32 = 10;
-/// The wall clock is slewed by less in a second.
+/// A smaller change within a second may be slewing, and is not reported.
 const STEP_NS: i128 = 500_000_000;
 
 /// What was seen at the last look.

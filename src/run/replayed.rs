@@ -352,7 +352,8 @@ impl<'a> Player<'a> {
 
     fn flush(&self, batch: &mut Batch, host: &mut Host) {
         if !batch.is_empty() {
-            // SAFETY: the slots lead to the recording's own records and chains, which it made by their formats and keeps.
+            // SAFETY: the slots lead to the recording's own records and chains, which it made by
+            // their formats and keeps.
             unsafe { host.dispatch(batch) };
             batch.clear();
         }

@@ -1,7 +1,7 @@
-//! Functions of a script that a run calls again and again, until one of them fails too often.
+//! Script functions that a run calls repeatedly, such as timers, until one fails too often.
 //!
-//! The rule is that of handlers: so many errors, or one call that the guard had to stop, switch it off, which
-//! is said once. A run whose handlers and callbacks are all switched off ends.
+//! The rule is that of handlers: a number of errors, or one call that the guard stopped, switch a
+//! callback off, which is reported once. A run ends when all handlers and callbacks are off.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use super::guard::{Failure, Phase};
 use super::host::Host;
 use crate::base::draw::Level;
 
-/// One of them.
+/// A callback.
 pub(super) struct Callback {
-    /// As messages call it: `on_exit`, `every`.
+    /// Its name in messages: `on_exit`, `every`.
     name: &'static str,
     function: Function,
     strikes: Strikes,
@@ -46,12 +46,13 @@ pub(super) struct Strikes {
 }
 
 impl Strikes {
-    /// Counts a failure, of which `most` are allowed; the failure's text, and what follows from it when it was the last one.
+    /// Counts a failure. Returns its text, and, if it was the last of `most` allowed ones, what the
+    /// message says of it.
     pub(super) fn count(&self, why: &Failure, most: u64) -> (String, Option<String>) {
         let errors = self.errors.get() + 1;
         self.errors.set(errors);
         let text = match why {
-            // The way there is the same each time; once is enough.
+            // The traceback is the same each time; the first is enough.
             Failure::Script(error) if errors > 1 => error.message.clone(),
             why => why.to_string(),
         };
@@ -68,7 +69,7 @@ impl Strikes {
 }
 
 impl Host {
-    /// Calls a callback; gives nothing if it is off, or failed, which is shown and counted.
+    /// Calls a callback. Returns None if it is off or fails; reports and counts the failure.
     pub(super) fn call_back<R: FromLuaMulti>(
         &mut self,
         callback: &Callback,

@@ -21,7 +21,8 @@ impl Host {
         Ok(())
     }
 
-    /// From now on samples whether the script is compiled or interpreted. Only where no other thread may take its signal.
+    /// From now on samples whether the script is compiled or interpreted. Only where no other
+    /// thread may take its signal.
     ///
     /// # Errors
     /// The kernel gives no timer.

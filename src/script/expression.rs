@@ -36,9 +36,10 @@ pub(super) fn register(
     vm.trusted("expression", EXPRESSION, (ffi, views, leaves, undefined, native, slot_of, exports))
 }
 
-/// The Rust half of the words: `compile(sources, index, kind, mixed) → function, types | nil, why`; without an index,
-/// of a key. With a kind, `number` or `text`, the values have to be of it. The types are names of [`IntegerType`],
-/// `text`, or `mixed` where the events of a glob differ. With `mixed`, see [`Expr::lua_mixed`].
+/// The Rust half of the words: `compile(sources, index, kind, mixed) → function, types | nil, why`;
+/// without an index, of a key. With a kind, `number` or `text`, the values have to be of it. The
+/// types are names of [`IntegerType`], `text`, or `mixed` where the events of a glob differ. With
+/// `mixed`, see [`Expr::lua_mixed`].
 pub(super) fn compiler(
     vm: &Vm,
     state: &Rc<RefCell<State>>,

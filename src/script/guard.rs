@@ -3,16 +3,17 @@
 //! A call runs in a [`Phase`]. In a handler the first Ctrl-C is only a flag, looked at between batches; the second, or a
 //! timer that sees the same call for longer than its share of CPU time, *arms*: a count hook that raises an error at
 //! the next instruction. It stays armed until control is back in Rust, so no pcall of the script can swallow it. While
-//! a file is loaded (also `init` and `filter`) the first Ctrl-C arms. A report is not cut off by Ctrl-C, but has a time
-//! limit, too, which the second Ctrl-C shortens; what it cannot draw any more is drawn without the script.
+//! a file is loaded (also `init` and `filter`) the first Ctrl-C arms. The first Ctrl-C does not
+//! stop a report; the second shortens its time limit. Tables that are not drawn by then are drawn
+//! without the script.
 //!
 //! The hook is never set in normal running: an armed hook keeps LuaJIT out of its compiled code (1.9 ns an event become
 //! 1650). Compiled loops notice it because LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK`; a build that
 //! missed that is told apart by [`hook_stops_compiled_loops`].
 //!
-//! A C function that does not come back to the interpreter cannot be stopped this way. Scripts have none: what could run
-//! for long is written in Lua or asks [`is_stopping`] (`prelude/sandbox.lua`). With `--unsafe` they have, and the third
-//! Ctrl-C is the way out.
+//! A C function that does not return to the interpreter cannot be stopped this way. Scripts have
+//! none: long-running functions are written in Lua or poll [`is_stopping`] (`prelude/sandbox.lua`).
+//! With `--unsafe` they have some, which only the third Ctrl-C ends.
 //!
 //! One guard at a time in a process, because signals are the process's; it belongs to the thread that made it. It keeps
 //! its machine alive, so a function inside the machine refers to it by `Weak` only: otherwise neither is ever dropped.
@@ -51,7 +52,8 @@ pub enum Phase {
     Handler = 1,
     /// Running a file, `init` or `filter`.
     Load = 2,
-    /// `interval`, `deinit`, and the functions that draw columns. Ctrl-C does not end them at once, so that no report is lost.
+    /// `interval`, `deinit`, and the functions that draw columns. The first Ctrl-C does not stop
+    /// them, so that no report is lost.
     Report = 3,
     /// A line of a prompt: whoever typed it sees how long it takes, and the first Ctrl-C ends it.
     Line = 4,
@@ -176,8 +178,8 @@ impl Guard {
         if TAKEN.swap(true, SeqCst) {
             bail!("failed to guard Lua: another machine is guarded already");
         }
-        // SAFETY: `on_tick` touches atomics, reads thread-locals that need no initialization, and makes the system call
-        // sched_setattr and lua_sethook, see `arm`.
+        // SAFETY: `on_tick` touches atomics, reads thread-locals that need no initialization, and
+        // makes the system call sched_setattr and lua_sethook, see `arm`.
         let started = unsafe { CpuTimer::start(tick_of(limits), on_tick) };
         if started.is_err() {
             TAKEN.store(false, SeqCst);
@@ -242,7 +244,7 @@ impl Drop for Guard {
     }
 }
 
-/// Whether the call at hand is being stopped: for a leaf that may run for long, and has to return soon then.
+/// Whether the current call is to stop. A leaf that may run for long polls this and returns early.
 pub(super) fn is_stopping() -> bool {
     ARMED.load(SeqCst) != 0
 }
@@ -266,7 +268,8 @@ impl Running {
         TICKS_MAX.store(u32::try_from(ticks).unwrap_or(u32::MAX), SeqCst);
         HURRIED.store(false, SeqCst);
         PHASE.store(phase as u8, SeqCst);
-        // Who typed the line has changed their mind before it began. An interrupt from here on arms by itself.
+        // A Ctrl-C that came before the line began stops it. An interrupt from here on arms by
+        // itself.
         if phase == Phase::Line && signal::interrupts() > 0 {
             arm(BY_INTERRUPT);
         }
@@ -299,7 +302,7 @@ fn on_interrupt(count: u32) {
     if at_first || (phase == Phase::Handler as u8 && count >= 2) {
         arm(BY_INTERRUPT);
     } else if phase == Phase::Report as u8 && count >= 2 {
-        // One that is nearly done gets a quarter of a second more.
+        // The report has one more tick to finish.
         HURRIED.store(true, SeqCst);
         TICKS_MAX.fetch_min(TICKS.load(SeqCst) + 1, SeqCst);
     }

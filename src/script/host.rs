@@ -354,7 +354,8 @@ impl Host {
         }
     }
 
-    /// Whether its handlers and callbacks for tasks were switched off, and it counts nothing. A timer alone has no news.
+    /// Whether its handlers and callbacks for tasks were switched off, and it counts nothing. A
+    /// timer alone has no news.
     pub(super) fn is_idle(&self) -> bool {
         let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
         self.prompt.is_none() && self.dispatch.spent() && !self.callbacks.see_tasks() && !counts()

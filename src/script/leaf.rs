@@ -127,8 +127,8 @@ pub(super) unsafe extern "C" fn function_of(context: *const c_void, slot: *const
     enter(inner, |context| context.stack_of(slot, &chain) as f64)
 }
 
-/// Copies a kept event to where it stays as it is until the next call, and returns that slot: script code that runs while it is
-/// read may change the table that keeps it. FFI leaf.
+/// Copies a kept event to where it stays as it is until the next call, and returns that slot:
+/// script code that runs while it is read may change the table that keeps it. FFI leaf.
 ///
 /// # Safety
 /// As [`emit`].

@@ -1,4 +1,5 @@
-//! The string library's pattern functions, over a matcher that the guard can stop: see `prelude/patterns.lua`.
+//! The string library's pattern functions, over a matcher that the guard can stop: see
+//! `prelude/patterns.lua`.
 
 use mlua::{Function, LightUserData, Lua, Table};
 
@@ -7,7 +8,8 @@ use crate::base::pattern::{CAPTURES_MAX, CaptureLength, Matcher, PatternError};
 
 const PATTERNS: &str = include_str!("prelude/patterns.lua");
 
-/// Bits of the leaf's `how`: `^` anchors the pattern; it is a text without special characters; every capture is wanted.
+/// Bits of the leaf's `how`: `^` anchors the pattern; it is a text without special characters;
+/// every capture is wanted.
 const ANCHORS: i32 = 1;
 const PLAIN: i32 = 2;
 const CAPTURES: i32 = 4;
@@ -29,11 +31,13 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     lua.load(PATTERNS).set_name("=perilune:patterns").call((ffi, search, PLACES))
 }
 
-/// Searches `subject` for a pattern from byte `from` on. Writes the start and the end of the match, then the start and the length
-/// of each capture, and returns the number of captures; or [`NO_MATCH`], or a [`PatternError`]. FFI leaf.
+/// Searches `subject` for a pattern from byte `from` on. Writes the start and the end of the match,
+/// then the start and the length of each capture, and returns the number of captures; or
+/// [`NO_MATCH`], or a [`PatternError`]. FFI leaf.
 ///
 /// # Safety
-/// `subject` and `pattern` have that many bytes, `from` is no more than the subject's, and `found` has [`PLACES`] places.
+/// `subject` and `pattern` have that many bytes, `from` is no more than the subject's, and `found`
+/// has [`PLACES`] places.
 unsafe extern "C" fn search(
     subject: *const u8,
     subject_length: i32,
@@ -50,7 +54,8 @@ unsafe extern "C" fn search(
             std::slice::from_raw_parts(pattern, pattern_length as usize),
         )
     };
-    // SAFETY: the caller's promise; the places are the runtime's own, and nothing else writes to them meanwhile.
+    // SAFETY: the caller's promise; the places are the runtime's own, and nothing else writes to
+    // them meanwhile.
     let found = unsafe { std::slice::from_raw_parts_mut(found, PLACES) };
     search_in(subject, pattern, from as u32, how, found).unwrap_or_else(|why| why as i32)
 }

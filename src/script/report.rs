@@ -1,6 +1,7 @@
 //! A run's reports: what the script draws at each interval and at the end.
 //!
-//! The script's part has a time limit. What it cannot draw in time is drawn without it, from what Rust holds.
+//! The script's part has a time limit. What it cannot draw in time is drawn without it, from what
+//! Rust holds.
 
 use std::rc::Rc;
 

@@ -1,7 +1,8 @@
-//! Samples of what LuaJIT is at: machine code that it has compiled, or its interpreter.
+//! Samples whether LuaJIT runs compiled code or interprets.
 //!
-//! LuaJIT's own profiler takes them, every 4 ms of CPU time of the process (SIGPROF). The signal notes LuaJIT's state, and the
-//! interpreter reports it when it comes to its next instruction. Compiled code is not touched.
+//! LuaJIT's own profiler takes them, every 4 ms of CPU time of the process (SIGPROF). The signal
+//! notes LuaJIT's state, and the interpreter reports it when it comes to its next instruction.
+//! Compiled code is not touched.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
@@ -44,14 +45,15 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins. The calling thread is the only one that takes signals of the process.
+    /// Starts sampling. No other thread may take signals of the process.
     pub(super) fn start(vm: &Vm) -> io::Result<Sampler> {
         COMPILED.store(0, Relaxed);
         INTERPRETED.store(0, Relaxed);
         let sampler =
             Sampler { lua: vm.lua().clone(), state: vm.main_state(), _not_send: PhantomData };
         let no_data = std::ptr::null_mut();
-        // SAFETY: the state lives as long as `lua`; the mode is static, and the callback takes no data.
+        // SAFETY: the state lives as long as `lua`; the mode is static, and the callback takes no
+        // data.
         unsafe { luaJIT_profile_start(sampler.state, MODE.as_ptr(), sampled, no_data) };
         // Both change the tables that LuaJIT's interpreter runs by.
         signal::keep_apart(libc::SIGPROF)?;
@@ -74,8 +76,8 @@ impl Drop for Sampler {
     }
 }
 
-/// Is called by LuaJIT's interpreter with the state that the signal has noted: `N` is machine code, `I` the interpreter, `C` a C
-/// function or the host, `G` the collector, `J` the compiler.
+/// Called by LuaJIT's interpreter with the state that the signal handler stored: `N` is machine
+/// code, `I` the interpreter, `C` a C function or the host, `G` the collector, `J` the compiler.
 unsafe extern "C-unwind" fn sampled(
     _: *mut c_void,
     _: *mut ffi::lua_State,

@@ -1,11 +1,13 @@
 //! Which text a root run executes: only what root alone can write.
 //!
-//! One rule holds for a script that is named by its path, for those of the search path and for the folders of both. Each
-//! component of the path from `/` on has to be owned by root, and neither group nor others may write it. A folder that
-//! others may write will do if it is sticky, such as /tmp: what root owns in it, nobody else can rename or remove. The owner
-//! of a symbolic link counts only there.
+//! The same rule applies to scripts named by path, to scripts found on the search path, and to
+//! their folders. Root must own each component of the path, `/` included, and neither group nor
+//! others may write it. A folder that others may write is accepted if it is sticky, such as /tmp:
+//! other users cannot rename or remove what root owns in it. The owner of a symbolic link matters
+//! only there.
 //!
-//! The path is walked once ([`crate::sys::walk`]), and the file that is read is the one that was judged.
+//! The path is walked once ([`crate::sys::walk`]), and the file that was checked is the one that is
+//! read.
 
 use std::fs::{File, Metadata};
 use std::io::Read as _;
@@ -78,13 +80,13 @@ fn judge(step: &Step<'_>) -> Result<(), Untrusted> {
         };
         Err(Untrusted { path: step.path.to_owned(), how, remedy })
     };
-    // A link has no mode, and its owner can do nothing to it where only root writes.
+    // A link has no mode, and its owner cannot replace it in a folder that only root can write.
     let replaceable = step.folder.is_some_and(is_open);
     if data.uid() != 0 && (replaceable || !data.is_symlink()) {
         let uid = data.uid();
         return untrusted(format!("owned by uid {uid}"), format!("chown root {shown}"));
     }
-    // In a sticky folder nobody but root can rename or remove what root owns.
+    // In a sticky folder only root can rename or remove what root owns.
     let mode = data.mode();
     if !data.is_symlink() && is_open(data) && !(data.is_dir() && mode & STICKY != 0) {
         let how = format!("mode {:04o}", mode & 0o7777);

@@ -11,8 +11,9 @@ use crate::base::slot::Slot;
 use crate::decode::format::{Element, Field, Format, Kind};
 use crate::event::expr::lua_name;
 
-/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format, and the same for arrays as
-/// copies: a kept event's array is read when the cursor stands on another record.
+/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format, and
+/// the same for arrays as copies: a kept event's array is read when the cursor stands on another
+/// record.
 pub(super) fn getters(format: &Format) -> String {
     let mut source = String::from(
         "local S, role = ... \
@@ -64,8 +65,8 @@ fn getter(out: &mut String, field: &Field) {
     let _ = writeln!(out, "g[{name:?}] = function(s) {body} end");
 }
 
-/// An array reads as one of a few proxies per field, which check whose record they are of and their index: no table is
-/// born per event. `VISIT` of `view.lua` is the last of them.
+/// An array reads as one of a few proxies per field, which check whose record they are of and their
+/// index: no table is born per event. `VISIT` of `view.lua` is the last of them.
 fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str, count: &str) {
     let Some(load) = load(element, signed) else { return };
     let load = load.replace('@', &format!("({pointer}) + i * {element}"));

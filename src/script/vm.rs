@@ -24,8 +24,8 @@ use crate::base::text::message;
 use crate::sys::streams;
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
-/// LuaJIT's limits are meant for programs of a page. At 1000 traces or 2 MiB of machine code it throws all of them away, and a
-/// handler with more than 100 ways through it is interpreted in the others.
+/// Raises LuaJIT's limits, which suit short programs. At 1000 traces or 2 MiB of machine code it
+/// flushes all traces, and it compiles at most 100 side traces of a handler.
 const COMPILER: &str = "require 'jit.opt'.start('maxtrace=20000', 'maxmcode=65536', 'maxside=1000', \
      'maxrecord=8000', 'maxirconst=2000', 'maxsnap=1000')";
 const SORT: &str = include_str!("prelude/sort.lua");
@@ -118,7 +118,8 @@ impl Vm {
         *self.print.borrow_mut() = print;
     }
 
-    /// Adds the real `ffi io os debug` and `xpcall` to the sandbox: `--unsafe`. A script can then do what this process can.
+    /// Adds the real `ffi io os debug` and `xpcall` to the sandbox: `--unsafe`. A script can then
+    /// do what this process can.
     pub fn unsafe_mode(&self, on: bool) -> anyhow::Result<()> {
         if on {
             self.lift_sandbox().map_err(ScriptError::from).context("failed to lift the sandbox")?;
@@ -260,7 +261,7 @@ fn in_sandbox(lua: &Lua, env: &Table, chunk_name: &str, text: &str) -> mlua::Res
 fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
     let print = print.clone();
     let write = lua.create_function(move |_, text: mlua::LuaString| {
-        // Its further lines are indented: a text that the script has from elsewhere cannot look like a message.
+        // Indents further lines, so that foreign text cannot imitate a message.
         print.borrow()(&message::indented(&message::utf8(&text.as_bytes())));
         Ok(())
     })?;

@@ -1,11 +1,12 @@
-//! Compares the events that the kernel counted with the records that arrived or are known to be lost.
+//! Compares the events that the kernel counted with the records that arrived or are known to be
+//! lost.
 //!
 //! An event that writes a sample each time has as many samples as its count says, less those that
 //! the kernel dropped for want of room (`PERF_FORMAT_LOST`). A kernel that counts an event and then
 //! leaves out its record says so nowhere else. (6.18 leaves out about one in a hundred wakeups by
-//! interrupts, and on some machines all that happens while a CPU is idle.) Not compared are clocks and
-//! counters, events with a period, and tracepoints that count nanoseconds. The kernel applies a filter
-//! before it counts an event, so filters do not affect the comparison.
+//! interrupts, and on some machines all that happens while a CPU is idle.) Not compared are clocks
+//! and counters, events with a period, and tracepoints that count nanoseconds. The kernel applies a
+//! filter before it counts an event, so filters do not affect the comparison.
 //!
 //! While events are on, the count may be ahead of the ring by the records that are being written,
 //! at most one in each of a CPU's contexts.

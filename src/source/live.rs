@@ -356,8 +356,9 @@ impl Live {
 
     pub(super) fn flush(&mut self, sink: &mut dyn Sink) {
         if !self.batch.is_empty() {
-            // SAFETY: the slots lead into records that were not given back to the kernel yet, into the copies of those that wrap,
-            // and into the batch's own chains; `release` comes later. Each record was as long as its decoder's `raw_min`.
+            // SAFETY: the slots lead into records that were not given back to the kernel yet, into
+            // the copies of those that wrap, and into the batch's own chains; `release` comes
+            // later. Each record was as long as its decoder's `raw_min`.
             unsafe { sink.dispatch(&mut self.batch) };
             self.batch.clear();
         }

@@ -36,8 +36,9 @@ pub trait Sink {
     /// Slots for handlers.
     ///
     /// # Safety
-    /// Until this returns, the pointers of each slot are null or lead to as many bytes and entries as it says, which nothing
-    /// changes; and its record is at least as long as the format of its role says.
+    /// Until this returns, the pointers of each slot are null or lead to as many bytes and entries
+    /// as it says, which nothing changes; and its record is at least as long as the format of its
+    /// role says.
     unsafe fn dispatch(&mut self, batch: &mut Batch);
     /// A record that is no event of the script: applied after everything dispatched before it.
     fn side(&mut self, side: Side<'_>);

@@ -11,8 +11,9 @@
 //! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order. `0.005@0.009` happened
 //!   at 5 ms and came at 9 ms: a run that does not put events in order gets it then. The header `# wall` gives the
 //!   wall-clock time of 0; other lines that begin with `#`, and blank ones, mean nothing.
-//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` is an event of the recording, also where no line of it
-//!   follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; fields that lines have beside these are added.
+//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` is an event of the recording, also
+//!   where no line of it follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; fields that
+//!   lines have beside these are added.
 //! - TID is the thread, `PID/TID` when its process has another number. COMM `-` is unknown. Text with blanks,
 //!   quotes, `=` or `\` stands in double quotes, where `\" \\ \n \r \t \xNN` are escapes; so may any text, and a
 //!   frame of the stack.
@@ -207,7 +208,8 @@ impl Replay {
         cpus.into_iter().collect()
     }
 
-    /// The events of the header, then the others in order of their first line; [`Happened::Event`] counts in this order.
+    /// The events of the header, then the others in order of their first line; [`Happened::Event`]
+    /// counts in this order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Rc<Event>> {
         self.events.values()
     }

@@ -1,15 +1,16 @@
-//! One budget of bytes for all aggregates of a run.
+//! A memory limit for all aggregates of a run together.
 //!
-//! Each aggregate has a bound of its own. A script may declare a thousand, so what they take together has a bound, too: an
-//! aggregate asks the budget for more bytes as it grows, and behaves as at its own bound where there are none left.
+//! Each aggregate has its own limit, but a script may declare a thousand of them. A growing
+//! aggregate therefore takes bytes from the budget, and behaves as at its own limit when none are
+//! left.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Bytes that all aggregates of a run may take unless it asks for another number.
+/// Default size of the budget in bytes.
 pub const BYTES: usize = 512 << 20;
 
-/// What an aggregate asks for first. Later it asks for as much as it has.
+/// Bytes of an aggregate's first request. Each later request doubles its memory.
 const FIRST: usize = 16 << 10;
 
 /// The bytes of a run's aggregates.
@@ -27,27 +28,27 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// From now on there are so many bytes; what is taken stays taken.
+    /// Sets the size. Bytes that are already taken stay taken.
     pub fn set_size(&self, bytes: usize) {
         self.size.set(bytes);
     }
 
-    /// How many there are.
+    /// Size in bytes.
     pub fn size(&self) -> usize {
         self.size.get()
     }
 
-    /// How many are taken.
+    /// Bytes that are taken.
     pub fn taken(&self) -> usize {
         self.taken.get()
     }
 
-    /// How often an aggregate asked in vain.
+    /// Requests that got no byte.
     pub fn refused(&self) -> u64 {
         self.refused.get()
     }
 
-    /// Takes up to so many bytes, and returns how many that were.
+    /// Takes up to `wanted` bytes, and returns how many.
     pub fn take(&self, wanted: usize) -> usize {
         let got = wanted.min(self.size.get().saturating_sub(self.taken.get()));
         self.taken.set(self.taken.get() + got);
@@ -62,7 +63,7 @@ impl Budget {
     }
 }
 
-/// The bytes that one aggregate may take: at most its bound, and of a budget as it grows.
+/// The bytes granted to one aggregate: up to its limit, taken from a budget as it grows.
 #[derive(Debug)]
 pub(super) struct Room {
     bound: usize,
@@ -93,7 +94,7 @@ impl Room {
         self.granted
     }
 
-    /// Asks for more, and returns whether there are more now.
+    /// Requests more bytes, and returns whether any were granted.
     #[cold]
     pub(super) fn grow(&mut self) -> bool {
         let Some(budget) = &self.budget else { return false };

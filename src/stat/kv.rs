@@ -186,7 +186,8 @@ impl Kv {
         let grown = self.room.grow();
         self.capacity = (self.room.bytes() / self.row_bytes).max(2);
         if grown {
-            // No more than what was granted: vectors that grow by themselves take up to twice as much.
+            // No more than what was granted: vectors that grow by themselves take up to twice as
+            // much.
             let more = self.capacity.saturating_sub(self.counts.len());
             self.keys.reserve(more);
             self.counts.reserve_exact(more);

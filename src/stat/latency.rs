@@ -39,7 +39,7 @@ pub struct Latency {
 pub struct Losses {
     /// Keys folded because of the bound.
     pub evicted: u64,
-    /// Negative values, infinities and NaN, which are recorded nowhere: no time lies between two events so.
+    /// Negative values, infinities and NaN, which are not recorded: no two events are so far apart.
     pub disordered: u64,
     /// Values too long for the percentiles.
     pub clamped: u64,

@@ -1,7 +1,7 @@
 //! An open folder, and operations on names in it.
 //!
-//! All operations use the folder's descriptor (`openat(2)` and similar calls) instead of a path, so that
-//! a rename by another process cannot redirect them.
+//! All operations use the folder's descriptor (`openat(2)` and similar calls) instead of a path, so
+//! that a rename by another process cannot redirect them.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -125,7 +125,8 @@ impl Folder {
         Ok(entries.flatten().map(|entry| entry.file_name()).collect())
     }
 
-    /// Whether the folder is in /proc, whose links (`/proc/self/fd/1`) may lead to files without a path.
+    /// Whether the folder is in /proc, whose links (`/proc/self/fd/1`) may lead to files without a
+    /// path.
     pub fn is_of_proc(&self) -> bool {
         // SAFETY: all zeros are a statfs.
         let mut mount: libc::statfs = unsafe { std::mem::zeroed() };

@@ -95,8 +95,9 @@ impl Held {
             return Err(not_regular());
         }
         torn::read_as_zeros();
-        // SAFETY: the mapping is read-only and private, and nobody writes the file: it is one of our own without a path, or
-        // `open` has seen that only root or this user could. Cut short by them, it reads as zeros behind its end.
+        // SAFETY: the mapping is read-only and private, and nobody writes the file: it is one of
+        // our own without a path, or `open` has seen that only root or this user could. Cut short
+        // by them, it reads as zeros behind its end.
         let map = unsafe { Mmap::map(&file)? };
         Ok(Held { modified: metadata.modified().ok(), file, bytes: Bytes::Mapped(map) })
     }

@@ -55,7 +55,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The count without what was dropped for want of room; None where the kernel does not tell that.
+    /// The count without what was dropped for want of room; None where the kernel does not tell
+    /// that.
     pub fn delivered(&self) -> Option<u64> {
         Some(self.value.saturating_sub(self.lost?))
     }

@@ -3,12 +3,12 @@
 //! SIGINT, SIGTERM and SIGHUP are one thing here, an *interrupt*: the first asks the run to end, the second is for
 //! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
 //! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
-//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at once. At a prompt
-//! a separate thread takes them ([`listener`]), and the third ends the process only if the first came
-//! at least 2 s before.
+//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at
+//! once. At a prompt a separate thread takes them ([`listener`]), and the third ends the process
+//! only if the first came at least 2 s before.
 //!
-//! SIGUSR1 and SIGUSR2 request a report ([`take_report_request`]). The handler of SIGXFSZ does nothing,
-//! so that a write beyond the file size limit fails with EFBIG.
+//! SIGUSR1 and SIGUSR2 request a report ([`take_report_request`]). The handler of SIGXFSZ does
+//! nothing, so that a write beyond the file size limit fails with EFBIG.
 //!
 //! Handlers only touch atomics and make async-signal-safe calls (signal-safety(7)); errno is put back. A child has to
 //! undo this before exec as far as exec does not: caught signals return to their defaults by exec itself,
@@ -90,7 +90,8 @@ pub fn disregard_interrupts() -> io::Result<()> {
     set(libc::SIGINT, nothing as *const () as usize, libc::SA_RESTART)
 }
 
-/// Like [`install`], for a prompt on a terminal, where an interrupt ends a line and not the session.
+/// Like [`install`], for a prompt on a terminal, where an interrupt ends a line and not the
+/// session.
 pub fn install_at_prompt() -> io::Result<()> {
     PATIENCE.store(PATIENCE_AT_PROMPT_NS, SeqCst);
     install()
@@ -114,7 +115,8 @@ pub fn told_to_end() -> bool {
 /// Keeps interrupts and the timer's ticks off the calling thread, which is not the one that they belong to.
 pub fn keep_off_this_thread() {
     let mut set = interrupting_set();
-    // SAFETY: the set is a live local, and the number is a valid signal's; a null asks for nothing back.
+    // SAFETY: the set is a live local, and the number is a valid signal's; a null asks for nothing
+    // back.
     unsafe {
         libc::sigaddset(&raw mut set, tick_signal());
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
@@ -126,7 +128,8 @@ pub fn forget_interrupts() {
     INTERRUPTS.store(0, SeqCst);
 }
 
-/// Calls `hook` with the count at each interrupt, **inside the signal handler**. `None` removes the hook.
+/// Calls `hook` with the count at each interrupt, **inside the signal handler**. `None` removes the
+/// hook.
 ///
 /// # Safety
 /// `hook` is async-signal-safe (signal-safety(7)) on the thread of [`install`]: it uses atomics and
@@ -285,7 +288,8 @@ fn count(signal: c_int) {
 fn call_hook() {
     let (hook, count) = (ON_INTERRUPT.load(SeqCst), INTERRUPTS.load(SeqCst));
     if !hook.is_null() && count > 0 {
-        // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)` whose promise its caller made.
+        // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)` whose promise its caller
+        // made.
         let hook: fn(u32) = unsafe { std::mem::transmute(hook) };
         hook(count);
     }
@@ -305,7 +309,8 @@ extern "C" fn ticked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
         let tick = ON_TICK.load(SeqCst);
         if !tick.is_null() {
-            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()` whose promise its caller made.
+            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()` whose promise its
+            // caller made.
             let tick: fn() = unsafe { std::mem::transmute(tick) };
             tick();
         }

@@ -1,8 +1,8 @@
 //! The standard streams of this process. No other module opens them, so that nothing unescaped
 //! reaches a terminal.
 //!
-//! Rust's runtime opens /dev/null in place of a closed standard descriptor, and writes to it succeed.
-//! Here a write to an stdout that was closed at the start fails with EBADF.
+//! Rust's runtime opens /dev/null in place of a closed standard descriptor, and writes to it
+//! succeed. Here a write to an stdout that was closed at the start fails with EBADF.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,9 +17,10 @@ extern "C" fn look() {
     CLOSED.store(flags == -1, Relaxed);
 }
 
-/// The C library calls what stands in this section before `main`, and so before Rust's runtime opens anything.
-// SAFETY: the section holds pointers to functions of the C ABI, and the arguments that they get may be ignored. `look`
-// uses nothing that Rust's runtime would have to prepare.
+/// The C library calls what stands in this section before `main`, and so before Rust's runtime
+/// opens anything.
+// SAFETY: the section holds pointers to functions of the C ABI, and the arguments that they get may
+// be ignored. `look` uses nothing that Rust's runtime would have to prepare.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
@@ -27,8 +28,8 @@ static BEFORE_MAIN: extern "C" fn() = look;
 /// Standard output, unescaped; writing there fails if it was closed when the program began.
 pub struct Stdout(io::Stdout);
 
-/// Standard output, unescaped, for output formats: they write colours or move the cursor, and escape
-/// each text themselves.
+/// Standard output, unescaped, for output formats: they write colours or move the cursor, and
+/// escape each text themselves.
 pub fn stdout() -> Stdout {
     Stdout(io::stdout())
 }

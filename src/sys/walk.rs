@@ -1,7 +1,7 @@
 //! Resolves a path component by component, and checks each component before it follows it.
 //!
-//! The check uses the open descriptor, and the next name is looked up in it, so that no rename between
-//! check and use can redirect the path. Links are resolved as in path_resolution(7).
+//! The check uses the open descriptor, and the next name is looked up in it, so that no rename
+//! between check and use can redirect the path. Links are resolved as in path_resolution(7).
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -40,8 +40,8 @@ function latency(spec) end
 ---@class perilune.Latency
 local l = {}
 
---- Adds one: `calls:add(s.delay, e._tid, e.id)`. A negative or infinite time or NaN is not added; it is counted as
---- `disordered`.
+--- Adds one: `calls:add(s.delay, e._tid, e.id)`. A negative or infinite time or NaN is not added;
+--- it is counted as `disordered`.
 ---@param ns number
 ---@param ... number|string a value for each column
 function l:add(ns, ...) end

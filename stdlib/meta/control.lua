@@ -22,8 +22,8 @@ function note(format, ...) end
 ---@param why? string
 function stop(why) end
 
---- Calls the function each time that long has passed: `every("10s", function(time) … end)`. Ten errors, or a call
---- that uses more than 1 s of CPU time, switch it off.
+--- Calls the function each time that long has passed: `every("10s", function(time) … end)`. Ten
+--- errors, or a call that uses more than 1 s of CPU time, switch it off.
 ---@param period string|number seconds, when a number; at least 1ms
 ---@param fn fun(time: number)
 function every(period, fn) end

@@ -70,10 +70,11 @@ function ev:each(handler) end
 --- which is cheapest by far; any other is a C expression, checked here before the handler (`-v` says which went where). With
 --- further arguments `%s` is one of them, quoted, and `%d` a whole number; without, the text is taken as it is.
 ---
---- `field.function == NAME` compares the function that an address belongs to. Text is compared with the string that a
---- pointer argument of a system call points to: `filename ~ "*.conf"`. The kernel reads it from user memory at the entry
---- of the call, so a page that is not resident matches no text. Since Linux 6.19 records also contain the string as
---- `__filename_val`, cut to 63 bytes; `e.filename` is still the address.
+--- `field.function == NAME` compares the function that an address belongs to. Text is compared with
+--- the string that a pointer argument of a system call points to: `filename ~ "*.conf"`. The kernel
+--- reads it from user memory at the entry of the call, so a page that is not resident matches no
+--- text. Since Linux 6.19 records also contain the string as `__filename_val`, cut to 63 bytes;
+--- `e.filename` is still the address.
 ---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
 ---     generate:filter("sig == 9 && comm_get(pid) != comm")
@@ -118,9 +119,10 @@ function ev:replace(handler) end
 --- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an
 --- element outside its array give 0, and are counted as `undefined` in the coverage.
 ---
---- The second result is the type of the value: "signed", "unsigned", "pointer", "text", or "mixed" if the events of a
---- glob differ. A kernel address is a negative number, which needs no string per event. Pass the type as the `as` of a
---- key column to print 0xffffffff81000000 instead of -2130706432:
+--- The second result is the type of the value: "signed", "unsigned", "pointer", "text", or "mixed"
+--- if the events of a glob differ. A kernel address is a negative number, which needs no string per
+--- event. Pass the type as the `as` of a key column to print 0xffffffff81000000 instead of
+--- -2130706432:
 ---
 ---     local key, as = expr_of(opt.key, ev)
 ---     local seen = kv { { "key", as = as } }

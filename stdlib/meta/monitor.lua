@@ -44,13 +44,14 @@ function m.filter(opt) end
 ---@param e perilune.Record
 function m.sample(e) end
 
---- The end of an interval: returns what to draw, in this order, under one time line. Nothing, nil and false draw nothing;
---- any other value that cannot be drawn is an error.
+--- The end of an interval: returns what to draw, in this order, under one time line. Nothing, nil
+--- and false draw nothing; any other value that cannot be drawn is an error.
 --- Without this function every aggregate is drawn, in the order of their declaration.
 ---
 ---     function m.interval(seconds) return calls, errors end
 ---
---- A call that uses more than 5 s of CPU time, or the tenth error, switches it off; tables are then drawn as declared.
+--- A call that uses more than 5 s of CPU time, or the tenth error, switches it off; tables are then
+--- drawn as declared.
 ---@param seconds number length of the interval; with counters, the time that their counts are of
 ---@return perilune.Drawable? ...
 function m.interval(seconds) end
@@ -62,8 +63,9 @@ function m.interval(seconds) end
 ---@return perilune.Drawable? ...
 function m.deinit(seconds) end
 
---- A watched task forked. Watched are the tasks of -p, -t or the command and their children, else all tasks; with -C,
---- only on those CPUs. With `monitor { all_tasks = true }`, all forks on the machine are reported.
+--- A watched task forked. Watched are the tasks of -p, -t or the command and their children, else
+--- all tasks; with -C, only on those CPUs. With `monitor { all_tasks = true }`, all forks on the
+--- machine are reported.
 ---
 ---     function m.on_fork(r) children:add(r.ppid) end
 ---@param r { tid: integer, pid: integer, ptid: integer, ppid: integer, time: number }

@@ -4,11 +4,12 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- The record: valid while the handler runs, an error afterwards. It cannot be kept or written; what must last is a
 --- value, or `pending { keep = true }`. A plain name is a field of the tracepoint: a number, or text. A 64-bit field is
---- a number where a double holds it exactly (as a signed number: all ones is -1, and a kernel address is negative),
---- else its hexadecimal text, so that different values never compare equal. `hex(e.ptr)` and a column with
---- `as = "pointer"` print an address; a column with `as = "unsigned"` prints a large count. Numbers in
---- an array are `e.field[i]`, from 0; bytes without a meaning are a string. A field named like a Lua keyword gets a
---- `_`: `e.function_`, `e.end_`. A name that the event has not is an error at the script's line.
+--- a number where a double holds it exactly (as a signed number: all ones is -1, and a kernel
+--- address is negative), else its hexadecimal text, so that different values never compare equal.
+--- `hex(e.ptr)` and a column with `as = "pointer"` print an address; a column with
+--- `as = "unsigned"` prints a large count. Numbers in an array are `e.field[i]`, from 0; bytes
+--- without a meaning are a string. A field named like a Lua keyword gets a `_`: `e.function_`,
+--- `e.end_`. A name that the event has not is an error at the script's line.
 ---
 ---     slept:add(e._time - since, e.prev_comm, e.prev_pid)
 ---@class perilune.Sample

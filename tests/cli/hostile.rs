@@ -1,4 +1,5 @@
-//! Names, arguments and scripts that would drive a terminal or forge a message: all of it is shown escaped.
+//! Names, arguments and scripts that would drive a terminal or forge a message: all of it is shown
+//! escaped.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -6,7 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A title for the terminal, C1 and bidi characters, a byte that is not UTF-8, and a message of its own.
+/// A title for the terminal, C1 and bidi characters, a byte that is not UTF-8, and a message of its
+/// own.
 const EVIL: &[u8] = b"x\x1b]0;owned\x07\xc2\x9b2J\xe2\x80\xae\xff\nperilune: forged";
 
 /// What the command writes to stdout and stderr, in a folder, of these words and lines.

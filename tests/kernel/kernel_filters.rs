@@ -1,5 +1,5 @@
-//! Filters whose conditions only the kernel can check, beside the exclusion of our own threads: what passes is what a
-//! function did, or what a task gave a system call.
+//! Filters whose conditions only the kernel can check, beside the exclusion of our own threads:
+//! what passes is what a function did, or what a task gave a system call.
 
 use crate::load;
 use crate::tool::{Run, Tool};

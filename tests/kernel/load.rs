@@ -32,7 +32,8 @@ pub(crate) fn getppid(n: u32) -> Load {
     })
 }
 
-/// Tries to open each of the files, which need not be there, so often. The names lie in memory that the task has written.
+/// Tries to open each of the files, which need not be there, so often. The names lie in memory that
+/// the task has written.
 pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {
     Load::new(move || {
         for (name, times) in files {

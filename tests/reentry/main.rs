@@ -1,5 +1,6 @@
-//! Random functions of the API, called from every kind of callback while others run: no record reads as a mixture of two,
-//! nothing crashes, and the run ends with its report. `fuzz/reentry.sh` runs the same under valgrind.
+//! Random functions of the API, called from every kind of callback while others run: no record
+//! reads as a mixture of two, nothing crashes, and the run ends with its report. `fuzz/reentry.sh`
+//! runs the same under valgrind.
 
 mod records;
 
@@ -9,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 const SCRIPT: &str = include_str!("monitor.lua");
 
-/// A small recording whose events, tasks and losses follow from a seed. The fields of an event follow from its `n`.
+/// A small recording whose events, tasks and losses follow from a seed. The fields of an event
+/// follow from its `n`.
 fn recording(seed: u64, events: u64) -> String {
     let mut state = seed;
     let mut random = |below: u64| {

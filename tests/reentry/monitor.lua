@@ -1,5 +1,6 @@
---- Calls random functions of the API from every kind of callback, and checks every record that it can read.
--- The recording is made so that each field of a record follows from its `n`: a record that reads as a mixture of two is noticed.
+--- Calls random functions of the API from every kind of callback, and checks every record that it
+-- can read. The recording is made so that each field of a record follows from its `n`: a record
+-- that reads as a mixture of two is noticed.
 local m = monitor { summary = "calls random functions from every callback", order = true }
 local SEED, CALLS_MAX = SEED_HERE, CALLS_HERE
 

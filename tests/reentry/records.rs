@@ -1,10 +1,12 @@
-//! What script code sees of a record while the table that keeps it changes, and what it cannot do meanwhile.
+//! What script code sees of a record while the table that keeps it changes, and what it cannot do
+//! meanwhile.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Replays six events `x:a` and `x:b` by turns, each with its number `n` and a list, through a script whose `m.init` this is.
+/// Replays six events `x:a` and `x:b` by turns, each with its number `n` and a list, through a
+/// script whose `m.init` this is.
 fn replay(init: &str) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a folder for the script");
     let (script, events) = (folder.path().join("s.lua"), folder.path().join("s.events"));

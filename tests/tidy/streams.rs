@@ -5,7 +5,8 @@ use crate::{Finding, source::Source};
 /// The file that opens the standard streams.
 const STREAMS: &str = "src/sys/streams.rs";
 
-/// Files that take a stream from there as it is. Each escapes what it writes: an output format, or [`Lines`] in `main_with`.
+/// Files that take a stream from there as it is. Each escapes what it writes: an output format, or
+/// [`Lines`] in `main_with`.
 const WRITERS: &[&str] = &[
     "src/main.rs",
     "src/run/mod.rs",
@@ -18,7 +19,8 @@ const WRITERS: &[&str] = &[
 const OPENED: &[&str] =
     &["println!", "print!(", "dbg!(", "io::stdout", "io::stderr", "io::Stdout", "io::Stderr"];
 
-/// Files that create files: the one function for results, and caches in folders that no other user can write.
+/// Files that create files: the one function for results, and caches in folders that no other user
+/// can write.
 const CREATORS: &[&str] = &["src/output/file.rs", "src/sys/folder.rs", "src/symbol/kernel/kept.rs"];
 
 /// Calls that create a file, or change one.
@@ -39,7 +41,8 @@ pub(crate) fn one_file_opens_the_standard_streams(file: &Source) -> Vec<Finding>
     found(file, &[OPENED, raw].concat(), what)
 }
 
-/// Only few files create files, so that each follows the same rules about links and other users' files.
+/// Only few files create files, so that each follows the same rules about links and other users'
+/// files.
 pub(crate) fn one_file_creates_files(file: &Source) -> Vec<Finding> {
     let is_test = file.path.contains("/tests") || file.path.contains("/trial");
     if !file.path.starts_with("src/") || is_test || CREATORS.contains(&file.path.as_str()) {

@@ -2,8 +2,8 @@
 
 use crate::{Finding, source::Source};
 
-/// Files of the crate that may hold `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: the Lua side's contact with raw memory, and what hands it
-/// records.
+/// Files of the crate that may hold `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: the Lua
+/// side's contact with raw memory, and what hands it records.
 const PLACES: &[&str] = &[
     "src/run/replayed.rs",
     "src/script/dispatch.rs",

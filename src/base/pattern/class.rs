@@ -22,7 +22,8 @@ pub(super) fn in_set(byte: u8, pattern: &[u8], p: usize, end: usize) -> bool {
     inverted
 }
 
-/// Whether the byte is in the class `%a`; an upper-case letter inverts it, and what is no class stands for itself.
+/// Whether the byte is in the class `%a`; an upper-case letter inverts it, and what is no class
+/// stands for itself.
 pub(super) fn in_class(byte: u8, class: u8) -> bool {
     let met = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

@@ -1,7 +1,8 @@
 //! Escapes messages and lines of text for a terminal.
 //!
-//! A message is one line. Further lines (a traceback, the place of an error in a filter) are indented
-//! by four spaces. Any other line break is escaped, so that foreign text cannot imitate a message.
+//! A message is one line. Further lines (a traceback, the place of an error in a filter) are
+//! indented by four spaces. Any other line break is escaped, so that foreign text cannot imitate a
+//! message.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -109,7 +110,8 @@ impl<W: Write> Write for Lines<W> {
             Err(why) if why.error_len().is_none() => why.valid_up_to(),
             _ => all.len(),
         };
-        // After an invalid byte, an incomplete character at the end is not detected, and is escaped.
+        // After an invalid byte, an incomplete character at the end is not detected, and is
+        // escaped.
         self.begun = all.split_off(whole);
         self.to.write_all(&shown(&all))?;
         Ok(bytes.len())

@@ -24,7 +24,8 @@ const QUEUE: usize = 256;
 /// Bytes that are printed at once: the thread that edits looks between them whether it may still go first.
 const PIECE: usize = 16 << 10;
 
-/// Percent of a CPU that it may use in front of others. A flood takes more, and then turns with everybody.
+/// Percent of a CPU that it may use in front of others. A flood takes more, and then turns with
+/// everybody.
 const OF_A_CPU: u64 = 5;
 
 /// How long a prompt waits for what is to stand above it.

@@ -42,7 +42,8 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
     if is_terminal() {
-        // Before anything that takes time: a Ctrl-C meanwhile ends nothing. A failure leaves it as it was.
+        // Before anything that takes time: a Ctrl-C meanwhile ends nothing. A failure leaves it as
+        // it was.
         let _ = signal::disregard_interrupts();
     }
     let script =
@@ -81,7 +82,8 @@ pub fn run(
     Ok(runtime.session(request, begin)?)
 }
 
-/// Starts the thread that reads, and on a terminal the one that takes signals. On a terminal it edits lines there, and what the session prints appears above them.
+/// Starts the thread that reads, and on a terminal the one that takes signals. On a terminal it
+/// edits lines there, and what the session prints appears above them.
 ///
 /// # Errors
 /// No thread, no pipe, or a terminal that cannot be asked.

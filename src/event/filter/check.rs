@@ -56,8 +56,9 @@ impl Predicate {
         }
     }
 
-    /// The field that holds the text which the pointer of the condition leads to, as a system call's record does since 6.19:
-    /// `__filename_val` beside `filename`. Beyond 63 bytes it is cut.
+    /// The field that holds the text which the pointer of the condition leads to, as a system
+    /// call's record does since 6.19: `__filename_val` beside `filename`. Beyond 63 bytes it is
+    /// cut.
     pub(super) fn recorded_text<'a>(&self, format: &'a Format) -> Option<&'a Field> {
         let field = format.field(&format!("__{}_val", self.field))?;
         (class(field) == Class::Text).then_some(field)

@@ -29,8 +29,8 @@ pub enum KernelOnly {
     /// It does not fit the event at all.
     #[error(transparent)]
     Unfit(#[from] SyntaxError),
-    /// A condition on what a record does not hold: text behind a pointer, unless it is recorded, too, or the function of an
-    /// address.
+    /// A condition on what a record does not hold: text behind a pointer, unless it is recorded,
+    /// too, or the function of an address.
     #[error("only the kernel can tell `{0}`")]
     Condition(String),
 }

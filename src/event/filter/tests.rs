@@ -109,7 +109,8 @@ fn a_function_is_told_from_the_parenthesis_that_closes_its_filter() {
     assert_eq!(print("a==1"), "(a == 1) && common_pid != 5");
 }
 
-/// `syscalls:sys_enter_openat`, before and since 6.19, where the name that the task gave is in the record.
+/// `syscalls:sys_enter_openat`, before and since 6.19, where the name that the task gave is in the
+/// record.
 fn openat(recorded: bool) -> Format {
     let value = "\tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n";
     let text = "name: sys_enter_openat\nID: 1\nformat:\n\

@@ -39,9 +39,11 @@ impl Line {
 /// What became of `save`.
 #[derive(Debug)]
 pub(super) enum Saved {
-    /// Nothing yet: the file lies outside of the current folder, and whether it is meant is asked first.
+    /// Nothing yet: the file lies outside of the current folder, and whether it is meant is asked
+    /// first.
     Asked { path: PathBuf },
-    /// The file was written. Counts lines whose handlers failed: those that were left out, and those that others may need.
+    /// The file was written. Counts lines whose handlers failed: those that were left out, and
+    /// those that others may need.
     Wrote { path: PathBuf, left_out: usize, failing: usize },
 }
 
@@ -90,7 +92,8 @@ impl Definitions {
     /// them.
     ///
     /// # Errors
-    /// There is nothing to write, the file is there or cannot be made, or its path is in a system folder.
+    /// There is nothing to write, the file is there or cannot be made, or its path is in a system
+    /// folder.
     pub(super) fn save(
         &mut self,
         name: &str,

@@ -40,7 +40,8 @@ type Checked<T> = Result<T, String>;
 ///
 /// - `id`, by which the aggregate is known afterwards,
 /// - `pointer`, the leaf's first argument, and `leaf`, its address,
-/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `unsigned` (a value), `key`, `root`, `ignored`,
+/// - `parameters` of `add`, in order: `{ name, is }` with `is` one of `value`, `unsigned` (a
+///   value), `key`, `root`, `ignored`,
 /// - `columns`, how many keys and values `each` gives.
 pub(super) fn declare(
     aggregates: &Aggregates,

@@ -326,8 +326,8 @@ impl Frame<'_> {
         Ok(cell)
     }
 
-    /// A 64-bit integer of that type. It came as hexadecimal text where no double holds it; where one
-    /// does it came as a number, so other such text, a task's name perhaps, stays text.
+    /// A 64-bit integer of that type. It came as hexadecimal text where no double holds it; where
+    /// one does it came as a number, so other such text, a task's name perhaps, stays text.
     fn integer(&self, of: IntegerType, word: Word) -> Option<Cell> {
         let exact = |value: i128| value == (value as f64) as i128;
         let value = match word.part() {

@@ -68,7 +68,8 @@ impl Aggregates {
         Ok(native)
     }
 
-    /// Whether `value` is an object that one of the constructors made, and of a kind that a report draws.
+    /// Whether `value` is an object that one of the constructors made, and of a kind that a report
+    /// draws.
     pub(in crate::script) fn is_drawn(&self, value: &Value) -> bool {
         let Some(declared) = self.number(value).and_then(|id| self.one(id)) else { return false };
         !matches!(declared.body, Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_))

@@ -24,7 +24,8 @@ pub(super) struct Column {
     pub(super) names_width: usize,
     /// The style of the stacks that it shows, if its values are stacks.
     pub(super) stack: Option<Rc<StackStyle>>,
-    /// How its 64-bit integers read; without it numbers are signed, and hexadecimal text stays text.
+    /// How its 64-bit integers read; without it numbers are signed, and hexadecimal text stays
+    /// text.
     pub(super) reads_as: Option<ReadsAs>,
 }
 

@@ -157,7 +157,8 @@ impl Aggregates {
         })
     }
 
-    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes on.
+    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes
+    /// on.
     pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
         self.restart(self.chosen(drawn), self.0.shared.totals.get());
     }

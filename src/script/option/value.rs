@@ -88,7 +88,8 @@ fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
     })
 }
 
-/// How durations without a unit were taken, of which another monitor may have another: `--than 10: taken as 10ms`.
+/// How durations without a unit were taken, of which another monitor may have another:
+/// `--than 10: taken as 10ms`.
 ///
 /// Not of `-i`, which is in milliseconds everywhere.
 pub fn bare_durations(option: &OptionSpec, text: &str) -> Vec<String> {

@@ -60,8 +60,8 @@ end
 -- A flag of the leaf under kv: the values belong to what was added last; nothing is counted.
 local MORE = 2 ^ 30
 
---- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer unless its column is
--- `unsigned`: two doubles that add up to it, for a sum that stays exact.
+--- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer
+-- unless its column is `unsigned`: two doubles that add up to it, for a sum that stays exact.
 local function halves(text, unsigned)
   local digits = type(text) == "string" and match(text, "^0x(%x+)$")
   if not digits or #digits > 16 then return end
@@ -69,7 +69,8 @@ local function halves(text, unsigned)
   return ((unsigned or high < 2 ^ 31) and high or high - 2 ^ 32) * 2 ^ 32, low
 end
 
--- How the arguments of an exact sum are checked. Unsigned values from 2^63 on are negative numbers, as scripts have them.
+-- How the arguments of an exact sum are checked. Unsigned values from 2^63 on are negative numbers,
+-- as scripts have them.
 local EXACT = {
   value = [[local REST = 0 if type(A) ~= "number" then local all = A
     A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]],

@@ -1,5 +1,5 @@
---- What LuaJIT makes of a script: how many traces, and what it cannot compile. Such an event costs some ten times what it
--- could, and nothing else tells.
+--- What LuaJIT makes of a script: how many traces, and what it cannot compile. Such an event costs
+-- some ten times what it could, and nothing else tells.
 --
 -- LuaJIT reports each attempt to compile. Most that are given up mean nothing, as the next one succeeds; kept is what no attempt
 -- gets over: instructions that it has no machine code for. Loops and calls into C, which end a trace, were measured to cost

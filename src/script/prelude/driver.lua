@@ -75,8 +75,9 @@ end
 
 local M = {}
 
---- Puts `handler` on `role`, whose views are made. It gets the events that meet the predicate `met`, if there is one.
--- `hidden` is for M.limit: where events are counted, the process whose events of this role are not, or -2.
+--- Puts `handler` on `role`, whose views are made. It gets the events that meet the predicate
+-- `met`, if there is one. `hidden` is for M.limit: where events are counted, the process whose
+-- events of this role are not, or -2.
 function M.set(role, handler, met, hidden)
   local text = source_of(met, hidden)
   ones[role], manies[role] = loadstring(text, "=perilune:driver")(

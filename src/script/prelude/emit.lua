@@ -8,8 +8,8 @@ local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
 local slot_pointer = ffi.typeof "const perilune_slot *"
 local cursor, live, role_of, ctx = view.cursor, view.live, view.role_of, view.ctx
 
---- The slot that an argument of emit stands for: the event at hand, or a copy of one that a pending state kept, good until the next
--- call; nil for anything else.
+--- Returns the slot of an argument of emit: that of the current event, or a copy of a kept event,
+-- valid until the next call; nil for anything else.
 local function slot_of(it)
   if it == live.view then return cursor.s end
   if role_of(it) then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
@@ -17,7 +17,8 @@ local function slot_of(it)
   return kept and view.show(cast(slot_pointer, kept))
 end
 
---- Values that are drawn without a call into the script: a slot that was found must not move before it is printed.
+--- Converts values so that drawing them calls no script code: a slot must stay valid until it is
+-- printed.
 local function plain(fields)
   local all = {}
   for name, value in next, fields do
@@ -31,7 +32,7 @@ exports.plain = plain
 
 local function address(slot) return tonumber(cast("intptr_t", slot)) end
 
--- Printers, by role. Nil as long as no event has one: printing is then the call of a leaf, and compiled.
+-- Printers by role; nil without any: printing is then a single leaf call, which LuaJIT compiles.
 local printing, printer_failed
 
 --- Has the events of `role` printed by `print`, which gets a view of them.
@@ -52,8 +53,8 @@ local function explain(why)
   return traceback(why, 1)
 end
 
--- The text that the event's printer gives; nil where it has none, declines or fails. The printer gets a view of its own, also of the
--- event at hand.
+-- The text of the event's printer; nil if there is none, or if it declines or fails. The printer
+-- gets a view of its own, also of the current event.
 local function printed(slot)
   local role = slot.ev
   local print = printing[role]

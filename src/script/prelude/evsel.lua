@@ -102,7 +102,8 @@ end
 
 --- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
 --- checked against the fields of `ev` now, not at the first event, and so is the `kind` of value, "number" or "text".
---- The second result is a list of what each value reads as: "signed", "unsigned", "pointer", "mixed" or "text".
+--- The second result is a list of what each value reads as: "signed", "unsigned", "pointer",
+-- "mixed" or "text".
 function exports.exprs_of(sources, of, kind)
   if type(sources) ~= "table" then error("exprs_of takes a list of expressions", 2) end
   local f, as = compile(sources, index_of(of, "exprs_of", "a list of expressions"), kind)
@@ -111,7 +112,8 @@ function exports.exprs_of(sources, of, kind)
 end
 
 --- Compiles one expression: `expr_of(source, ev)(e) → value`, or `expr_of(source, "key")(key) → value`.
---- With `mixed`, values beside which others of any integer type stand: 2^64 - 1 is another key than -1.
+--- With `mixed`, values beside which others of any integer type stand: 2^64 - 1 is another key than
+-- -1.
 function exports.expr_of(source, of, kind, mixed)
   if source == nil then error("expr_of takes an expression", 2) end
   local f, as = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind, mixed)

@@ -38,7 +38,8 @@ local X = {
   quotient = quotient, remainder = remainder,
 }
 
---- A value beside which others of any integer type stand: hexadecimal text with its sign where no double holds it.
+--- A value beside which others of any integer type stand: hexadecimal text with its sign where no
+-- double holds it.
 function X.mixed_signed(v)
   local n = tonumber(v)
   if i64(n) == v and n ~= 9223372036854775808 then return n end

@@ -1,8 +1,9 @@
 --- The word `history`: the events of the run so far, and what happened between two of them.
 --
--- Rust has a copy of every event before its handler runs. A window of them is printed like this: each copy is visited in
--- turn, so that the predicate of its role and the caller's condition read it as they would read the event.
--- A window that ends later waits: Rust says when its last event has come.
+-- Rust has a copy of every event before its handler runs. A window of them is printed like this:
+-- each copy is visited in turn, so that the predicate of its role and the caller's condition read
+-- it as they would read the event. A window that ends later waits: Rust says when its last event
+-- has come.
 local ffi, view, native, kept_slot, exports = ...
 
 local cast, pcall, type, error, pairs, ipairs, setmetatable, tostring =

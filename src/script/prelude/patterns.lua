@@ -1,7 +1,8 @@
 --- string.find, match, gmatch and gsub over a matcher that the guard can stop.
 --
--- LuaJIT's own functions do not look at the hook, and a pattern may backtrack for years. These call a leaf, which asks the
--- guard; compiled, a call costs less than LuaJIT's own, which it cannot compile. A plain search stays LuaJIT's own.
+-- LuaJIT's own functions ignore the hook, and a pattern may backtrack for years. These call a leaf
+-- that polls the guard. LuaJIT compiles a call of the leaf, but not of its own functions. A plain
+-- search uses LuaJIT's own function.
 local ffi, search_at, places = ...
 
 local type, tonumber, tostring, error = type, tonumber, tostring, error
@@ -20,17 +21,17 @@ local WHY = {
   [-5] = "missing '[' after '%f' in pattern", [-6] = "invalid pattern capture",
   [-7] = "malformed pattern (ends with '%')", [-8] = "malformed pattern (missing ']')",
   [-9] = "unbalanced pattern", [-10] = "pattern too complex",
-  -- The hook raises its own error before anybody sees this one.
+  -- The hook raises its own error before this one is seen.
   [-11] = "stopped",
 }
 
--- A plain search takes up to the product of both lengths; LuaJIT's own may have so many steps.
+-- Steps of a plain search (the product of both lengths) up to which LuaJIT's own function is used.
 local STEPS = 1e8
--- Patterns that are remembered at most; a script that makes more of them pays for looking at each.
+-- Size of the cache of plain patterns.
 local KNOWN = 256
 local plain_of, known = {}, 0
 
---- Whether a pattern is a text without special characters.
+--- Whether a pattern has no special characters.
 local function is_plain(pattern)
   local plain = plain_of[pattern]
   if plain == nil then
@@ -41,7 +42,8 @@ local function is_plain(pattern)
   return plain
 end
 
---- A string or a number as a string; nil for anything else, with which LuaJIT's own function raises its error.
+--- A string or a number as a string; nil for anything else, with which LuaJIT's own function raises
+-- its error.
 local function text_of(value)
   if type(value) == "string" then return value end
   if type(value) == "number" then return tostring(value) end
@@ -128,7 +130,8 @@ local function matches(text, pattern)
   end
 end
 
--- LuaJIT cannot compile what makes a function, but it goes around a C function that calls that: a sort of two compares once.
+-- Creates the closure in a callback of table.sort: LuaJIT cannot compile a trace that creates a
+-- closure, but can stitch around a C function. A sort of two elements compares once.
 local two, subject, wanted, made = { 1, 2 }, nil, nil, nil
 local function make() made = matches(subject, wanted) end
 

@@ -7,8 +7,9 @@
 -- No access to the trusted globals is left: no getfenv or setfenv, no debug, no bytecode, and the metatable of
 -- strings, which all code shares, is closed and points to a copy.
 --
--- Nothing in it runs for long without coming back to Lua code, where the guard's hook stops a script.
--- LuaJIT's own pattern functions, `table.sort`, `tostring`, `pairs`, `ipairs` and `xpcall` do, so they are replaced.
+-- No function in it runs for long outside of Lua code, where the guard's hook can stop a script.
+-- LuaJIT's pattern functions, `table.sort`, `tostring`, `pairs`, `ipairs` and `xpcall` could, so
+-- they are replaced.
 local write, nearest, patterns, sort = ...
 
 local type, tostring, select, error, next, rawset = type, tostring, select, error, next, rawset
@@ -42,7 +43,7 @@ env.bit = copy(bit)
 env.coroutine = copy(coroutine)
 env.os = { time = os.time, date = os.date, clock = os.clock }
 
---- LuaJIT's own never return if the metamethod that they look for is themselves.
+--- LuaJIT's own never return if the metamethod is the function itself.
 function env.tostring(value) return tostring(value) end
 function env.pairs(t) return pairs(t) end
 function env.ipairs(t) return ipairs(t) end
@@ -54,12 +55,12 @@ local function handled(handler, ok, ...)
   return false, "error in error handling"
 end
 
---- As Lua's, but the handler runs behind `f`, not where it failed: an error that the hook raises would run it
--- inside of the hook, where there is no hook.
+--- Like Lua's, but calls the handler after `f` has been unwound. For an error that the hook raises,
+-- Lua would call it inside of the hook, where no hook fires.
 function env.xpcall(f, handler, ...) return handled(handler, pcall(f, ...)) end
 
--- A coroutine within a coroutine takes some of the process's own stack, which nobody guards. So they may be nested only so deep.
--- Everything else that nests meets a limit of Lua's first.
+-- Limits nested coroutines, since each uses some of the process's stack, which has no other guard.
+-- All other nesting reaches a limit of Lua first.
 local NESTED = 100
 local nested_below = setmetatable({}, { __mode = "k" })    -- coroutine → how many stand below it
 
@@ -75,8 +76,8 @@ function env.coroutine.resume(co, ...)
   return resumed(co, ...)
 end
 
---- Whether the runtime itself called a function that runs in this coroutine: a printer, a condition, a callback. The runtime's own frames
--- must end before anything else happens, so such a function cannot yield.
+--- Whether the runtime called a function that runs in this coroutine: a printer, a condition, a
+-- callback. Such a function cannot yield, since the runtime's own frames have to return first.
 local DEEP = 200
 local function is_called_by_runtime()
   for level = 3, DEEP do
@@ -123,8 +124,8 @@ function env.print(...)
   write(concat(texts, "\t"))
 end
 
---- The text that a function gives piece by piece. LuaJIT would call it from inside of its parser, and an error that the hook
--- raises there leaves no hook behind.
+--- Concatenates the pieces that a reader function returns. LuaJIT would call it inside of its
+-- parser, and an error that the hook raises there removes the hook.
 local function text_by(read)
   local parts, n = {}, 0
   while true do

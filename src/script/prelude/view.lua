@@ -1,13 +1,15 @@
 --- The record `e`: the views of one role (an event of an evsel), over one shared cursor.
 --
--- A view is an empty table whose `__index` reads the slot under the cursor, if it is the view that the handler was given
--- for that slot. Each event gets another view of its role's ring, and outside handlers no view is valid. Reading an `e`
--- that was kept from an earlier event is therefore an error and not a wrong number. Getters are generated from the event's
--- format, one small function a field, so LuaJIT compiles a field access to a load. The driver stores the view and the getter
+-- A view is an empty table whose `__index` reads the slot under the cursor, if it is the view that
+-- the handler was given for that slot. Each event gets another view of its role's ring, and outside
+-- handlers no view is valid. Reading an `e` that was kept from an earlier event is therefore an
+-- error and not a wrong number. Getters are generated from the event's format, one small function a
+-- field, so LuaJIT compiles a field access to a load. The driver stores the view and the getter
 -- compares it in the same trace, so the comparison folds away.
 --
--- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the copy that a history has
--- read. Script code cannot change any of these while it runs: the cursor never stands on memory of an aggregate.
+-- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the
+-- copy that a history has read. Script code cannot change any of these while it runs: the cursor
+-- never stands on memory of an aggregate.
 local ffi, leaves, context, nearest, hooks = ...
 
 ffi.cdef [[
@@ -90,13 +92,14 @@ local function sample_getters(event, per_thread)
   }
 end
 
--- Views of a role: events that follow each other never share one, so that an `e` kept from one of the last events is noticed.
+-- Views per role. Consecutive events use different views, so that reading an `e` kept from a recent
+-- event is an error.
 local RING = 32
--- The view behind them is for a record that is visited, by a printer or a condition.
+-- The view after them is for a record that a printer or a condition visits.
 local VISIT = RING
 local STALE = "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
 
--- The view that reads the slot under the cursor; false outside handlers.
+-- The valid view, which reads the slot under the cursor; false outside handlers.
 local live = { view = false }
 local role_of_meta = {}                                    -- metatable of a view → role
 local views = {}                                           -- role → { getters, name, ring }
@@ -137,15 +140,15 @@ local M = { cursor = cursor, live = live, getters_of = getters_of, nowhere = now
 --- The views of a role, from 0 on: event after event of all roles takes the next.
 function M.ring(role) return views[role].ring end
 
---- Copies a kept event to a place that stays as it is until the next `show`, and returns that place. The cursor may stand there while a
--- record is visited.
+--- Copies a kept event and returns the copy, which is valid until the next `show`. The cursor may
+-- point to it while a record is visited.
 function M.show(slot)
   if M.printing then error "a kept event was shown while a record is visited" end
   return show_leaf(ctx, slot)
 end
 
---- Calls f with a view of the record at `slot`, which has to stay as it is until f returns; returns what xpcall gives.
--- Meanwhile nothing is printed and no other record is visited.
+--- Calls f with a view of the record at `slot`, which must not change until f returns; returns the
+-- results of xpcall. Meanwhile no event is printed and no other record is visited.
 function M.visit(slot, f, explain)
   local s, e, n, view = cursor.s, live.view, cursor.n, views[slot.ev].ring[VISIT]
   cursor.s, cursor.n, live.view, M.printing = slot, VISIT, view, true
@@ -157,8 +160,8 @@ end
 --- After a batch no view is valid.
 function M.leave() cursor.s, live.view = nowhere, false end
 
---- The same after an abnormal end of a batch. Returns the role that was running, if one was, the position behind the event at
--- hand, and whether it was that role's printer that ran.
+--- The same after a batch that ended abnormally. Returns the role that was running, if any, the
+-- position after its event, and whether its printer was running.
 function M.bury()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
@@ -179,7 +182,7 @@ function hooks.kept(pointer, key)
   local s = cast(slot_pointer, pointer)
   local v = views[s.ev]
   if not v then return error("no event was kept", 3) end
-  -- An array that is read through the cursor would be another event's.
+  -- Reads a copy: the cursor points to another event.
   local get = v.copies[key] or v.getters[key]
   if not get then return error(("%s has no field '%s'%s"):format(v.name, tostring(key), nearest(s.ev, tostring(key))), 3) end
   return get(s)

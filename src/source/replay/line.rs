@@ -95,7 +95,8 @@ pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
     })
 }
 
-/// An event of the header: `# event NAME: field=type`. None for any other line; a comment may begin so, too.
+/// An event of the header: `# event NAME: field=type`. None for any other line; a comment may begin
+/// so, too.
 pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
     const MARK: &str = "# event ";
     source.starts_with(MARK).then_some(())?;

@@ -1,8 +1,9 @@
-//! A thread that takes a prompt's interrupts, so that the session handles each of them soon, even on busy CPUs.
+//! A thread that takes a prompt's interrupts, so that the session handles each of them soon, even
+//! on busy CPUs.
 //!
-//! While other tasks keep all CPUs busy, the session's thread may wait for seconds until it runs, and
-//! a signal to it waits, too. The listener runs at real-time priority. It counts interrupts, raises
-//! the priority of the session's thread, and signals it until the interrupt is handled.
+//! While other tasks keep all CPUs busy, the session's thread may wait for seconds until it runs,
+//! and a signal to it waits, too. The listener runs at real-time priority. It counts interrupts,
+//! raises the priority of the session's thread, and signals it until the interrupt is handled.
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
@@ -17,8 +18,9 @@ use crate::sys::slice::{self, Front};
 const AGAIN_NS: libc::c_long = 20_000_000;
 const TIMES: usize = 50;
 
-/// Starts the listener and returns its thread number, as tracepoints record it. Blocks interrupts in
-/// the calling thread, which they belong to; programs that it starts afterwards inherit that mask.
+/// Starts the listener and returns its thread number, as tracepoints record it. Blocks interrupts
+/// in the calling thread, which they belong to; programs that it starts afterwards inherit that
+/// mask.
 ///
 /// # Errors
 /// The thread cannot be started; interrupts are then delivered as before.
@@ -68,7 +70,8 @@ fn wait(most: Option<libc::c_long>) -> Option<libc::c_int> {
     let set = interrupting_set();
     let time = most.map(|ns| libc::timespec { tv_sec: 0, tv_nsec: ns });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the set and the time are live locals; a null asks for nothing back, or waits for ever.
+    // SAFETY: the set and the time are live locals; a null asks for nothing back, or waits for
+    // ever.
     let signal = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), time) };
     (signal > 0).then_some(signal)
 }
