@@ -94,7 +94,8 @@ impl Coverage {
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
             clamped: self.clamped.saturating_sub(before.clamped),
             undelivered: self.undelivered.saturating_sub(before.undelivered),
-            starts: self.starts.saturating_sub(before.starts),
+            // Those that were open when it began may have missed their ends, too.
+            starts: self.starts.saturating_sub(before.starts) + before.open,
             open: self.open,
         }
     }

@@ -105,8 +105,11 @@ impl Making {
     /// The existing file is not a regular file of this user, or the folder is not writable.
     pub fn begin(path: &Path) -> Result<Making> {
         let place = writable(path)?;
+        let mut mode = None;
         if let Some(found) = &place.found {
-            check_own(path, &found.metadata()?)?;
+            let data = found.metadata()?;
+            check_own(path, &data)?;
+            mode = Some(data.permissions());
         }
         let failed = || format!("failed to create `{}`", path.display());
         sweep(&place);
@@ -117,6 +120,10 @@ impl Making {
                 (file, State::Hidden(name))
             }
         };
+        // A file that takes another's place is as private as that was.
+        if let Some(mode) = mode {
+            file.set_permissions(mode).with_context(failed)?;
+        }
         Ok(Making { file, shown: path.to_owned(), place, state })
     }
 

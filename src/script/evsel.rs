@@ -226,8 +226,8 @@ impl Declarer {
         let wish = Wishes::read(&none, &chosen, from_table.as_ref(), self.stack)?;
         self.check_cpus(&wish.sampling)?;
         let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
-        let rates = events.iter().map(|event| settle(event, &wish.sampling, self.rate.get()));
-        rates.map(|rate| rate.map(drop).map_err(|why| why.to_string())).collect()
+        let mut rates = events.iter().map(|event| settle(event, &wish.sampling, self.rate.get()));
+        rates.try_for_each(|rate| rate.map(drop).map_err(|why| why.to_string()))
     }
 
     /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without, a `%` is the operator.

@@ -22,7 +22,7 @@ use crate::sys::perf::Counts;
 
 /// Contexts of a CPU that may be writing a record: a task, a soft interrupt, a hard one, an NMI.
 const IN_FLIGHT: u64 = 4;
-/// How often the last record of a ring is waited for, a millisecond each time.
+/// How often the last records of the rings are waited for, a millisecond each time.
 const WAITS: u32 = 20;
 
 /// What is known of the samples of one ring.
@@ -82,8 +82,9 @@ impl Live {
         let turn = self.next_compared % rings;
         self.next_compared = turn + 1;
         let indexes = if all { 0..self.opened.rings.len() } else { turn..turn + 1 };
+        let mut waits = 0;
         for index in indexes {
-            self.compare(index);
+            self.compare(index, &mut waits);
         }
     }
 
@@ -98,18 +99,17 @@ impl Live {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    fn compare(&mut self, index: usize) {
+    fn compare(&mut self, index: usize, waits: &mut u32) {
         let Some(counted) = self.opened.counted(index) else { return };
         let Some(ring) = self.opened.rings.get_mut(index) else { return };
         if self.is_disabled {
             // A task may have been interrupted while it wrote.
-            let mut waits = 0;
             while ring.waiting(&self.opened.ids, &self.opened.decoders) + ring.delivery.taken
                 < counted + ring.delivery.of_closed
-                && waits < WAITS
+                && *waits < WAITS
             {
                 std::thread::sleep(Duration::from_millis(1));
-                waits += 1;
+                *waits += 1;
             }
         }
         let waiting = ring.waiting(&self.opened.ids, &self.opened.decoders);

@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use memmap2::{Mmap, MmapOptions};
@@ -27,10 +28,41 @@ pub struct Held {
     modified: Option<SystemTime>,
 }
 
+/// Bytes that all copies together take at most.
+const COPIES_MAX: u64 = 512 << 20;
+
+/// Bytes that copies take now.
+static COPIED: AtomicU64 = AtomicU64::new(0);
+
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mmap),
-    Copied(Vec<u8>),
+    Copied(Copied),
+}
+
+/// The bytes of a file; counted as long as they are held.
+#[derive(Debug)]
+struct Copied(Vec<u8>);
+
+impl Copied {
+    fn read(file: &File, length: u64) -> io::Result<Copied> {
+        let taken = COPIED.fetch_add(length, Ordering::Relaxed);
+        if length > COPY_MAX || taken + length > COPIES_MAX {
+            COPIED.fetch_sub(length, Ordering::Relaxed);
+            return Err(io::Error::other(
+                "others can write it, and there is no room for a copy: one takes 256 MiB at most, all take 512 MiB",
+            ));
+        }
+        let mut copied = Copied(vec![0; length as usize]);
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut copied.0, 0)?;
+        Ok(copied)
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        COPIED.fetch_sub(self.0.len() as u64, Ordering::Relaxed);
+    }
 }
 
 /// Which file it is, as the kernel tells it of a mapping.
@@ -48,7 +80,7 @@ impl Held {
     /// Opens a file by [`open_regular`] and maps or copies all of it.
     ///
     /// # Errors
-    /// Likewise; or it is empty; or others can write it and it is larger than 256 MiB.
+    /// Likewise; or it is empty; or others can write it and there is no room for a copy.
     pub fn open(path: &Path) -> io::Result<Held> {
         let file = open_regular(path, Links::Followed)?;
         match writer(&file) {
@@ -107,12 +139,8 @@ impl Held {
         if !metadata.is_file() || metadata.len() == 0 {
             return Err(not_regular());
         }
-        if metadata.len() > COPY_MAX {
-            return Err(io::Error::other("others can write it, and it is larger than 256 MiB"));
-        }
-        let mut bytes = vec![0; metadata.len() as usize];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0)?;
-        Ok(Held { modified: metadata.modified().ok(), file, bytes: Bytes::Copied(bytes) })
+        let bytes = Bytes::Copied(Copied::read(&file, metadata.len())?);
+        Ok(Held { modified: metadata.modified().ok(), file, bytes })
     }
 
     /// Whether the file has neither shrunk nor been written since it was mapped or copied.
@@ -215,7 +243,7 @@ impl Deref for Held {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped(map) => map,
-            Bytes::Copied(bytes) => bytes,
+            Bytes::Copied(copied) => &copied.0,
         }
     }
 }
@@ -276,7 +304,7 @@ mod tests {
         let large = directory.path().join("large");
         File::create(&large).unwrap().set_len(COPY_MAX + 1).unwrap();
         std::fs::set_permissions(&large, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(Held::open(&large).unwrap_err().to_string().contains("larger than 256 MiB"));
+        assert!(Held::open(&large).unwrap_err().to_string().contains("no room for a copy"));
     }
 
     #[test]

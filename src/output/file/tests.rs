@@ -187,3 +187,15 @@ fn devices_and_own_descriptors_are_written_to() {
     let why = open_growing(Path::new("/dev/full")).unwrap().write_all(b"x").unwrap_err();
     assert_eq!(why.to_string(), "/dev/full: No space left on device (os error 28)");
 }
+
+#[test]
+fn a_file_that_replaces_another_is_as_private_as_that_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    open_growing(&path).unwrap().write_all(b"new").unwrap();
+    write(&path, b"newer").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
