@@ -1,6 +1,6 @@
 //! Writes files, also into folders that other users may write to.
 //!
-//! [`writable`] resolves a path. The last component must not be a symbolic link; [`is_followed`]
+//! [`writable`] resolves a path. The last component must not be a symbolic link; `is_followed`
 //! says which links before it are followed. An existing file must be a regular file of this user.
 //!
 //! A file is created without a name (`O_TMPFILE`) and linked when it is complete, so that no
@@ -47,7 +47,7 @@ const OPEN_TO_OTHERS: u32 = 0o022;
 /// Resolves the path of a file to write.
 ///
 /// # Errors
-/// The last component is a symbolic link, outside /dev and /proc; [`is_followed`] refuses a
+/// The last component is a symbolic link, outside /dev and /proc; `is_followed` refuses a
 /// component; the folder does not exist.
 pub fn writable(path: &Path) -> Result<Place> {
     let shown = path.display();

@@ -12,7 +12,7 @@
 //! missed that is told apart by [`hook_stops_compiled_loops`].
 //!
 //! A C function that does not return to the interpreter cannot be stopped this way. Scripts have
-//! none: long-running functions are written in Lua or poll [`is_stopping`] (`prelude/sandbox.lua`).
+//! none: long-running functions are written in Lua or poll `is_stopping` (`prelude/sandbox.lua`).
 //! With `--unsafe` they have some, which only the third Ctrl-C ends.
 //!
 //! One guard at a time in a process, because signals are the process's; it belongs to the thread that made it. It keeps

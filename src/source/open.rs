@@ -1,7 +1,7 @@
 //! Opening a run's events: a ring per CPU owned by a dummy event, every other event directed into it.
 //!
 //! The dummy carries the records of tasks and outlives the events, so events come and go while a
-//! ring runs ([`super::rings`]). With tasks to watch, an event is opened per task and CPU with
+//! ring runs (`rings`). With tasks to watch, an event is opened per task and CPU with
 //! inherit, and still writes to the CPU's ring. When that would take more file descriptors than
 //! there are, events are CPU-wide and the tasks are told apart here (`Opened::tasks_checked`): a
 //! kernel filter could not follow threads born later.

@@ -81,7 +81,7 @@ impl Drop for Front {
     }
 }
 
-/// Whether [`bring_forward`] raised the priority of a thread that has not stepped back since.
+/// Whether `bring_forward` raised the priority of a thread that has not stepped back since.
 static BROUGHT: AtomicBool = AtomicBool::new(false);
 
 /// Gives a thread of the default scheduling policy real-time priority, until it steps back
@@ -92,7 +92,7 @@ pub(super) fn bring_forward(tid: i32) {
     }
 }
 
-/// Restores this thread's usual policy if [`bring_forward`] changed it.
+/// Restores this thread's usual policy if `bring_forward` changed it.
 pub fn step_back_from_brought() {
     if BROUGHT.swap(false, SeqCst) {
         set(&USUAL);
