@@ -61,9 +61,14 @@ function l:each() end
 ---@field p95 number
 ---@field p99 number
 
+---@class perilune.SumColumn
+---@field [1] string its title
+---@field first? boolean the rows are sorted by it
+---@field as? string how its values are read
+
 ---@class perilune.KvSpec
 ---@field [integer] perilune.Column keys
----@field sums? (string|{ [1]: string, first?: boolean, as?: string })[] what is summed; `first` sorts the rows; without sums a count; `as = "unsigned"` for unsigned 64-bit values; sums are exact up to 1.7e38, and the nearest double beyond
+---@field sums? (string|perilune.SumColumn)[] what is summed; `first` sorts the rows; without sums a count; `as = "unsigned"` for unsigned 64-bit values; sums are exact up to 1.7e38, and the nearest double beyond
 ---@field count? string title of the count; Dflt: count
 ---@field top? integer rows; Dflt: all
 ---@field style? "top" the look of `top`: sums before names, 64-bit keys as integers (`as = "signed"`), and a line with the time and the events
