@@ -29,9 +29,6 @@ pub enum IntegerType {
 }
 
 impl IntegerType {
-    /// All names, as scripts have them.
-    pub const NAMES: [&str; 4] = ["signed", "unsigned", "pointer", "mixed"];
-
     /// Its name in scripts.
     pub fn name(self) -> &'static str {
         match self {

@@ -373,11 +373,6 @@ impl Dispatch {
         self.errors.borrow().all
     }
 
-    /// Failures so far.
-    pub(super) fn error_count(&self) -> u64 {
-        self.errors.borrow().all
-    }
-
     /// Counts a failure outside a handler.
     pub(super) fn count_error(&self) {
         self.errors.borrow_mut().all += 1;

@@ -294,7 +294,7 @@ impl Host {
 
     /// Failures of the script so far.
     pub fn errors(&self) -> u64 {
-        self.dispatch.error_count()
+        self.dispatch.errors()
     }
 
     /// What was seen and missed so far. `lost` is the kernel's own count where there is one: it also knows of
