@@ -25,6 +25,7 @@ use super::clock::monotonic_ns;
 use super::terminal;
 
 pub mod listener;
+pub mod typed_line;
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 /// Time of the first of them, by the monotonic clock.
@@ -81,6 +82,7 @@ pub fn install() -> io::Result<()> {
         }
     }
     set(knock_signal(), knocked as *const () as usize, 0)?;
+    typed_line::install()?;
     set(libc::SIGWINCH, resize as *const () as usize, libc::SA_RESTART)?;
     set(libc::SIGPIPE, libc::SIG_IGN, 0)
 }
@@ -253,7 +255,7 @@ fn check(result: c_int) -> io::Result<()> {
 
 extern "C" fn interrupted(signal: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
-        if !sent_home(signal) {
+        if !typed_line::is_editor() && !sent_home(signal) {
             count(signal);
             call_hook();
         }

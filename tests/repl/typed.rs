@@ -183,6 +183,29 @@ fn catches_interrupts(prompt: &OnTerminal) {
 }
 
 #[test]
+fn a_ctrl_c_that_arrives_together_with_the_line_stops_it() {
+    if !can_trace("Ctrl-C") {
+        return;
+    }
+    let mut prompt = prompt();
+    for n in 1..=10 {
+        // One write: the terminal has both before the line is read.
+        prompt.press("while true do end\r\x03");
+        prompt.wait_for("stopped by Ctrl-C");
+        prompt.press(&format!("{n} * 1000\r"));
+        prompt.wait_for(&format!("\n{n}000\r\n"));
+        prompt.wait_for("> ");
+    }
+    // One that is typed into an unfinished line drops the line.
+    prompt.press("6 * \x03");
+    std::thread::sleep(Duration::from_millis(300));
+    prompt.press("7 * 7\r");
+    prompt.wait_for("\n49\r\n");
+    prompt.press(CTRL_D);
+    assert_eq!(prompt.finish().0.code(), Some(0));
+}
+
+#[test]
 fn a_ctrl_c_while_the_prompt_starts_or_between_lines_ends_nothing() {
     if !can_trace("Ctrl-C between lines") {
         return;

@@ -12,7 +12,7 @@ use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hinter, HistoryHinter};
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use rustyline::{Cmd, CompletionType, Config, Context, Editor, Helper, KeyEvent};
 
 use super::above::Above;
 use super::{Line, highlight, history};
@@ -20,8 +20,9 @@ use crate::run::session::Typed;
 use crate::script::doc;
 use crate::script::syntax::Syntax;
 use crate::sys::namespace::tid_in_records;
-use crate::sys::signal;
+use crate::sys::signal::{self, typed_line};
 use crate::sys::slice::Front;
+use crate::sys::terminal::typeahead;
 
 const PROMPT: &str = "> ";
 
@@ -32,8 +33,8 @@ const OF_A_CPU: u64 = 10;
 pub(super) type Hello = anyhow::Result<(Vec<i32>, Option<Above>)>;
 
 /// Reads lines until Ctrl-D, or until the session ends.
-pub(super) fn read(line: Line, hello: &Sender<Hello>) {
-    let mut editor = match begin(line) {
+pub(super) fn read(line: Line, listening: bool, hello: &Sender<Hello>) {
+    let mut editor = match begin(line, listening) {
         Ok((editor, above, printing)) => {
             // Whoever waits for it is there until it comes.
             let _ = hello.send(Ok((vec![tid_in_records(), printing], Some(above))));
@@ -50,15 +51,27 @@ pub(super) fn read(line: Line, hello: &Sender<Hello>) {
         let _ = editor.load_history(path);
     }
     while wanted(&editor) {
-        match editor.readline(PROMPT) {
+        // In this order: input that is kept at a Ctrl-C belongs to a line that it can cancel.
+        typed_line::begin();
+        typeahead::set_editing(true);
+        let typed = editor.readline(PROMPT);
+        typeahead::set_editing(false);
+        match typed {
             Ok(text) => {
                 send(&editor, Typed::Line(text.clone()));
+                typed_line::entered();
                 remember(&mut editor, &text, kept.as_ref());
             }
             // Ctrl-C: what was typed is not wanted, the session is.
-            Err(ReadlineError::Interrupted) => send(&editor, Typed::Line(String::new())),
+            Err(ReadlineError::Interrupted) => {
+                typed_line::abandoned();
+                send(&editor, Typed::Line(String::new()));
+            }
             // Ctrl-D, a signal from elsewhere, a terminal that has gone.
-            Err(_) => break,
+            Err(_) => {
+                typed_line::abandoned();
+                break;
+            }
         }
     }
     send(&editor, Typed::End);
@@ -66,7 +79,8 @@ pub(super) fn read(line: Line, hello: &Sender<Hello>) {
 
 type Prompt = Editor<Companion, FileHistory>;
 
-fn begin(line: Line) -> anyhow::Result<(Prompt, Above, i32)> {
+/// `listening`: a thread takes the signals ([`signal::listener`]).
+fn begin(line: Line, listening: bool) -> anyhow::Result<(Prompt, Above, i32)> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
@@ -75,8 +89,14 @@ fn begin(line: Line) -> anyhow::Result<(Prompt, Above, i32)> {
         .context("failed to prepare the prompt")?
         .history_ignore_space(true)
         .tab_stop(4)
+        .enable_signals(listening)
         .build();
     let mut editor = Editor::with_config(config).context("failed to ask the terminal")?;
+    // The keys of SIGTSTP and SIGQUIT, as far as `set_editing` has disabled their characters; a
+    // disabled character is NUL, which is no key then.
+    editor.bind_sequence(KeyEvent::ctrl('Z'), Cmd::Suspend);
+    editor.bind_sequence(KeyEvent::ctrl('\\'), Cmd::Interrupt);
+    editor.bind_sequence(KeyEvent::ctrl('@'), Cmd::Noop);
     let printer = editor.create_external_printer().context("failed to ask the terminal")?;
     let calls = doc::calls();
     let past = HistoryHinter::new();
@@ -121,7 +141,7 @@ impl Validator for Companion {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(match self.syntax.is_complete(context.input()) {
             true => {
-                // A Ctrl-C is a key until here; as a signal, from here on, it is for this line.
+                // Meant for the line before; one that comes while a line is typed is not counted.
                 signal::forget_interrupts();
                 ValidationResult::Valid(None)
             }

@@ -99,12 +99,13 @@ pub fn console(unsafe_mode: bool) -> anyhow::Result<(Console, Outlet)> {
     let (bell, ringer) = io::pipe().context("failed to make a pipe")?;
     let line = Line { typed: sender, ringer, go };
     let (hello, greeted) = mpsc::channel();
+    let listens = listening.is_some();
     let read = move || {
         signal::keep_off_this_thread();
         // A key should not wait for the turn of a task that never sleeps.
         slice::ask_for_short_turns();
         if terminal {
-            editor::read(line, &hello);
+            editor::read(line, listens, &hello);
         } else {
             // Whoever waits for it is there until it comes.
             let _ = hello.send(Ok((vec![tid_in_records()], None)));

@@ -3,17 +3,18 @@
 //!
 //! While other tasks keep all CPUs busy, the session's thread may wait for seconds until it runs,
 //! and a signal to it waits, too. The listener runs at real-time priority. It counts interrupts,
-//! raises the priority of the session's thread, and signals it until the interrupt is handled.
+//! raises the priority of the session's thread, and signals it until the interrupt is handled. An
+//! interrupt of a line that is still typed goes to the thread that edits it ([`typed_line`]).
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
-use super::{HOME, count, interrupting_set, interrupts, knock_signal};
+use super::{HOME, count, interrupting_set, interrupts, knock_signal, typed_line};
 use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::{self, Front};
 
-/// Interval and number of signals to the session. One is not enough: it may arrive while LuaJIT
+/// Interval and number of the signals that pass an interrupt on. One is not enough: it may arrive while LuaJIT
 /// changes its dispatch tables, and the hook is then lost.
 const AGAIN_NS: libc::c_long = 20_000_000;
 const TIMES: usize = 50;
@@ -35,10 +36,17 @@ pub fn start() -> io::Result<i32> {
         let _front = Front::ask(100);
         // The receiver lives until the number arrives.
         let _ = told.send(tid_in_records());
+        let mut times = 0;
         loop {
-            if let Some(signal) = wait(None) {
-                count(signal);
-                knock_until_heard();
+            let unheard = typed_line::is_cancelled() || interrupts() > 0;
+            let again = unheard && times < TIMES;
+            if again {
+                pass_on();
+                times += 1;
+            }
+            if let Some(signal) = wait(again.then_some(AGAIN_NS)) {
+                take(signal);
+                times = 0;
             }
         }
     };
@@ -50,18 +58,23 @@ pub fn start() -> io::Result<i32> {
     tid.recv().map_err(io::Error::other)
 }
 
-fn knock_until_heard() {
-    for _ in 0..TIMES {
+/// Cancels the line that is typed, or counts an interrupt of what runs.
+fn take(signal: libc::c_int) {
+    if signal != libc::SIGINT || !typed_line::cancel() {
+        count(signal);
+    }
+}
+
+/// Signals the editor's thread, or the session's.
+fn pass_on() {
+    if typed_line::is_cancelled() {
+        typed_line::wake_editor();
+    }
+    if interrupts() > 0 {
         let home = HOME.load(SeqCst);
         slice::bring_forward(home);
         // SAFETY: a system call without memory; a thread that is gone is ESRCH.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), home, knock_signal()) };
-        if let Some(signal) = wait(Some(AGAIN_NS)) {
-            count(signal);
-        }
-        if interrupts() == 0 {
-            return;
-        }
     }
 }
 

@@ -42,6 +42,28 @@ impl Drop for Typeahead {
     }
 }
 
+/// Prepares the terminal for an editor that keeps signals on (`ISIG`), or undoes that: Ctrl-C keeps
+/// pending input, and the characters of SIGTSTP and SIGQUIT are keys, since the kernel would stop
+/// or end the process in raw mode. No effect unless a [`Typeahead`] is in force.
+pub fn set_editing(editing: bool) {
+    let before = BEFORE.load(SeqCst);
+    let mut now = MaybeUninit::<libc::termios>::zeroed();
+    // SAFETY: tcgetattr writes a termios, which `now` has room for and zeros are a value of.
+    let known = unsafe { libc::tcgetattr(libc::STDIN_FILENO, now.as_mut_ptr()) } == 0;
+    if before.is_null() || !known {
+        return;
+    }
+    // SAFETY: as above; `begin` made `before`, and it is never freed or written to.
+    let (mut now, before) = unsafe { (now.assume_init(), &*before) };
+    for key in [libc::VSUSP, libc::VQUIT] {
+        now.c_cc[key] = if editing { libc::_POSIX_VDISABLE } else { before.c_cc[key] };
+    }
+    now.c_lflag &= !libc::NOFLSH;
+    now.c_lflag |= if editing { libc::NOFLSH } else { before.c_lflag & libc::NOFLSH };
+    // SAFETY: reads the settings, which are a live local.
+    unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSADRAIN, &raw const now) };
+}
+
 /// Puts the settings back, if they are not. Async-signal-safe: they are not freed.
 pub(super) fn put_back() {
     let before = BEFORE.swap(ptr::null_mut(), SeqCst);
