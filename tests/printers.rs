@@ -231,6 +231,37 @@ fn a_printer_that_never_ends_is_stopped_and_its_event_prints_as_usual_from_then_
 }
 
 #[test]
+fn a_printer_that_is_stopped_outside_of_a_handler_leaves_no_record_open_and_others_print() {
+    let printer = r#"
+        local seen = {}
+        printer("signal:signal_generate", function(e)
+          if e.sig == 9 then seen.e = e while true do end end
+          return "signal " .. e.sig
+        end)
+    "#;
+    let monitor = r#"
+        local m = monitor { summary = "prints kept events from a timer" }
+        function m.init()
+          local kept, n = pending { keep = true }, 0
+          evsel("signal:signal_generate", function(e)
+            kept:open(e.sig, e)
+            if e.sig ~= 9 then emit(e) end
+          end)
+          every("10ms", function()
+            local start = kept:get(9)
+            if start and n == 0 then n = 1 emit(start.event) end
+          end)
+        end
+        return m
+    "#;
+    let folder = Folder::new(&[("printers/signal.lua", printer), ("kept.lua", monitor)]);
+    let output = replay(&folder, &recording("signal"), &["kept", "--json"]);
+    let events = events(&output);
+    let texts: Vec<_> = events.iter().map(|event| event["text"].clone()).collect();
+    assert_eq!(texts, ["signal 15", "signal 17"], "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn the_nearest_to_the_user_counts() {
     let says =
         |who: &str| format!("printer('sched:sched_process_fork', function() return '{who}' end)");

@@ -22,9 +22,10 @@ pub(super) fn register(
     env: &Table,
     state: &Rc<RefCell<State>>,
     shared: &Shared,
+    views: &Table,
 ) -> mlua::Result<()> {
     env.set("every", every(lua, state, shared)?)?;
-    env.set("note", note(lua, shared)?)?;
+    env.set("note", note(lua, shared, views)?)?;
     env.set("alert", alert(lua, state, shared)?)?;
     env.set("event_name", event_name(lua, shared)?)?;
     env.set("comm", comm(lua, shared)?)?;
@@ -70,22 +71,21 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     })
 }
 
-/// The text is made in Lua, and not within itself: each call that stood in a `__tostring` of another would hold references
-/// of mlua, which has few.
+/// Makes the text in Lua, and refuses a call from a `__tostring` of another: nested calls would hold
+/// references of mlua, which has few. `views.noting` is reset when the guard stops a call.
 const NOTE: &str = r#"
-local say, format, tostring, pcall, error, select, type = ...
-local busy = false
+local views, say, format, tostring, pcall, error, select, type = ...
 return function(text, ...)
-  if busy then error("note is called by the __tostring of what it shows", 2) end
-  busy = true
+  if views.noting then error("note is called by the __tostring of what it shows", 2) end
+  views.noting = true
   local ok, made = pcall(select('#', ...) == 0 and tostring or format, text, ...)
-  busy = false
+  views.noting = false
   if ok then return say(made) end
   if type(made) == "string" and not made:find "^[^:]+:%d+: " then error((made:gsub("'%?'", "'note'", 1)), 2) end
   error(made, 0)
 end"#;
 
-fn note(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+fn note(lua: &Lua, shared: &Shared, views: &Table) -> mlua::Result<Function> {
     let shared = shared.clone();
     let say = lua.create_function(move |_, text: LuaString| {
         shared.with(|context| context.script_note(&text.to_string_lossy()));
@@ -95,7 +95,7 @@ fn note(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     let of = |name| globals.get::<Function>(name);
     let format: Function = globals.get::<Table>("string")?.get("format")?;
     let words =
-        (say, format, of("tostring")?, of("pcall")?, of("error")?, of("select")?, of("type")?);
+        (views, say, format, of("tostring")?, of("pcall")?, of("error")?, of("select")?, of("type")?);
     lua.load(NOTE).set_name("=perilune:note").call(words)
 }
 

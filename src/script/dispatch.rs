@@ -246,7 +246,7 @@ impl Dispatch {
             Ok(seen) => return Ok(seen),
             Err(why) => why,
         };
-        let stood = self.views.get::<Function>("bury").and_then(|bury| bury.call(()));
+        let stood = self.views.get::<Function>("stood").and_then(|stood| stood.call(()));
         let (role, rest, printing): (Option<usize>, Option<u64>, Option<bool>) =
             stood.unwrap_or_default();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
@@ -293,7 +293,7 @@ impl Dispatch {
         let print = || self.exports.get::<Function>("print_waiting")?.call::<()>(time);
         guard.run(Phase::Handler, print).inspect_err(|why| {
             // It only stores; a failure would be a failure to allocate, and nothing is allocated.
-            let stood = self.views.get::<Function>("bury").and_then(|bury| bury.call(()));
+            let stood = self.views.get::<Function>("stood").and_then(|stood| stood.call(()));
             let (role, _, printing): (Option<usize>, Option<u64>, Option<bool>) =
                 stood.unwrap_or_default();
             // What loops once loops again.
@@ -301,6 +301,11 @@ impl Dispatch {
                 self.unprint(role);
             }
         })
+    }
+
+    /// Makes the preludes usable after the guard stopped a call.
+    pub(super) fn recovery(&self) -> mlua::Result<Function> {
+        self.views.get("recover")
     }
 
     /// What trusted Lua gives each other.

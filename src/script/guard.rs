@@ -26,7 +26,7 @@ use std::time::Duration;
 use std::{fmt, ptr};
 
 use anyhow::{Context as _, bail};
-use mlua::{Lua, ffi};
+use mlua::{Function, Lua, ffi};
 
 use super::fault::{ScriptError, TRUSTED, describe, file_name};
 use super::vm::Vm;
@@ -136,6 +136,8 @@ impl std::error::Error for Stopped {}
 /// Guards the calls into one machine.
 pub struct Guard {
     limits: CpuLimits,
+    /// Called after a call was stopped.
+    recover: Option<Function>,
     /// Keeps the state alive that [`LUA`] points to.
     _lua: Lua,
     _timer: CpuTimer,
@@ -188,7 +190,13 @@ impl Guard {
         LUA.store(vm.main_state(), SeqCst);
         // SAFETY: `on_interrupt` touches atomics and calls lua_sethook, see `arm`.
         unsafe { signal::on_interrupt(Some(on_interrupt)) };
-        Ok(Guard { limits, _lua: vm.lua().clone(), _timer: timer, _not_send: PhantomData })
+        Ok(Guard { limits, recover: None, _lua: vm.lua().clone(), _timer: timer, _not_send: PhantomData })
+    }
+
+    /// Calls `recover` after each call that is stopped: Lua code of the runtime that was running may
+    /// have left flags set.
+    pub fn recover_with(&mut self, recover: Function) {
+        self.recover = Some(recover);
     }
 
     /// Calls into Lua. Inside of `call` a Rust function that Lua calls may come back here.
@@ -217,6 +225,8 @@ impl Guard {
             BY_TIME => Reason::CpuTime(self.limit(phase)),
             _ => Reason::Interrupt,
         };
+        // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+        let _ = self.recover.as_ref().map(|recover| recover.call::<()>(()));
         Err(Stopped { reason, phase, place: seen.place }.into())
     }
 

@@ -104,7 +104,8 @@ impl Host {
         let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
         let dispatch = words_of_run::register(&vm, &state, &shared, &aggregates, &words)?;
         vm.collect_from_now_on()?;
-        let guard = Guard::new(&vm)?;
+        let mut guard = Guard::new(&vm)?;
+        guard.recover_with(dispatch.recovery()?);
         Ok(Host {
             vm,
             guard,

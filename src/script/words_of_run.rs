@@ -35,7 +35,6 @@ pub(super) fn register(
     let lua = vm.lua();
     monitor::register(lua, words)?;
     drawing::register(lua, words)?;
-    control::register(lua, words, state, shared)?;
     stacks::register(lua, words, aggregates)?;
     words.set("printer", printer::word(lua, state)?)?;
 
@@ -45,6 +44,7 @@ pub(super) fn register(
     let nearest = near_field(lua, state)?;
     let hooks: Table = aggregates.trusted().get("hooks")?;
     let views: Table = vm.trusted("view", VIEW, (&ffi, &leaves, address, &nearest, hooks))?;
+    control::register(lua, words, state, shared, &views)?;
 
     let exports = lua.create_table()?;
     let declare = declare(lua, state)?;

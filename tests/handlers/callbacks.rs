@@ -61,3 +61,22 @@ fn a_timer_and_a_drawing_that_never_end_are_switched_off_and_the_results_are_dra
         assert!(text.contains(&format!("\"signal\":{signal}")), "{text}");
     }
 }
+
+#[test]
+fn a_note_that_was_stopped_keeps_no_later_one_from_being_shown() {
+    let script = r#"
+        local m = monitor { summary = "notes a value that takes for ever" }
+        local slow = setmetatable({}, { __tostring = function() while true do end end })
+        function m.init()
+          evsel("signal:signal_generate", function(e) end)
+          every("200ms", function() note(slow) end)
+        end
+        function m.deinit() note("the end") end
+        return m
+    "#;
+    let output = replay_with("slow-note", "signal", script, &[]);
+    let (coverage, text) = last_coverage(&output);
+    assert_eq!(coverage["errors"], 1, "{text}");
+    assert_eq!(text.matches(".lua:6: every was stopped and is switched off").count(), 1, "{text}");
+    assert_eq!(text.matches("the end").count(), 1, "{text}");
+}

@@ -219,6 +219,21 @@ fn a_filter_that_is_wrong_is_shown_with_its_place_at_the_scripts_line() {
 }
 
 #[test]
+fn a_filter_of_too_many_conditions_is_refused_at_its_line_and_at_once() {
+    let filter = "evsel('signal:signal_generate'):filter(('sig && '):rep(200000) .. 'sig')";
+    let text = refusal("many", filter);
+    assert!(text.contains("200001 conditions; a filter has at most 1000"), "{text}");
+    // The longest one that is accepted compiles.
+    let all = "evsel('signal:signal_generate'):filter(('sig + 1 > 0 && '):rep(999) .. 'sig + 1 == 10')";
+    let script = format!(
+        "local m = monitor {{ summary = 'many' }} function m.init() {all} end\n\
+         function m.sample(e) end return m"
+    );
+    let (coverage, _) = last_coverage(&replay("many", "signal", &script));
+    assert_eq!((&coverage["events"], &coverage["filtered"]), (&1.into(), &2.into()), "{coverage}");
+}
+
+#[test]
 fn events_that_a_filter_keeps_back_are_no_events_of_the_handler() {
     let script = r#"
         local m = monitor { summary = "filters", order = true }

@@ -60,6 +60,10 @@ pub enum Condition {
     Any(Vec<Condition>),
 }
 
+/// Conditions of a filter at most, joined by `&&` and `||`: a filter is told apart in quadratic time,
+/// and Lua's functions have limits, too.
+const CONDITIONS_MAX: usize = 1000;
+
 /// Bytes of the kernel's longest filter that are left for what a run adds, such as its own thread.
 const SPARE: usize = 256;
 
@@ -73,6 +77,11 @@ impl Split {
         let format = event.format().unwrap_or(&empty);
         let reader = Reader { text, event: &event.name, format };
         let mut split = Split::default();
+        let conditions = 1 + text.matches("&&").count() + text.matches("||").count();
+        if conditions > CONDITIONS_MAX {
+            let many = format!("{conditions} conditions; a filter has at most {CONDITIONS_MAX}");
+            return Err(reader.fault(0, many));
+        }
         let whole = trimmed(text, 0..text.len());
         let kernel_takes = matches!(event.what, What::Tracepoint { .. });
         reader.conjuncts(whole, 0, &mut |span, part| {

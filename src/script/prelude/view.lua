@@ -135,7 +135,7 @@ end
 local function getters_of(role) return views[role].getters end
 
 local M = { cursor = cursor, live = live, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx,
-  printing = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, RING = RING }
+  printing = false, noting = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, RING = RING }
 
 --- The views of a role, from 0 on: event after event of all roles takes the next.
 function M.ring(role) return views[role].ring end
@@ -162,11 +162,28 @@ function M.leave() cursor.s, live.view = nowhere, false end
 
 --- The same after a batch that ended abnormally. Returns the role that was running, if any, the
 -- position after its event, and whether its printer was running.
-function M.bury()
+local function bury()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
   M.printing = false
   if views[role] then return role, cursor.at + 1, printing end
+end
+
+-- What `bury` returned when the guard last stopped a call.
+local stopped = {}
+
+--- Makes the runtime usable after the guard stopped a call, whatever was running: the code that
+-- resets these behind a pcall did not run.
+function M.recover()
+  stopped[1], stopped[2], stopped[3] = bury()
+  M.noting = false
+end
+
+--- What `bury` returns, also when the guard stopped the batch.
+function M.stood()
+  local role, rest, printing = bury()
+  if role then return role, rest, printing end
+  return stopped[1], stopped[2], stopped[3]
 end
 
 --- The slot under the cursor, whose view `e` has to be; for pending{keep}.

@@ -16,6 +16,17 @@ fn event() -> Event {
     Event { name: "sys:sample".into(), what: What::Tracepoint { format: format.unwrap() } }
 }
 
+#[test]
+fn a_filter_has_at_most_a_thousand_conditions() {
+    for (condition, join) in [("small", "&&"), ("pid == 1", " || "), ("pid + 1 > 2", "&&")] {
+        let most = vec![condition; 1000].join(join);
+        assert!(Split::parse(&most, &event()).is_ok(), "{condition}");
+        let more = vec![condition; 1001].join(join);
+        let (message, place) = fault(&more);
+        assert_eq!((message.as_str(), place), ("1001 conditions; a filter has at most 1000", 0));
+    }
+}
+
 /// What goes to the kernel, and what is left, each conjunct on its own.
 fn split(filter: &str) -> (String, Vec<String>) {
     let split = Split::parse(filter, &event()).unwrap_or_else(|why| panic!("{why}"));
