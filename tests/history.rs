@@ -279,7 +279,7 @@ fn misuse_is_an_error_at_the_scripts_own_line() {
             "no 'size'; it has memory",
         ),
         (
-            "before",
+            "before-longer",
             r#"history { before = "1ms" } evsel("a:tick", function() end)"#,
             "'before' of history is a number of nanoseconds, not a string",
         ),

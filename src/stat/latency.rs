@@ -2,7 +2,8 @@
 //!
 //! Each key owns an HDR histogram (Tene: hdrhistogram.org) of two significant digits with 32-bit counts, from
 //! 2 KiB for microseconds to 19 KiB for hours; a histogram grows when a longer value comes, and that is the
-//! only allocation. Histograms of an interval that ended are used again.
+//! only allocation. Histograms of an interval that ended are freed: reused for other keys, each of
+//! them would grow in time to the size of the longest latency.
 
 use super::{
     Aggregate,
@@ -26,7 +27,6 @@ pub struct Latency {
     timings: Vec<Timing>,
     folded: Option<Timing>,
     folded_keys: u64,
-    pool: Vec<Histogram<u32>>,
     bytes: usize,
     room: Room,
     losses: Losses,
@@ -100,12 +100,8 @@ impl Timing {
     }
 
     fn bytes(&self) -> usize {
-        bytes_of(&self.histogram)
+        size_of::<Timing>() + self.histogram.distinct_values() * size_of::<u32>()
     }
-}
-
-fn bytes_of(histogram: &Histogram<u32>) -> usize {
-    size_of::<Timing>() + histogram.distinct_values() * size_of::<u32>()
 }
 
 impl Latency {
@@ -116,7 +112,6 @@ impl Latency {
             timings: Vec::new(),
             folded: None,
             folded_keys: 0,
-            pool: Vec::new(),
             bytes: 0,
             room: Room::new(bound),
             losses: Losses::default(),
@@ -180,30 +175,16 @@ impl Latency {
     #[cold]
     #[inline(never)]
     fn new_row(&mut self, key: &[Word]) -> usize {
-        let histogram = self.histogram();
+        let timing = Timing::new(empty_histogram());
+        self.bytes += timing.bytes() + self.keys.bytes_per_key();
         self.fold_if_full();
-        self.timings.push(Timing::new(histogram));
+        self.timings.push(timing);
         self.keys.insert(key)
-    }
-
-    fn histogram(&mut self) -> Histogram<u32> {
-        if let Some(histogram) = self.pool.pop() {
-            return histogram;
-        }
-        let histogram = empty_histogram();
-        self.bytes += bytes_of(&histogram) + self.keys.bytes_per_key();
-        histogram
     }
 
     #[cold]
     fn fold_if_full(&mut self) {
         while self.bytes > self.room.bytes() && self.room.grow() {}
-        if self.bytes <= self.room.bytes() {
-            return;
-        }
-        for histogram in self.pool.drain(..) {
-            self.bytes -= (bytes_of(&histogram) + self.keys.bytes_per_key()).min(self.bytes);
-        }
         if self.bytes <= self.room.bytes() || self.keys.is_empty() {
             return;
         }
@@ -258,11 +239,8 @@ impl Aggregate for Latency {
     fn clear(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.keys.clear();
-        for timing in self.timings.drain(..) {
-            let mut histogram = timing.histogram;
-            histogram.reset();
-            self.pool.push(histogram);
-        }
+        self.timings.clear();
+        self.bytes = 0;
         self.folded = None;
         self.folded_keys = 0;
     }

@@ -42,19 +42,18 @@ fn values_beyond_the_range_keep_their_max_and_are_counted() {
 }
 
 #[test]
-fn a_second_interval_takes_no_new_memory() {
+fn an_interval_takes_the_memory_of_its_own_latencies_whatever_came_before() {
     let mut latency = Latency::new(1, 1 << 20);
-    let mut bytes = Vec::new();
-    for _ in 0..3 {
-        for i in 0..20 {
-            latency.add(&number(i), 1e6);
-        }
-        bytes.push(latency.bytes);
+    let mut interval = |ns: f64| {
+        (0..20).for_each(|i| latency.add(&number(i), ns));
+        let bytes = latency.bytes;
         latency.clear();
-        assert_eq!(latency.rows().count(), 0);
-    }
-    assert_eq!(bytes[0], bytes[2]);
-    assert_eq!(latency.pool.len(), 20);
+        assert_eq!((latency.rows().count(), latency.bytes), (0, 0));
+        bytes
+    };
+    let short = interval(1e3);
+    assert!(interval(1e9) > 2 * short);
+    assert_eq!(interval(1e3), short);
 }
 
 #[test]
