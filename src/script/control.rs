@@ -94,8 +94,16 @@ fn note(lua: &Lua, shared: &Shared, views: &Table) -> mlua::Result<Function> {
     let globals = lua.globals();
     let of = |name| globals.get::<Function>(name);
     let format: Function = globals.get::<Table>("string")?.get("format")?;
-    let words =
-        (views, say, format, of("tostring")?, of("pcall")?, of("error")?, of("select")?, of("type")?);
+    let words = (
+        views,
+        say,
+        format,
+        of("tostring")?,
+        of("pcall")?,
+        of("error")?,
+        of("select")?,
+        of("type")?,
+    );
     lua.load(NOTE).set_name("=perilune:note").call(words)
 }
 

@@ -190,7 +190,13 @@ impl Guard {
         LUA.store(vm.main_state(), SeqCst);
         // SAFETY: `on_interrupt` touches atomics and calls lua_sethook, see `arm`.
         unsafe { signal::on_interrupt(Some(on_interrupt)) };
-        Ok(Guard { limits, recover: None, _lua: vm.lua().clone(), _timer: timer, _not_send: PhantomData })
+        Ok(Guard {
+            limits,
+            recover: None,
+            _lua: vm.lua().clone(),
+            _timer: timer,
+            _not_send: PhantomData,
+        })
     }
 
     /// Calls `recover` after each call that is stopped: Lua code of the runtime that was running may

@@ -17,7 +17,8 @@ use crate::event::expr::lua_name;
 pub(super) fn getters(format: &Format) -> String {
     let mut source = String::from(
         "local S, role = ... \
-         local cast, fstr, exact, cursor, type, error, setmetatable = S.cast, S.fstr, S.exact, S.cursor, S.type, S.error, S.setmetatable \
+         local cast, fstr, exact, cursor, type, error = S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
+         local live, setmetatable, rawget = S.live, S.setmetatable, S.rawget \
          local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
          local I8, U8, I16, U16, I32, U32, I64 = S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64 \
          local g, copies = {}, {}\n",
@@ -65,8 +66,8 @@ fn getter(out: &mut String, field: &Field) {
     let _ = writeln!(out, "g[{name:?}] = function(s) {body} end");
 }
 
-/// An array reads as one of a few proxies per field, which check whose record they are of and their
-/// index: no table is born per event. `VISIT` of `view.lua` is the last of them.
+/// An array reads as a proxy, which checks whose record it is of and its index. Like a view it holds
+/// the number of its event, and is allocated only if a handler keeps it.
 fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str, count: &str) {
     let Some(load) = load(element, signed) else { return };
     let load = load.replace('@', &format!("({pointer}) + i * {element}"));
@@ -75,14 +76,13 @@ fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str,
         "do local function none() return error(\"'{name}' has no such element here; its first is 0\", 3) end \
          local function len(s) return {count} end \
          local function read(s, i) return {load} end \
-         local mt, proxies = {{ __metatable = false }}, {{}} \
-         for n = 0, 32 do proxies[n] = setmetatable({{ n = n }}, mt) end \
+         local mt = {{ __metatable = false }} \
          mt.__newindex = function() return error(\"a field cannot be written\", 2) end \
-         mt.__len = function(self) local s = cursor.s return s.ev == role and self.n == cursor.n and len(s) or 0 end \
+         mt.__len = function(self) local s = cursor.s return s.ev == role and rawget(self, \"#\") == live.n and len(s) or 0 end \
          mt.__index = function(self, i) local s = cursor.s \
-           if type(i) ~= \"number\" or s.ev ~= role or self.n ~= cursor.n or i < 0 or i >= len(s) or i % 1 ~= 0 then none() end \
+           if type(i) ~= \"number\" or s.ev ~= role or rawget(self, \"#\") ~= live.n or i < 0 or i >= len(s) or i % 1 ~= 0 then none() end \
            return read(s, i) end \
-         g[{name:?}] = function() return proxies[cursor.n] end \
+         g[{name:?}] = function() return setmetatable({{ [\"#\"] = live.n }}, mt) end \
          copies[{name:?}] = function(s) \
            local list, n = {{}}, len(s) \
            for i = 0, n - 1 do list[i] = read(s, i) end \

@@ -224,7 +224,8 @@ fn a_filter_of_too_many_conditions_is_refused_at_its_line_and_at_once() {
     let text = refusal("many", filter);
     assert!(text.contains("200001 conditions; a filter has at most 1000"), "{text}");
     // The longest one that is accepted compiles.
-    let all = "evsel('signal:signal_generate'):filter(('sig + 1 > 0 && '):rep(999) .. 'sig + 1 == 10')";
+    let all =
+        "evsel('signal:signal_generate'):filter(('sig + 1 > 0 && '):rep(999) .. 'sig + 1 == 10')";
     let script = format!(
         "local m = monitor {{ summary = 'many' }} function m.init() {all} end\n\
          function m.sample(e) end return m"

@@ -5,19 +5,23 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Replays six events `x:a` and `x:b` by turns, each with its number `n` and a list, through a
-/// script whose `m.init` this is.
+/// Replays six events through a script whose `m.init` this is; see [`replay_events`].
 fn replay(init: &str) -> (Vec<Value>, String) {
+    replay_events(6, init)
+}
+
+/// Replays so many events `x:a` and `x:b` by turns, each with its number `n` and a list.
+fn replay_events(count: usize, init: &str) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a folder for the script");
     let (script, events) = (folder.path().join("s.lua"), folder.path().join("s.events"));
     let text = format!(
         "--- Keeps records.\nlocal m = monitor {{ summary = \"keeps records\", order = true }}\nfunction m.init() {init} end\nreturn m"
     );
-    let lines = (1..=6).map(|n| {
+    let lines = (1..=count).map(|n| {
         let name = if n % 2 == 1 { "a" } else { "b" };
         format!(
             "0.{n:03} 0 100 w x:{name}: n={n} text={}{n} list=[{n},{}]\n",
-            name.repeat(n * 30),
+            name.repeat(n.min(6) * 30),
             2 * n
         )
     });
@@ -57,6 +61,24 @@ fn a_record_that_was_kept_from_an_earlier_event_of_the_same_kind_is_an_error() {
     let notes = notes(init);
     assert_eq!(notes.len(), 4, "{notes:?}");
     assert!(notes.iter().all(|note| note.contains(STALE)), "{notes:?}");
+}
+
+#[test]
+fn a_record_that_was_kept_over_any_number_of_events_is_an_error() {
+    // All of them are kept and read with each later event, in one batch, compiled or not.
+    let init = r##"
+        local kept, read, stale = {}, 0, 0
+        local function number(e) return e.n end
+        evsel("x:a", function(e)
+          for i = 1, #kept do
+            local ok, why = pcall(number, kept[i])
+            if ok then read = read + 1 elseif why:find "valid during its handler only" then stale = stale + 1 end
+          end
+          kept[#kept + 1] = e
+          if e.n == 399 then note("%d read, %d stale", read, stale) end
+        end)"##;
+    let (_, text) = replay_events(400, init);
+    assert!(text.contains(&format!("0 read, {} stale", 200 * 199 / 2)), "{text}");
 }
 
 #[test]

@@ -6,13 +6,14 @@
 local ffi, view, slots_at, order_at, kinds_at, starts_at, failed = ...
 
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
-local traceback, band = debug.traceback, bit.band
+local traceback = debug.traceback
 local slots = cast("const perilune_slot *", slots_at)
 local order = cast("const uint16_t *", order_at)
 local kinds = cast("const uint16_t *", kinds_at)
 local starts = cast("const uint16_t *", starts_at)
 
 local cursor, live, leave = view.cursor, view.live, view.leave
+local setmetatable = setmetatable
 
 -- LuaJIT counts how often a function or a loop is entered, tries to compile it where it is hot, and gives it up for good
 -- after some attempts that ended early; whatever calls it is then interpreted, too. These shapes keep the
@@ -22,24 +23,25 @@ local cursor, live, leave = view.cursor, view.live, view.leave
 -- - A function with `...` is never counted: it becomes part of the traces around it.
 -- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
 -- A predicate, which has `...` as well, belongs to the walk: the handler stays as it is.
--- Each event takes the next view of the ring, see view.lua.
+-- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, ring, band, met, hidden = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden = ...
 local function one(...)
-  local n = band(cursor.n + 1, LAST)
-  local e = ring[n]
-  cursor.n, live.view = n, e
+  local n = live.n + 1
+  live.n, live.role = n, ROLE
+  local e = setmetatable({ ["#"] = n }, meta)
   HANDLE
 end
 local function many(...)
   local first, last = ...
-  local before = cursor.n + 1 - first
+  local before = live.n + 1 - first
+  live.role = ROLE
   for at = first, last do
     cursor.at = at
     cursor.s = slots + order[at]
-    local n = band(before + at, LAST)
-    local e = ring[n]
-    cursor.n, live.view = n, e
+    local n = before + at
+    live.n = n
+    local e = setmetatable({ ["#"] = n }, meta)
     HANDLE
     if cursor.stop ~= 0 then return at end
   end
@@ -56,10 +58,10 @@ if cursor.s.pid ~= hidden then
 end
 handler(e)]]
 
-local function source_of(met, counting)
+local function source_of(role, met, counting)
   local handle = counting and counted or "handler(e)"
   if met then handle = chosen:gsub("HANDLE", handle) end
-  return (source:gsub("HANDLE", handle):gsub("LAST", tostring(view.RING - 1)))
+  return (source:gsub("HANDLE", handle):gsub("ROLE", tostring(role)))
 end
 
 local ones, manies = {}, {}
@@ -79,9 +81,9 @@ local M = {}
 -- `met`, if there is one. `hidden` is for M.limit: where events are counted, the process whose
 -- events of this role are not, or -2.
 function M.set(role, handler, met, hidden)
-  local text = source_of(met, hidden)
+  local text = source_of(role, met, hidden)
   ones[role], manies[role] = loadstring(text, "=perilune:driver")(
-    cursor, live, slots, order, handler, view.ring(role), band, met, hidden)
+    cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden)
 end
 
 --- How many events predicates have kept back so far.

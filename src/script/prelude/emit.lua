@@ -6,12 +6,12 @@ local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, nex
 local traceback, getinfo = debug.traceback, debug.getinfo
 local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
 local slot_pointer = ffi.typeof "const perilune_slot *"
-local cursor, live, role_of, ctx = view.cursor, view.live, view.role_of, view.ctx
+local cursor, is_live, role_of, ctx = view.cursor, view.is_live, view.role_of, view.ctx
 
 --- Returns the slot of an argument of emit: that of the current event, or a copy of a kept event,
 -- valid until the next call; nil for anything else.
 local function slot_of(it)
-  if it == live.view then return cursor.s end
+  if is_live(it) then return cursor.s end
   if role_of(it) then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
   local kept = kept_slot(it)
   return kept and view.show(cast(slot_pointer, kept))

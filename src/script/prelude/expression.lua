@@ -10,7 +10,7 @@ local cast, typeof, tonumber, type, error, floor, ceil = ffi.cast, ffi.typeof, t
 local bswap, lshift, rshift, arshift, sub = bit.bswap, bit.lshift, bit.rshift, bit.arshift, string.sub
 local loadstring, next, concat = loadstring, next, table.concat
 local i64, u64 = typeof "int64_t", typeof "uint64_t"
-local scope, cursor, live = view.scope, view.cursor, view.live
+local scope, cursor, is_live = view.scope, view.cursor, view.is_live
 local fstr, text_len, loc_at, loc_len = scope.fstr, scope.text_len, scope.loc_at, scope.loc_len
 
 local count = cast("double *", undefined_at)
@@ -137,7 +137,7 @@ local names, values = {}, {}
 for name in next, X do names[#names + 1] = name end
 table.sort(names)
 for i, name in next, names do values[i] = "X." .. name end
-local HEAD = "local X, cursor, live, other, first, last = ... local " .. concat(names, ", ") .. " = " .. concat(values, ", ") .. "\n"
+local HEAD = "local X, cursor, is_live, other, first, last = ... local " .. concat(names, ", ") .. " = " .. concat(values, ", ") .. "\n"
 
 local slot_pointer = typeof "const perilune_slot *"
 
@@ -156,7 +156,7 @@ local EVENT = HEAD .. [[
 return function(e)
   local s = cursor.s
   local role = s.ev
-  if e ~= live.view or role < first or role > last then s = other(e, first, last) end
+  if not is_live(e) or role < first or role > last then s = other(e, first, last) end
   return %s
 end]]
 
@@ -168,7 +168,7 @@ function exports.expression_of(first, codes)
   if equal then
     local make, why = loadstring(EVENT:gsub("%%s", function() return codes[1] end), "=perilune:expression")
     if not make then return nil, why end
-    return make(X, cursor, live, other, first, last)
+    return make(X, cursor, is_live, other, first, last)
   end
   local of = {}
   for i, code in next, codes do
@@ -177,7 +177,7 @@ function exports.expression_of(first, codes)
     of[first + i - 1] = f
   end
   return function(e)
-    local f = of[e == live.view and cursor.s.ev or other(e, first, last).ev]
+    local f = of[is_live(e) and cursor.s.ev or other(e, first, last).ev]
     if not f then other(e, first, last) end
     return f(e)
   end
@@ -210,5 +210,5 @@ return function(key)
   if type(key) == "number" then key = i64(key) else key = key_of(key) end
   return ]] .. code .. "\nend", "=perilune:expression")
   if not make then return nil, why end
-  return make(X, cursor, live, other, 0, 0, key_of)
+  return make(X, cursor, is_live, other, 0, 0, key_of)
 end

@@ -1,11 +1,12 @@
 --- The record `e`: the views of one role (an event of an evsel), over one shared cursor.
 --
--- A view is an empty table whose `__index` reads the slot under the cursor, if it is the view that
--- the handler was given for that slot. Each event gets another view of its role's ring, and outside
+-- A view is a table that holds a serial number, as `#`, and whose `__index` reads the slot under the
+-- cursor if the number is that of the current event. Each event gets a view of its own, and outside
 -- handlers no view is valid. Reading an `e` that was kept from an earlier event is therefore an
 -- error and not a wrong number. Getters are generated from the event's format, one small function a
--- field, so LuaJIT compiles a field access to a load. The driver stores the view and the getter
--- compares it in the same trace, so the comparison folds away.
+-- field, so LuaJIT compiles a field access to a load. The driver makes the view and the getter
+-- compares its number in the same trace: the comparison folds away, and LuaJIT allocates no table
+-- unless the handler keeps the view (allocation sinking).
 --
 -- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the
 -- copy that a history has read. Script code cannot change any of these while it runs: the cursor
@@ -24,14 +25,12 @@ ffi.cdef [[
   typedef struct {
     const perilune_slot *s;
     uint32_t at, stop;
-    int32_t n, padding;                                   // place in the ring of the view that is valid; signed, so that it is
-                                                          // an integer to compiled code and no double
     double filtered, left;                                // events kept back by predicates; events until -N is reached
   } perilune_cursor;
 ]]
 
 local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
-local setmetatable, metatable_of, xpcall = setmetatable, debug.getmetatable, xpcall
+local setmetatable, metatable_of, xpcall, rawget = setmetatable, debug.getmetatable, xpcall, rawget
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
@@ -65,7 +64,8 @@ end
 
 --- What generated getters may use; they see nothing else.
 local scope = {
-  cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error, setmetatable = setmetatable,
+  cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error,
+  setmetatable = setmetatable, rawget = rawget,
   text_len = text_len, loc_at = loc_at, loc_len = loc_len,
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
@@ -92,17 +92,15 @@ local function sample_getters(event, per_thread)
   }
 end
 
--- Views per role. Consecutive events use different views, so that reading an `e` kept from a recent
--- event is an error.
-local RING = 32
--- The view after them is for a record that a printer or a condition visits.
-local VISIT = RING
 local STALE = "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
 
--- The valid view, which reads the slot under the cursor; false outside handlers.
-local live = { view = false }
+-- The number and the role of the valid view, which reads the slot under the cursor; no role outside
+-- handlers. Views that a printer or a condition visits have negative numbers.
+local NO_ROLE = -1
+local live = { n = 0, role = NO_ROLE, visits = 0 }
+scope.live = live
 local role_of_meta = {}                                    -- metatable of a view → role
-local views = {}                                           -- role → { getters, name, ring }
+local views = {}                                           -- role → { getters, copies, name, meta }
 
 --- The role of a view, whether it is valid now or not; nil for anything else.
 local function role_of(it)
@@ -110,12 +108,18 @@ local function role_of(it)
   return mt and role_of_meta[mt]
 end
 
+--- Whether it is the valid view.
+local function is_live(it)
+  local mt = metatable_of(it)
+  return mt and role_of_meta[mt] == live.role and rawget(it, "#") == live.n
+end
+
 --- Makes the views of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
   local getters, copies = assert(loadstring(source, "=perilune:view"))(scope, role)
   for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
   local function read(self, k)
-    if self ~= live.view then return error(STALE, 2) end
+    if role ~= live.role or rawget(self, "#") ~= live.n then return error(STALE, 2) end
     local get = getters[k]
     if not get then
       return error(("%s has no field '%s'%s"):format(name, tostring(k), nearest(role, tostring(k))), 2)
@@ -125,20 +129,19 @@ local function make(role, name, source, event, per_thread)
   local mt = { __index = read, __metatable = false,
     __newindex = function() return error("the record `e` cannot be written", 2) end,
     __tostring = function() return "event " .. name end }
-  local ring = {}
-  for n = 0, VISIT do ring[n] = setmetatable({}, mt) end
   role_of_meta[mt] = role
-  views[role] = { getters = getters, copies = copies, name = name, ring = ring }
+  views[role] = { getters = getters, copies = copies, name = name, meta = mt }
 end
 
 --- What the records of a role have.
 local function getters_of(role) return views[role].getters end
 
-local M = { cursor = cursor, live = live, getters_of = getters_of, nowhere = nowhere, make = make, role_of = role_of, ctx = ctx,
-  printing = false, noting = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, RING = RING }
+local M = { cursor = cursor, live = live, is_live = is_live, getters_of = getters_of, nowhere = nowhere, make = make,
+  role_of = role_of, ctx = ctx,
+  printing = false, noting = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
 
---- The views of a role, from 0 on: event after event of all roles takes the next.
-function M.ring(role) return views[role].ring end
+--- The metatable of a role's views.
+function M.meta(role) return views[role].meta end
 
 --- Copies a kept event and returns the copy, which is valid until the next `show`. The cursor may
 -- point to it while a record is visited.
@@ -147,25 +150,29 @@ function M.show(slot)
   return show_leaf(ctx, slot)
 end
 
+-- The number of the valid view before the visit.
+local before = 0
+
 --- Calls f with a view of the record at `slot`, which must not change until f returns; returns the
 -- results of xpcall. Meanwhile no event is printed and no other record is visited.
 function M.visit(slot, f, explain)
-  local s, e, n, view = cursor.s, live.view, cursor.n, views[slot.ev].ring[VISIT]
-  cursor.s, cursor.n, live.view, M.printing = slot, VISIT, view, true
-  local ok, result = xpcall(f, explain, view)
-  cursor.s, cursor.n, live.view, M.printing = s, n, e, false
+  local s, role, n, visit = cursor.s, live.role, live.n, live.visits - 1
+  live.visits, before = visit, n
+  cursor.s, live.role, live.n, M.printing = slot, slot.ev, visit, true
+  local ok, result = xpcall(f, explain, setmetatable({ ["#"] = visit }, views[slot.ev].meta))
+  cursor.s, live.role, live.n, M.printing = s, role, n, false
   return ok, result
 end
 
 --- After a batch no view is valid.
-function M.leave() cursor.s, live.view = nowhere, false end
+function M.leave() cursor.s, live.role = nowhere, NO_ROLE end
 
 --- The same after a batch that ended abnormally. Returns the role that was running, if any, the
 -- position after its event, and whether its printer was running.
 local function bury()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
-  M.printing = false
+  if printing then M.printing, live.n = false, before end
   if views[role] then return role, cursor.at + 1, printing end
 end
 
@@ -188,7 +195,7 @@ end
 
 --- The slot under the cursor, whose view `e` has to be; for pending{keep}.
 function hooks.slot_of(e)
-  if e == live.view then return cast("const void *", cursor.s) end
+  if is_live(e) then return cast("const void *", cursor.s) end
   return error("only the record of the handler that runs can be kept: pass its e", 3)
 end
 
