@@ -90,7 +90,7 @@ fn is_checkable<S>(role: &Role<S>) -> Result<bool> {
     match &role.event.what {
         What::Tracepoint { format } => match filter.bind(&role.event.name, format) {
             Ok(bound) => Ok(!bound.asks_comm()),
-            Err(KernelOnly::Condition(_)) => Ok(false),
+            Err(KernelOnly::Condition(_) | KernelOnly::UserText(_)) => Ok(false),
             Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
         },
         What::Counter(_) | What::Function(_) => {

@@ -54,7 +54,14 @@ impl Event {
 
     /// Whether it is one of the kernel's clocks.
     pub fn is_clock(&self) -> bool {
-        matches!(&self.what, What::Counter(counter) if counter.is_clock())
+        self.what.is_clock()
+    }
+}
+
+impl What {
+    /// Whether it is one of the kernel's clocks.
+    pub fn is_clock(&self) -> bool {
+        matches!(self, What::Counter(counter) if counter.is_clock())
     }
 }
 

@@ -44,7 +44,13 @@ pub(super) fn stop(
     shared: &Shared,
 ) -> mlua::Result<Function> {
     let (state, shared) = (state.clone(), shared.clone());
-    lua.create_function(move |_, why: Option<String>| {
+    lua.create_function(move |lua, why: Value| {
+        let kind = why.type_name();
+        let why = match lua.coerce_string(why.clone())? {
+            _ if why.is_nil() => None,
+            Some(text) => Some(text.to_string_lossy()),
+            None => return Err(misuse(&format!("stop takes a text, not a {kind}"))),
+        };
         let mut state = state.borrow_mut();
         if state.stop.is_none() {
             if let Some(why) = &why {

@@ -39,7 +39,7 @@ impl Host {
         let drawn = self.draw_in_time(|host| host.aggregates.draw_totals(host.vm.lua()));
         // Once more, without what failed or took too long.
         let again = |host: &mut Host| {
-            host.aggregates.draw_plainly(true);
+            host.aggregates.draw_plainly();
             host.aggregates.draw_totals(host.vm.lua()).unwrap_or_default()
         };
         drawn.unwrap_or_else(|| again(self))
@@ -121,7 +121,7 @@ impl Host {
         let (text, out) = self.drawing.count(why, self.dispatch.tolerated());
         self.failed(&text);
         if let Some(times) = out {
-            self.aggregates.draw_plainly(true);
+            self.aggregates.draw_plainly();
             let text = format!(
                 "drawing {times}: columns show plain values from here on, not what the script makes of them"
             );

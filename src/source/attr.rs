@@ -42,7 +42,7 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     every(&mut attr, common)?;
     exclude(&mut attr, what, sampling)?;
     let mut read = abi::PERF_FORMAT_ID as u64;
-    if sampling.count || is_clock(what) {
+    if sampling.count || what.is_clock() {
         read |= (abi::PERF_FORMAT_TOTAL_TIME_ENABLED | abi::PERF_FORMAT_TOTAL_TIME_RUNNING) as u64;
     }
     if !sampling.count {
@@ -204,15 +204,11 @@ fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<
         ("exclude_hv", named.hv),
         ("exclude_host", named.host || wish.host),
         ("exclude_guest", named.guest || wish.guest),
-        ("exclude_idle", named.idle || wish.idle && is_clock(what)),
+        ("exclude_idle", named.idle || wish.idle && what.is_clock()),
     ] {
         attr.set(field, u64::from(value))?;
     }
     Ok(())
-}
-
-fn is_clock(what: &What) -> bool {
-    matches!(what, What::Counter(counter) if counter.is_clock())
 }
 
 /// What a decoder has to know of an attr.

@@ -36,6 +36,9 @@ pub enum Look {
 pub(super) struct Presence {
     /// It was offline at the last look.
     offline: bool,
+    /// Its events could not be opened again: that was reported, and is not tried until it has been
+    /// offline once more.
+    given_up: bool,
     /// When its dummy was read last, by the event clock, and for how many nanoseconds it had been
     /// enabled.
     read: Option<(u64, u64)>,
@@ -49,7 +52,7 @@ impl Presence {
 
     /// Of a CPU whose dummy is enabled now.
     pub(super) fn since(now: u64) -> Presence {
-        Presence { offline: false, read: Some((now, 0)) }
+        Presence { read: Some((now, 0)), ..Presence::default() }
     }
 
     /// Whether a dummy that was enabled for so long by now was out of service since it was last
@@ -73,7 +76,8 @@ impl Live {
             let cpu = self.opened.rings[index].cpu;
             let was_offline = self.opened.rings[index].presence.offline;
             if !online.contains(&cpu) {
-                self.opened.rings[index].presence = Presence { offline: true, read: None };
+                self.opened.rings[index].presence =
+                    Presence { offline: true, ..Presence::default() };
                 if !was_offline {
                     notes.push(format!(
                         "CPU {cpu} went offline: its events are missing until it is back"
@@ -103,6 +107,7 @@ impl Live {
         }
         let reopened = self.reopen(index);
         self.opened.rings[index].presence = Presence::since(monotonic_ns());
+        self.opened.rings[index].presence.given_up = reopened.is_err();
         self.hole(index, monotonic_ns(), sink);
         match reopened {
             Ok(()) => format!(
@@ -119,6 +124,9 @@ impl Live {
             return false;
         }
         let ring = &mut self.opened.rings[index];
+        if ring.presence.given_up {
+            return false;
+        }
         let (now, Ok(counts)) = (monotonic_ns(), ring.owner.read_counts()) else { return false };
         ring.presence.was_away(now, counts.enabled)
     }

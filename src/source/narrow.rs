@@ -105,7 +105,7 @@ fn here(opening: &Opening, part: &Filter) -> anyhow::Result<Rest> {
     match part.bind(name, format) {
         Ok(bound) => Ok(Rest::of_kernel(part, bound)),
         Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
-        Err(KernelOnly::Condition(only)) if only.contains(".ustring ") => anyhow::bail!(
+        Err(KernelOnly::UserText(only)) => anyhow::bail!(
             "{name}: this kernel cannot compare text in user memory, and refuses '{only}'; \
              remove the condition, and filter by numbers or by COMM"
         ),

@@ -55,19 +55,22 @@ impl IdleRecords {
 /// The events cannot be opened, as by a user who may not watch whole CPUs.
 pub fn idle_records(tracefs: &Tracefs, cpus: &[u32]) -> io::Result<Vec<IdleRecords>> {
     let mut seen = Vec::with_capacity(cpus.len());
+    // The last close of a tracepoint takes some 30 ms, so those of one CPU stay open until the end.
+    let mut first = None;
     for &cpu in cpus {
         let of = |sys, name, filter| Watch::open(tracefs, (sys, name), filter, cpu);
         let entered = of("sched", "sched_switch", "next_pid == 0")?;
         let left = of("sched", "sched_switch", "prev_pid == 0")?;
         let timers = of("timer", "hrtimer_expire_entry", "common_pid == 0")?;
-        let all = [&entered, &left, &timers];
-        all.iter().try_for_each(|watch| watch.event.enable())?;
+        let watches = [entered, left, timers];
+        watches.iter().try_for_each(|watch| watch.event.enable())?;
         // A thread of its own, so that this one may go on to run anywhere.
         let _ = std::thread::spawn(move || sleep_on(cpu)).join();
-        all.iter().try_for_each(|watch| watch.event.disable())?;
+        watches.iter().try_for_each(|watch| watch.event.disable())?;
         // What was interrupted while it wrote.
         std::thread::sleep(Duration::from_millis(1));
-        let [entered, left, timers] = [entered.seen()?, left.seen()?, timers.seen()?];
+        let [entered, left, timers] = &watches;
+        let (entered, left, timers) = (entered.seen()?, left.seen()?, timers.seen()?);
         seen.push(IdleRecords {
             cpu,
             entered: entered.written,
@@ -75,6 +78,7 @@ pub fn idle_records(tracefs: &Tracefs, cpus: &[u32]) -> io::Result<Vec<IdleRecor
             counted: left.counted + timers.counted,
             written: left.written + timers.written,
         });
+        first.get_or_insert(watches);
     }
     Ok(seen)
 }

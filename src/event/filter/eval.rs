@@ -29,10 +29,12 @@ pub enum KernelOnly {
     /// It does not fit the event at all.
     #[error(transparent)]
     Unfit(#[from] SyntaxError),
-    /// A condition on what a record does not hold: text behind a pointer, unless it is recorded,
-    /// too, or the function of an address.
+    /// A condition on what a record does not hold, such as the function of an address.
     #[error("only the kernel can tell `{0}`")]
     Condition(String),
+    /// A condition on text in user memory that is not recorded.
+    #[error("only the kernel can tell `{0}`")]
+    UserText(String),
 }
 
 /// A filter with its fields found in one event's format.
@@ -110,9 +112,10 @@ fn bind(node: &Node, format: &Format) -> Result<Test, KernelOnly> {
         Node::Not(inner) => Test::Not(Box::new(bind(inner, format)?)),
         Node::And(nodes) => Test::All(all(nodes)?),
         Node::Or(nodes) => Test::Any(all(nodes)?),
-        Node::Is(predicate) => {
-            test(predicate, format).ok_or_else(|| KernelOnly::Condition(predicate.to_string()))?
-        }
+        Node::Is(predicate) => test(predicate, format).ok_or_else(|| match predicate.reading {
+            Reading::UserText => KernelOnly::UserText(predicate.to_string()),
+            Reading::Function | Reading::Plain => KernelOnly::Condition(predicate.to_string()),
+        })?,
     })
 }
 

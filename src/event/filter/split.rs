@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
     fn bind(&self, filter: &Filter, span: &Range<usize>) -> Result<Bound, SyntaxError> {
         filter.bind(self.event, self.format).map_err(|why| match why {
             KernelOnly::Unfit(fault) => self.moved(fault, span.start),
-            KernelOnly::Condition(only) => self.fault(
+            KernelOnly::Condition(only) | KernelOnly::UserText(only) => self.fault(
                 span.start,
                 format!(
                     "only the kernel can tell `{only}`, and it does not take what this is joined with; \

@@ -164,8 +164,8 @@ impl Aggregates {
     }
 
     /// From now on columns show what they hold, without asking the script.
-    pub fn draw_plainly(&self, plain: bool) {
-        self.0.shared.plain.set(plain);
+    pub fn draw_plainly(&self) {
+        self.0.shared.plain.set(true);
     }
 
     /// Whether something was added up for the whole run, beside what there is now.

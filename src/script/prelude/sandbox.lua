@@ -76,23 +76,24 @@ function env.coroutine.resume(co, ...)
   return resumed(co, ...)
 end
 
---- Whether the runtime called a function that runs in this coroutine: a printer, a condition, a
--- callback. Such a function cannot yield, since the runtime's own frames have to return first.
-local DEEP = 200
-local function is_called_by_runtime()
-  for level = 3, DEEP do
-    local info = info_of(level, "S")
-    if not info then return false end
-    local by = info.source:match "^=perilune:([^/]*)"
-    if by and by ~= "prompt" and by ~= "stdlib" and by ~= "sandbox" then return true end
-  end
-  return true
-end
-
 local CALLED = "a printer, a condition or a callback of the runtime cannot yield; yield in a coroutine that it starts itself"
 
+--- Why this coroutine cannot yield; nil if it can. A function that the runtime called (a printer, a
+-- condition, a callback) cannot, since the runtime's own frames have to return first.
+local DEEP = 200
+local function why_no_yield()
+  for level = 3, DEEP do
+    local info = info_of(level, "S")
+    if not info then return nil end
+    local by = info.source:match "^=perilune:([^/]*)"
+    if by and by ~= "prompt" and by ~= "stdlib" and by ~= "sandbox" then return CALLED end
+  end
+  return "a function that is called over 200 levels deep cannot yield"
+end
+
 function env.coroutine.yield(...)
-  if is_called_by_runtime() then error(CALLED, 2) end
+  local why = why_no_yield()
+  if why then error(why, 2) end
   return yield(...)
 end
 

@@ -6,13 +6,13 @@
 //! raises the priority of the session's thread, and signals it until the interrupt is handled. An
 //! interrupt of a line that is still typed goes to the thread that edits it ([`typed_line`]).
 
-use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
 use super::{HOME, count, interrupting_set, interrupts, knock_signal, typed_line};
 use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::{self, Front};
+use crate::sys::threads;
 
 /// Interval and number of the signals that pass an interrupt on. One is not enough: it may arrive while LuaJIT
 /// changes its dispatch tables, and the hook is then lost.
@@ -25,7 +25,7 @@ const TIMES: usize = 50;
 ///
 /// # Errors
 /// The thread cannot be started; interrupts are then delivered as before.
-pub fn start() -> io::Result<i32> {
+pub fn start() -> anyhow::Result<i32> {
     let set = interrupting_set();
     // SAFETY: the set is a live local; a null asks for nothing back.
     let mask = |how| unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
@@ -50,12 +50,10 @@ pub fn start() -> io::Result<i32> {
             }
         }
     };
-    let started = std::thread::Builder::new().name("perilune:signal".to_owned()).spawn(listen);
-    if started.is_err() {
+    threads::start("perilune:signal", listen).inspect_err(|_| {
         mask(libc::SIG_UNBLOCK);
-    }
-    started?;
-    tid.recv().map_err(io::Error::other)
+    })?;
+    Ok(tid.recv()?)
 }
 
 /// Cancels the line that is typed, or counts an interrupt of what runs.
