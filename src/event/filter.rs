@@ -65,6 +65,19 @@ impl Filter {
         }
     }
 
+    /// Whether it compares text in a task's memory, which the kernel reads only while its page is
+    /// resident.
+    pub fn reads_user_memory(&self) -> bool {
+        fn reads(node: &Node) -> bool {
+            match node {
+                Node::Is(predicate) => predicate.reading == Reading::UserText,
+                Node::Not(inner) => reads(inner),
+                Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(reads),
+            }
+        }
+        reads(&self.root)
+    }
+
     /// It without the conditions that [`Filter::to_kernel`] writes so; None when that leaves nothing to check.
     pub fn without(&self, text: &str) -> Option<Filter> {
         let conjuncts = self.conjuncts().into_iter();

@@ -1,5 +1,7 @@
 //! What `-v` says of filters: which conditions the kernel checks, which are left for user space, and what each costs.
 
+use std::collections::BTreeSet;
+
 use crate::base::coverage::Coverage;
 use crate::event::filter::Filter;
 use crate::script::evsel::Role;
@@ -37,6 +39,20 @@ pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Which events are filtered by text in a task's memory, and what that misses.
+pub(super) fn user_text(roles: &[Role]) -> Option<String> {
+    let reads = |role: &&Role| role.filter.as_ref().is_some_and(Filter::reads_user_memory);
+    let names: BTreeSet<&str> = roles.iter().filter(reads).map(|role| &*role.event.name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!(
+            "{names}: filtered by text in the task's memory; events whose text is on a page that \
+             is not resident are left out"
+        )
+    })
 }
 
 /// What the kernel's tracing costs whoever causes the event; measured on kernel 6.18 in a virtual machine.
@@ -78,6 +94,15 @@ mod tests {
         let sampling = Sampling::default();
         let (event, filter, rest) = (Rc::new(event), split.kernel, split.rest);
         Role { event, glob: None, filter, rest, task: None, sampling }
+    }
+
+    #[test]
+    fn events_that_are_filtered_by_text_in_memory_are_named() {
+        let mut of_text = role("pid == 1");
+        assert_eq!(user_text(&[of_text.clone()]), None);
+        of_text.filter = Some(Filter::parse("pid == 1 && !(pid.ustring ~ \"a*\")").unwrap());
+        let note = user_text(&[of_text.clone(), of_text]).unwrap();
+        assert!(note.starts_with("a:x: filtered by text in the task's memory"), "{note}");
     }
 
     #[test]

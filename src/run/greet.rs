@@ -53,7 +53,8 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, wish: &Wish)
         if let Some(remark) = without_rate(&roles, request) {
             context.note(Level::Warning, &remark);
         }
-        for remark in request.understood.iter().chain(&host.remarks()) {
+        let user_text = filters::user_text(&roles);
+        for remark in request.understood.iter().chain(&host.remarks()).chain(&user_text) {
             context.note(Level::Info, remark);
         }
         let watching = format!("watching {shown} on {whom}; Ctrl-C ends and reports");

@@ -159,7 +159,7 @@ fn text_that_a_system_call_records_is_compared_here_too() {
     assert!(passes("__filename_val ~ \"/etc/*\"", true).unwrap());
     let only = "filename.ustring ~ \"**passwd\"".to_owned();
     let refused = passes("filename ~ \"*passwd\"", false).unwrap_err();
-    assert_eq!(refused, KernelOnly::Condition(only));
+    assert_eq!(refused, KernelOnly::UserText(only));
 }
 
 #[test]
