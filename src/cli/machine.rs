@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::command::{self, Parsed};
-use super::run::{EventName, Runtime};
+use super::run::{Bundled, EventName, Runtime};
 use super::{BESIDE_A_COMMAND, host, repl};
 use perf_event_open_sys::bindings as abi;
 
@@ -26,6 +26,9 @@ use crate::script::host::{Host, Rules, Setting};
 use crate::script::monitor::Monitor;
 use crate::script::opt;
 use crate::source::replay::Replay;
+use crate::source::trial::try_out;
+use crate::sys::cpus::online_cpus;
+use crate::sys::perf::Target;
 use crate::sys::terminal::typeahead::Typeahead;
 use crate::sys::tracefs::Tracefs;
 
@@ -79,7 +82,7 @@ impl Runtime for Machine {
     fn check(&mut self, path: &str) -> Result<Option<String>> {
         let script = self.library.find(path)?;
         match Tracefs::find() {
-            Ok(_) => begins(&script, &self.library),
+            Ok(_) => Ok(begins(&script, &self.library)?.not_looked_at),
             Err(why) => {
                 Host::new(false)?.load(&script, &self.library, &host::options())?;
                 Ok(Some(why.to_string()))
@@ -87,14 +90,17 @@ impl Runtime for Machine {
         }
     }
 
-    fn bundled(&mut self) -> Vec<(String, Option<String>)> {
+    fn bundled(&mut self) -> Vec<Bundled> {
         let all = self.library.all().into_iter().filter(|script| script.origin == Origin::Bundled);
-        all.map(|script| {
-            let lacks = begins(&script, &self.library).err().map(|why| match why.downcast_ref() {
-                Some(Failure::Script(error)) => error.without_place().to_string(),
-                _ => format!("{why:#}"),
-            });
-            (script.name, lacks)
+        all.map(|script| match begins(&script, &self.library) {
+            Ok(Begun { fallbacks, .. }) => Bundled { name: script.name, lacks: None, fallbacks },
+            Err(why) => {
+                let lacks = match why.downcast_ref() {
+                    Some(Failure::Script(error)) => error.without_place().to_string(),
+                    _ => format!("{why:#}"),
+                };
+                Bundled { name: script.name, lacks: Some(lacks), fallbacks: Vec::new() }
+            }
         })
         .collect()
     }
@@ -115,8 +121,12 @@ impl Runtime for Machine {
             .map(|(sys, name)| event(format!("{sys}:{name}"), Vec::new(), "tracepoint"));
         let counters = name::all().map(|(name, aliases)| {
             let aliases = aliases.into_iter().map(str::to_owned).collect();
-            let software = name::lookup(&name).is_some_and(|n| n.type_ == abi::PERF_TYPE_SOFTWARE);
-            event(name, aliases, if software { "software" } else { "hardware" })
+            let sort = match name::lookup(&name).map(|named| named.type_) {
+                Some(abi::PERF_TYPE_SOFTWARE) => "software",
+                Some(name::CPU_TIME) => "accounting",
+                _ => "hardware",
+            };
+            event(name, aliases, sort)
         });
         Ok(counters.chain(tracepoints).collect())
     }
@@ -195,20 +205,36 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(BESIDE_A_COMMAND)
 }
 
-/// Lets a script declare what it watches when nothing is asked of it; nothing is opened. Gives why it cannot, where it has to be
-/// told first.
-fn begins(script: &Script, library: &Library) -> Result<Option<String>> {
+/// What a script declared when nothing was asked of it.
+#[derive(Default)]
+struct Begun {
+    /// Why it could not, where it has to be told its events.
+    not_looked_at: Option<String>,
+    /// Events that it takes instead of others.
+    fallbacks: Vec<String>,
+}
+
+/// Lets a script declare what it watches when nothing is asked of it. An event is opened for a
+/// moment at most, where there are alternatives.
+fn begins(script: &Script, library: &Library) -> Result<Begun> {
     let mut host = Host::new(false)?;
     let monitor = host.load(script, library, &host::options())?.clone();
     // What has to be told its events works with those that there are.
     let request = match command::parse(&monitor, &script.name, &[]) {
         Ok(Parsed::Run(request)) => request,
-        Ok(_) => return Ok(None),
-        Err(why) => return Ok(Some(format!("{why:#}"))),
+        Ok(_) => return Ok(Begun::default()),
+        Err(why) => {
+            return Ok(Begun { not_looked_at: Some(format!("{why:#}")), ..Begun::default() });
+        }
     };
     let options = opt::table(host.lua(), &monitor.options, &request.values)?;
-    let setting = Setting::of(Rc::new(MachineCatalog::default()));
-    host.begin(&options, &setting, Rules::default()).map(|()| None)
+    let everyone = Target { pid: -1, cpu: online_cpus().first().map_or(0, |cpu| *cpu as i32) };
+    let setting = Setting {
+        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, everyone))),
+        ..Setting::of(Rc::new(MachineCatalog::default()))
+    };
+    host.begin(&options, &setting, Rules::default())?;
+    Ok(Begun { not_looked_at: None, fallbacks: host.fallbacks() })
 }
 
 /// All tracepoints, as system and name.

@@ -9,7 +9,7 @@ pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]
 
 /// What the bundled monitors are for. Any other is yours.
 const PURPOSES: [(&str, &[&str]); 7] = [
-    ("Any event", &["trace", "top", "multi-trace", "mpdelay", "nested", "eval"]),
+    ("Any event", &["trace", "top", "stat", "multi-trace", "mpdelay", "nested", "eval"]),
     ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
     ("CPUs", &["profile", "cpu-util", "percpu-stat", "split-lock"]),
     ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),

@@ -11,6 +11,17 @@ use crate::{
     script::{bundle::Script, monitor::Monitor},
 };
 
+/// How a bundled monitor would begin on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundled {
+    /// Its name.
+    pub name: String,
+    /// Why it would not.
+    pub lacks: Option<String>,
+    /// What it would measure instead of what it is meant to, a line for each event.
+    pub fallbacks: Vec<String>,
+}
+
 /// The part of the program that reads scripts, asks the kernel and runs monitors.
 pub trait Runtime {
     /// Names of all monitors that can be found, sorted.
@@ -49,8 +60,8 @@ pub trait Runtime {
         bail!("{path}: there is nothing here to load it")
     }
 
-    /// Each bundled monitor, and what it lacks here if it would not begin. One that has to be told its events begins.
-    fn bundled(&mut self) -> Vec<(String, Option<String>)> {
+    /// The bundled monitors, as they would begin here. One that has to be told its events begins.
+    fn bundled(&mut self) -> Vec<Bundled> {
         Vec::new()
     }
 
@@ -67,6 +78,6 @@ pub struct EventName {
     pub name: String,
     /// Other names for the same: `cycles`.
     pub aliases: Vec<String>,
-    /// What sort it is, one word: `tracepoint`, `software`, `hardware`.
+    /// What sort it is, one word: `tracepoint`, `software`, `hardware`, `accounting`.
     pub sort: &'static str,
 }

@@ -67,6 +67,11 @@ pub(crate) fn is_modifier(c: char) -> bool {
 }
 
 impl Counter {
+    /// Which of [`crate::sys::proc_stat::Ticks`] it is, if it is read from /proc/stat.
+    pub fn cpu_time(&self) -> Option<usize> {
+        (self.type_ == name::CPU_TIME).then_some(self.config as usize)
+    }
+
     /// Whether it is one of the kernel's clocks, which count nanoseconds and go on in an idle CPU.
     pub fn is_clock(&self) -> bool {
         let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
@@ -78,7 +83,7 @@ impl Counter {
     pub fn has_rate(&self) -> bool {
         match self.type_ {
             abi::PERF_TYPE_SOFTWARE => self.is_clock(),
-            abi::PERF_TYPE_BREAKPOINT | abi::PERF_TYPE_TRACEPOINT => false,
+            abi::PERF_TYPE_BREAKPOINT | abi::PERF_TYPE_TRACEPOINT | name::CPU_TIME => false,
             _ => true,
         }
     }
@@ -86,6 +91,9 @@ impl Counter {
     /// `u k h` keep only the levels that are named, `G H` the guest or the host, `I` leaves the idle
     /// task out, each `p` asks for more precision.
     fn modify(&mut self, event: &str, modifiers: &str) -> Result<()> {
+        if self.cpu_time().is_some() {
+            ensure!(modifiers.is_empty(), "{event}: a time of /proc/stat has no modifiers");
+        }
         if let Some(c) = modifiers.chars().find(|c| !is_modifier(*c)) {
             bail!(
                 "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), I (not idle), p (precise)"
@@ -248,6 +256,14 @@ mod tests {
         assert_eq!(of("cpu/event=0x1c2,umask=0x3,edge/").config, 0x1_0004_03c2);
         assert_eq!(of("cpu/config=0x11,config2=5/").config2, 5);
         assert_eq!(of("cpu/ldlat=30/").config1, 30);
+    }
+
+    #[test]
+    fn a_time_of_the_kernels_accounting_is_a_counter() {
+        assert_eq!(of("steal-time").cpu_time(), Some(7));
+        assert_eq!(of("cycles").cpu_time(), None);
+        assert!(!of("user-time").has_rate());
+        assert_eq!(fault("user-time:u"), "user-time:u: a time of /proc/stat has no modifiers");
     }
 
     #[test]

@@ -9,6 +9,9 @@ use super::function::Kind;
 const SOFTWARE: u32 = abi::PERF_TYPE_SOFTWARE;
 const HARDWARE: u32 = abi::PERF_TYPE_HARDWARE;
 
+/// Stands for the times of a CPU in /proc/stat as `perf_event_attr.type`: no PMU has this number.
+pub const CPU_TIME: u32 = u32::MAX;
+
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -56,7 +59,7 @@ pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
 }
 
 #[rustfmt::skip]
-const TABLE: [(&str, &[&str], u32, u32); 22] = [
+const TABLE: [(&str, &[&str], u32, u32); 32] = [
     ("cpu-clock",               &[],                          SOFTWARE, abi::PERF_COUNT_SW_CPU_CLOCK),
     ("task-clock",              &[],                          SOFTWARE, abi::PERF_COUNT_SW_TASK_CLOCK),
     ("page-faults",             &["faults"],                  SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS),
@@ -79,6 +82,16 @@ const TABLE: [(&str, &[&str], u32, u32); 22] = [
     ("stalled-cycles-frontend", &["idle-cycles-frontend"],    HARDWARE, abi::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
     ("stalled-cycles-backend",  &["idle-cycles-backend"],     HARDWARE, abi::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
     ("ref-cycles",              &[],                          HARDWARE, abi::PERF_COUNT_HW_REF_CPU_CYCLES),
+    ("user-time",                &[],                          CPU_TIME, 0),
+    ("nice-time",                &[],                          CPU_TIME, 1),
+    ("system-time",              &[],                          CPU_TIME, 2),
+    ("idle-time",                &[],                          CPU_TIME, 3),
+    ("iowait-time",              &[],                          CPU_TIME, 4),
+    ("irq-time",                 &[],                          CPU_TIME, 5),
+    ("softirq-time",             &[],                          CPU_TIME, 6),
+    ("steal-time",               &[],                          CPU_TIME, 7),
+    ("guest-time",               &[],                          CPU_TIME, 8),
+    ("guest-nice-time",          &[],                          CPU_TIME, 9),
 ];
 
 const READ: u32 = abi::PERF_COUNT_HW_CACHE_OP_READ;
@@ -163,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_name_that_is_listed_is_known() {
-        assert_eq!(all().count(), 22 + 6 * 4 + 4 + 2 + 2);
+        assert_eq!(all().count(), 32 + 6 * 4 + 4 + 2 + 2);
         for (name, aliases) in all() {
             assert_eq!(lookup(&name).unwrap().name, name);
             assert!(aliases.iter().all(|alias| lookup(alias).unwrap().name == name));

@@ -52,13 +52,19 @@ pub struct Opening<S> {
     pub recheck: bool,
 }
 
+/// What a plan has to know of how a role is sampled.
+pub trait Sampled {
+    /// Whether it is only counted: there is no record of which a role could check its own filter.
+    fn is_counted(&self) -> bool;
+}
+
 /// Groups roles into openings, in the order in which their events are first named.
 ///
 /// Errors: a filter that does not fit its event, or any filter on a counter, which the kernel refuses.
-pub fn plan<S: Clone + PartialEq>(roles: &[Role<S>]) -> Result<Vec<Opening<S>>> {
+pub fn plan<S: Clone + PartialEq + Sampled>(roles: &[Role<S>]) -> Result<Vec<Opening<S>>> {
     let mut openings: Vec<Opening<S>> = Vec::new();
     for (index, role) in roles.iter().enumerate() {
-        let checkable = is_checkable(role)?;
+        let checkable = is_checkable(role)? && !role.sampling.is_counted();
         let shared = openings.iter_mut().find(|opening| {
             opening.event == role.event
                 && opening.sampling == role.sampling
@@ -119,6 +125,13 @@ fn either(a: Option<Filter>, b: Option<Filter>) -> Option<Filter> {
 mod tests {
     use super::*;
     use crate::{decode::format::Format, event::counter::Counter};
+
+    /// From 100 on they are counted.
+    impl Sampled for u32 {
+        fn is_counted(&self) -> bool {
+            *self >= 100
+        }
+    }
 
     fn tracepoint(name: &str) -> Rc<Event> {
         let format = Format::parse(
@@ -185,6 +198,16 @@ mod tests {
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1, 2], true)]);
         let roles = [role("a:a", "", 0), role("a:a", "pid == 1", 0)];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1], true)]);
+    }
+
+    #[test]
+    fn what_is_counted_shares_no_filter_with_others() {
+        let roles =
+            [role("a:a", "pid==1", 100), role("a:a", "pid==2", 100), role("a:a", "pid==1", 100)];
+        assert_eq!(
+            planned(&roles),
+            [opening("a:a", "pid == 1", &[0, 2], false), opening("a:a", "pid == 2", &[1], false)]
+        );
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! How an event is sampled: what a script or a selector asks for beside the event itself.
 
 use std::fmt;
+use std::rc::Rc;
 
 use anyhow::{Result, bail};
 
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
+use crate::event::plan::Sampled;
 
 /// The wishes of one evsel. Two roles that differ in any of them are opened separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,10 @@ pub struct Sampling {
     /// Leave out the records of this very process, unless `--self` asks for them: nobody relates
     /// them to others. Without it, those of the scheduler are handled, and not printed.
     pub hide_self: bool,
+    /// The group that it is counted in: those of a name count at the same times.
+    pub group: Option<Rc<str>>,
+    /// The control group whose tasks it counts, as the user typed it.
+    pub cgroup: Option<Rc<str>>,
     /// Further `perf_event_attr` fields by their kernel names.
     pub fields: Vec<(String, u64)>,
 }
@@ -90,6 +96,12 @@ pub struct Exclude {
     /// `exclude_idle`, of the kernel's clocks: a hardware counter of cycles stops by itself in idle CPUs, and some
     /// machines refuse the bit.
     pub idle: bool,
+}
+
+impl Sampled for Sampling {
+    fn is_counted(&self) -> bool {
+        self.count
+    }
 }
 
 impl Sampling {

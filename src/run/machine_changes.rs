@@ -63,6 +63,7 @@ impl MachineChanges {
 
     fn look_now(&mut self, look: Look, live: &mut Live, host: &mut Host) {
         let mut notes = live.follow_cpus(look, host);
+        notes.extend(live.take_unscheduled());
         let offset = offset_ns();
         let step = offset - self.offset;
         self.offset = offset;

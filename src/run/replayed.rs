@@ -283,7 +283,8 @@ impl<'a> Player<'a> {
                     let role = role as u32;
                     if wish.sampling.count {
                         let value = value.unwrap_or(1) as f64;
-                        self.counts.push(Count { role, instance: entry.cpu, value, scaled: false });
+                        let (instance, share) = (entry.cpu, 1.0);
+                        self.counts.push(Count { role, instance, value, share, scaled: false });
                         continue;
                     }
                     let chain = if wish.sampling.stack.is_some() {

@@ -40,6 +40,8 @@ pub struct Evsels {
     pub names: Vec<String>,
     /// What a user should hear of events that are others than those asked for first.
     pub remarks: Vec<String>,
+    /// Those of `remarks` that name an event that was taken instead of another.
+    pub fallbacks: Vec<String>,
     /// Selectors that evsels were declared with, as typed.
     pub(super) used: BTreeSet<String>,
     declared: Vec<Declared>,

@@ -124,7 +124,7 @@ impl Host {
         let (tables, calls) = (self.jobs[at].tables.clone(), &self.jobs[at].callbacks);
         let deinit = calls.deinit.clone().filter(|_| last);
         let callback = deinit.or_else(|| calls.interval.clone());
-        self.state.borrow_mut().counts = counts.to_vec();
+        self.state.borrow_mut().set_counts(counts);
         let drawn = match self.wanted(callback, seconds) {
             Ok(Some(wanted)) => self
                 .draw_in_time(|host| host.dispatch.draw(&host.aggregates, counts, Some(&wanted))),

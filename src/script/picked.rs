@@ -50,7 +50,9 @@ impl Declarer {
         {
             let names: Vec<&str> = passed.iter().map(|(name, _)| name.as_str()).collect();
             let why = why.why.split(';').next().unwrap_or_default();
-            remarks.insert(0, format!("{}: {why}; {} is taken", names.join(", "), taken.name));
+            let fallback = format!("{}: {why}; {} is taken", names.join(", "), taken.name);
+            self.evsels.borrow_mut().fallbacks.push(fallback.clone());
+            remarks.insert(0, fallback);
         }
         let mut all = self.evsels.borrow_mut();
         remarks.retain(|remark| !all.remarks.contains(remark));
@@ -85,6 +87,11 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// A line for each event that is another than the one asked for first, with the reason.
+    pub fn fallbacks(&self) -> Vec<String> {
+        self.state.borrow().evsels.borrow().fallbacks.clone()
     }
 
     /// What a user should hear of events that are others than those asked for first.

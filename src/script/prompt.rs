@@ -250,7 +250,7 @@ impl Host {
         value: &Value,
         counts: &[Count],
     ) -> anyhow::Result<Option<Vec<Report>>> {
-        self.state.borrow_mut().counts = counts.to_vec();
+        self.state.borrow_mut().set_counts(counts);
         if !self.dispatch.can_draw(&self.aggregates, value)? {
             return Ok(None);
         }

@@ -52,7 +52,7 @@ impl Host {
         counts: &[Count],
     ) -> Vec<Report> {
         self.print_waiting_before_report();
-        self.state.borrow_mut().counts = counts.to_vec();
+        self.state.borrow_mut().set_counts(counts);
         self.coverage.multiplexed += counts.iter().filter(|count| count.scaled).count() as u64;
         let wanted = self.wanted(callback, seconds);
         let drawn = match &wanted {

@@ -18,8 +18,9 @@ pub struct State {
     pub timers: Vec<Timer>,
     /// When a key last alerted, nanoseconds of the run.
     pub alerted: HashMap<String, f64>,
-    /// Counters of the interval that is being drawn: what was added since the last.
-    pub counts: Vec<Count>,
+    /// Counters of the interval that is being drawn: what was added since the last, by role and
+    /// instance.
+    counts: Vec<Count>,
     /// The Rust side of `evsel`; none while files are only loaded.
     pub declarer: Option<Declarer>,
     /// What was declared.
@@ -46,6 +47,29 @@ pub struct Timer {
 }
 
 impl State {
+    /// Sets what the counters added in the interval that is drawn next.
+    pub fn set_counts(&mut self, counts: &[Count]) {
+        self.counts.clear();
+        self.counts.extend_from_slice(counts);
+        self.counts.sort_by_key(|count| (count.role, count.instance));
+    }
+
+    /// The counts of a role, on one instance or on all.
+    pub(super) fn counts_of(&self, role: u32, instance: Option<u32>) -> &[Count] {
+        let (first, last) = (instance.unwrap_or(0), instance.unwrap_or(u32::MAX));
+        let from = self.counts.partition_point(|c| (c.role, c.instance) < (role, first));
+        let to = self.counts.partition_point(|c| (c.role, c.instance) <= (role, last));
+        &self.counts[from..to]
+    }
+
+    /// The instances that have counts, rising.
+    pub(super) fn counted_instances(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.counts.iter().map(|count| count.instance).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Whether events have every field that their records can have: those of a recording have what its lines have.
     pub fn knows_all_fields(&self) -> bool {
         self.declarer.as_ref().is_some_and(|declarer| declarer.catalog.is_whole())

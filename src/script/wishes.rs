@@ -19,7 +19,7 @@ pub(super) struct Wishes {
     pub(super) title: Option<String>,
 }
 
-const WISHES: [&str; 14] = [
+const WISHES: [&str; 16] = [
     "stack",
     "count",
     "freq",
@@ -34,6 +34,8 @@ const WISHES: [&str; 14] = [
     "everyone",
     "hide_self",
     "functions",
+    "group",
+    "cgroup",
 ];
 
 impl Wishes {
@@ -94,6 +96,11 @@ impl Wishes {
                 "title" => title = Some(text()?),
                 "functions" => sampling.functions = true,
                 "task" => task = Some(text()?),
+                // `cgroup` is a field of perf_event_attr, too: a number asks for that one.
+                "cgroup" if matches!(value, Value::String(_)) => {
+                    sampling.cgroup = Some(text()?.into());
+                }
+                "group" => sampling.group = Some(text()?.into()),
                 "everyone" => sampling.everyone = true,
                 "hide_self" => sampling.hide_self = true,
                 "optional" => optional = true,
@@ -116,6 +123,9 @@ impl Wishes {
         if sampling.everyone && task.is_some() {
             return Err("an evsel has 'everyone' or 'task', not both: with 'task' it is about one"
                 .to_owned());
+        }
+        if !sampling.count && (sampling.group.is_some() || sampling.cgroup.is_some()) {
+            return Err("an evsel with 'group' or 'cgroup' only counts: add count = true".into());
         }
         if sampling.freq.is_some() && sampling.period.is_some() {
             return Err(

@@ -72,6 +72,7 @@ pub(super) fn register(
         table::emit_row(lua, shared)?,
         table::new_report(lua)?,
         count_of(lua, state)?,
+        counted_instances(lua, state)?,
         control::stop(lua, state, shared)?,
         &exports,
     );
@@ -269,19 +270,26 @@ fn fields(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     })
 }
 
-/// What a counting evsel added on an instance in this interval.
+/// What a counting evsel added in this interval, on one instance or on all, and the part of the time
+/// that it was counted.
 fn count_of(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     let state = state.clone();
-    lua.create_function(move |_, (index, instance): (usize, u32)| {
+    lua.create_function(move |_, (index, instance): (usize, Option<u32>)| {
         let state = state.borrow();
-        let evsels = state.evsels.borrow();
-        let roles = evsels.indexes_of(index);
-        let added = state
-            .counts
-            .iter()
-            .filter(|c| roles.contains(&(c.role as usize)) && c.instance == instance);
-        Ok(added.map(|c| c.value).sum::<f64>())
+        let roles = state.evsels.borrow().indexes_of(index);
+        let (mut value, mut share) = (0.0, 1.0f64);
+        for count in roles.flat_map(|role| state.counts_of(role as u32, instance)) {
+            value += count.value;
+            share = share.min(count.share);
+        }
+        Ok((value, share))
     })
+}
+
+/// The CPUs or threads that have counts in this interval, rising.
+fn counted_instances(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, ()| Ok(state.borrow().counted_instances()))
 }
 
 #[cfg(test)]

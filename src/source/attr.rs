@@ -177,6 +177,27 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     Ok(attr)
 }
 
+/// The attr of the dummy event that leads the group of an event with that attr. It leaves out the
+/// same modes, which decide who may open it, and is pinned where the event wants to be.
+pub(super) fn of_leader(member: &Attr, on_exec: bool) -> Attr {
+    let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
+    let read = abi::PERF_FORMAT_ID
+        | abi::PERF_FORMAT_GROUP
+        | abi::PERF_FORMAT_TOTAL_TIME_ENABLED
+        | abi::PERF_FORMAT_TOTAL_TIME_RUNNING;
+    let copied = ["exclude_user", "exclude_kernel", "exclude_hv", "inherit", "pinned"]
+        .into_iter()
+        .chain(["use_clockid", "clockid"])
+        .map(|name| (name, member.get(name).unwrap_or(0)));
+    let own =
+        [("disabled", 1), ("enable_on_exec", u64::from(on_exec)), ("read_format", read as u64)];
+    for (name, value) in copied.chain(own) {
+        // Names of fields, and values that they hold in another attr.
+        let _ = attr.set(name, value);
+    }
+    attr
+}
+
 fn every(attr: &mut Attr, common: Common) -> anyhow::Result<()> {
     attr.set("disabled", 1)?;
     attr.set("sample_id_all", 1)?;

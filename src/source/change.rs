@@ -66,6 +66,7 @@ impl Live {
             drop(self.close_left());
             return Err(why.into());
         }
+        self.opened.groups.enable()?;
         let now = monotonic_ns();
         let decoder = &mut self.opened.decoders[at];
         if let Some(taker) = decoder.takers.last_mut().filter(|_| on) {
@@ -94,6 +95,7 @@ impl Live {
                 self.turn(at, on)?;
             }
         }
+        self.opened.groups.enable()?;
         let now = monotonic_ns();
         for decoder in &mut self.opened.decoders {
             let mut before = Vec::new();

@@ -1,23 +1,28 @@
 //! What is read from the events themselves: their own counts, and what the kernel dropped of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::cpu_times::CpuTimes;
 use super::live::{Live, SideLost};
+use super::open::Opened;
+use crate::base::cpulist;
 use crate::sys::cpus::online_cpus;
-use crate::sys::perf::{Counts, Event};
+use crate::sys::perf::{Counts, Event, is_unscheduled};
 
 const FORMAT_LOST: u64 = perf_event_open_sys::bindings::PERF_FORMAT_LOST as u64;
 
-/// Value of a counter on one instance.
+/// What a counter added on one instance since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Count {
     /// Role that asked for it.
     pub role: u32,
     /// CPU, or with tasks the thread.
     pub instance: u32,
-    /// Its value, scaled when it shared its hardware.
+    /// Its value, scaled when it shared its hardware; NaN when it was not counted.
     pub value: f64,
-    /// Whether it did.
+    /// The part of the time that it was counted, from 0 to 1.
+    pub share: f64,
+    /// Whether it shared its hardware.
     pub scaled: bool,
 }
 
@@ -62,23 +67,38 @@ impl Reading {
         }
     }
 
-    /// What was added since `before`, and whether it is an estimate because the counter shared its hardware
-    /// meanwhile. Scaled by this interval's own times: those of the whole run would let a count fall. Times that are no more than
-    /// `apart` nanoseconds apart are the same.
-    fn since(self, before: Reading, apart: u64) -> (f64, bool) {
+    /// What was added since `before`, and the part of the time that was counted: below 1 the counter
+    /// shared its hardware, and the value is an estimate. It is scaled by this interval's own times:
+    /// those of the whole run would let a count fall. Times that are no more than `apart`
+    /// nanoseconds apart are the same.
+    fn since(self, before: Reading, apart: u64) -> (f64, f64) {
         let added = self.added(before);
         let enabled = self.enabled.saturating_sub(before.enabled);
         let running = self.running.saturating_sub(before.running);
         match running {
-            0 => (added, enabled > apart),
-            _ if running + apart >= enabled => (added, false),
-            _ => (added * enabled as f64 / running as f64, true),
+            _ if running + apart >= enabled => (added, 1.0),
+            0 => (f64::NAN, 0.0),
+            _ => (added * enabled as f64 / running as f64, running as f64 / enabled as f64),
         }
     }
 
     fn added(self, before: Reading) -> f64 {
         self.value.saturating_sub(before.value) as f64
     }
+}
+
+/// How the counters of a run are read.
+#[derive(Default)]
+pub(super) struct Counting {
+    /// When they were read last, and for how many nanoseconds they had counted since the time
+    /// before.
+    counted: (f64, f64),
+    /// Those that are read from /proc/stat.
+    pub(super) cpu_times: CpuTimes,
+    /// The CPUs on which a pinned event found no counter, by its name.
+    unscheduled: BTreeMap<String, BTreeSet<u32>>,
+    /// Those that were reported.
+    reported: BTreeSet<(String, String)>,
 }
 
 impl Live {
@@ -150,40 +170,100 @@ impl Live {
     /// is over, and the busier the CPUs are, the later.
     pub fn counted_for(&self) -> Option<f64> {
         let any = self.openings.iter().any(|opening| opening.sampling.count);
-        any.then_some(self.counted.1 / 1e9)
+        any.then_some(self.counting.counted.1 / 1e9)
     }
 
     /// What the counters added since the last call, per role and instance.
     pub fn counts(&mut self) -> Vec<Count> {
         let now = self.now();
-        self.counted = (now, now - self.counted.0);
+        self.counting.counted = (now, now - self.counting.counted.0);
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
-        // By opening and instance. A thread has an event on each CPU: what one of them does not count because the thread runs
-        // elsewhere, another one does.
-        let mut readings: BTreeMap<(usize, u32), (Reading, Reading, usize)> = BTreeMap::new();
-        for open in &mut self.opened.events {
-            if !self.openings[open.opening].sampling.count {
+        let of_groups = self.opened.groups.read();
+        // Of each opening and instance. A thread has an event on each CPU: what one of them does not
+        // count because the thread runs elsewhere, another one does.
+        let mut readings: BTreeMap<(usize, u32), Sums> = BTreeMap::new();
+        let Opened { events, rings, .. } = &mut self.opened;
+        let offline: Vec<u32> =
+            rings.iter().filter(|ring| ring.presence.is_offline()).map(|ring| ring.cpu).collect();
+        for open in events.iter_mut().filter(|o| self.openings[o.opening].sampling.count) {
+            if open.tid < 0 && offline.contains(&open.cpu) {
                 continue;
             }
-            let Ok(read) = open.event.read_counts() else { continue };
-            let now = open.carried.plus(Reading::of(&read));
-            let before = std::mem::replace(&mut open.counted, now);
             let instance = if per_task { open.tid as u32 } else { open.cpu };
             let sums = readings.entry((open.opening, instance)).or_default();
-            *sums = (sums.0.and(before), sums.1.and(now), sums.2 + 1);
+            let read =
+                of_groups.get(&open.id).map_or_else(|| open.event.read_counts(), |one| Ok(*one));
+            let read = match read {
+                Ok(read) => read,
+                Err(why) => {
+                    if is_unscheduled(&why) {
+                        let cpus = self.counting.unscheduled.entry(open.event.name().to_owned());
+                        cpus.or_default().insert(open.cpu);
+                    }
+                    sums.unread = true;
+                    continue;
+                }
+            };
+            let now = open.carried.plus(Reading::of(&read));
+            let before = std::mem::replace(&mut open.counted, now);
+            (sums.before, sums.now) = (sums.before.and(before), sums.now.and(now));
+            sums.events += 1;
         }
         let cpus = if per_task && !readings.is_empty() { online_cpus().len() } else { 1 };
         let mut counts = Vec::new();
-        for ((opening, instance), (before, now, read)) in readings {
-            // With -C a thread was also where nobody counted: that tells nothing of shared hardware.
-            let (value, scaled) = match read < cpus {
-                true => (now.added(before), false),
-                false => now.since(before, if read > 1 { APART } else { 0 }),
-            };
+        for ((opening, instance), sums) in readings {
+            let (value, share) = sums.added(cpus);
             let roles = self.openings[opening].roles.iter();
-            counts.extend(roles.map(|(role, _)| Count { role: *role, instance, value, scaled }));
+            counts.extend(roles.map(|(role, _)| Count {
+                role: *role,
+                instance,
+                value,
+                share,
+                scaled: share < 1.0,
+            }));
         }
+        self.counting.cpu_times.add(&self.openings, &self.watched_cpus, &mut counts);
         counts
+    }
+
+    /// A line for each pinned event that the hardware had no room for, once.
+    pub fn take_unscheduled(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (event, cpus) in std::mem::take(&mut self.counting.unscheduled) {
+            let cpus: Vec<u32> = cpus.into_iter().collect();
+            let list = cpulist::format(&cpus);
+            if self.counting.reported.insert((event.clone(), list.clone())) {
+                lines.push(format!(
+                    "{event}: pinned, but the hardware of CPU {list} has no counter left, so it is not \
+                     counted there; pin fewer events, or stop what else counts (perf; the NMI watchdog: \
+                     sysctl kernel.nmi_watchdog=0)"
+                ));
+            }
+        }
+        lines
+    }
+}
+
+/// The readings of an opening's events on one instance.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    before: Reading,
+    now: Reading,
+    events: usize,
+    /// One of them could not be read.
+    unread: bool,
+}
+
+impl Sums {
+    /// What they added, and the part of the time that was counted, on a machine with so many CPUs
+    /// for a thread.
+    fn added(self, cpus: usize) -> (f64, f64) {
+        match self.events {
+            _ if self.unread => (f64::NAN, 0.0),
+            // With -C a thread was also where nothing counted: that tells nothing of shared hardware.
+            events if events < cpus => (self.now.added(self.before), 1.0),
+            events => self.now.since(self.before, if events > 1 { APART } else { 0 }),
+        }
     }
 }
 
@@ -199,21 +279,22 @@ mod tests {
     #[test]
     fn a_count_is_scaled_by_the_times_of_its_own_interval() {
         let first = reading(100, 10, 5);
-        assert_eq!(first.since(Reading::default(), APART), (200.0, true));
+        assert_eq!(first.since(Reading::default(), APART), (200.0, 0.5));
         // Alone on the hardware since: exact, and never below zero.
-        assert_eq!(reading(130, 20, 15).since(first, 0), (30.0, false));
-        assert_eq!(reading(100, 20, 5).since(first, 0), (0.0, true));
+        assert_eq!(reading(130, 20, 15).since(first, 0), (30.0, 1.0));
+        let (value, share) = reading(100, 20, 5).since(first, 0);
+        assert!(value.is_nan() && share == 0.0, "nothing is known, which is not zero: {value}");
     }
 
     #[test]
     fn a_thread_that_moves_between_cpus_shares_no_counter_with_anybody() {
         let both = reading(30, 100, 30).and(reading(70, 100, 70));
-        assert_eq!(both.since(Reading::default(), APART), (100.0, false));
+        assert_eq!(both.since(Reading::default(), APART), (100.0, 1.0));
         let shared = reading(30, 100, 30).and(reading(20, 100, 20));
-        assert_eq!(shared.since(Reading::default(), APART), (100.0, true));
-        // Never on the hardware in a short interval: nothing is known, which is no zero.
-        assert_eq!(reading(0, 2, 0).since(Reading::default(), APART), (0.0, true));
+        assert_eq!(shared.since(Reading::default(), APART), (100.0, 0.5));
+        // Never on the hardware in a short interval.
+        assert!(reading(0, 2, 0).since(Reading::default(), APART).0.is_nan());
         // Read while it went on running.
-        assert_eq!(reading(99, 100, 99).since(Reading::default(), APART), (99.0, false));
+        assert_eq!(reading(99, 100, 99).since(Reading::default(), APART), (99.0, 1.0));
     }
 }

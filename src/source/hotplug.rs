@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 
 use super::Sink;
 use super::counts::Reading;
+use super::groups::Joining;
 use super::live::Live;
-use super::open::{Open, Opened};
+use super::open::{Open, Opened, cgroup_of, errno_of};
 use super::rings::{EVERY_TASK, open_owner};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::page_size;
-use crate::sys::perf::{Event, Target};
+use crate::sys::perf::Target;
 
 /// How closely to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,19 +143,23 @@ impl Live {
         ring.owner = owner;
         ring.owner.enable()?;
         self.poller.add(&ring.owner, index);
-        (0..self.openings.len()).try_for_each(|at| self.reopen_events(at, index))
+        self.opened.groups.forget_cpu(ring.cpu);
+        (0..self.openings.len()).try_for_each(|at| self.reopen_events(at, index))?;
+        Ok(self.opened.groups.enable()?)
     }
 
     /// Opens an opening's events on a ring's CPU: those of whole CPUs anew, and those that were not
     /// opened since the CPU was offline then.
     fn reopen_events(&mut self, at: usize, index: usize) -> anyhow::Result<()> {
-        let Opened { rings, events, decoders, ids, filters, .. } = &mut self.opened;
+        let Opened { rings, events, decoders, ids, filters, groups, .. } = &mut self.opened;
         let (ring, opening) = (&mut rings[index], &self.openings[at]);
         let cpu = ring.cpu;
         let like = events.iter().find(|open| open.opening == at);
         let (Some(like), true) = (like, opening.is_on(cpu)) else { return Ok(()) };
-        let (mut attr, name) = (*like.event.attr(), like.event.name().to_owned());
+        let mut attr = *like.event.attr();
+        attr.set("disabled", 1)?;
         attr.set("enable_on_exec", 0)?;
+        let (cgroup, on) = (cgroup_of(opening, &self.wish)?, decoders[at].is_on());
         let of_opening = events.iter().filter(|open| open.opening == at);
         let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();
         for tid in tids {
@@ -163,10 +168,12 @@ impl Live {
             if tid >= 0 && before.is_some() {
                 continue;
             }
-            let event = match Event::open(&attr, Target { pid: tid, cpu: cpu as i32 }, &name) {
-                Ok(opened) => opened.event,
-                Err(refusal) if tid >= 0 && refusal.errno == libc::ESRCH => continue,
-                Err(refusal) => return Err(refusal.into()),
+            let target = Target { pid: tid, cpu: cpu as i32 };
+            let joining = Joining { target, cgroup: cgroup.as_ref(), on, on_exec: false };
+            let (event, in_group) = match groups.open(opening, &attr, &joining) {
+                Ok((opened, in_group)) => (opened.event, in_group),
+                Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,
+                Err(why) => return Err(why),
             };
             if let Some(text) = &filters[at] {
                 event.set_filter(text)?;
@@ -174,14 +181,16 @@ impl Live {
             if !opening.sampling.count {
                 event.set_output(&ring.owner)?;
             }
-            ids.insert(event.id()?, at as u32);
-            if decoders[at].is_on() {
+            if on && !in_group {
                 event.enable()?;
             }
+            let open_anew = Open { in_group, ..Open::new(event, at, target)? };
+            ids.insert(open_anew.id, at as u32);
             match before {
                 Some(open) => {
-                    let gone = std::mem::replace(&mut open.event, event);
-                    if let Ok(read) = gone.read_counts() {
+                    let gone = std::mem::replace(open, open_anew);
+                    (open.counted, open.carried) = (gone.counted, gone.carried);
+                    if let Ok(read) = gone.event.read_counts() {
                         open.carried = open.carried.plus(Reading::of(&read));
                         ring.lost_of_closed += read.lost.unwrap_or(0);
                         if decoders[at].samples_each {
@@ -189,7 +198,7 @@ impl Live {
                         }
                     }
                 }
-                None => events.push(Open::new(event, at, cpu, tid)),
+                None => events.push(open_anew),
             }
         }
         Ok(())

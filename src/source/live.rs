@@ -3,6 +3,7 @@
 //! A batch's slots point into the rings, so a ring's tail moves only after its batch was dispatched. A record
 //! that wraps is copied into its ring's scratch; between two releases there is at most one such record.
 
+use super::counts::Counting;
 use super::decoder::Span;
 use super::fill::{plain, plain_at, push};
 use super::hotplug::Presence;
@@ -46,8 +47,8 @@ pub struct Live {
     pub(super) watched_cpus: Vec<u32>,
     pub(super) lost_seen: u64,
     pub(super) side_lost: SideLost,
-    /// When the counters were read last, and for how many nanoseconds they had counted since the time before.
-    pub(super) counted: (f64, f64),
+    /// When the counters were read last, and what could not be.
+    pub(super) counting: Counting,
     /// Some roles have left their openings, and may still take what was written before.
     pub(super) leaving: bool,
     /// The kernel writes no more.
@@ -86,7 +87,7 @@ impl Live {
             watched_cpus: wish.watched.clone(),
             lost_seen: 0,
             side_lost: SideLost::default(),
-            counted: (0.0, 0.0),
+            counting: Counting::default(),
             leaving: false,
             is_disabled: false,
             next_compared: 0,
@@ -165,10 +166,12 @@ impl Live {
         let decoders = &self.opened.decoders;
         for open in &self.opened.events {
             let decoder = &decoders[open.opening];
-            if decoder.is_on() && (!workload || decoder.whole_cpus) {
+            if decoder.is_on() && !open.in_group && (!workload || decoder.whole_cpus) {
                 open.event.enable()?;
             }
         }
+        self.opened.groups.enable()?;
+        self.counting.cpu_times.begin(&self.openings);
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
         if self.order.is_some() {
@@ -184,6 +187,7 @@ impl Live {
     /// Stops the kernel's writing, so that the next drain is the last.
     pub fn disable(&mut self) {
         self.is_disabled = true;
+        self.opened.groups.disable();
         for open in &self.opened.events {
             // An event that cannot be disabled has gone with its task or CPU.
             let _ = open.event.disable();

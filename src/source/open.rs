@@ -12,12 +12,14 @@
 
 use anyhow::bail;
 use std::cell::Cell;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use super::attr;
 use super::chains::Chained;
 use super::counts::Reading;
 use super::decoder::{Decoder, Span};
+use super::groups::{Groups, Joining};
 use super::ids::Ids;
 use super::left_out::LeftOut;
 use super::narrow::{remark, set_what_it_takes};
@@ -29,9 +31,11 @@ use crate::event::catalog::{Event as Described, What};
 use crate::event::filter::{Bound, Filter, split::Rest};
 use crate::event::function::{Function, Place};
 use crate::event::sampling::Sampling;
+use crate::sys::cgroup;
 use crate::sys::limits::raise_nofile;
 use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::perf::{Event, Target};
+use crate::sys::refusal::Refusal;
 
 /// What a run asks of its source.
 #[derive(Clone, Debug)]
@@ -106,15 +110,20 @@ pub(super) struct Open {
     /// What those before it counted: it is opened anew when its CPU was away.
     pub(super) carried: Reading,
     pub(super) event: Event,
+    /// Its id, by which a reading of its group names it.
+    pub(super) id: u64,
+    /// It counts once the leader of its group does.
+    pub(super) in_group: bool,
     pub(super) opening: usize,
     pub(super) cpu: u32,
     pub(super) tid: i32,
 }
 
 impl Open {
-    pub(super) fn new(event: Event, opening: usize, cpu: u32, tid: i32) -> Open {
+    pub(super) fn new(event: Event, opening: usize, target: Target) -> std::io::Result<Open> {
         let (counted, carried) = (Reading::default(), Reading::default());
-        Open { counted, carried, event, opening, cpu, tid }
+        let (id, cpu, tid) = (event.id()?, target.cpu as u32, target.pid);
+        Ok(Open { counted, carried, event, id, in_group: false, opening, cpu, tid })
     }
 }
 
@@ -128,6 +137,8 @@ pub(super) struct Opened {
     pub(super) events: Vec<Open>,
     pub(super) decoders: Vec<Decoder>,
     pub(super) ids: Ids,
+    /// The groups that counters are read in.
+    pub(super) groups: Groups,
     pub(super) side_layout: Layout,
     pub(super) tasks_checked: bool,
     /// What a user should hear about how it was opened.
@@ -151,6 +162,7 @@ pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> 
         events: Vec::new(),
         decoders: Vec::new(),
         ids: Ids::default(),
+        groups: Groups::default(),
         tasks_checked: wish.tasks.is_some() && tasks.is_none(),
         remarks,
         refused: Vec::new(),
@@ -191,6 +203,24 @@ fn tasks_or_cpu_wide(
     Ok(None)
 }
 
+/// The folder of the control group that an opening counts in, if it names one.
+pub(super) fn cgroup_of(opening: &Opening, wish: &Wish) -> anyhow::Result<Option<OwnedFd>> {
+    let Some(path) = &opening.sampling.cgroup else { return Ok(None) };
+    if wish.tasks.is_some() {
+        bail!(
+            "{}: the tasks of `{path}` are counted, so no others can be chosen; leave -p and -t \
+             away, and add -a to a command",
+            opening.event.name
+        );
+    }
+    Ok(Some(cgroup::open(path)?))
+}
+
+/// The kernel's refusal, if that is what went wrong.
+pub(super) fn errno_of(why: &anyhow::Error) -> Option<i32> {
+    why.downcast_ref::<Refusal>().map(|refusal| refusal.errno)
+}
+
 pub(super) fn open_event(
     opened: &mut Opened,
     index: usize,
@@ -201,6 +231,8 @@ pub(super) fn open_event(
     let everything = [-1];
     let function = opening.event.function();
     let whole_cpus = opening.sampling.whole_cpus || function.is_some();
+    opening.check_cpu_time(wish)?;
+    let cgroup = cgroup_of(opening, wish)?;
     if function.is_some() && wish.tasks.is_some() && opening.sampling.count {
         bail!(
             "{}: calls are counted for whole CPUs, so those of some tasks could not be told apart; count them in a handler, as top does",
@@ -225,7 +257,9 @@ pub(super) fn open_event(
     let filtered_there =
         function.is_some() || matches!(opening.event.what, What::Tracepoint { .. });
     let everyone = opening.sampling.everyone;
-    let ours_too = wish.watch_self || everyone || opening.event.is_a_switch();
+    // A filter by task would leave out interrupts, too, that happen to interrupt this process.
+    let counted = opening.sampling.count;
+    let ours_too = wish.watch_self || everyone || counted || opening.event.is_a_switch();
     let exclude_self = filtered_there && !ours_too && tasks.is_none();
     let own: &[i32] = if exclude_self { &wish.own_tids } else { &[] };
     // Known once the first event has it.
@@ -235,17 +269,24 @@ pub(super) fn open_event(
     'cpus: for position in 0..opened.rings.len() {
         let cpu = opened.rings[position].cpu;
         // One that is offline gets its events when it is back.
-        if !opening.is_on(cpu) || opened.rings[position].presence.is_offline() {
+        let absent = opened.rings[position].presence.is_offline();
+        if absent || !opening.is_on(cpu) || opening.cpu_time().is_some() {
             continue;
         }
         for &tid in tids {
             let target = Target { pid: tid, cpu: cpu as i32 };
-            let got = match Event::open(&attr, target, &opening.event.name) {
+            let joining = Joining {
+                target,
+                cgroup: cgroup.as_ref(),
+                on,
+                on_exec: attr.get("enable_on_exec") == Some(1),
+            };
+            let (got, in_group) = match opened.groups.open(opening, &attr, &joining) {
                 Ok(got) => got,
                 // A thread that ended between the listing and here has nothing to show.
-                Err(refusal) if refusal.errno == libc::ESRCH && tids.len() > 1 => continue,
-                Err(refusal) => {
-                    opened.leave_out(opening, refusal)?;
+                Err(why) if tids.len() > 1 && errno_of(&why) == Some(libc::ESRCH) => continue,
+                Err(why) => {
+                    opened.leave_out(opening, why.downcast()?)?;
                     opened.events.truncate(before);
                     break 'cpus;
                 }
@@ -268,8 +309,9 @@ pub(super) fn open_event(
             if !opening.sampling.count {
                 got.event.set_output(&opened.rings[position].owner)?;
             }
-            opened.ids.insert(got.event.id()?, index as u32);
-            opened.events.push(Open::new(got.event, index, cpu, tid));
+            let open = Open { in_group, ..Open::new(got.event, index, target)? };
+            opened.ids.insert(open.id, index as u32);
+            opened.events.push(open);
         }
     }
     let layout = Layout::new(attr::shape(&attr));

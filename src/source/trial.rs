@@ -38,6 +38,9 @@ pub fn try_out(
 ) -> Result<Tried, Refusal> {
     let as_it_is = || Tried { event: event.clone(), remark: None };
     let What::Counter(counter) = &event.what else { return Ok(as_it_is()) };
+    if counter.cpu_time().is_some() {
+        return Ok(as_it_is());
+    }
     let common = Common { watermark: 1, inherit: target.pid >= 0 };
     let open = |event: &Described| match attr::of_event(&event.what, sampling, common) {
         Ok(attr) => Event::open(&attr, target, &event.name).map(drop),

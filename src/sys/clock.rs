@@ -38,6 +38,14 @@ pub fn ticks_per_second() -> u32 {
     u32::try_from(1_000_000_000 / tick.tv_nsec.max(1)).unwrap_or(0)
 }
 
+/// The ticks a second in which /proc/stat and /proc/PID/stat give times (`USER_HZ`), whatever the
+/// kernel's own tick is.
+pub fn user_ticks_per_second() -> u32 {
+    // SAFETY: it has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u32::try_from(ticks).unwrap_or(100).max(1)
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills the structure; both clocks always exist.

@@ -2,6 +2,7 @@
 
 pub mod attr;
 pub mod budget;
+pub mod cgroup;
 pub mod child;
 pub mod clock;
 pub mod code;
@@ -18,7 +19,9 @@ pub mod maps;
 pub mod namespace;
 pub mod perf;
 pub mod poll;
+pub mod proc_stat;
 pub mod quiet;
+mod read_format;
 pub mod refusal;
 pub mod registers;
 pub mod ring;

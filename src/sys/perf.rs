@@ -6,6 +6,8 @@
 
 use super::attr::Attr;
 use super::ladder;
+use super::read_format::{COUNT_WORDS, MEMBER_WORDS, parse, parse_group};
+pub use super::read_format::{Counts, is_unscheduled};
 use super::refusal::{Call, Refusal};
 use perf_event_open_sys::{self as sys, bindings as b, ioctls};
 use std::ffi::CString;
@@ -20,6 +22,16 @@ pub struct Target {
     pub pid: i32,
     /// A CPU; -1 is wherever the thread runs.
     pub cpu: i32,
+}
+
+/// What an event belongs to besides its target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Membership<'a> {
+    /// The leader of its group: the events of a group count at the same times.
+    pub leader: Option<&'a Event>,
+    /// The folder of the control group whose tasks it counts, on one CPU; the target's `pid` is not
+    /// used then.
+    pub cgroup: Option<BorrowedFd<'a>>,
 }
 
 /// An open event.
@@ -39,36 +51,26 @@ pub struct Opened {
     pub dropped: Vec<&'static str>,
 }
 
-/// What `read(2)` of an event tells; what its `read_format` does not ask for is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// The count: events, or what the event measures.
-    pub value: u64,
-    /// Nanoseconds that it was enabled.
-    pub enabled: u64,
-    /// Nanoseconds that it was counting; less than `enabled` if it had to share its hardware.
-    pub running: u64,
-    /// Its id, as records carry it.
-    pub id: u64,
-    /// Records that found no room in the ring, if the kernel tells (6.0 and later).
-    pub lost: Option<u64>,
-}
-
-impl Counts {
-    /// The count without what was dropped for want of room; None where the kernel does not tell
-    /// that.
-    pub fn delivered(&self) -> Option<u64> {
-        Some(self.value.saturating_sub(self.lost?))
-    }
-}
-
 impl Event {
     /// Opens an event; `name` is what the user calls it.
     ///
     /// # Errors
     /// The kernel's refusal, explained.
     pub fn open(attr: &Attr, target: Target, name: &str) -> Result<Opened, Refusal> {
-        let landed = ladder::descend(attr, |attr| open_exactly(attr, target))
+        Event::open_as(attr, target, name, Membership::default())
+    }
+
+    /// Opens an event as a member of a group of events, or of a control group.
+    ///
+    /// # Errors
+    /// The kernel's refusal, explained.
+    pub fn open_as(
+        attr: &Attr,
+        target: Target,
+        name: &str,
+        member: Membership<'_>,
+    ) -> Result<Opened, Refusal> {
+        let landed = ladder::descend(attr, |attr| open_exactly(attr, target, member))
             .map_err(|errno| Refusal::new(name, Call::Open(attr, target), errno))?;
         let event = Event { fd: landed.opened, name: name.into(), attr: landed.attr };
         Ok(Opened { event, dropped: landed.dropped })
@@ -175,26 +177,60 @@ impl Event {
     ///
     /// # Errors
     /// Besides those of `read(2)`: the event is in its error state (a pinned one that found no counter), in
-    /// which the kernel reports the end of the file.
+    /// which the kernel reports the end of the file; see [`is_unscheduled`].
     pub fn read_counts(&self) -> io::Result<Counts> {
         let mut words = [0u64; COUNT_WORDS];
         // SAFETY: `words` is writable for its size, and any bytes are a value of it.
         let got = unsafe {
             libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words))
         };
+        let words = self.words_read(got, &words)?;
+        parse(words, self.attr.as_raw().read_format).ok_or_else(|| self.no_counts(got))
+    }
+
+    /// Reads the counts of the group that this event leads, and gives each to `take`, the leader's
+    /// first. `words` is scratch space; the group has `members` events besides the leader.
+    ///
+    /// # Errors
+    /// As [`Event::read_counts`].
+    pub fn read_group(
+        &self,
+        members: usize,
+        words: &mut Vec<u64>,
+        take: impl FnMut(Counts),
+    ) -> io::Result<()> {
+        words.clear();
+        words.resize(COUNT_WORDS + members * MEMBER_WORDS, 0);
+        // SAFETY: `words` is writable for its length, and any bytes are values of it.
+        let got =
+            unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), words.len() * 8) };
+        let words = self.words_read(got, words)?;
+        let format = self.attr.as_raw().read_format;
+        parse_group(words, format, take).ok_or_else(|| self.no_counts(got))
+    }
+
+    /// The part of `words` that a `read(2)` filled.
+    fn words_read<'a>(&self, got: isize, words: &'a [u64]) -> io::Result<&'a [u64]> {
         match got {
             ..0 => Err(io::Error::last_os_error()),
-            0 => Err(io::Error::other(format!(
-                "{}: the event is in error state; its counter is taken by others",
-                self.name
-            ))),
-            bytes => {
-                let words = words.get(..bytes as usize / 8).unwrap_or_default();
-                parse(words, self.attr.as_raw().read_format).ok_or_else(|| {
-                    io::Error::other(format!("{}: {bytes} bytes are no counts", self.name))
-                })
-            }
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!(
+                    "{}: the event is in error state; its counter is taken by others",
+                    self.name
+                ),
+            )),
+            bytes => Ok(words.get(..bytes as usize / 8).unwrap_or_default()),
         }
+    }
+
+    fn no_counts(&self, bytes: isize) -> io::Error {
+        io::Error::other(format!("{}: {bytes} bytes are no counts", self.name))
+    }
+
+    /// Whether it leads a group that is read by one call.
+    pub fn leads(&self) -> bool {
+        self.reads(b::PERF_FORMAT_GROUP)
     }
 
     fn reads(&self, format: b::perf_event_read_format) -> bool {
@@ -208,54 +244,27 @@ impl AsFd for Event {
     }
 }
 
-/// Room for one event in any format; nothing here opens groups.
-const COUNT_WORDS: usize = 8;
-
-/// The layout of `struct read_format` in perf_event_open(2); with GROUP, the leader's part.
-fn parse(words: &[u64], format: u64) -> Option<Counts> {
-    let has = |bit: b::perf_event_read_format| format & u64::from(bit) != 0;
-    let mut words = words.iter().copied();
-    let mut counts = Counts::default();
-    let group = has(b::PERF_FORMAT_GROUP);
-    if group {
-        words.next().filter(|events| *events > 0)?;
-    } else {
-        counts.value = words.next()?;
-    }
-    if has(b::PERF_FORMAT_TOTAL_TIME_ENABLED) {
-        counts.enabled = words.next()?;
-    }
-    if has(b::PERF_FORMAT_TOTAL_TIME_RUNNING) {
-        counts.running = words.next()?;
-    }
-    if group {
-        counts.value = words.next()?;
-    }
-    if has(b::PERF_FORMAT_ID) {
-        counts.id = words.next()?;
-    }
-    if has(b::PERF_FORMAT_LOST) {
-        counts.lost = Some(words.next()?);
-    }
-    Some(counts)
-}
-
 /// How often an interrupted open is tried. A signal interrupts one or two; a uprobe event that
 /// tracefs has enabled answers `EINTR` every time (`probe_event_enable()`,
 /// kernel/trace/trace_uprobe.c).
 const OPEN_TRIES: u32 = 8;
 
-fn open_exactly(attr: &mut Attr, target: Target) -> Result<OwnedFd, i32> {
+fn open_exactly(attr: &mut Attr, target: Target, member: Membership<'_>) -> Result<OwnedFd, i32> {
+    let leader = member.leader.map_or(-1, |leader| leader.fd.as_raw_fd());
+    let (pid, of_cgroup) = match member.cgroup {
+        Some(folder) => (folder.as_raw_fd(), b::PERF_FLAG_PID_CGROUP),
+        None => (target.pid, 0),
+    };
     for _ in 0..OPEN_TRIES {
         // SAFETY: the attr is initialised and carries its size; the kernel writes at most that field. What
         // an attr can ask for does not touch this process's memory, `sigtrap` apart, which is a signal.
         let fd = unsafe {
             sys::perf_event_open(
                 attr.raw(),
-                target.pid,
+                pid,
                 target.cpu,
-                -1,
-                libc::c_ulong::from(b::PERF_FLAG_FD_CLOEXEC),
+                leader,
+                libc::c_ulong::from(b::PERF_FLAG_FD_CLOEXEC | of_cgroup),
             )
         };
         if fd >= 0 {
@@ -284,18 +293,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_by_the_format_in_force() {
-        let full = u64::from(
-            b::PERF_FORMAT_TOTAL_TIME_ENABLED
-                | b::PERF_FORMAT_TOTAL_TIME_RUNNING
-                | b::PERF_FORMAT_ID
-                | b::PERF_FORMAT_LOST,
-        );
-        let all = Counts { value: 1, enabled: 2, running: 3, id: 4, lost: Some(5) };
-        assert_eq!(parse(&[1, 2, 3, 4, 5], full), Some(all));
-        assert_eq!(parse(&[1, 2, 3, 1, 4, 5], full | 8), Some(Counts { value: 1, ..all }));
-        assert_eq!(parse(&[7], 0), Some(Counts { value: 7, ..Counts::default() }));
-        assert_eq!(parse(&[1, 2, 3, 4], full), None);
-        assert_eq!(parse(&[], 0), None);
+    fn the_end_of_the_file_is_a_counter_that_others_have() {
+        let fd = std::fs::File::open("/dev/null").unwrap().into();
+        let event = Event { fd, name: "cycles".into(), attr: Attr::counter(0, 0) };
+        assert!(is_unscheduled(&event.read_counts().unwrap_err()));
+        assert!(is_unscheduled(&event.read_group(1, &mut Vec::new(), |_| ()).unwrap_err()));
+        assert!(!is_unscheduled(&io::Error::other("anything else")));
     }
 }

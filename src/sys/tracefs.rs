@@ -157,7 +157,7 @@ fn parse_mountinfo(table: &str) -> Vec<Mount<'_>> {
 }
 
 /// Blanks, tabs, newlines and backslashes of a path stand there in octal.
-fn unescape(path: &str) -> PathBuf {
+pub(super) fn unescape(path: &str) -> PathBuf {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     // The backslash last: what it then yields begins no escape any more.
     escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to)).into()

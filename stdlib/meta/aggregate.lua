@@ -189,15 +189,31 @@ function h:add(value, ...) end
 
 --- A row for each instance, a column for each counted event, or for what a function makes of their counts, which
 --- are those of the interval. Their events are declared with `count = true` and have no handler.
---- Counters that shared their hardware are scaled, and the report says so.
+--- Counters that shared their hardware are scaled, and the report says so. A cell is empty where
+--- nothing was counted: a pinned event found no counter, or a ratio is of nothing. A function gets
+--- `n`: `n(ev)` is the count, and as a second value the part of the time that it was counted, 1 or
+--- less.
 ---
 ---     local switches, clock = evsel("context-switches", { count = true }), evsel("cpu-clock", { count = true })
 ---     counters { switches, { "busy%", function(n) return n(clock) / 1e7 end } }
----@param columns (perilune.Evsel|{ [1]: string, [2]: fun(n: fun(ev: perilune.Evsel): number): number })[]
+---@param columns (perilune.Evsel|perilune.CountColumn)[]
 ---@return perilune.Counters
 function counters(columns) end
 
+---@class perilune.CountColumn
+---@field [1] string its title
+---@field [2] fun(n: fun(ev: perilune.Evsel): number, number): number what it shows
+---@field decimals? integer digits behind the point; Dflt: 2
+
 ---@class perilune.Counters
+local c = {}
+
+--- The CPUs or threads that have counts in this interval, each with its `n`:
+--- `for cpu, n in c:each() do … n(ev) … end`. For `m.interval`, which gets the interval's length for
+--- rates. With false there is one turn, for all of them together.
+---@param apart? boolean mostly `opt.perins`; Dflt: true
+---@return fun(): integer|"all", fun(ev: perilune.Evsel): number, number
+function c:each(apart) end
 
 --- Any other table, made in `m.interval`, a value for each column in a row:
 ---

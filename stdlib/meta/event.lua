@@ -5,6 +5,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- How to open an event; besides these, any field of perf_event_attr by its kernel name.
 ---@class perilune.EvselSpec
 ---@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
+---@field group? string counters of one name count at the same times, so their ratio is exact
+---@field cgroup? string count only tasks of this cgroup: `"system.slice/nginx.service"`
 ---@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
 ---@field freq? number|false samples per second; default of clocks and hardware events: -F or -c, else 100

@@ -314,5 +314,5 @@ fn the_doctor_tells_of_this_machine_whoever_asks() {
     assert!(called.out.starts_with("kernel "), "{}", called.out);
     let json = call(&["doctor", "--json"]);
     assert_eq!(json.code, called.code);
-    assert_eq!(json.out.lines().count(), 15, "{}", json.out);
+    assert_eq!(json.out.lines().count(), 16, "{}", json.out);
 }

@@ -3,11 +3,12 @@
 use super::machine::Symbols;
 use super::{Check, Machine, State};
 use crate::base::units::counted;
+use crate::cli::run::Bundled;
 use crate::script::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All, in the order in which they are told.
-pub(super) const ALL: [fn(&Machine) -> Check; 15] = [
+pub(super) const ALL: [fn(&Machine) -> Check; 16] = [
     kernel,
     perf_events,
     tracefs,
@@ -23,6 +24,7 @@ pub(super) const ALL: [fn(&Machine) -> Check; 15] = [
     symbols,
     types,
     monitors,
+    fallbacks,
 ];
 
 fn kernel(machine: &Machine) -> Check {
@@ -261,7 +263,7 @@ fn types(machine: &Machine) -> Check {
 /// What the bundled monitors would watch if nothing else were asked of them, and this machine has not.
 fn monitors(machine: &Machine) -> Check {
     let all = machine.monitors.len();
-    let lack = |(name, why): &(String, Option<String>)| Some(format!("{name}: {}", why.as_ref()?));
+    let lack = |of: &Bundled| Some(format!("{}: {}", of.name, of.lacks.as_ref()?));
     let list: Vec<String> = machine.monitors.iter().filter_map(lack).collect();
     if list.is_empty() {
         return Check::new("monitors", State::Ok, format!("all {all} bundled monitors begin"));
@@ -271,4 +273,20 @@ fn monitors(machine: &Machine) -> Check {
     let found = format!("{begin} of {all} bundled monitors {verb}");
     let check = Check::new("monitors", State::Limited, found).advice("the others lack:");
     Check { list, ..check }
+}
+
+/// The monitors that measure something else here than on a machine that has everything.
+fn fallbacks(machine: &Machine) -> Check {
+    let name = "fallbacks";
+    let of = |of: &Bundled| {
+        of.fallbacks.iter().map(|line| format!("{}: {line}", of.name)).collect::<Vec<_>>()
+    };
+    let list: Vec<String> = machine.monitors.iter().flat_map(of).collect();
+    let monitors = machine.monitors.iter().filter(|of| !of.fallbacks.is_empty()).count() as u64;
+    if monitors == 0 {
+        return Check::new(name, State::Ok, "none: every monitor measures what it is meant to");
+    }
+    let verb = if monitors == 1 { "measures" } else { "measure" };
+    let found = format!("{} {verb} something else here:", counted(monitors, "monitor"));
+    Check { list, ..Check::new(name, State::Limited, found) }
 }

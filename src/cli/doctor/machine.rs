@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use perf_event_open_sys::bindings as abi;
 
+use crate::cli::run::Bundled;
 use crate::decode::format::Format;
 use crate::decode::print::Program;
 use crate::script::guard::hook_stops_compiled_loops;
@@ -46,8 +47,8 @@ pub struct Machine {
     pub(super) symbols: Symbols,
     pub(super) kptr_restrict: Option<i64>,
     pub(super) btf: bool,
-    /// The bundled monitors, and what each lacks that would not begin.
-    pub(super) monitors: Vec<(String, Option<String>)>,
+    /// The bundled monitors, as they would begin.
+    pub(super) monitors: Vec<Bundled>,
 }
 
 /// What tracefs has.
@@ -73,7 +74,7 @@ pub(super) enum Symbols {
 
 impl Machine {
     /// Looks at this machine, with the eyes of this user. Mounts tracefs where it is not, as a run would.
-    pub fn look(monitors: Vec<(String, Option<String>)>) -> Machine {
+    pub fn look(monitors: Vec<Bundled>) -> Machine {
         let tracefs = Tracefs::find().map_err(|refusal| refusal.why);
         let tracing = tracefs.as_ref().map_err(Clone::clone).and_then(tracing);
         let facts = Facts::read();

@@ -2,6 +2,7 @@
 
 use super::machine::{Symbols, Tracing};
 use super::*;
+use crate::cli::run::Bundled;
 use crate::sys::facts::Facts;
 use crate::sys::idle_records::IdleRecords;
 use crate::sys::limits::OpenFiles;
@@ -39,8 +40,12 @@ fn well() -> Machine {
         symbols: Symbols::Shown,
         kptr_restrict: Some(1),
         btf: true,
-        monitors: vec![("top".to_owned(), None), ("irq".to_owned(), None)],
+        monitors: ["top", "irq"].map(bundled).to_vec(),
     }
+}
+
+fn bundled(name: &str) -> Bundled {
+    Bundled { name: name.to_owned(), ..Bundled::default() }
 }
 
 fn idle(cpu: u32, left: u64) -> IdleRecords {
@@ -86,11 +91,25 @@ fn each_monitor_that_would_not_begin_says_what_it_lacks() {
         "monitors           ok       all 2 bundled monitors begin"
     );
     let why = Some("no event 'kvm:kvm_exit'".to_owned());
-    let monitors = vec![("top".to_owned(), None), ("kvm-exit".to_owned(), why)];
+    let monitors = vec![bundled("top"), Bundled { lacks: why, ..bundled("kvm-exit") }];
     let (text, code) = told(&Machine { monitors, ..well() });
     assert_eq!(code, 0);
     assert!(text.contains("limited  1 of 2 bundled monitors begins; the others lack:\n"), "{text}");
-    assert!(text.ends_with(" kvm-exit: no event 'kvm:kvm_exit'\n"), "{text}");
+    assert!(text.contains(" kvm-exit: no event 'kvm:kvm_exit'\n"), "{text}");
+}
+
+#[test]
+fn a_monitor_that_measures_something_else_is_named_with_the_reason() {
+    assert_eq!(
+        line(&well(), "fallbacks"),
+        "fallbacks          ok       none: every monitor measures what it is meant to"
+    );
+    let fallbacks = vec!["cycles: no such counter; cpu-clock is taken".to_owned()];
+    let monitors = vec![bundled("top"), Bundled { fallbacks, ..bundled("profile") }];
+    let (text, code) = told(&Machine { monitors, ..well() });
+    assert_eq!(code, 0);
+    assert!(text.contains("limited  1 monitor measures something else here:\n"), "{text}");
+    assert!(text.ends_with(" profile: cycles: no such counter; cpu-clock is taken\n"), "{text}");
 }
 
 /// What is printed of a machine, and the exit code.

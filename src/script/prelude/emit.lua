@@ -1,5 +1,5 @@
 --- The words that print: `emit`, and `counters` and `report`, which make tables of a script's own.
-local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of, ask_to_stop, exports = ...
+local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of, counted_instances, ask_to_stop, exports = ...
 
 local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
 local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, next
@@ -157,38 +157,58 @@ end
 local declared = {}
 exports.counter_tables = declared
 
+--- Returns the `n` of one instance, or of all: `n(ev)` is a count, and the part of the time that it
+--- was counted.
+local function counts_on(instance)
+  return function(ev)
+    if ev == nil then return 0, 1 end
+    local index = exports.index_of(ev) or error("n() takes an evsel that counts", 2)
+    return count_of(index, instance)
+  end
+end
+
+local Counters = {}
+
+--- The instances of the interval, each with its counts: `for cpu, n in c:each() do … n(ev) … end`.
+--- With false there is one turn, for all of them together.
+function Counters.each(_, apart)
+  local instances, i = apart == false and { "all" } or counted_instances(), 0
+  return function()
+    i = i + 1
+    if instances[i] then return instances[i], counts_on(apart ~= false and instances[i] or nil) end
+  end
+end
+
 --- Rows of counters, one per instance: `counters { ev… }` or `counters { { "title", function(n) … end }… }`.
 function exports.counters(columns)
   if type(columns) ~= "table" then error("counters takes a list of events or of { title, function }", 2) end
   local list = {}
   for _, c in ipairs(columns) do
     if exports.index_of(c) then
-      list[#list + 1] = { c.title, function(n) return n(c) end, whole = true }
+      list[#list + 1] = { c.title, function(n) return (n(c)) end, decimals = 0 }
     elseif type(c) == "table" and type(c[2]) == "function" then
-      list[#list + 1] = { c[1], c[2] }
+      list[#list + 1] = { c[1], c[2], decimals = c.decimals or 2 }
     else
       error("a column of counters is an evsel or { title, function(n) … end }", 2)
     end
   end
-  local table = setmetatable({}, { __metatable = false })
+  local table = setmetatable({}, { __metatable = false, __index = Counters })
   declared[#declared + 1] = { table = table, columns = list }
   return table
 end
 
---- The report of one counters{}: called by the host once the counts of the interval were read.
+--- The report of one counters{}: called by the host once the counts of the interval were read. What
+--- is not a number was not counted, or is a ratio of nothing: its cell is empty.
 function exports.draw_counters(entry, instances, per_thread)
   local titles, rows = { { per_thread and "thread" or "cpu", align = "left" } }, {}
-  for _, c in ipairs(entry.columns) do titles[#titles + 1] = { c[1], width = 8, decimals = c.whole and 0 or 2 } end
+  for _, c in ipairs(entry.columns) do
+    titles[#titles + 1] = { c[1], width = 8, decimals = c.decimals }
+  end
   for _, instance in ipairs(instances) do
-    local row = { per_thread and instance or ("[%03d]"):format(instance) }
-    local function n(ev)
-      if ev == nil then return 0 end
-      local index = exports.index_of(ev) or error("n() takes an evsel that counts", 2)
-      return count_of(index, instance)
-    end
-    for _, c in ipairs(entry.columns) do
+    local row, n = { per_thread and instance or ("[%03d]"):format(instance) }, counts_on(instance)
+    for i, c in ipairs(entry.columns) do
       local value = c[2](n)
-      row[#row + 1] = value == value and value or 0
+      row[i + 1] = value == value and value or nil
     end
     rows[#rows + 1] = row
   end

@@ -1,0 +1,181 @@
+//! Groups of counters: events that count at the same times and are read by one call.
+//!
+//! The leader of a group is a dummy, so any member can be switched off or closed while the others
+//! go on. Counters that the kernel keeps in software, tracepoints among them, share a group per CPU
+//! or thread without being asked to: a reading interrupts the CPU that is read, once for a group
+//! instead of once for each event. Hardware counters share a group only where a script asks for it
+//! (`group`): the hardware counts all of a group or none.
+//!
+//! Sources: `perf_read_group()` and `perf_event_open()` in kernel/events/core.c.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
+
+use perf_event_open_sys::bindings as abi;
+
+use super::attr;
+use super::open::Opening;
+use crate::event::catalog::What;
+use crate::sys::attr::Attr;
+use crate::sys::perf::{Counts, Event, Membership, Opened as OpenedEvent, Target};
+use crate::sys::refusal::Refusal;
+
+/// Members of a group at most: the kernel refuses a group whose reading takes more than 16 KiB.
+const MEMBERS_MAX: usize = 500;
+
+/// Which events share a group on one CPU or of one thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GroupKey {
+    /// The name that the script gave; None is the group of software counters.
+    name: Option<Rc<str>>,
+    /// The control group whose tasks are counted.
+    cgroup: Option<Rc<str>>,
+}
+
+/// The groups of a run.
+#[derive(Default)]
+pub(super) struct Groups {
+    /// By key, CPU and thread; a further one is opened when the last one is full.
+    all: HashMap<(GroupKey, u32, i32), Vec<Group>>,
+    words: Vec<u64>,
+}
+
+struct Group {
+    leader: Event,
+    members: usize,
+    /// Nobody has to enable the leader any more.
+    enabled: Cell<bool>,
+}
+
+impl Opening {
+    /// The group that its events join, if they join one.
+    fn group_of_counters(&self) -> Option<GroupKey> {
+        let sampling = &self.sampling;
+        if !sampling.count {
+            return None;
+        }
+        let in_software = match &self.event.what {
+            What::Tracepoint { .. } => true,
+            What::Counter(counter) => counter.type_ == abi::PERF_TYPE_SOFTWARE,
+            What::Function(_) => false,
+        };
+        // A field such as `pinned` may be valid for a single event only.
+        let named = sampling.group.is_some();
+        (named || in_software && sampling.fields.is_empty())
+            .then(|| GroupKey { name: sampling.group.clone(), cgroup: sampling.cgroup.clone() })
+    }
+}
+
+/// How an event is opened besides its attributes.
+pub(super) struct Joining<'a> {
+    pub(super) target: Target,
+    /// The folder of its control group.
+    pub(super) cgroup: Option<&'a OwnedFd>,
+    /// Whether it counts as soon as its group does.
+    pub(super) on: bool,
+    /// Whether it begins with the exec of its task.
+    pub(super) on_exec: bool,
+}
+
+impl Groups {
+    /// Opens an event of `opening`, in its group where it has one. Tells whether it joined one.
+    ///
+    /// # Errors
+    /// The kernel's refusal of the event, or of its place in a group that the script asked for.
+    pub(super) fn open(
+        &mut self,
+        opening: &Opening,
+        attr: &Attr,
+        joining: &Joining<'_>,
+    ) -> anyhow::Result<(OpenedEvent, bool)> {
+        let (target, name) = (joining.target, opening.event.name.as_str());
+        let cgroup = joining.cgroup.map(|folder| folder.as_fd());
+        let alone = || Event::open_as(attr, target, name, Membership { leader: None, cgroup });
+        let Some(key) = opening.group_of_counters() else { return Ok((alone()?, false)) };
+        let asked = key.name.clone();
+        let group = match self.with_room(key, attr, joining) {
+            Ok(group) => group,
+            Err(why) if asked.is_some() => return Err(why.into()),
+            Err(_) => return Ok((alone()?, false)),
+        };
+        let mut member = *attr;
+        member.set("disabled", u64::from(!joining.on))?;
+        member.set("enable_on_exec", 0)?;
+        member.set("pinned", 0)?;
+        let leader = Some(&group.leader);
+        match Event::open_as(&member, target, name, Membership { leader, cgroup }) {
+            Ok(opened) => {
+                group.members += 1;
+                Ok((opened, true))
+            }
+            Err(why) => match (alone(), asked) {
+                (Ok(opened), None) => Ok((opened, false)),
+                (Ok(_), Some(group)) => Err(anyhow::anyhow!(
+                    "{name}: the kernel does not count it in one group with the others of \
+                     `{group}` ({}); count it in a group of its own",
+                    why.why
+                )),
+                (Err(why), _) => Err(why.into()),
+            },
+        }
+    }
+
+    /// The group with room for one more event; opens its leader where there is none.
+    fn with_room(
+        &mut self,
+        key: GroupKey,
+        attr: &Attr,
+        joining: &Joining<'_>,
+    ) -> Result<&mut Group, Refusal> {
+        let Joining { target, on_exec, .. } = *joining;
+        let cgroup = joining.cgroup.map(|folder| folder.as_fd());
+        let groups = self.all.entry((key, target.cpu as u32, target.pid)).or_default();
+        if groups.last().is_none_or(|group| group.members >= MEMBERS_MAX) {
+            let attr = attr::of_leader(attr, on_exec);
+            let member = Membership { leader: None, cgroup };
+            let leader = Event::open_as(&attr, target, attr::OWNER, member)?.event;
+            groups.push(Group { leader, members: 0, enabled: Cell::new(on_exec) });
+        }
+        let last = groups.len() - 1;
+        Ok(&mut groups[last])
+    }
+
+    /// Lets the groups count that were opened since the last call.
+    pub(super) fn enable(&self) -> std::io::Result<()> {
+        for group in self.all.values().flatten() {
+            if !group.enabled.replace(true) {
+                group.leader.enable()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops all of them.
+    pub(super) fn disable(&self) {
+        for group in self.all.values().flatten() {
+            // One that cannot be disabled has gone with its task or CPU.
+            let _ = group.leader.disable();
+        }
+    }
+
+    /// Forgets the groups of a CPU whose events the kernel has removed; those of tasks stay.
+    pub(super) fn forget_cpu(&mut self, cpu: u32) {
+        self.all.retain(|(_, of, tid), _| *of != cpu || *tid >= 0);
+    }
+
+    /// Reads every group: the counts of each member by its id. A group that cannot be read is left
+    /// out.
+    pub(super) fn read(&mut self) -> HashMap<u64, Counts> {
+        let mut counts = HashMap::new();
+        for group in self.all.values().flatten().filter(|group| group.leader.leads()) {
+            let take = |one: Counts| {
+                counts.insert(one.id, one);
+            };
+            // Its members are read one by one then, and say what is wrong.
+            let _ = group.leader.read_group(group.members, &mut self.words, take);
+        }
+        counts
+    }
+}

@@ -1,0 +1,60 @@
+//! How the kernel accounts the time of each CPU: the `cpuN` lines of /proc/stat.
+//!
+//! See proc_stat(5) and `show_stat()` in fs/proc/stat.c. A tick is 10 ms; `user` contains `guest`,
+//! and `nice` contains `guest_nice`.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+
+/// How many times of a line are used here; kernels before 2.6.33 have fewer.
+const TIMES: usize = 10;
+
+/// Ticks of a CPU since the boot: user, nice, system, idle, iowait, irq, softirq, steal, guest and
+/// guest_nice.
+pub type Ticks = [u64; TIMES];
+
+/// The ticks of each online CPU.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn cpu_ticks() -> io::Result<Vec<(u32, Ticks)>> {
+    let mut all = Vec::new();
+    for line in BufReader::new(File::open("/proc/stat")?).lines() {
+        let line = line?;
+        // What follows is long, and of interrupts.
+        let Some(rest) = line.strip_prefix("cpu") else { break };
+        all.extend(of_line(rest));
+    }
+    Ok(all)
+}
+
+/// The number and the ticks behind `cpu`; None of the line that sums up all CPUs.
+fn of_line(rest: &str) -> Option<(u32, Ticks)> {
+    let mut words = rest.split(' ');
+    let cpu = words.next()?.parse().ok()?;
+    let mut ticks = Ticks::default();
+    for (tick, word) in ticks.iter_mut().zip(words) {
+        *tick = word.parse().ok()?;
+    }
+    Some((cpu, ticks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_number_and_as_many_times_as_its_kernel_knows() {
+        let all = of_line("17 1 2 3 4 5 6 7 8 9 10").unwrap();
+        assert_eq!(all, (17, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+        assert_eq!(of_line("0 1 2 3 4").unwrap(), (0, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(of_line("  1 2 3"), None);
+        assert_eq!(of_line("0 1 x"), None);
+    }
+
+    #[test]
+    fn this_machine_has_times_for_each_of_its_cpus() {
+        let cpus: Vec<u32> = cpu_ticks().unwrap().into_iter().map(|(cpu, _)| cpu).collect();
+        assert_eq!(cpus, super::super::cpus::online_cpus());
+    }
+}
