@@ -7,6 +7,7 @@
 mod blktrace;
 mod changes;
 mod command;
+mod counters;
 mod flames;
 mod functions;
 mod kernel_filters;

@@ -1,0 +1,34 @@
+--- How each CPU spent its time, in percent: user (nice included), system, guest, irq, softirq,
+-- steal and idle (iowait included). With a PMU, user, system, guest and idle are ref-cycles over
+-- the time stamp counter. Without one they are the kernel's accounting in /proc/stat, in ticks of
+-- 10 ms: a point of -i 1000. A note names the source. Irq, softirq and steal are always the
+-- kernel's accounting. `tasks` is how long tasks ran by the scheduler's clock, whatever the mode:
+-- exact, up to the last tick of the interval.
+--   perilune cpu-util -i 1000
+--   perilune cpu-util -C 0-7 -G
+local cpu_modes = require "cpu_modes"
+
+local m = monitor {
+  summary = "CPU time by mode: user, system, guest, irq, softirq, steal, idle",
+  every = "1s",
+  options = { "exclude-user", "exclude-kernel", "exclude-guest", "guest" },
+}
+
+function m.init(opt)
+  local all = opt.exclude_user and opt.exclude_kernel and opt.exclude_guest
+  if all or opt.guest and opt.exclude_guest then
+    error("no mode is left: leave away one of the --exclude options, or -G", 0)
+  end
+  local kernel = opt.exclude_kernel or opt.guest
+  local hidden = {
+    user = opt.exclude_user or opt.guest, guest = opt.exclude_guest,
+    system = kernel, irq = kernel, softirq = kernel, tasks = kernel or opt.exclude_user,
+  }
+  local modes, columns = cpu_modes.open(), {}
+  for name in ("user system guest irq softirq steal idle tasks"):gmatch "%a+" do
+    local shown = modes[name] and not hidden[name]
+    if shown then columns[#columns + 1] = { name .. "%", modes[name] } end
+  end
+  counters(columns)
+end
+return m

@@ -1,0 +1,40 @@
+--- Counts of events: how many in each interval, how many a second, and the part of the time that
+-- they were counted. Nothing is sampled, so an event costs little. Tracepoints and software events
+-- are read as one group per CPU or thread. Hardware events share the counters of a CPU: with less
+-- than 100 % in `counted`, a count is an estimate. A ratio's events are counted at the same times.
+-- The sched_stat_* events count nanoseconds. A thread's row contains the threads that it starts.
+--   perilune stat -e context-switches,page-faults -i 1000
+--   perilune stat -e syscalls:sys_enter_getppid -i 1 --perins
+--   perilune stat --metric 'ipc=instructions/cycles' -- make
+--   perilune stat -e page-faults --cgroup system.slice,user.slice
+local metric = require "metric"
+
+local m = monitor {
+  summary = "count events and their ratios, per CPU, thread or cgroup",
+  every = "1s",
+  options = {
+    events { "event", short = "e", help = "count these; without it, four software events" },
+    text { "metric", value = "NAME=EXPR,…", help = "show ratios of counts" },
+    text { "cgroup", value = "PATH,…", help = "count the tasks of these cgroups" },
+    flag { "pinned", help = "keep hardware events counting; names those that cannot" },
+    "perins", "exclude-user", "exclude-kernel", "exclude-guest", "guest",
+  },
+}
+---@type perilune.Counters, perilune.CountedSet[]
+local all, sets
+
+function m.init(opt)
+  all, sets = counters {}, metric.sets(opt)
+end
+
+function m.interval(seconds)
+  local cgroup = m.opt.cgroup and { "cgroup", align = "left" } or false
+  local event, name = { "event", align = "left" }, { "metric", align = "left" }
+  local count, rate = { "count", decimals = 0 }, { "per_second", decimals = 1 }
+  local share, value = { "counted%", decimals = 1 }, { "value", decimals = 3 }
+  local counts, ratios = metric.rows(all, sets, seconds, m.opt.perins)
+  local columns = { cgroup, perins(), event, count, rate, share }
+  return #counts > 0 and report(false, columns, counts, "counts"),
+    #ratios > 0 and report(false, { cgroup, perins(), name, value }, ratios, "metrics")
+end
+return m

@@ -1,0 +1,145 @@
+--- Metrics: numbers made of the counts of events, as `ipc=instructions/cycles`.
+local metric = {}
+
+--- What is counted when nothing is asked for: what every machine has.
+local USUAL = { "task-clock", "context-switches", "cpu-migrations", "page-faults" }
+
+--- The name of an event at the start of `text`: the longest of `known`, else what looks like one.
+--- `-` belongs to a name where no blank stands before it: `context-switches`, and `a - b`.
+local function name_at(text, known)
+  local longest = ""
+  for _, name in ipairs(known) do
+    if #name > #longest and text:sub(1, #name) == name then longest = name end
+  end
+  if longest ~= "" then return longest end
+  return text:match "^[%a_][%w_%.%-]*:[%w_%.%-]+" or text:match "^[%a_][%w_%.%-]*"
+end
+
+--- Splits an expression into Lua source, in which the events are arguments, and their names.
+local function translate(expression, known)
+  local source, names, places, rest = {}, {}, {}, expression
+  while rest ~= "" do
+    local plain = rest:match "^[%s%+%-%*/%(%)]+" or rest:match "^%d+%.?%d*"
+    local name = not plain and name_at(rest, known)
+    if name then
+      if not places[name] then
+        names[#names + 1] = name
+        places[name] = "v" .. #names
+      end
+      plain = name
+      source[#source + 1] = places[name]
+    elseif plain then
+      source[#source + 1] = plain
+    else
+      local why = "'%s' cannot be read; write names of events, numbers, + - * / and parentheses"
+      return nil, why:format(rest)
+    end
+    rest = rest:sub(#plain + 1)
+  end
+  return table.concat(source), names
+end
+
+--- Parses `NAME=EXPR,…`. `known` are names of events that may hold more than letters, digits,
+--- `_`, `.`, `-` and a colon. Each metric has a `name`, the names of its `events`, and
+--- `of(values)`, its value for their counts in that order.
+function metric.parse(text, known)
+  local all = {}
+  for part in (text or ""):gmatch "[^,]+" do
+    local name, expression = part:match "^%s*([%w_%-%%]+)%s*=%s*(.-)%s*$"
+    if not name then
+      local why = "--metric: '%s' is not NAME=EXPRESSION, such as ipc=instructions/cycles"
+      error(why:format(part), 0)
+    end
+    local source, names = translate(expression, known)
+    if not source then error(("--metric: %s: %s"):format(name, names), 0) end
+    if #names == 0 then error(("--metric: %s: '%s' names no event"):format(name, expression), 0) end
+    local arguments = {}
+    for i = 1, #names do arguments[i] = "v" .. i end
+    local text = "return function(%s) return %s end"
+    local chunk = load(text:format(table.concat(arguments, ","), source), "=metric")
+    if not chunk then
+      error(("--metric: %s: '%s' is not an expression"):format(name, expression), 0)
+    end
+    local f = chunk()
+    local function of(values) return f(unpack(values, 1, #names)) end
+    all[#all + 1] = { name = name, events = names, of = of }
+  end
+  return all
+end
+
+--- Opens what a metric counts, as a group: all at the same times. Gives its name and its value of
+--- an interval, which is not a number where it is a ratio of nothing.
+local function opened(one, wishes)
+  local evs, wish = {}, { group = "metric " .. one.name }
+  for key, value in pairs(wishes) do wish[key] = value end
+  for i, name in ipairs(one.events) do evs[i] = evsel(name, wish) end
+  return { name = one.name, value = function(n)
+    local values = {}
+    for i, ev in ipairs(evs) do values[i] = n(ev) end
+    local value = one.of(values)
+    return math.abs(value) < math.huge and value or 0 / 0
+  end }
+end
+
+--- What is counted of one cgroup, or of everything.
+---@class perilune.CountedSet
+---@field cgroup string|false
+---@field events perilune.Evsel[]
+---@field metrics { name: string, value: fun(n: function): number }[]
+
+--- Declares the events of -e and --metric, once for each cgroup of --cgroup.
+---@return perilune.CountedSet[]
+function metric.sets(opt)
+  local exclude = {
+    user = opt.exclude_user, kernel = opt.exclude_kernel,
+    guest = opt.exclude_guest, host = opt.guest,
+  }
+  local sets, cgroups = {}, {}
+  for path in (opt.cgroup or ""):gmatch "[^,]+" do cgroups[#cgroups + 1] = path end
+  for _, cgroup in ipairs(#cgroups > 0 and cgroups or { false }) do
+    local pinned = opt.pinned and 1
+    local wishes = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
+    local set, known = { cgroup = cgroup, events = {}, metrics = {} }, {}
+    for _, group in ipairs(opt.event or {}) do
+      for _, selector in ipairs(group) do
+        local ev = evsel(selector, wishes)
+        set.events[#set.events + 1], known[#known + 1] = ev, ev.name
+      end
+    end
+    for i, one in ipairs(metric.parse(opt.metric, known)) do
+      set.metrics[i] = opened(one, wishes)
+    end
+    for _, name in ipairs(#set.events + #set.metrics == 0 and USUAL or {}) do
+      set.events[#set.events + 1] = evsel(name, wishes)
+    end
+    sets[#sets + 1] = set
+  end
+  return sets
+end
+
+--- Its alias, or its whole name.
+local function title(ev) return ev.title == ev.name:match ":([^:]+)$" and ev.name or ev.title end
+
+local function known(value) return value == value and value or nil end
+
+--- The rows of an interval: of the events, and of the metrics. Both begin with the cgroup and the
+--- instance.
+function metric.rows(all, sets, seconds, apart)
+  local counts, ratios = {}, {}
+  for _, set in ipairs(sets) do
+    for instance, n in all:each(apart) do
+      for _, ev in ipairs(set.events) do
+        local count, share = n(ev)
+        local rate = known(count / seconds)
+        counts[#counts + 1] =
+          { set.cgroup, instance, title(ev), known(count), rate, 100 * share }
+      end
+      for _, one in ipairs(set.metrics) do
+        ratios[#ratios + 1] = { set.cgroup, instance, one.name, known(one.value(n)) }
+      end
+    end
+  end
+  return counts, ratios
+end
+
+return metric

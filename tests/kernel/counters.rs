@@ -1,0 +1,290 @@
+//! stat, percpu-stat and cpu-util: counts against what a workload did and what the kernel accounts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::tool::{Run, Tool};
+use crate::{can_trace, load, skip};
+
+const CALLS: u32 = 5000;
+const ENTER: &str = "syscalls:sys_enter_getppid";
+
+/// What the rows of a table have in a column, added up, of the rows for which `is` holds.
+fn sum(run: &Run, table: &str, column: &str, is: impl Fn(&Value) -> bool) -> u64 {
+    let rows = run.of("row").filter(|row| row["table"] == table && is(row));
+    rows.map(|row| row[column].as_u64().unwrap_or_else(|| panic!("{column} of {row}"))).sum()
+}
+
+fn count_of(run: &Run, event: &str) -> u64 {
+    sum(run, "counts", "count", |row| row["event"] == event)
+}
+
+#[test]
+fn each_call_is_counted_once_in_a_group_of_tracepoints_and_software_events() {
+    if !can_trace("counts of a group") {
+        return;
+    }
+    let load = load::getppid(CALLS);
+    let of = load.pid().to_string();
+    let exit = "syscalls:sys_exit_getppid";
+    let events = format!("context-switches,{ENTER},sched:sched_stat_runtime,{exit},task-clock");
+    let metric = format!("ratio={ENTER}/{exit}");
+    let run = crate::watch(&["stat", "-e", &events, "--metric", &metric, "-p", &of], load);
+    for event in [ENTER, exit] {
+        assert_eq!(count_of(&run, event), u64::from(CALLS), "{event}: {:?}", run.objects);
+    }
+    // Nanoseconds of the same run, which the scheduler adds up at ticks and switches.
+    let (ran, clock) = (count_of(&run, "sched:sched_stat_runtime"), count_of(&run, "task-clock"));
+    assert!(clock > 100_000 && ran < 2 * clock + 4_000_000, "{ran} {clock}");
+    assert!(run.of("row").all(|row| row["table"] != "counts" || row["counted_percent"] == 100.0));
+    let ratios = run.of("row").filter(|row| row["table"] == "metrics" && !row["value"].is_null());
+    let ratios: Vec<&Value> = ratios.collect();
+    assert!(!ratios.is_empty() && ratios.iter().all(|row| row["value"] == 1.0), "{ratios:?}");
+    run.is_complete();
+}
+
+#[test]
+fn counts_of_cpus_and_of_one_event_with_two_filters_are_kept_apart() {
+    if !can_trace("counts per CPU") {
+        return;
+    }
+    let load = load::getppid(CALLS);
+    let pid = load.pid();
+    let event = |id: i64, alias: &str| {
+        format!("raw_syscalls:sys_enter/common_pid=={pid} && id=={id}/alias={alias}/")
+    };
+    let events = [event(libc::SYS_getppid, "calls"), event(libc::SYS_acct, "others")].join(",");
+    let run = crate::watch(&["stat", "-a", "--perins", "-e", &events], load);
+    assert_eq!(count_of(&run, "calls"), u64::from(CALLS), "{:?}", run.objects);
+    assert_eq!(count_of(&run, "others"), 0);
+    assert!(run.of("row").all(|row| row["cpu"].is_u64()), "{:?}", run.objects);
+}
+
+#[test]
+fn intervals_of_a_millisecond_add_up_to_all_calls() {
+    if !can_trace("short intervals") {
+        return;
+    }
+    let load = load::getppid(200_000);
+    let of = load.pid().to_string();
+    let run = crate::watch(&["stat", "-e", ENTER, "-i", "1", "-p", &of], load);
+    assert_eq!(count_of(&run, ENTER), 200_000);
+    let stamps: std::collections::BTreeSet<&str> =
+        run.of("row").filter_map(|row| row["time"].as_str()).collect();
+    // It runs for 30 ms at least, and longer where others have the CPU.
+    assert!(stamps.len() >= 10, "{} intervals", stamps.len());
+}
+
+#[test]
+fn what_children_do_that_end_during_the_run_is_counted() {
+    if !can_trace("counts of children") {
+        return;
+    }
+    let load = load::forks(100);
+    let of = load.pid().to_string();
+    let events = "sched:sched_process_fork,sched:sched_process_exit,page-faults";
+    let run = crate::watch(&["stat", "-e", events, "-p", &of, "--perins"], load);
+    assert_eq!(count_of(&run, "sched:sched_process_fork"), 100, "{:?}", run.objects);
+    // Those of its children, and its own where the run saw its end.
+    let ended = count_of(&run, "sched:sched_process_exit");
+    assert!((100..=101).contains(&ended), "{ended}");
+    assert!(count_of(&run, "page-faults") >= 100);
+}
+
+#[test]
+fn a_cgroup_is_counted_apart_from_the_rest() {
+    if !can_trace("counts of a cgroup") {
+        return;
+    }
+    let Some(root) = cgroups() else {
+        return skip("counts of a cgroup", "no hierarchy with the perf_event controller");
+    };
+    let name = format!("perilune-{}", std::process::id());
+    let folder = root.join(&name);
+    fs::create_dir(&folder).expect("a cgroup can be made");
+    let _removed = Removed(folder.clone());
+    let (inside, outside) = (load::getppid(CALLS), load::getppid(2 * CALLS));
+    fs::write(folder.join("cgroup.procs"), inside.pid().to_string()).expect("a task can move");
+    let events = format!("{ENTER},task-clock");
+    let tool = Tool::attach(&["stat", "-e", &events, "--cgroup", &name, "-i", "60000"]);
+    inside.run();
+    outside.run();
+    let run = tool.finish();
+    assert_eq!(count_of(&run, ENTER), u64::from(CALLS), "{:?}", run.objects);
+    assert!(run.of("row").all(|row| row["cgroup"] == name.as_str()), "{:?}", run.objects);
+}
+
+/// Where the hierarchy with the perf_event controller is mounted.
+fn cgroups() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let of = |kind: &str, option: &str| {
+        mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let is = words.get(2) == Some(&kind) && words.get(3)?.contains(option);
+            is.then(|| PathBuf::from(words[1]))
+        })
+    };
+    of("cgroup", "perf_event").or_else(|| of("cgroup2", ""))
+}
+
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // Its last task may still be on its way out.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_with_the_reason() {
+    if !can_trace("refusals of stat") {
+        return;
+    }
+    let refusal = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+        let output = command.arg("stat").args(args).args(["--duration", "0.1s"]).output();
+        let output = output.expect("the built command runs");
+        assert!(!output.status.success(), "{args:?} is refused");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refusal(&["-e", "sched:sched_switch/prev_pid % 2 == 0/"]);
+    assert!(said.contains("the kernel cannot filter by `prev_pid % 2 == 0`"), "{said}");
+    let said = refusal(&["-e", "user-time", "-p", "1"]);
+    assert!(said.contains("user-time: the kernel counts it of whole CPUs"), "{said}");
+    let said = refusal(&["-e", "page-faults", "--cgroup", "perilune/none"]);
+    assert!(said.contains("cgroup `perilune/none`"), "{said}");
+    let said = refusal(&["--metric", "ipc"]);
+    assert!(said.contains("'ipc' is not NAME=EXPRESSION"), "{said}");
+    if !std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
+        let said = refusal(&["--metric", "ipc=instructions/cycles"]);
+        assert!(said.contains("instructions: this machine has no such hardware counter"), "{said}");
+    }
+}
+
+/// Counts that the kernel keeps of the whole machine: by the column of percpu-stat and the CPU.
+type Accounts = BTreeMap<(String, u64), u64>;
+
+const INTERRUPTS: [(&str, &str); 4] =
+    [("LOC:", "tick"), ("RES:", "resched"), ("CAL:", "call"), ("IWI:", "irq_work")];
+
+fn accounts() -> Accounts {
+    let mut all = Accounts::new();
+    let read = |path| fs::read_to_string(path).expect("the kernel accounts");
+    for line in read("/proc/softirqs").lines().skip(1) {
+        let (name, rest) = line.split_once(':').expect("a name");
+        let column = format!("soft_{}", name.trim().to_lowercase());
+        for (cpu, count) in (0..).zip(rest.split_whitespace()) {
+            all.insert((column.clone(), cpu), count.parse().expect("a count"));
+        }
+    }
+    let interrupts = read("/proc/interrupts");
+    for line in interrupts.lines() {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        if let Some((_, column)) = INTERRUPTS.iter().find(|(row, _)| *row == name) {
+            for (cpu, count) in (0..).zip(words.map_while(|word| word.parse().ok())) {
+                all.insert(((*column).to_owned(), cpu), count);
+            }
+        }
+    }
+    let stat = read("/proc/stat");
+    let switches = stat.lines().find_map(|line| line.strip_prefix("ctxt ")).expect("switches");
+    // It is of all CPUs.
+    all.insert(("switch".to_owned(), u64::MAX), switches.trim().parse().expect("a count"));
+    all
+}
+
+#[test]
+fn what_each_cpu_did_is_what_the_kernel_accounts() {
+    if !can_trace("percpu-stat") {
+        return;
+    }
+    let before = accounts();
+    let tool = Tool::attach(&["percpu-stat"]);
+    let from = accounts();
+    let (mut first, second) = load::ping_pong(20_000);
+    first.start();
+    second.run();
+    first.wait();
+    std::thread::sleep(Duration::from_millis(1500));
+    let to = accounts();
+    let run = tool.finish();
+    let after = accounts();
+    let counted = |column: &str, cpu: u64| {
+        let name = format!("[{cpu:03}]");
+        sum(&run, "report", column, |row| cpu == u64::MAX || row["cpu"] == name.as_str())
+    };
+    let has = |column: &str| run.of("row").any(|row| row.get(column).is_some());
+    let mut compared = 0;
+    for ((column, cpu), last) in &to {
+        if !has(column) {
+            continue;
+        }
+        let key = (column.clone(), *cpu);
+        let (least, most) = (last - from[&key], after[&key] - before[&key]);
+        let counted = counted(column, *cpu);
+        assert!(
+            (least..=most).contains(&counted),
+            "{column} of CPU {cpu}: {least} <= {counted} <= {most}"
+        );
+        compared += u64::from(least > 0);
+    }
+    assert!(compared >= 5, "only {compared} counts were more than 0");
+    assert!(counted("switch", u64::MAX) >= 40_000);
+}
+
+/// The line of each CPU in /proc/stat.
+fn times() -> Vec<[u64; 10]> {
+    let stat = fs::read_to_string("/proc/stat").expect("the kernel accounts");
+    let cpus = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
+    let numbers = |line: &str| {
+        let mut all = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok());
+        [(); 10].map(|()| all.next().unwrap_or(0))
+    };
+    cpus.map(numbers).collect()
+}
+
+#[test]
+fn the_time_of_a_cpu_is_what_the_kernel_accounts() {
+    if !can_trace("cpu-util") {
+        return;
+    }
+    let tool = Tool::attach(&["cpu-util", "-i", "60000"]);
+    let from = times();
+    let (load, measured) = load::alternate(3, 1000);
+    load.run();
+    let to = times();
+    let run = tool.finish();
+    assert!(measured.get(2) > 1_000_000_000, "the load ran for more than a second");
+    for (cpu, (from, to)) in from.iter().zip(&to).enumerate() {
+        let name = format!("[{cpu:03}]");
+        let row =
+            run.of("row").find(|row| row["cpu"] == name.as_str()).expect("a row for each CPU");
+        let spent: Vec<f64> = from.iter().zip(to).map(|(from, to)| (to - from) as f64).collect();
+        let whole: f64 = spent[..8].iter().sum();
+        let percent = |of: &[usize]| 100.0 * of.iter().map(|i| spent[*i]).sum::<f64>() / whole;
+        for (column, expected) in [
+            ("user_percent", percent(&[0, 1]) - percent(&[8, 9])),
+            ("guest_percent", percent(&[8, 9])),
+            ("system_percent", percent(&[2])),
+            ("irq_percent", percent(&[5])),
+            ("softirq_percent", percent(&[6])),
+            ("steal_percent", percent(&[7])),
+            ("idle_percent", percent(&[3, 4])),
+        ] {
+            let shown = row[column].as_f64().unwrap_or(f64::NAN);
+            assert!((shown - expected).abs() <= 2.0, "{column} {shown}, not {expected:.1}: {row}");
+        }
+    }
+}
