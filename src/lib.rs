@@ -140,7 +140,9 @@
 //!   session's thread, since a signal is delivered only when its thread runs. With tasks of another
 //!   session on every CPU, stopping a loop took up to 6 Ctrl-C without it, or ended the session;
 //!   with it, one. `--unsafe` does without, since programs that the session starts would inherit
-//!   its signal mask.
+//!   its signal mask. Ctrl-C is a signal while a line is typed, too ([`sys::signal::typed_line`]): a
+//!   key that arrives together with Enter would become input of the next line, and the line would
+//!   run on.
 //! - Scripts have no C function that may run for long, since the hook fires in Lua code only:
 //!   pattern functions call a matcher in Rust that polls the guard ([`base::pattern`]),
 //!   `table.sort` is Lua, and `xpcall` calls its handler after the failed function has been
@@ -150,6 +152,10 @@
 //!   flushes all of them, and handlers are interpreted until they are compiled again.
 //! - LuaJIT's profiler samples the interpreted share of a script's time, with `--stats` only, since
 //!   it changes the interpreter's dispatch tables for an instruction every 4 ms of CPU time.
+//! - Each event gets a view `e` of its own, a table with a serial number, so that a kept `e` is
+//!   never read as another event's. LuaJIT allocates it only where a handler keeps it. A struct of
+//!   the FFI would do the same, but LuaJIT forgets what it holds at each call of a leaf, and would
+//!   allocate it in every handler.
 //! - Where an expression's sum of doubles becomes a 64-bit integer, a `floor` stands in between. LuaJIT converts the operands
 //!   instead of the sum, and of an operand that is itself a sum of ints it drops the check for overflow ([`event::expr`]).
 //! - The full screen takes its keys from the run's own poll and its signals from [`sys::signal`]. crossterm would read keys

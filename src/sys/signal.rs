@@ -4,8 +4,9 @@
 //! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
 //! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
 //! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at
-//! once. At a prompt a separate thread takes them ([`listener`]), and the third ends the process
-//! only if the first came at least 2 s before.
+//! once. At a prompt a separate thread takes them ([`listener`]), those for a line that is still
+//! typed included ([`typed_line`]), and the third ends the process only if the first came at least
+//! 2 s before.
 //!
 //! SIGUSR1 and SIGUSR2 request a report ([`take_report_request`]). The handler of SIGXFSZ does
 //! nothing, so that a write beyond the file size limit fails with EFBIG.

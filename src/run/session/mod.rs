@@ -196,8 +196,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Between lines Ctrl-C is a key at a terminal. As a signal it was meant for a line that has
-    /// just ended; without a terminal it ends the session, as SIGTERM does.
+    /// At a terminal, an interrupt that is counted between lines was meant for a line that has just
+    /// ended, or for one that was just sent; without a terminal it ends the session, as SIGTERM
+    /// does.
     fn heed_signals(&mut self) {
         self.ended |= signal::told_to_end() || (!self.terminal && signal::interrupts() > 0);
         if signal::interrupts() > 0 {
