@@ -15,10 +15,6 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local all = opt.exclude_user and opt.exclude_kernel and opt.exclude_guest
-  if all or opt.guest and opt.exclude_guest then
-    error("no mode is left: leave away one of the --exclude options, or -G", 0)
-  end
   local kernel = opt.exclude_kernel or opt.guest
   local hidden = {
     user = opt.exclude_user or opt.guest, guest = opt.exclude_guest,

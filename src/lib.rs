@@ -54,6 +54,8 @@
 //! # Invariants
 //!
 //! - Decode never does I/O; output never sees Lua.
+//! - Counters are read in groups, each led by a dummy that no script sees: any member can be closed
+//!   or switched off (`source::groups`).
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook ([`script::guard`]).
 //! - A session at a prompt runs Lua and reads rings in one thread. Further threads close events
 //!   ([`source::change`]), read lines and, on a terminal, print above them ([`cli::repl`]) and take
