@@ -87,11 +87,12 @@ fn what_children_do_that_end_during_the_run_is_counted() {
     }
     let load = load::forks(100);
     let of = load.pid().to_string();
-    let events = "sched:sched_process_fork,sched:sched_process_exit,page-faults";
-    let run = crate::watch(&["stat", "-e", events, "-p", &of, "--perins"], load);
+    let exit = "syscalls:sys_enter_exit_group";
+    let events = format!("sched:sched_process_fork,{exit},page-faults");
+    let run = crate::watch(&["stat", "-e", &events, "-p", &of, "--perins"], load);
     assert_eq!(count_of(&run, "sched:sched_process_fork"), 100, "{:?}", run.objects);
     // Those of its children, and its own where the run saw its end.
-    let ended = count_of(&run, "sched:sched_process_exit");
+    let ended = count_of(&run, exit);
     assert!((100..=101).contains(&ended), "{ended}");
     assert!(count_of(&run, "page-faults") >= 100);
 }
