@@ -177,9 +177,7 @@ impl Session<'_> {
                 self.console.heard();
                 self.take(typed);
             } else {
-                if self.wait(DRAIN_MS)? {
-                    self.console.heard();
-                }
+                self.wait(DRAIN_MS)?;
                 self.behind = self.source.drain(&mut self.host);
                 self.report_due();
                 while !self.ended
@@ -335,12 +333,17 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Waits for events, no longer than that many milliseconds; true when the bell rang.
-    fn wait(&mut self, most: f64) -> anyhow::Result<bool> {
+    /// Waits for events or for the bell, no longer than that many milliseconds.
+    fn wait(&mut self, most: f64) -> anyhow::Result<()> {
         self.ahead.turn(self.source.now(), self.typing.get());
         let report = (self.next_report() - self.source.now()) / 1e6;
         let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
-        self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })
+        // Also while a line runs: it may have been taken before its bell rang, and a bell that is
+        // not read ends every further wait at once.
+        if self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })? {
+            self.console.heard();
+        }
+        Ok(())
     }
 
     /// A handler that runs in the background called `stop`.
