@@ -123,7 +123,11 @@ const WAYS: &[(&str, &str)] = &[
     ),
     (
         "a closed table by next",
-        "for _, t in ipairs { e, s, s.event } do if next(t) ~= nil then return true end end",
+        "for _, t in ipairs { s, s.event } do if next(t) ~= nil then return true end end",
+    ),
+    (
+        "a record's table by next",
+        "local k, v = next(e) return k ~= '#' or type(v) ~= 'number' or next(e, k) ~= nil",
     ),
     ("a huge text", "return pcall(string.rep, 'x', 2e9)"),
     ("endless recursion", "local function f() return 1 + f() end return pcall(f)"),

@@ -82,6 +82,21 @@ fn a_record_that_was_kept_over_any_number_of_events_is_an_error() {
 }
 
 #[test]
+fn a_record_whose_number_a_script_has_changed_is_read_as_its_own_kind_or_not_at_all() {
+    let init = r##"
+        local kept
+        evsel("x:a", function(e) kept = e end)
+        evsel("x:b", function(e)
+          kept["#"] = e["#"]
+          local ok, why = pcall(function() return kept.n end)
+          note("%s", ok and "read" or why)
+        end)"##;
+    let notes = notes(init);
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(notes.iter().all(|note| note.contains(STALE)), "{notes:?}");
+}
+
+#[test]
 fn an_array_that_was_kept_from_an_earlier_event_is_an_error() {
     let init = r#"
         local list

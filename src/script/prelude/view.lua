@@ -6,7 +6,8 @@
 -- error and not a wrong number. Getters are generated from the event's format, one small function a
 -- field, so LuaJIT compiles a field access to a load. The driver makes the view and the getter
 -- compares its number in the same trace: the comparison folds away, and LuaJIT allocates no table
--- unless the handler keeps the view (allocation sinking).
+-- unless the handler keeps the view (allocation sinking). A script that writes the number still
+-- reads no record with the getters of another event, since the role is compared, too.
 --
 -- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the
 -- copy that a history has read. Script code cannot change any of these while it runs: the cursor
