@@ -17,6 +17,7 @@
 //!
 //! Source: kernel/trace/trace_events_filter.c, Documentation/trace/events.rst, and probing 6.18.
 
+mod address;
 mod check;
 mod eval;
 mod lua;

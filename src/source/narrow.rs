@@ -7,6 +7,7 @@
 use super::open::{Opening, Refused};
 use crate::event::catalog::What;
 use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::Rest};
+use crate::sys::kernel_functions::function_range;
 use crate::sys::perf::Event;
 use crate::sys::refusal::Refusal;
 
@@ -60,6 +61,14 @@ pub(super) fn set_what_it_takes(
         Err(why) => return Err(why.into()),
     };
     let Some(filter) = &opening.filter else { return Err(why.into()) };
+    let by_address = filter.by_address(&function_range);
+    if by_address.to_kernel() != filter.to_kernel()
+        && let Some(text) = kernel_text(Some(&by_address), own, interrupts)
+        && again()?.set_filter(&text).is_ok()
+    {
+        event.set_filter(&text)?;
+        return Ok(Narrowed { text: Some(text), refused: Vec::new() });
+    }
     if opening.sampling.count {
         anyhow::bail!(
             "{}: the kernel refuses the filter '{}', and a count has no records to look at here; \

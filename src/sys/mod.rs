@@ -12,6 +12,7 @@ pub mod facts;
 pub mod folder;
 pub mod held;
 pub mod idle_records;
+pub mod kernel_functions;
 mod ladder;
 pub mod limits;
 pub mod machine;

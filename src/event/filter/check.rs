@@ -138,6 +138,8 @@ impl Predicate {
     fn check_function(&self, subject: &Subject<'_>) -> Result<(), SyntaxError> {
         match subject {
             Subject::Field(field, _) if field.size == size_of::<usize>() => Ok(()),
+            // A recording may name the function itself.
+            Subject::Field(_, Class::Text) => Ok(()),
             _ => {
                 let message = format!("`{}` is no address; `.function` wants one", self.field);
                 Err(self.fault(self.field_at, message))

@@ -121,20 +121,20 @@ fn bind(node: &Node, format: &Format) -> Result<Test, KernelOnly> {
 
 fn test(predicate: &Predicate, format: &Format) -> Option<Test> {
     let op = predicate.op;
-    if predicate.reading == Reading::Function {
+    let subject = predicate.subject(format)?;
+    if predicate.reading == Reading::Function && !matches!(subject, Subject::Field(_, Class::Text))
+    {
         return None;
     }
-    let subject = predicate.subject(format)?;
     Some(match (&predicate.value, subject) {
+        (Operand::Function(name), Subject::Field(field, Class::Text)) => {
+            let (matcher, inverted) = Matcher::new(name, op);
+            Test::Text { from: Text::of(field), matcher, inverted }
+        }
         (Operand::Text { text, .. }, subject) => {
             let from = match subject {
                 Subject::Comm => Text::Comm,
-                Subject::Field(field, Class::Text) if field.dynamic_bytes(&[]).is_some() => {
-                    Text::Dynamic(field.clone())
-                }
-                Subject::Field(field, Class::Text) => {
-                    Text::Fixed { offset: field.offset, size: field.size }
-                }
+                Subject::Field(field, Class::Text) => Text::of(field),
                 Subject::Field(..) if predicate.reading == Reading::UserText => {
                     Text::Dynamic(predicate.recorded_text(format)?.clone())
                 }
@@ -246,6 +246,14 @@ impl Number {
 const COMM_ROOM: usize = 16;
 
 impl Text {
+    /// The text of a field of class [`Class::Text`].
+    fn of(field: &Field) -> Text {
+        match field.dynamic_bytes(&[]) {
+            Some(_) => Text::Dynamic(field.clone()),
+            None => Text::Fixed { offset: field.offset, size: field.size },
+        }
+    }
+
     /// The text up to its NUL, and how many bytes the kernel would compare.
     fn read<'a>(&self, event: &Context<'a>) -> Option<(&'a [u8], usize)> {
         let (buffer, room) = match self {

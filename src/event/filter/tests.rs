@@ -163,6 +163,27 @@ fn text_that_a_system_call_records_is_compared_here_too() {
 }
 
 #[test]
+fn a_function_that_a_recording_names_is_compared_by_its_name() {
+    let format = |field: &str| {
+        let text = format!("name: x\nID: 1\nformat:\n\tfield:{field}\n");
+        Format::parse(&text).unwrap()
+    };
+    let named = format("char function[16];\toffset:0;\tsize:16;\tsigned:0;");
+    let mut raw = [0; 16];
+    raw[..8].copy_from_slice(b"schedule");
+    let passes = |filter: &str| {
+        let bound = Filter::parse(filter).unwrap().bind("x:x", &named).unwrap();
+        bound.passes(&Context { raw: &raw, cpu: 0, comm: b"a" })
+    };
+    assert!(passes("function.function == schedule"));
+    assert!(!passes("function.function != schedule"));
+    assert!(!passes("function.function == watchdog_timer_fn"));
+    let address = format("void * function;\toffset:0;\tsize:8;\tsigned:0;");
+    let filter = Filter::parse("function.function == schedule").unwrap();
+    assert!(matches!(filter.bind("x:x", &address), Err(KernelOnly::Condition(_))));
+}
+
+#[test]
 fn globs_are_written_so_that_the_kernel_matches_them_right() {
     let print = |glob: &str| Filter::parse(&format!("c ~ \"{glob}\"")).unwrap().to_kernel();
     assert_eq!(print("*tail"), "c ~ \"**tail\"");
