@@ -6,6 +6,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
 use super::{Failed, host, refusal};
@@ -15,7 +16,10 @@ use crate::{
     run::request::RunRequest,
     script::{
         monitor::Monitor,
-        option::{Attrs, Kind, OptionSpec, args, shared},
+        option::{
+            Attrs, Kind, OptionSpec, args, shared,
+            value::{OptionValue, Values},
+        },
     },
 };
 
@@ -85,6 +89,15 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     if host.workload.is_empty() && behind.is_some() {
         return Err(usage(anyhow::anyhow!("no command behind '--'")));
     }
+    if let Some(option) = monitor.options.iter().find(|option| starts_load(option, &values)) {
+        if !host.workload.is_empty() {
+            let typed = option.typed();
+            return Err(usage(anyhow::anyhow!(
+                "{typed} starts a command of its own: omit COMMAND"
+            )));
+        }
+        host.workload = load(option).map_err(usage)?;
+    }
     host::check_replay(&host).map_err(usage)?;
     Ok(Parsed::Run(Box::new(RunRequest {
         called: called.to_owned(),
@@ -94,6 +107,17 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
         notes,
         understood: args::understood(&all, &matches),
     })))
+}
+
+/// Whether the option was given, and starts a command of perilune's own.
+fn starts_load(option: &OptionSpec, values: &Values) -> bool {
+    option.load.is_some() && values.get(&option.long).is_some_and(OptionValue::is_given)
+}
+
+/// The command that the option starts.
+fn load(option: &OptionSpec) -> anyhow::Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("failed to find the program of perilune")?;
+    Ok(std::iter::once(own.into_os_string()).chain(option.load.map(OsString::from)).collect())
 }
 
 /// The clap command of a monitor, whose options have been checked by [`crate::script::option::check_names`].

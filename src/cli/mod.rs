@@ -33,6 +33,7 @@ pub mod overview;
 mod refusal;
 pub mod repl;
 pub mod run;
+pub mod split_locks;
 pub mod symbols;
 pub mod types;
 
@@ -61,7 +62,7 @@ impl From<io::Error> for Failed {
 }
 
 /// Commands beside the monitors: name, what may follow, what it does.
-pub const COMMANDS: [(&str, &str, &str); 8] = [
+pub const COMMANDS: [(&str, &str, &str); 9] = [
     ("repl", "[OPTION…] [FILE.lua]", "a prompt: open, count, time and draw events while they come"),
     (
         "list",
@@ -80,6 +81,11 @@ pub const COMMANDS: [(&str, &str, &str); 8] = [
         "types",
         "[DIR]",
         "describes the API and the events of this kernel to editors and checkers, in DIR/types and DIR/.luarc.json",
+    ),
+    (
+        "split-locks",
+        "[N]",
+        "makes N split locks (100000) and prints how long each took; for `split-lock --test`",
     ),
     ("help", "[NAME]", "what a monitor or command does, and its options"),
 ];
@@ -178,6 +184,7 @@ fn dispatch(
             let folder = one_word("types", rest)?.unwrap_or(".");
             types::write(folder.as_ref(), runtime, out)
         }
+        Some("split-locks") => split_locks::run(rest, out),
         Some("help") => match one_word("help", rest)? {
             None => done(overview::write(runtime, out)),
             Some(name) if COMMANDS.iter().any(|c| c.0 == name) => {

@@ -1,5 +1,5 @@
-//! Words that steer the run and ask it: `stop every note alert comm cpus per_thread now sysctl machine event_name
-//! ancestry`.
+//! Words that steer the run and ask it: `stop every note alert comm cpus cpu_times per_thread now
+//! sysctl machine event_name ancestry`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,6 +12,8 @@ use super::leaf::Shared;
 use super::state::{State, Timer};
 use crate::base::draw::Level;
 use crate::base::units::{Unit, parse_duration};
+use crate::sys::cpu_model::{CpuModel, split_lock_detection};
+use crate::sys::cpu_time::away_times;
 
 /// Timers of a run at most: `every` in a handler would add one with each event.
 const TIMERS: usize = 256;
@@ -32,6 +34,7 @@ pub(super) fn register(
     env.set("ancestry", ancestry(lua, shared)?)?;
     env.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
     env.set("cpus", cpus(lua, state)?)?;
+    env.set("cpu_times", cpu_times(lua, state)?)?;
     env.set("per_thread", per_thread(lua, state)?)?;
     env.set("now", now(lua, shared)?)?;
     env.set("machine", machine(lua)?)
@@ -192,6 +195,23 @@ fn cpus(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     })
 }
 
+/// Idle and stolen time of each CPU; a recording has none of either.
+fn cpu_times(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, ()| {
+        let table = lua.create_table()?;
+        let is_live = state.borrow().declarer.as_ref().is_some_and(|of| of.cpus.is_some());
+        let times = if is_live { away_times() } else { Vec::new() };
+        for (cpu, away) in times {
+            let of_cpu = lua.create_table_with_capacity(0, 2)?;
+            of_cpu.set("idle", away.idle_ns as f64)?;
+            of_cpu.set("stolen", away.stolen_ns as f64)?;
+            table.set(cpu, of_cpu)?;
+        }
+        Ok(table)
+    })
+}
+
 fn per_thread(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |_, ()| Ok(state.borrow().per_thread))
@@ -208,18 +228,27 @@ fn machine(lua: &Lua) -> mlua::Result<Table> {
     table.set("kernel", machine::kernel_release())?;
     table.set("cpus", crate::sys::cpus::online_cpus().len())?;
     table.set("page_size", machine::page_size())?;
-    // Measured, which takes its time: when somebody asks.
+    // Measured or read only when a script asks for it.
     let lazy = lua.create_table()?;
-    let measured = |_: &Lua, (_, name): (Value, String)| {
-        Ok(if name == "tsc_khz" {
-            crate::sys::clock::tsc_khz().map(|khz| khz as f64)
-        } else {
-            None
-        })
+    let measured = |lua: &Lua, (_, name): (Value, String)| match name.as_str() {
+        "tsc_khz" => crate::sys::clock::tsc_khz().map(|khz| khz as f64).into_lua(lua),
+        "cpu" => cpu_model(lua)?.into_lua(lua),
+        "split_lock_detect" => split_lock_detection().into_lua(lua),
+        _ => Ok(Value::Nil),
     };
     lazy.set("__index", lua.create_function(measured)?)?;
     lazy.set("__metatable", false)?;
     table.set_metatable(Some(lazy))?;
+    Ok(table)
+}
+
+fn cpu_model(lua: &Lua) -> mlua::Result<Table> {
+    let model = CpuModel::read();
+    let table = lua.create_table()?;
+    table.set("vendor", model.vendor)?;
+    table.set("family", model.family)?;
+    table.set("model", model.model)?;
+    table.set("name", model.name)?;
     Ok(table)
 }
 

@@ -1,4 +1,4 @@
-//! How long each CPU was busy, as /proc/stat counts it.
+//! How long each CPU was busy, idle, or taken by a hypervisor, as /proc/stat counts it.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,44 @@ fn busy_ticks(line: &str) -> Option<(u32, u64)> {
     Some((cpu, ticks.iter().sum::<u64>() - idle))
 }
 
+/// Time of a CPU in which its own tasks did not run, in nanoseconds since the machine began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AwayTime {
+    /// Idle, or idle while a disk was waited for.
+    pub idle_ns: u64,
+    /// Steal time: what a hypervisor gave to others.
+    pub stolen_ns: u64,
+}
+
+/// The [`AwayTime`] of each online CPU, to a hundredth of a second.
+pub fn away_times() -> Vec<(u32, AwayTime)> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let tick_ns = 1_000_000_000 / u64::from(ticks_per_second()).max(1);
+    text.lines().filter_map(|line| away_of(line, tick_ns)).collect()
+}
+
+/// Of a line as [`busy_ticks`] reads it. A kernel without the column of steal time counts none.
+fn away_of(line: &str, tick_ns: u64) -> Option<(u32, AwayTime)> {
+    let mut words = line.split_ascii_whitespace();
+    let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+    let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+    let of = |column: usize| ticks.get(column).copied().unwrap_or(0) * tick_ns;
+    Some((cpu, AwayTime { idle_ns: of(3) + of(4), stolen_ns: of(7) }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_and_stolen_time_are_those_in_which_no_task_ran() {
+        let away = AwayTime { idle_ns: 45_000, stolen_ns: 70 };
+        assert_eq!(away_of("cpu1 10 20 30 4000 500 1 2 7 8", 10), Some((1, away)));
+        let old = AwayTime { idle_ns: 40_000, stolen_ns: 0 };
+        assert_eq!(away_of("cpu0 10 20 30 4000", 10), Some((0, old)));
+        assert_eq!(away_of("cpu  1 2 3 4 5 6 7 8", 10), None);
+        assert_eq!(away_times().len(), busy_ns().len());
+    }
 
     #[test]
     fn the_time_of_a_cpu_is_busy_but_for_idle_and_iowait() {

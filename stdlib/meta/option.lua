@@ -67,8 +67,11 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field sametid boolean
 ---@field samekey boolean
 
+---@class perilune.FlagSpec: perilune.OptionSpec
+---@field load? "split-locks" a command of perilune that a given flag starts and watches as COMMAND
+
 --- On or off: `flag { "only-comm", help = "one row a name" }`.
----@param spec perilune.OptionSpec
+---@param spec perilune.FlagSpec
 ---@return perilune.Option
 function flag(spec) end
 

@@ -85,6 +85,14 @@ function sysctl(name) end
 ---@return integer[]
 function cpus() end
 
+--- Idle and steal time of each online CPU since the machine began, by its number: nanoseconds, to a
+--- hundredth of a second, from /proc/stat. Empty in a replay. The module `away` subtracts them from
+--- a delay.
+---
+---     local stolen = cpu_times()[0].stolen
+---@return table<integer, { idle: number, stolen: number }>
+function cpu_times() end
+
 --- Whether the run watches threads (-p, -t, a workload), so that `e._instance` is one, and not whole CPUs.
 ---@return boolean
 function per_thread() end
@@ -93,6 +101,21 @@ function per_thread() end
 ---@return number
 function now() end
 
---- This machine: `machine.cpus` is how many CPUs are online, `tsc_khz` how fast the time stamp counter counts (x86).
----@type { kernel: string, cpus: integer, page_size: integer, tsc_khz: number? }
+--- This machine.
+---@type perilune.Machine
 machine = {}
+
+---@class perilune.Machine
+---@field kernel string its release
+---@field cpus integer how many are online
+---@field page_size integer
+---@field tsc_khz? number how fast the time stamp counter counts (x86)
+---@field cpu perilune.CpuModel the model of the first CPU
+---@field split_lock_detect? string what the kernel does about split locks: `"warn"`, `"fatal"`, …; nil if the CPU cannot trap them
+
+--- The model of a CPU: `{ vendor = "GenuineIntel", family = 6, model = 106, name = "Xeon …" }`.
+---@class perilune.CpuModel
+---@field vendor string `""` if the kernel does not print it, and so is `name`
+---@field family integer 0 if the kernel does not print it, and so is `model`
+---@field model integer
+---@field name string

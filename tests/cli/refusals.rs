@@ -232,7 +232,7 @@ fn a_wrong_declaration_is_an_error_at_its_line() {
         ("flag { \"one\", short = \"ab\" }", "x.lua:3: short is one letter, not 'ab'"),
         (
             "flag { \"one\", default = \"x\" }",
-            "x.lua:3: option 'one': a flag is off unless it is given: it has only short and help",
+            "x.lua:3: option 'one': a flag is off unless it is given: it has only short, help and load",
         ),
         (
             "duration { \"one\", unit = \"sec\" }",

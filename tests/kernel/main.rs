@@ -15,6 +15,7 @@ mod kmemleak;
 #[cfg(target_arch = "x86_64")]
 mod kvm;
 mod load;
+mod lockups;
 mod loss;
 mod opening;
 mod page_faults;

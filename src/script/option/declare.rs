@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use mlua::{Lua, Table, UserData, Value};
 
-use super::{Attr, Attrs, Groups, Kind, OptionSpec, value};
+use super::{Attr, Attrs, Groups, Kind, LOADS, OptionSpec, value};
 use crate::base::{
     nearest::{did_you_mean, nearest},
     units::Unit,
@@ -15,7 +15,7 @@ use crate::base::{
 
 /// The words and the keys that each takes beside [`KEYS`].
 const WORDS: [(&str, &[&str]); 10] = [
-    ("flag", &[]),
+    ("flag", &["load"]),
     ("number", &[]),
     ("percent", &[]),
     ("duration", &["unit"]),
@@ -101,6 +101,7 @@ impl Word<'_> {
             default: default(table)?,
             required: flag(table, "required")?,
             positional: flag(table, "positional")?,
+            load: load(table)?,
             place,
             ..OptionSpec::new(&long, Kind::Flag, "")
         };
@@ -177,7 +178,7 @@ impl OptionSpec {
             let more = self.value_name.is_some() || self.default.is_some();
             ensure!(
                 !more && !self.required && !self.positional,
-                "a flag is off unless it is given: it has only short and help"
+                "a flag is off unless it is given: it has only short, help and load"
             );
         }
         ensure!(
@@ -190,6 +191,12 @@ impl OptionSpec {
         }
         Ok(())
     }
+}
+
+fn load(table: &Table) -> Result<Option<&'static str>> {
+    let Some(name) = text(table, "load")? else { return Ok(None) };
+    let known = LOADS.into_iter().find(|load| *load == name);
+    known.map(Some).with_context(|| format!("load '{name}' is none of {}", LOADS.join(", ")))
 }
 
 fn text(table: &Table, key: &str) -> Result<Option<String>> {

@@ -40,9 +40,15 @@ pub struct OptionSpec {
     pub required: bool,
     /// A free word instead of a dashed one. Such a word is taken before a workload's first.
     pub positional: bool,
+    /// The command of perilune itself that a given flag starts and watches: one of [`LOADS`].
+    pub load: Option<&'static str>,
     /// Where it was declared, `task-state.lua:8`; none for those of the host and the shared ones.
     pub place: Option<String>,
 }
+
+/// Commands that a flag may start: they do one harmless thing. Any other could do what the sandbox of
+/// a script forbids.
+pub const LOADS: [&str; 1] = ["split-locks"];
 
 /// What values an option takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,6 +173,7 @@ impl OptionSpec {
             default: None,
             required: false,
             positional: false,
+            load: None,
             place: None,
         }
     }

@@ -1,0 +1,45 @@
+--- Split locks: locked instructions across two cache lines, which stop all CPUs' access to memory.
+-- The event that counts them depends on the model of the CPU; it counts locks on uncacheable memory
+-- as well. Every -T split locks of a CPU one is sampled: the task that made it, and where. --test
+-- makes 100000 of them in a process of its own, which is watched alone. A kernel that traps split
+-- locks (split_lock_detect) may slow down or end that process.
+--   perilune split-lock -i 1000
+--   perilune split-lock -T 100 -g -p 1234
+--   perilune split-lock -T 10000 --test
+local split_locks = require "split_locks"
+
+local m = monitor {
+  summary = "split locks, and who makes them",
+  every = "1s",
+  options = {
+    number { "trigger", short = "T", default = 1000,
+      help = "sample one of so many split locks; 0 only counts" },
+    flag { "test", load = "split-locks", help = "make split locks, and watch only those" },
+    event { "event", short = "e", help = "the event that counts them, if none is known" },
+    "call-graph", "guest",
+  },
+}
+
+--- Why this machine cannot count them: its model, the reason, and what the kernel does itself.
+local function refuse(why)
+  error(("%s: %s; %s"):format(split_locks.describe(machine.cpu), why, split_locks.detection()), 0)
+end
+
+function m.init(opt)
+  if opt.trigger < 0 then error("-T: use 0 to count only, or 1 and more", 0) end
+  local event, exclude = opt.event, { host = opt.guest }
+  if not event then
+    local known, why = split_locks.event(machine.cpu)
+    if not known then refuse(why) end
+    event = known .. "|cpu-clock"                          -- which opens on every machine
+  end
+  local counted = evsel(event, { count = true, title = "split locks", exclude = exclude })
+  if not opt.event and counted.name == "cpu-clock" then
+    refuse "its hardware counters are not available here, as on most virtual machines"
+  end
+  counters { counted }
+  if opt.trigger == 0 then return end
+  local period = math.floor(opt.trigger)
+  evsel(event, { period = period, stack = opt.call_graph, exclude = exclude }, emit)
+end
+return m

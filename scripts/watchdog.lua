@@ -1,0 +1,40 @@
+--- Soft and hard lockups before the kernel reports them: the CPU, and what was seen there before.
+-- The kernel's watchdog has a timer on each CPU, and each expiry wakes a thread. A soft lockup is
+-- predicted when the timer expires and the thread has not run for --than percent of the time after
+-- which the kernel reports it, twice kernel.watchdog_thresh. A hard lockup is predicted when the
+-- timer has not expired for --than percent of kernel.watchdog_thresh. A sample of that CPU shows
+-- it if a hardware counter interrupts by NMI, else the timer of another CPU or of this run.
+-- In a hard lockup this command may be stuck, too, unless taskset keeps it on another CPU. The
+-- kernel goes on to write its rings: a crash dump has the samples.
+--   perilune watchdog -g
+--   perilune watchdog -F 1 -g --than 80
+local lockup = require "lockup"
+
+local m = monitor {
+  summary = "predict soft and hard lockups, with what was seen before",
+  order = true,
+  options = {
+    "freq", "call-graph",
+    percent { "than", default = 60, help = "predict at this share of the kernel's threshold" },
+    duration { "thresh", unit = "s", help = "the threshold instead of kernel.watchdog_thresh" },
+  },
+}
+
+function m.init(opt)
+  local seen = lockup.detector(opt)
+  evsel("timer:hrtimer_expire_entry", {
+    filter = lockup.TIMER, stack = opt.call_graph, exclude_callchain_user = 1,
+    watermark = 0, wakeup_events = 1,                      -- each wakes this run, from any CPU
+  }, function(e) seen:expired(e) end)
+  evsel("timer:hrtimer_start", { filter = lockup.TIMER }, function(e) seen:started(e) end)
+  evsel("timer:hrtimer_cancel", { filter = lockup.CANCELLERS }, function(e) seen:cancelled(e) end)
+  evsel("sched:sched_switch", { filter = lockup.THREADS }, function(e) seen:switched(e) end)
+  local sample = evsel("bus-cycles|cycles|cpu-clock", {
+    freq = opt.freq, stack = opt.call_graph, exclude_callchain_user = 1, exclude = { idle = true },
+  })
+  local is_nmi = sample.name ~= "cpu-clock"
+  sample:each(function(e) seen:sampled(e, is_nmi) end)
+  if is_nmi then return end
+  note "cpu-clock is not an NMI: hard lockups are predicted from timers that do not expire"
+end
+return m

@@ -1,0 +1,190 @@
+--- The kernel's lockup detector, as far as events show it: its timer, its threads, its settings.
+local away = require "away"
+
+local lockup = {
+  -- The timer expires five times before a soft lockup is reported, which happens after twice the
+  -- threshold (set_sample_period(), kernel/watchdog.c).
+  PERIOD_PERCENT = 40, SOFT = 2,
+  TIMER = "function.function == watchdog_timer_fn",
+  -- Each expiry wakes a thread: the stopper, or watchdog/N before Linux 4.19. A switch away from it
+  -- is seen even where the kernel writes no records of the idle task.
+  THREADS = 'next_comm ~ "migration/*" || next_comm ~ "watchdog/*"'
+    .. ' || prev_comm ~ "migration/*" || prev_comm ~ "watchdog/*"',
+  -- Only these tasks switch the timer off; all others would be many cancellations of other timers.
+  CANCELLERS = 'COMM ~ "kworker/*" || COMM ~ "cpuhp/*" || COMM ~ "watchdog/*"',
+}
+
+--- Returns `watchdog_thresh` in nanoseconds: the kernel reports a hard lockup after this time.
+---@param instead? number|false this threshold; then nothing is asked of the machine, as in a replay
+local function threshold(instead)
+  if instead then return instead end
+  local seconds = sysctl "kernel.watchdog_thresh"
+  if not seconds then
+    error("this kernel has no lockup detector: it needs CONFIG_LOCKUP_DETECTOR=y", 0)
+  end
+  if seconds == 0 or sysctl "kernel.watchdog" == 0 then
+    error("the kernel's lockup detector is off: set kernel.watchdog=1 and watchdog_thresh=10", 0)
+  end
+  return seconds * 1e9
+end
+
+--- Returns the watched CPUs that the detector covers (`watchdog_cpumask`).
+---@param all? any take it to cover all, as in a replay
+---@return integer[]
+local function covered_cpus(all)
+  local mask, covered, list = tostring(sysctl "kernel.watchdog_cpumask" or ""), {}, {}
+  for first, last in mask:gmatch "(%d+)%-?(%d*)" do
+    for cpu = tonumber(first), tonumber(last) or tonumber(first) do covered[cpu] = true end
+  end
+  for _, cpu in ipairs(cpus()) do
+    if all or covered[cpu] then list[#list + 1] = cpu end
+  end
+  if #list > 0 then return list end
+  error(("-C: the kernel's lockup detector covers CPU %s only; name one of them"):format(mask), 0)
+end
+
+---@alias perilune.lockup.Kind "soft"|"hard"
+
+---@class perilune.lockup.Detector
+---@field share number
+---@field thresh number nanoseconds
+---@field switches perilune.Pending the last switch to or from the thread, of each CPU
+---@field samples perilune.Pending the last sample of each CPU
+---@field cpus integer[]
+---@field turns perilune.Latency
+---@field alive table<integer, number> when a CPU last handled the timer or ran the thread
+---@field assumed table<integer, number> 1 if that time is assumed: nothing was seen of the CPU yet
+---@field ran table<integer, number> when a CPU last ran the thread
+---@field hard table<integer, number> since when a CPU is in a hard lockup that was printed; or 0
+---@field soft table<integer, number> the same of a soft lockup
+---@field timers table<integer, number|string> the address of each CPU's timer
+---@field off table<integer, boolean?> CPUs whose timer was switched off
+---@field turn number when the timer of the run last judged
+local Detector = {}
+Detector.__index = Detector
+
+--- Replaces the event that is kept of its CPU.
+local function keep(slot, e)
+  slot:close(e._cpu, e)
+  slot:open(e._cpu, e)
+end
+
+---@param kind perilune.lockup.Kind
+---@param lasted number
+local function over(kind, cpu, lasted, e)
+  emit(e, { lockup = kind, locked_cpu = cpu, over_after_ms = lasted / 1e6 })
+end
+
+---@param kind perilune.lockup.Kind
+---@param silent number how long the CPU has been silent
+---@param limit number after how long the kernel reports it
+---@param e? perilune.Sample the event that shows it
+function Detector:predicted(kind, cpu, silent, limit, e)
+  local shown = { e }
+  for _, slot in ipairs { self.switches, self.samples } do
+    local state = slot:get(cpu)
+    if state then shown[#shown + 1] = state.event end
+  end
+  local ms, limit_ms = silent / 1e6, limit / 1e6
+  shown[#shown + 1] =
+    { lockup = kind, locked_cpu = cpu, silent_ms = ms, reported_at_ms = limit_ms }
+  emit(unpack(shown))
+end
+
+--- Returns a detector, which predicts lockups from the events that it is given. It prints each one
+--- once, with the last switch and the last sample of its CPU, and again when it is over. `opt` has
+--- `than`, a percentage, and `thresh`.
+---@return perilune.lockup.Detector
+function lockup.detector(opt)
+  if opt.than <= lockup.PERIOD_PERCENT or opt.than >= 100 then
+    error("--than: the kernel's timer expires each 40 % of the threshold: use 41 to 99", 0)
+  end
+  local self = setmetatable({
+    share = opt.than / 100, thresh = threshold(opt.thresh),
+    switches = pending { key = "cpu", keep = true }, samples = pending { key = "cpu", keep = true },
+    turns = latency { "cpu", count = "turns", title = "watchdog turns", unit = "ms" },
+    cpus = covered_cpus(opt.thresh), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
+    alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
+    hard = per_cpu(0), soft = per_cpu(0),
+  }, Detector)
+  every(self.thresh / 20e9, function(time)
+    local seconds = not opt.thresh and sysctl "kernel.watchdog_thresh" or 0
+    if seconds > 0 then self.thresh = seconds * 1e9 end    -- it may be set at any time
+    self:judge(time, time - self.turn)
+    self.turn = time
+  end)
+  return self
+end
+
+--- Takes an expiry of the timer: a soft lockup shows here, and hard ones of other CPUs.
+function Detector:expired(e)
+  local cpu, now = e._cpu, e._time
+  local own = now - self.alive[cpu]
+  self:sign(e)
+  self.timers[cpu] = e.hrtimer
+  self:judge(now, own)
+  if self.ran[cpu] == math.huge then self.ran[cpu] = now end
+  local limit, silent = lockup.SOFT * self.thresh, now - self.ran[cpu]
+  if silent <= limit * self.share or self.soft[cpu] > 0 then return end
+  self.soft[cpu] = self.ran[cpu]
+  self:predicted("soft", cpu, silent, limit, e)
+end
+
+--- Takes a start of the timer, at each expiry and when the detector is switched on.
+function Detector:started(e)
+  self.timers[e._cpu] = e.hrtimer
+  self:sign(e)
+end
+
+--- Takes a cancellation: if it is of this CPU's timer, the detector is off on this CPU.
+function Detector:cancelled(e)
+  if self.timers[e._cpu] == e.hrtimer then self.off[e._cpu] = true end
+end
+
+--- Takes a switch to the thread or away from it.
+function Detector:switched(e)
+  local cpu = e._cpu
+  self:sign(e)
+  if self.soft[cpu] > 0 then over("soft", cpu, e._time - self.soft[cpu], e) end
+  self.ran[cpu], self.soft[cpu] = e._time, 0
+  keep(self.switches, e)
+end
+
+--- Takes a sample. One by NMI comes in a hard lockup, too, and shows it.
+---@param is_nmi boolean
+function Detector:sampled(e, is_nmi)
+  if is_nmi then self:judge_cpu(e._cpu, e._time, e) end
+  keep(self.samples, e)
+end
+
+--- Takes an event that proves that its CPU is not in a hard lockup.
+function Detector:sign(e)
+  local cpu, silent = e._cpu, e._time - self.alive[e._cpu]
+  -- Signs that are closer than this belong to one turn.
+  if silent > self.thresh / 10 and self.assumed[cpu] == 0 then self.turns:add(silent, cpu) end
+  if self.hard[cpu] > 0 then over("hard", cpu, e._time - self.hard[cpu], e) end
+  self.alive[cpu], self.assumed[cpu], self.hard[cpu], self.off[cpu] = e._time, 0, 0, nil
+end
+
+--- Judges all CPUs now. `own` is how long the judge itself was silent before: after a long silence
+--- the whole virtual machine may have been stopped.
+function Detector:judge(now, own)
+  if own > self.thresh * self.share then return end
+  for _, cpu in ipairs(self.cpus) do self:judge_cpu(cpu, now) end
+end
+
+---@param e? perilune.Sample
+function Detector:judge_cpu(cpu, now, e)
+  local since = self.alive[cpu]
+  if since == math.huge then
+    self.alive[cpu], self.assumed[cpu] = now, 1
+    return
+  end
+  local limit, silent = self.thresh, now - since
+  if self.off[cpu] or self.hard[cpu] > 0 or silent <= limit * self.share then return end
+  if silent - self.stolen_since(cpu, since) <= limit * self.share then return end
+  self.hard[cpu] = since
+  self:predicted("hard", cpu, silent, limit, e)
+end
+
+return lockup
