@@ -59,6 +59,7 @@ end
 ---@field soft table<integer, number> the same of a soft lockup
 ---@field timers table<integer, number|string> the address of each CPU's timer
 ---@field off table<integer, boolean?> CPUs whose timer was switched off
+---@field remark? string a note to print once the run has begun
 ---@field turn number when the timer of the run last judged
 local Detector = {}
 Detector.__index = Detector
@@ -112,6 +113,8 @@ function lockup.detector(opt)
     if seconds > 0 then self.thresh = seconds * 1e9 end    -- it may be set at any time
     self:judge(time, time - self.turn)
     self.turn = time
+    if self.remark then note(self.remark) end
+    self.remark = nil
   end)
   return self
 end

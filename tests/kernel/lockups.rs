@@ -178,7 +178,7 @@ fn soft_lockup() {
 }
 
 #[test]
-fn the_kernels_watchdog_turns_each_two_fifths_of_its_threshold_and_nothing_is_predicted() {
+fn the_kernels_watchdog_turns_within_two_fifths_of_its_threshold_and_nothing_is_predicted() {
     if !can_trace("the kernel's watchdog") || !Path::new(THRESH).exists() {
         return;
     }
@@ -191,8 +191,9 @@ fn the_kernels_watchdog_turns_each_two_fifths_of_its_threshold_and_nothing_is_pr
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     assert!(rows.len() >= cpus.min(2), "{:?}", run.objects);
     for row in rows {
-        let (turns, ms) = (row["calls"].as_u64(), row["avg_ms"].as_f64().unwrap_or_default());
-        assert!(turns >= Some(2) && (1900.0..2100.0).contains(&ms), "{row}");
+        // Migrations wake the thread as well, and cut turns short.
+        let of = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        assert!(of("max_ms") < 2100.0 && of("total_ms") > 2400.0, "{row}");
     }
     run.is_complete();
 }
