@@ -20,23 +20,25 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{fmt, ptr};
 
 use anyhow::{Context as _, bail};
 use mlua::{Function, Lua, ffi};
 
-use super::fault::{ScriptError, TRUSTED, describe, file_name};
+use super::fault::{TRUSTED, describe, file_name};
 use super::vm::Vm;
 use crate::sys::signal::{self, CpuTimer};
 use crate::sys::slice;
 
 mod hook;
 pub mod pause;
+mod stopped;
 
 pub use hook::{NO_HOOK, hook_stops_compiled_loops};
+pub use stopped::{Failure, Reason, Stopped};
 
 /// Ticks of the timer come this often at least, in CPU time.
 const TICK_MAX: Duration = Duration::from_millis(250);
@@ -79,59 +81,6 @@ impl Default for CpuLimits {
         }
     }
 }
-
-/// Why a call into Lua gave nothing.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
-    /// The guard ended it.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    /// The script failed.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
-}
-
-/// A call that the guard ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// What ended it.
-    pub reason: Reason,
-    /// What was running.
-    pub phase: Phase,
-    /// `file.lua:31`, the script's innermost line then.
-    pub place: Option<String>,
-}
-
-/// What made the guard end a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Ctrl-C, or another signal that asks to end.
-    Interrupt,
-    /// More CPU time than this.
-    CpuTime(Duration),
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
-        }
-        let (what, one) = match self.phase {
-            Phase::Handler => ("handler", "on one batch"),
-            Phase::Load => ("script", "while it was loaded"),
-            Phase::Report => ("report", "on one report"),
-            Phase::Line => ("line", ""),
-        };
-        match self.reason {
-            Reason::Interrupt => write!(f, "{what} stopped by Ctrl-C"),
-            Reason::CpuTime(limit) => {
-                write!(f, "{what} stopped: it ran for over {} s of CPU {one}", limit.as_secs_f64())
-            }
-        }
-    }
-}
-
-impl std::error::Error for Stopped {}
 
 /// Guards the calls into one machine.
 pub struct Guard {
