@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::clock::ticks_per_second;
+use super::clock::user_ticks_per_second;
 
 /// Nanoseconds since the machine began that each online CPU was not idle, to a hundredth of a
 /// second.
 pub fn busy_ns() -> HashMap<u32, u64> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let tick_ns = 1_000_000_000 / u64::from(ticks_per_second()).max(1);
+    let tick_ns = 1_000_000_000 / u64::from(user_ticks_per_second());
     text.lines().filter_map(busy_ticks).map(|(cpu, ticks)| (cpu, ticks * tick_ns)).collect()
 }
 
@@ -34,7 +34,7 @@ pub struct AwayTime {
 /// The [`AwayTime`] of each online CPU, to a hundredth of a second.
 pub fn away_times() -> Vec<(u32, AwayTime)> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let tick_ns = 1_000_000_000 / u64::from(ticks_per_second()).max(1);
+    let tick_ns = 1_000_000_000 / u64::from(user_ticks_per_second());
     text.lines().filter_map(|line| away_of(line, tick_ns)).collect()
 }
 
@@ -50,6 +50,19 @@ fn away_of(line: &str, tick_ns: u64) -> Option<(u32, AwayTime)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_and_idle_time_of_a_cpu_are_the_time_that_passes() {
+        let both = || {
+            let idle = away_times().into_iter().find(|(cpu, _)| *cpu == 0).unwrap().1.idle_ns;
+            busy_ns()[&0] + idle
+        };
+        let (begun, before) = (std::time::Instant::now(), both());
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let counted = (both() - before) as f64;
+        let passed = begun.elapsed().as_nanos() as f64;
+        assert!((counted / passed - 1.0).abs() < 0.2, "{counted} of {passed}");
+    }
 
     #[test]
     fn idle_and_stolen_time_are_those_in_which_no_task_ran() {

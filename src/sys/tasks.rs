@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
-use super::clock::ticks_per_second;
+use super::clock::user_ticks_per_second;
 
 /// A task and its names, as one look at /proc found them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn started(pid: u32) -> Option<SystemTime> {
     let ticks: u64 = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
-    let age = uptime - ticks as f64 / f64::from(ticks_per_second());
+    let age = uptime - ticks as f64 / f64::from(user_ticks_per_second());
     SystemTime::now().checked_sub(Duration::try_from_secs_f64(age.max(0.0)).ok()?)
 }
 
@@ -232,6 +232,17 @@ mod tests {
         assert_eq!(task.ppid, std::os::unix::process::parent_id() as i32);
         end.send(()).unwrap();
         thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_process_began_when_it_was_started() {
+        let before = SystemTime::now();
+        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
+        let began = inside(child.id()).and_then(|inside| inside.started).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let slack = Duration::from_millis(100);
+        assert!(began >= before - slack && began <= SystemTime::now() + slack);
     }
 
     #[test]
