@@ -51,7 +51,8 @@ def cpu_seconds(pid):
 
 
 def memory_kb(pid):
-    # Without the pages of files, which the kernel takes back: programs that run are mapped to name their code.
+    # Without the pages of files, which the kernel takes back: programs that run are mapped, to name
+    # their code.
     return int(re.search(r"RssAnon:\s+(\d+)", open(f"/proc/{pid}/status").read())[1])
 
 

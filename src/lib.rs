@@ -142,9 +142,9 @@
 //!   session's thread, since a signal is delivered only when its thread runs. With tasks of another
 //!   session on every CPU, stopping a loop took up to 6 Ctrl-C without it, or ended the session;
 //!   with it, one. `--unsafe` does without, since programs that the session starts would inherit
-//!   its signal mask. Ctrl-C is a signal while a line is typed, too ([`sys::signal::typed_line`]): a
-//!   key that arrives together with Enter would become input of the next line, and the line would
-//!   run on.
+//!   its signal mask. Ctrl-C is also a signal while a line is typed
+//!   ([`sys::signal::typed_line`]): a key that arrives together with Enter would become input of
+//!   the next line, and the line would run on.
 //! - Scripts have no C function that may run for long, since the hook fires in Lua code only:
 //!   pattern functions call a matcher in Rust that polls the guard ([`base::pattern`]),
 //!   `table.sort` is Lua, and `xpcall` calls its handler after the failed function has been

@@ -80,8 +80,8 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     })
 }
 
-/// Makes the text in Lua, and refuses a call from a `__tostring` of another: nested calls would hold
-/// references of mlua, which has few. `views.noting` is reset when the guard stops a call.
+/// Makes the text in Lua, and refuses a call from a `__tostring` of another: nested calls would
+/// hold references of mlua, which has few. `views.noting` is reset when the guard stops a call.
 const NOTE: &str = r#"
 local views, say, format, tostring, pcall, error, select, type = ...
 return function(text, ...)

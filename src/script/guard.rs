@@ -148,8 +148,8 @@ impl Guard {
         })
     }
 
-    /// Calls `recover` after each call that is stopped: Lua code of the runtime that was running may
-    /// have left flags set.
+    /// Calls `recover` after each call that is stopped: Lua code of the runtime that was running
+    /// may have left flags set.
     pub fn recover_with(&mut self, recover: Function) {
         self.recover = Some(recover);
     }

@@ -72,7 +72,8 @@ fn a_record_that_was_kept_over_any_number_of_events_is_an_error() {
         evsel("x:a", function(e)
           for i = 1, #kept do
             local ok, why = pcall(number, kept[i])
-            if ok then read = read + 1 elseif why:find "valid during its handler only" then stale = stale + 1 end
+            if ok then read = read + 1 end
+            if not ok and why:find "valid during its handler only" then stale = stale + 1 end
           end
           kept[#kept + 1] = e
           if e.n == 399 then note("%d read, %d stale", read, stale) end

@@ -60,8 +60,8 @@ pub enum Condition {
     Any(Vec<Condition>),
 }
 
-/// Conditions of a filter at most, joined by `&&` and `||`: a filter is told apart in quadratic time,
-/// and Lua's functions have limits, too.
+/// Conditions of a filter at most, joined by `&&` and `||`: splitting takes quadratic time, and a
+/// Lua function has limits, too.
 const CONDITIONS_MAX: usize = 1000;
 
 /// Bytes of the kernel's longest filter that are left for what a run adds, such as its own thread.

@@ -76,7 +76,8 @@ function env.coroutine.resume(co, ...)
   return resumed(co, ...)
 end
 
-local CALLED = "a printer, a condition or a callback of the runtime cannot yield; yield in a coroutine that it starts itself"
+local CALLED = "a printer, a condition or a callback of the runtime cannot yield; "
+  .. "yield in a coroutine that it starts itself"
 
 --- Why this coroutine cannot yield; nil if it can. A function that the runtime called (a printer, a
 -- condition, a callback) cannot, since the runtime's own frames have to return first.

@@ -1,12 +1,12 @@
 --- The record `e`: the views of one role (an event of an evsel), over one shared cursor.
 --
--- A view is a table that holds a serial number, as `#`, and whose `__index` reads the slot under the
--- cursor if the number is that of the current event. Each event gets a view of its own, and outside
--- handlers no view is valid. Reading an `e` that was kept from an earlier event is therefore an
--- error and not a wrong number. Getters are generated from the event's format, one small function a
--- field, so LuaJIT compiles a field access to a load. The driver makes the view and the getter
--- compares its number in the same trace: the comparison folds away, and LuaJIT allocates no table
--- unless the handler keeps the view (allocation sinking). A script that writes the number still
+-- A view is a table that holds a serial number, as `#`. Its `__index` reads the slot under the
+-- cursor if the number is that of the current event. Each event gets a view of its own, and
+-- outside handlers no view is valid. Reading an `e` that was kept from an earlier event is
+-- therefore an error and not a wrong number. Getters are generated from the event's format, one
+-- small function a field, so LuaJIT compiles a field access to a load. The driver makes the view
+-- and the getter compares its number in the same trace: the comparison folds away, and LuaJIT
+-- allocates no table unless the handler keeps the view (allocation sinking). A script that writes the number still
 -- reads no record with the getters of another event, since the role is compared, too.
 --
 -- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the
@@ -137,9 +137,11 @@ end
 --- What the records of a role have.
 local function getters_of(role) return views[role].getters end
 
-local M = { cursor = cursor, live = live, is_live = is_live, getters_of = getters_of, nowhere = nowhere, make = make,
-  role_of = role_of, ctx = ctx,
-  printing = false, noting = false, scope = scope, comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met }
+local M = {
+  cursor = cursor, live = live, is_live = is_live, getters_of = getters_of, nowhere = nowhere,
+  make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
+  comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met,
+}
 
 --- The metatable of a role's views.
 function M.meta(role) return views[role].meta end
@@ -173,7 +175,8 @@ function M.leave() cursor.s, live.role = nowhere, NO_ROLE end
 local function bury()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
-  if printing then M.printing, live.n = false, before end
+  M.printing = false
+  if live.n < 0 then live.n = before end                   -- only views of visits have negative numbers
   if views[role] then return role, cursor.at + 1, printing end
 end
 

@@ -14,8 +14,8 @@ use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::{self, Front};
 use crate::sys::threads;
 
-/// Interval and number of the signals that pass an interrupt on. One is not enough: it may arrive while LuaJIT
-/// changes its dispatch tables, and the hook is then lost.
+/// Interval of the signals that pass an interrupt on, and how many the session gets. One is not
+/// enough: it may arrive while LuaJIT changes its dispatch tables, and the hook is then lost.
 const AGAIN_NS: libc::c_long = 20_000_000;
 const TIMES: usize = 50;
 
@@ -38,11 +38,12 @@ pub fn start() -> anyhow::Result<i32> {
         let _ = told.send(tid_in_records());
         let mut times = 0;
         loop {
-            let unheard = typed_line::is_cancelled() || interrupts() > 0;
-            let again = unheard && times < TIMES;
+            // A line that is cancelled is the editor's until it drops it, however late it gets a CPU.
+            let cancelled = typed_line::is_cancelled();
+            let again = cancelled || interrupts() > 0 && times < TIMES;
             if again {
                 pass_on();
-                times += 1;
+                times = if cancelled { 0 } else { times + 1 };
             }
             if let Some(signal) = wait(again.then_some(AGAIN_NS)) {
                 take(signal);

@@ -1,9 +1,9 @@
 //! Whether a Ctrl-C at a prompt is meant for the line that is typed or for the line that runs.
 //!
-//! While a line is typed, Ctrl-C is a signal and not a key: a key that arrives between Enter and the
-//! end of raw mode would be input of the next line, and the line that was entered would run on. The
-//! terminal keeps pending input (`NOFLSH`), so that an Enter that was pressed before a Ctrl-C is
-//! still read first.
+//! While a line is typed, Ctrl-C is a signal and not a key: a key that arrives between Enter and
+//! the end of raw mode would be input of the next line, and the line that was entered would run
+//! on. The terminal keeps pending input (`NOFLSH`), so that an Enter that was pressed before a
+//! Ctrl-C is still read first.
 //!
 //! ```text
 //!  begin          entered                 begin
@@ -93,6 +93,10 @@ fn signal() -> c_int {
 /// thread.
 extern "C" fn wake(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
+        // One that arrives late was for a line that is dropped already.
+        if !is_cancelled() {
+            return;
+        }
         // SAFETY: all are async-signal-safe; the set is a live local, and zeros are a value of it.
         let _ = check(unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
