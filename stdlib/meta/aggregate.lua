@@ -218,7 +218,7 @@ function c:each(apart) end
 --- Any other table, made in `m.interval`, a value for each column in a row:
 ---
 ---     return report("waiting", { { "thread", comm }, { "ms", width = 8, decimals = 3 } }, { { 4242, 1.5 } })
----@param title string
+---@param title string|false
 ---@param columns perilune.Column[]
 ---@param rows (number|string)[][]
 ---@param name? string the key `table` of its JSON rows; Dflt: made from the title
