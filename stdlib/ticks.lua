@@ -40,7 +40,7 @@ function Ticks:tick(e)
   local most, since_tick = now - self.alive[cpu], now - self.last[cpu]
   if most < ONE_INTERRUPT then most = math.min(most + self.before[cpu], since_tick) end
   self.last[cpu], self.alive[cpu], self.before[cpu] = now, now, 0
-  if most <= period then return 0, most end
+  if since_tick < 0 or most <= period then return 0, math.min(most, period) end
   -- Ticks are due at whole periods behind the last one.
   local due = period * (math.floor((since_tick - most) / period) + 1)
   local off_time = math.abs(since_tick - period * math.floor(since_tick / period + 0.5))
