@@ -2,30 +2,43 @@
 --- idle time. A delay that is measured on a CPU includes both.
 local away = {}
 
-local READINGS, EVERY = 8, 1e9
+local EVERY = 1e9
+local SHARE = 1 / 4                                        -- of its age, that a base may be too old
 local SLACK = 0.5e9                                        -- by which a reading may be late
+
+--- Removes the readings that are close to each other for their age. The number of those that stay
+--- grows with the logarithm of the run's duration: about 70 after a day.
+local function thin_out(readings, time)
+  for i = #readings - 1, 2, -1 do
+    local gap = readings[i + 1].time - readings[i - 1].time
+    if gap <= SHARE * (time - readings[i + 1].time) then table.remove(readings, i) end
+  end
+end
 
 --- Begins to read the kernel's accounting once a second. Returns a function that returns two
 --- times in nanoseconds: the most that a hypervisor took from the CPU since `from`, a time of the
---- run, and the most that the CPU was idle. Both count from a reading before `from`, so they may be
---- too large, but not too small. Both are 0 in a replay.
+--- run, and the most that the CPU was idle. Both count from a reading before `from` to one behind
+--- all events of the current batch: they may be too large, but not too small. Both are 0 in a
+--- replay.
 ---
 ---     local since = away.watch()
 ---     …
 ---     if late - since(e._cpu, e._time - late) > limit then emit(e) end
 ---@return fun(cpu: integer, from: number): number, number
 function away.watch()
-  local readings = { { time = 0, cpus = cpu_times() } }
+  -- The first is older than all events.
+  local readings, latest, latest_at = { { time = -math.huge, cpus = cpu_times() } }, {}, nil
   every(EVERY / 1e9, function(time)
     readings[#readings + 1] = { time = time, cpus = cpu_times() }
-    if #readings > READINGS then table.remove(readings, 1) end
+    thin_out(readings, time)
   end)
   return function(cpu, from)
+    if latest_at ~= now() then latest, latest_at = cpu_times(), now() end    -- once per batch
     local base = readings[1]
     for _, reading in ipairs(readings) do
       if reading.time <= from - SLACK then base = reading end
     end
-    local before, after = base.cpus[cpu], cpu_times()[cpu]
+    local before, after = base.cpus[cpu], latest[cpu]
     if not before or not after then return 0, 0 end
     return after.stolen - before.stolen, after.idle - before.idle
   end
