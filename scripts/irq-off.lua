@@ -1,11 +1,11 @@
 --- Interrupts that stay off for too long: a timer of each CPU that comes late, and what ran then.
 -- The timer fires every half of -L. When it comes late, interrupts were off: at least since it was
 -- due (off_min_us), at most since the CPU last handled a timer (off_max_us). Both are printed if
--- the second, less the time that a hypervisor took from the CPU, is longer than -L. The stack of -g
--- is that of the place where interrupts came on again. Only ticks in the kernel count, unless
--- --precise asks for those in user mode and in idle CPUs, too. If one or two ticks are missing and
--- the next is on time, the kernel wrote no samples of them, as happens under load: a note counts
--- them.
+-- the second, less the time that a hypervisor may have taken from the CPU, is longer than -L. That
+-- time is subtracted from the first. The stack of -g is that of the place where interrupts came on
+-- again. Only ticks in the kernel count, unless --precise asks for those in user mode and in idle
+-- CPUs, too. If one or two ticks are missing and the next is on time, the kernel wrote no samples
+-- of them, as happens under load: a note counts them.
 --   perilune irq-off -g
 --   perilune irq-off -L 5ms -C 0-3 --precise
 local away, ticks = require "away", require "ticks"
@@ -41,7 +41,7 @@ function m.init(opt)
     local stolen, idle = since(cpu, e._time - most)
     local gone = idles[cpu] == 1 and stolen or stolen + idle
     if most - gone <= limit then explained = explained + 1 return end
-    least, most = math.max(0, least - gone), most - gone
+    least = math.max(0, least - gone)
     emit(e, { off_min_us = least / 1e3, off_max_us = most / 1e3 })
     off:add(least, cpu, e._comm)
   end)
