@@ -108,9 +108,10 @@ function lockup.detector(opt)
     alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
     hard = per_cpu(0), soft = per_cpu(0),
   }, Detector)
-  every(self.thresh / 20e9, function(time)
+  -- The threshold may be set at any time, to 1 s at least.
+  every((opt.thresh or 1e9) / 20e9, function(time)
     local seconds = not opt.thresh and sysctl "kernel.watchdog_thresh" or 0
-    if seconds > 0 then self.thresh = seconds * 1e9 end    -- it may be set at any time
+    if seconds > 0 then self.thresh = seconds * 1e9 end
     self:judge(time, time - self.turn)
     self.turn = time
     if self.remark then note(self.remark) end
