@@ -9,7 +9,7 @@
 local split_locks = require "split_locks"
 
 local m = monitor {
-  summary = "split locks, and who makes them",
+  summary = "split locks, and the tasks that make them",
   every = "1s",
   options = {
     number { "trigger", short = "T", default = 1000,
@@ -26,7 +26,9 @@ local function refuse(why)
 end
 
 function m.init(opt)
-  if opt.trigger < 0 then error("-T: use 0 to count only, or 1 and more", 0) end
+  if opt.trigger < 0 or opt.trigger % 1 ~= 0 then
+    error("-T: use a whole number: 0 to count only, or 1 and more", 0)
+  end
   local event, exclude = opt.event, { host = opt.guest }
   if not event then
     local known, why = split_locks.event(machine.cpu)
@@ -39,7 +41,6 @@ function m.init(opt)
   end
   counters { counted }
   if opt.trigger == 0 then return end
-  local period = math.floor(opt.trigger)
-  evsel(event, { period = period, stack = opt.call_graph, exclude = exclude }, emit)
+  evsel(event, { period = opt.trigger, stack = opt.call_graph, exclude = exclude }, emit)
 end
 return m

@@ -40,14 +40,14 @@ end
 
 local DETECTION = {
   off = "the kernel does not detect them (split_lock_detect=off)",
-  fatal = "the kernel ends whoever makes one by SIGBUS (split_lock_detect=fatal)",
+  fatal = "the kernel kills the task that makes one by SIGBUS (split_lock_detect=fatal)",
 }
 
 --- What the kernel itself does about split locks.
 function split_locks.detection()
   local mode = machine.split_lock_detect
   if not mode then return "the kernel cannot detect them on this CPU" end
-  local logged = "the kernel logs who makes them (split_lock_detect=%s): see dmesg"
+  local logged = "the kernel logs the tasks that make them (split_lock_detect=%s): see dmesg"
   return DETECTION[mode] or logged:format(mode)
 end
 
