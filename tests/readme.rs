@@ -54,6 +54,9 @@ fn every_script_of_the_readme_loads() {
 /// Programs that its commands start, and what does nothing in their place.
 const PROGRAMS: [&str; 2] = ["make", "prog"];
 
+/// What split-lock says on a machine without hardware counters.
+const NO_COUNTER: &str = "its hardware counters are not available here";
+
 #[test]
 fn every_command_of_the_readme_runs_as_it_stands() {
     // SAFETY: geteuid has no arguments and cannot fail.
@@ -86,7 +89,8 @@ fn every_command_of_the_readme_runs_as_it_stands() {
             .output()
             .expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
-        if line.contains("kprobe:") && said.contains("this kernel has no PMU 'kprobe'") {
+        let lacks = [("kprobe:", "this kernel has no PMU 'kprobe'"), ("split-lock", NO_COUNTER)];
+        if lacks.iter().any(|(part, why)| line.contains(part) && said.contains(why)) {
             continue;
         }
         assert!(output.status.success() && said.is_empty(), "{line}\n{said}");
