@@ -8,8 +8,8 @@ local TIMES = { "user", "nice", "system", "idle", "iowait", "irq", "softirq", "s
 
 --- Opens the kernel's accounting, and hardware counters where there are any. Gives `user`,
 --- `system`, `guest`, `irq`, `softirq`, `steal` and `idle`, which add up to 100 but for rounding,
---- and `tasks`: for how long tasks ran by the scheduler's clock, nil where the kernel does not
---- tell.
+--- and `tasks`: for how long tasks ran by the scheduler's clock, nil where the kernel lacks
+--- the event.
 ---@return table<string, fun(n: fun(ev: perilune.Evsel): number, number): number>
 function cpu_modes.open()
   local only, time = { count = true }, {}
@@ -34,7 +34,10 @@ function cpu_modes.open()
     idle = share("idle", "iowait"), guest = guest,
     tasks = ran and function(n) return 100 * n(ran) / whole(n) end or nil,
   }
-  local user = evsel("ref-cycles:uH|user-time", only)
+  local tsc = evsel("msr/tsc/", { count = true, optional = true })
+  -- Cycles are a share of the time only where the clock's rate is known.
+  local rated = tsc or machine.tsc_khz
+  local user = evsel(rated and "ref-cycles:uH|user-time" or "user-time", only)
   if not user.name:find "^ref%-cycles" then
     local all = share("user", "nice")
     -- The two are read one after the other from counts that the kernel adds to meanwhile.
@@ -43,7 +46,6 @@ function cpu_modes.open()
   end
 
   local kernel, guests = evsel("ref-cycles:kH", only), evsel("ref-cycles:G", only)
-  local tsc = evsel("msr/tsc/", { count = true, optional = true })
   local irq, softirq, steal = modes.irq, modes.softirq, modes.steal
   local function cycles(ev)
     return function(n) return 100 * n(ev) / (tsc and n(tsc) or whole(n) * machine.tsc_khz / 1e6) end

@@ -15,12 +15,20 @@ local function name_at(text, known)
   return text:match "^[%a_][%w_%.%-]*:[%w_%.%-]+" or text:match "^[%a_][%w_%.%-]*"
 end
 
---- Splits an expression into Lua source, in which the events are arguments, and their names.
+--- Splits an expression into Lua source, in which the events are arguments, and their names. Gives
+--- nil and the reason where it cannot.
 local function translate(expression, known)
   local source, names, places, rest = {}, {}, {}, expression
+  -- Whether an operand ends here: only an operator or `)` may follow.
+  local ended = false
   while rest ~= "" do
-    local plain = rest:match "^[%s%+%-%*/%(%)]+" or rest:match "^%d+%.?%d*"
+    local sign, number = rest:match "^[%s%+%-%*/%(%)]", rest:match "^%d+%.?%d*"
+    local plain = sign or number
     local name = not plain and name_at(rest, known)
+    if ended and (sign == "(" or number or name) then
+      return nil, ("an operator is missing before '%s'"):format(rest)
+    end
+    if not (sign and sign:find "%s") then ended = sign == ")" or not sign end
     if name then
       if not places[name] then
         names[#names + 1] = name

@@ -208,7 +208,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 /// What a script declared when nothing was asked of it.
 #[derive(Default)]
 struct Begun {
-    /// Why it could not, where it has to be told its events.
+    /// Why its events must be named first, if so.
     not_looked_at: Option<String>,
     /// Events that it takes instead of others.
     fallbacks: Vec<String>,

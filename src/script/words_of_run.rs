@@ -270,8 +270,8 @@ fn fields(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     })
 }
 
-/// What a counting evsel added in this interval, on one instance or on all, and the part of the time
-/// that it was counted.
+/// What a counting evsel added in this interval, on one instance or on all, and the part of the
+/// time that it was counted.
 fn count_of(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |_, (index, instance): (usize, Option<u32>)| {

@@ -114,6 +114,7 @@ impl Live {
             decoder.takers.extend(before);
             decoder.settle();
         }
+        self.settle_cpu_times();
         Ok(())
     }
 
@@ -142,9 +143,10 @@ impl Live {
         let off = opening.named().collect();
         let (at, events) = (self.openings.len(), self.opened.events.len());
         let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
-        let wish = Wish { off, ..wish.clone() };
+        // A command has begun by now: no exec of it enables anything.
+        let wish = Wish { off, workload: false, ..wish.clone() };
         if let Err(why) = open_event(&mut self.opened, at, &opening, &wish, tasks) {
-            self.opened.events.truncate(events);
+            self.opened.close_since(events);
             self.opened.decoders.truncate(at);
             self.opened.filters.truncate(at);
             return Err(why);
@@ -194,6 +196,7 @@ impl Live {
             decoder.settle();
             self.leaving = true;
         }
+        self.settle_cpu_times();
         self.close_left()
     }
 
@@ -204,6 +207,7 @@ impl Live {
             std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
         self.opened.events = kept;
         for open in &left {
+            self.opened.groups.leave(open);
             // As in `disable`: it may have gone with its CPU.
             let _ = open.event.disable();
             let counts = open.event.read_counts().unwrap_or_default();

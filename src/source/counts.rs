@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpu_times::CpuTimes;
+use super::groups::GroupRead;
 use super::live::{Live, SideLost};
 use super::open::Opened;
 use crate::base::cpulist;
@@ -34,7 +35,8 @@ pub(super) struct Reading {
     running: u64,
 }
 
-/// So far apart, in nanoseconds, the readings of one thread's counters may be: they are made one after the other, while it runs.
+/// So far apart, in nanoseconds, the readings of one thread's counters may be: they are made one
+/// after the other, while it runs.
 const APART: u64 = 1_000_000;
 
 impl Reading {
@@ -58,7 +60,8 @@ impl Reading {
         }
     }
 
-    /// With the reading of the same counter on another CPU: a task is enabled on all of them at once, and runs on one.
+    /// With the reading of the same counter on another CPU: a task is enabled on all of them at
+    /// once, and runs on one.
     fn and(self, other: Reading) -> Reading {
         Reading {
             value: self.value + other.value,
@@ -67,10 +70,10 @@ impl Reading {
         }
     }
 
-    /// What was added since `before`, and the part of the time that was counted: below 1 the counter
-    /// shared its hardware, and the value is an estimate. It is scaled by this interval's own times:
-    /// those of the whole run would let a count fall. Times that are no more than `apart`
-    /// nanoseconds apart are the same.
+    /// What was added since `before`, and the part of the time that was counted: below 1 the
+    /// counter shared its hardware, and the value is an estimate. It is scaled by this interval's
+    /// own times: those of the whole run would let a count fall. Times that are no more than
+    /// `apart` nanoseconds apart are the same.
     fn since(self, before: Reading, apart: u64) -> (f64, f64) {
         let added = self.added(before);
         let enabled = self.enabled.saturating_sub(before.enabled);
@@ -115,9 +118,9 @@ impl Live {
         all
     }
 
-    /// Events that the kernel dropped so far, by its own count per event; None if it does not count (before 6.0).
-    /// Reading costs an interrupt of another CPU, so within a run it is asked only after a ring was nearly
-    /// full; `all` at the end.
+    /// Events that the kernel dropped so far, by its own count per event; None if it does not count
+    /// (before 6.0). Reading costs an interrupt of another CPU, so within a run it is asked only
+    /// after a ring was nearly full; `all` at the end.
     pub fn lost(&mut self, all: bool) -> Option<u64> {
         let first =
             self.opened.events.iter().find(|open| !self.openings[open.opening].sampling.count);
@@ -166,8 +169,8 @@ impl Live {
         self.batch().truncated()
     }
 
-    /// For how many seconds the counters had added up what [`Live::counts`] gave last, if there are any. It is read when an interval
-    /// is over, and the busier the CPUs are, the later.
+    /// For how many seconds the counters had added up what [`Live::counts`] gave last, if there are
+    /// any. It is read when an interval is over, and the busier the CPUs are, the later.
     pub fn counted_for(&self) -> Option<f64> {
         let any = self.openings.iter().any(|opening| opening.sampling.count);
         any.then_some(self.counting.counted.1 / 1e9)
@@ -179,8 +182,8 @@ impl Live {
         self.counting.counted = (now, now - self.counting.counted.0);
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
         let of_groups = self.opened.groups.read();
-        // Of each opening and instance. A thread has an event on each CPU: what one of them does not
-        // count because the thread runs elsewhere, another one does.
+        // Of each opening and instance. A thread has an event on each CPU: what one of them does
+        // not count because the thread runs elsewhere, another one does.
         let mut readings: BTreeMap<(usize, u32), Sums> = BTreeMap::new();
         let Opened { events, rings, .. } = &mut self.opened;
         let offline: Vec<u32> =
@@ -191,12 +194,15 @@ impl Live {
             }
             let instance = if per_task { open.tid as u32 } else { open.cpu };
             let sums = readings.entry((open.opening, instance)).or_default();
-            let read =
-                of_groups.get(&open.id).map_or_else(|| open.event.read_counts(), |one| Ok(*one));
+            let read = match of_groups.get(&open.id) {
+                Some(GroupRead::Counted(counts)) => Ok(*counts),
+                Some(GroupRead::Unscheduled) => Err(true),
+                None => open.event.read_counts().map_err(|why| is_unscheduled(&why)),
+            };
             let read = match read {
                 Ok(read) => read,
-                Err(why) => {
-                    if is_unscheduled(&why) {
+                Err(unscheduled) => {
+                    if unscheduled {
                         let cpus = self.counting.unscheduled.entry(open.event.name().to_owned());
                         cpus.or_default().insert(open.cpu);
                     }
@@ -222,7 +228,8 @@ impl Live {
                 scaled: share < 1.0,
             }));
         }
-        self.counting.cpu_times.add(&self.openings, &self.watched_cpus, &mut counts);
+        self.settle_cpu_times();
+        counts.extend(self.counting.cpu_times.take(&self.openings, &self.watched_cpus));
         counts
     }
 
@@ -234,9 +241,9 @@ impl Live {
             let list = cpulist::format(&cpus);
             if self.counting.reported.insert((event.clone(), list.clone())) {
                 lines.push(format!(
-                    "{event}: pinned, but the hardware of CPU {list} has no counter left, so it is not \
-                     counted there; pin fewer events, or stop what else counts (perf; the NMI watchdog: \
-                     sysctl kernel.nmi_watchdog=0)"
+                    "{event}: pinned, but the hardware of CPU {list} has no counter left, so it is \
+                     not counted there; pin fewer events, or stop what else counts (perf; the NMI \
+                     watchdog: sysctl kernel.nmi_watchdog=0)"
                 ));
             }
         }
@@ -260,7 +267,8 @@ impl Sums {
     fn added(self, cpus: usize) -> (f64, f64) {
         match self.events {
             _ if self.unread => (f64::NAN, 0.0),
-            // With -C a thread was also where nothing counted: that tells nothing of shared hardware.
+            // With -C a thread was also where nothing counted: that tells nothing of shared
+            // hardware.
             events if events < cpus => (self.now.added(self.before), 1.0),
             events => self.now.since(self.before, if events > 1 { APART } else { 0 }),
         }

@@ -193,6 +193,11 @@ impl Decoder {
         self.takers.iter().any(Taker::is_on)
     }
 
+    /// Whether a role has it, on or off.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.takers.iter().any(|taker| !taker.gone)
+    }
+
     /// Whether a role takes what is written now.
     pub(super) fn is_on_for(&self, role: u32) -> bool {
         self.takers.iter().any(|taker| taker.role == role && taker.is_on())

@@ -16,10 +16,10 @@ use std::rc::Rc;
 use perf_event_open_sys::bindings as abi;
 
 use super::attr;
-use super::open::Opening;
+use super::open::{Open, Opening};
 use crate::event::catalog::What;
 use crate::sys::attr::Attr;
-use crate::sys::perf::{Counts, Event, Membership, Opened as OpenedEvent, Target};
+use crate::sys::perf::{Counts, Event, Membership, Opened as OpenedEvent, Target, is_unscheduled};
 use crate::sys::refusal::Refusal;
 
 /// Members of a group at most: the kernel refuses a group whose reading takes more than 16 KiB.
@@ -44,9 +44,18 @@ pub(super) struct Groups {
 
 struct Group {
     leader: Event,
-    members: usize,
-    /// Nobody has to enable the leader any more.
+    /// Their ids.
+    members: Vec<u64>,
+    /// Whether the leader is enabled, or will be by exec.
     enabled: Cell<bool>,
+}
+
+/// A member as it was read with its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GroupRead {
+    Counted(Counts),
+    /// The group is pinned and found no counter: nothing of it is counted.
+    Unscheduled,
 }
 
 impl Opening {
@@ -75,12 +84,13 @@ pub(super) struct Joining<'a> {
     pub(super) cgroup: Option<&'a OwnedFd>,
     /// Whether it counts as soon as its group does.
     pub(super) on: bool,
-    /// Whether it begins with the exec of its task.
+    /// Whether its group begins with the exec of the task.
     pub(super) on_exec: bool,
 }
 
 impl Groups {
-    /// Opens an event of `opening`, in its group where it has one. Tells whether it joined one.
+    /// Opens an event of `opening`, in its group where it has one. Returns whether it joined
+    /// one.
     ///
     /// # Errors
     /// The kernel's refusal of the event, or of its place in a group that the script asked for.
@@ -107,7 +117,7 @@ impl Groups {
         let leader = Some(&group.leader);
         match Event::open_as(&member, target, name, Membership { leader, cgroup }) {
             Ok(opened) => {
-                group.members += 1;
+                group.members.push(opened.event.id()?);
                 Ok((opened, true))
             }
             Err(why) => match (alone(), asked) {
@@ -132,11 +142,11 @@ impl Groups {
         let Joining { target, on_exec, .. } = *joining;
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
         let groups = self.all.entry((key, target.cpu as u32, target.pid)).or_default();
-        if groups.last().is_none_or(|group| group.members >= MEMBERS_MAX) {
+        if groups.last().is_none_or(|group| group.members.len() >= MEMBERS_MAX) {
             let attr = attr::of_leader(attr, on_exec);
             let member = Membership { leader: None, cgroup };
             let leader = Event::open_as(&attr, target, attr::OWNER, member)?.event;
-            groups.push(Group { leader, members: 0, enabled: Cell::new(on_exec) });
+            groups.push(Group { leader, members: Vec::new(), enabled: Cell::new(on_exec) });
         }
         let last = groups.len() - 1;
         Ok(&mut groups[last])
@@ -165,17 +175,95 @@ impl Groups {
         self.all.retain(|(_, of, tid), _| *of != cpu || *tid >= 0);
     }
 
-    /// Reads every group: the counts of each member by its id. A group that cannot be read is left
-    /// out.
-    pub(super) fn read(&mut self) -> HashMap<u64, Counts> {
-        let mut counts = HashMap::new();
-        for group in self.all.values().flatten().filter(|group| group.leader.leads()) {
-            let take = |one: Counts| {
-                counts.insert(one.id, one);
-            };
-            // Its members are read one by one then, and say what is wrong.
-            let _ = group.leader.read_group(group.members, &mut self.words, take);
+    /// Takes a member that is about to be closed from its group, and closes a group without
+    /// members.
+    pub(super) fn leave(&mut self, open: &Open) {
+        if !open.in_group {
+            return;
         }
-        counts
+        self.all.retain(|(_, cpu, tid), groups| {
+            if (*cpu, *tid) == (open.cpu, open.tid) {
+                groups.retain_mut(|group| {
+                    group.members.retain(|id| *id != open.id);
+                    !group.members.is_empty()
+                });
+            }
+            !groups.is_empty()
+        });
+    }
+
+    /// Reads every group: each member by its id. A group that cannot be read for another reason
+    /// than a lack of counters is left out: its members are read one by one, and say what is wrong.
+    pub(super) fn read(&mut self) -> HashMap<u64, GroupRead> {
+        let mut all = HashMap::new();
+        for group in self.all.values().flatten().filter(|group| group.leader.leads()) {
+            group.read(&mut self.words, &mut all);
+        }
+        all
+    }
+}
+
+impl Group {
+    fn read(&self, words: &mut Vec<u64>, all: &mut HashMap<u64, GroupRead>) {
+        let take = |one: Counts| {
+            all.insert(one.id, GroupRead::Counted(one));
+        };
+        // Members that have left count until they are closed, so there is room for as many as can
+        // be.
+        match self.leader.read_group(MEMBERS_MAX, words, take) {
+            // Only the leader is pinned, so the kernel gives each member as a count of 0.
+            Err(why) if is_unscheduled(&why) => {
+                all.extend(self.members.iter().map(|id| (*id, GroupRead::Unscheduled)));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::counts::Reading;
+
+    fn group(members: &[u64]) -> Group {
+        // Its reading ends at once, as that of a pinned event without a counter.
+        let fd = std::fs::File::open("/dev/null").unwrap().into();
+        let attr = attr::of_leader(&Attr::counter(0, 0), false);
+        let leader = Event::of_fd(fd, attr);
+        Group { leader, members: members.to_vec(), enabled: Cell::new(true) }
+    }
+
+    #[test]
+    fn members_of_a_pinned_group_without_a_counter_are_not_counted() {
+        let key = GroupKey { name: Some("pinned".into()), cgroup: None };
+        let all = HashMap::from([((key, 0, -1), vec![group(&[7, 9])])]);
+        let read = Groups { all, words: Vec::new() }.read();
+        let none = GroupRead::Unscheduled;
+        assert_eq!(read, HashMap::from([(7, none), (9, none)]));
+    }
+
+    #[test]
+    fn a_group_is_closed_with_its_last_member() {
+        let key = || GroupKey { name: None, cgroup: None };
+        let both = [((key(), 0, -1), vec![group(&[7, 9])]), ((key(), 1, -1), vec![group(&[8])])];
+        let mut groups = Groups { all: HashMap::from(both), words: Vec::new() };
+        let open = |id, cpu, in_group| Open {
+            counted: Reading::default(),
+            carried: Reading::default(),
+            event: group(&[]).leader,
+            id,
+            in_group,
+            opening: 0,
+            cpu,
+            tid: -1,
+        };
+        groups.leave(&open(7, 0, true));
+        assert_eq!(groups.all[&(key(), 0, -1)][0].members, [9]);
+        groups.leave(&open(8, 1, true));
+        assert_eq!(groups.all.len(), 1);
+        groups.leave(&open(9, 0, false));
+        assert_eq!(groups.all.len(), 1, "one that is in no group");
+        groups.leave(&open(9, 0, true));
+        assert!(groups.all.is_empty());
     }
 }

@@ -159,6 +159,11 @@ impl Live {
         let mut attr = *like.event.attr();
         attr.set("disabled", 1)?;
         attr.set("enable_on_exec", 0)?;
+        // A member of a group is not pinned itself: its leader is, which is opened anew.
+        let fields = &opening.sampling.fields;
+        if let Some((_, pinned)) = fields.iter().find(|(name, _)| name == "pinned") {
+            attr.set("pinned", *pinned)?;
+        }
         let (cgroup, on) = (cgroup_of(opening, &self.wish)?, decoders[at].is_on());
         let of_opening = events.iter().filter(|open| open.opening == at);
         let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();

@@ -171,7 +171,7 @@ impl Live {
             }
         }
         self.opened.groups.enable()?;
-        self.counting.cpu_times.begin(&self.openings);
+        self.settle_cpu_times();
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
         if self.order.is_some() {
@@ -187,6 +187,7 @@ impl Live {
     /// Stops the kernel's writing, so that the next drain is the last.
     pub fn disable(&mut self) {
         self.is_disabled = true;
+        self.settle_cpu_times();
         self.opened.groups.disable();
         for open in &self.opened.events {
             // An event that cannot be disabled has gone with its task or CPU.

@@ -149,6 +149,15 @@ pub(super) struct Opened {
     pub(super) left_out: Vec<LeftOut>,
 }
 
+impl Opened {
+    /// Closes all events but the first `kept` ones.
+    pub(super) fn close_since(&mut self, kept: usize) {
+        for open in self.events.drain(kept..) {
+            self.groups.leave(&open);
+        }
+    }
+}
+
 /// Opens everything, disabled.
 pub(super) fn open(openings: &[Opening], wish: &Wish) -> anyhow::Result<Opened> {
     let mut remarks = Vec::new();
@@ -208,8 +217,7 @@ pub(super) fn cgroup_of(opening: &Opening, wish: &Wish) -> anyhow::Result<Option
     let Some(path) = &opening.sampling.cgroup else { return Ok(None) };
     if wish.tasks.is_some() {
         bail!(
-            "{}: the tasks of `{path}` are counted, so no others can be chosen; leave -p and -t \
-             away, and add -a to a command",
+            "{}: `{path}` chooses the tasks; omit -p and -t, and add -a before a command",
             opening.event.name
         );
     }
@@ -279,7 +287,8 @@ pub(super) fn open_event(
                 target,
                 cgroup: cgroup.as_ref(),
                 on,
-                on_exec: attr.get("enable_on_exec") == Some(1),
+                // Whether this event is on or not: others may join its group.
+                on_exec: wish.workload && !whole_cpus,
             };
             let (got, in_group) = match opened.groups.open(opening, &attr, &joining) {
                 Ok(got) => got,
@@ -287,7 +296,7 @@ pub(super) fn open_event(
                 Err(why) if tids.len() > 1 && errno_of(&why) == Some(libc::ESRCH) => continue,
                 Err(why) => {
                     opened.leave_out(opening, why.downcast()?)?;
-                    opened.events.truncate(before);
+                    opened.close_since(before);
                     break 'cpus;
                 }
             };

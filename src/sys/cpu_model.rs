@@ -1,4 +1,4 @@
-//! The model of the CPU, and what its kernel does about split locks, as /proc tells them.
+//! The model of the CPU, and how its kernel treats split locks, from /proc.
 
 /// The model of the CPU. On architectures other than x86 only the name may be known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -205,18 +205,19 @@ const RUNGS: &[Rung] = &[
     field("bpf_event"),       // 5.1
     field("ksymbol"),         // 5.1
     sample("PERF_SAMPLE_PHYS_ADDR", b::PERF_SAMPLE_PHYS_ADDR), // 4.14
-    Rung { name: "PERF_FORMAT_GROUP", what: What::Read(b::PERF_FORMAT_GROUP) }, // 4.13, with `inherit`
-    field("namespaces"),                                                        // 4.12
-    field("sample_max_stack"),                                                  // 4.8
-    field("context_switch"),                                                    // 4.3
-    field("use_clockid"),                                                       // 4.1
-    sample("PERF_SAMPLE_REGS_INTR", b::PERF_SAMPLE_REGS_INTR),                  // 3.19
-    field("comm_exec"),                                                         // 3.16
-    field("mmap2"),                                                             // 3.16
-    sample("PERF_SAMPLE_TRANSACTION", b::PERF_SAMPLE_TRANSACTION),              // 3.13
-    sample("PERF_SAMPLE_IDENTIFIER", b::PERF_SAMPLE_IDENTIFIER),                // 3.12
-    sample("PERF_SAMPLE_DATA_SRC", b::PERF_SAMPLE_DATA_SRC),                    // 3.10
-    sample("PERF_SAMPLE_WEIGHT", b::PERF_SAMPLE_WEIGHT),                        // 3.10
+    // 4.13, with `inherit`
+    Rung { name: "PERF_FORMAT_GROUP", what: What::Read(b::PERF_FORMAT_GROUP) },
+    field("namespaces"),                                           // 4.12
+    field("sample_max_stack"),                                     // 4.8
+    field("context_switch"),                                       // 4.3
+    field("use_clockid"),                                          // 4.1
+    sample("PERF_SAMPLE_REGS_INTR", b::PERF_SAMPLE_REGS_INTR),     // 3.19
+    field("comm_exec"),                                            // 3.16
+    field("mmap2"),                                                // 3.16
+    sample("PERF_SAMPLE_TRANSACTION", b::PERF_SAMPLE_TRANSACTION), // 3.13
+    sample("PERF_SAMPLE_IDENTIFIER", b::PERF_SAMPLE_IDENTIFIER),   // 3.12
+    sample("PERF_SAMPLE_DATA_SRC", b::PERF_SAMPLE_DATA_SRC),       // 3.10
+    sample("PERF_SAMPLE_WEIGHT", b::PERF_SAMPLE_WEIGHT),           // 3.10
 ];
 
 #[cfg(test)]

@@ -76,6 +76,12 @@ impl Event {
         Ok(Opened { event, dropped: landed.dropped })
     }
 
+    /// An event that any file stands for.
+    #[cfg(test)]
+    pub(crate) fn of_fd(fd: OwnedFd, attr: Attr) -> Event {
+        Event { fd, name: "cycles".into(), attr }
+    }
+
     /// What the user calls it.
     pub fn name(&self) -> &str {
         &self.name
@@ -216,7 +222,7 @@ impl Event {
             0 => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 format!(
-                    "{}: the event is in error state; its counter is taken by others",
+                    "{}: the event is in error state: other events hold its counter",
                     self.name
                 ),
             )),
@@ -225,7 +231,10 @@ impl Event {
     }
 
     fn no_counts(&self, bytes: isize) -> io::Error {
-        io::Error::other(format!("{}: {bytes} bytes are no counts", self.name))
+        io::Error::other(format!(
+            "{}: a read returned {bytes} bytes, which are not a count",
+            self.name
+        ))
     }
 
     /// Whether it leads a group that is read by one call.
@@ -295,7 +304,7 @@ mod tests {
     #[test]
     fn the_end_of_the_file_is_a_counter_that_others_have() {
         let fd = std::fs::File::open("/dev/null").unwrap().into();
-        let event = Event { fd, name: "cycles".into(), attr: Attr::counter(0, 0) };
+        let event = Event::of_fd(fd, Attr::counter(0, 0));
         assert!(is_unscheduled(&event.read_counts().unwrap_err()));
         assert!(is_unscheduled(&event.read_group(1, &mut Vec::new(), |_| ()).unwrap_err()));
         assert!(!is_unscheduled(&io::Error::other("anything else")));

@@ -1,7 +1,7 @@
 //! How the kernel accounts the time of each CPU: the `cpuN` lines of /proc/stat.
 //!
-//! See proc_stat(5) and `show_stat()` in fs/proc/stat.c. A tick is 10 ms; `user` contains `guest`,
-//! and `nice` contains `guest_nice`.
+//! See proc_stat(5) and `show_stat()` in fs/proc/stat.c. A tick is 1/USER_HZ s (10 ms on most
+//! architectures); `user` contains `guest`, and `nice` contains `guest_nice`.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};

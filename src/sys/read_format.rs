@@ -1,10 +1,10 @@
-//! What `read(2)` of an event gives: `struct read_format` in perf_event_open(2).
+//! The result of `read(2)` of an event: `struct read_format` in perf_event_open(2).
 
 use std::io;
 
 use perf_event_open_sys::bindings as b;
 
-/// What `read(2)` of an event tells; what its `read_format` does not ask for is 0.
+/// One reading of an event; fields that `read_format` omits are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The count: events, or what the event measures.

@@ -209,8 +209,8 @@ function counters(columns) end
 local c = {}
 
 --- The CPUs or threads that have counts in this interval, each with its `n`:
---- `for cpu, n in c:each() do … n(ev) … end`. For `m.interval`, which gets the interval's length for
---- rates. With false there is one turn, for all of them together.
+--- `for cpu, n in c:each() do … n(ev) … end`. For `m.interval`, which gets the interval's length
+--- for rates. With false there is one turn, for all of them together.
 ---@param apart? boolean mostly `opt.perins`; Dflt: true
 ---@return fun(): integer|"all", fun(ev: perilune.Evsel): number, number
 function c:each(apart) end

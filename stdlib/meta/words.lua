@@ -111,7 +111,8 @@ machine = {}
 ---@field page_size integer
 ---@field tsc_khz? number how fast the time stamp counter counts (x86)
 ---@field cpu perilune.CpuModel the model of the first CPU
----@field split_lock_detect? string what the kernel does about split locks: `"warn"`, `"fatal"`, …; nil if the CPU cannot trap them
+--- What the kernel does about split locks: `"warn"`, `"fatal"`, …; nil if the CPU cannot trap them.
+---@field split_lock_detect? string
 
 --- The model of a CPU: `{ vendor = "GenuineIntel", family = 6, model = 106, name = "Xeon …" }`.
 ---@class perilune.CpuModel

@@ -6,7 +6,9 @@
 
 mod measured;
 
-pub(crate) use measured::{Pipes, alternate, faults, sleeps_in_storms, vforks};
+pub(crate) use measured::{
+    Pipes, alternate, faults, getppid_until_stopped, sleeps_in_storms, vforks,
+};
 
 use std::{
     io,

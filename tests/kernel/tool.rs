@@ -1,9 +1,13 @@
 //! The built command, run with `--json` while a workload does its work, and what it printed.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -17,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Tool {
     child: Child,
     stdout: Option<JoinHandle<String>>,
+    /// How many lines of stdout there are so far.
+    lines: Arc<AtomicUsize>,
     stderr: Receiver<String>,
     said: Vec<String>,
 }
@@ -51,25 +57,38 @@ impl Tool {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the built command runs");
-        let mut out = child.stdout.take().expect("stdout is piped");
+        let mut out = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let err = child.stderr.take().expect("stderr is piped");
+        let lines = Arc::new(AtomicUsize::new(0));
+        let counted = lines.clone();
         let stdout = std::thread::spawn(move || {
             let mut bytes = Vec::new();
             // A failing read ends the text, which the test then finds wrong.
-            let _ = out.read_to_end(&mut bytes);
+            while out.read_until(b'\n', &mut bytes).is_ok_and(|got| got > 0) {
+                counted.fetch_add(1, Relaxed);
+            }
             String::from_utf8(bytes).expect("JSON is UTF-8")
         });
-        let (lines, stderr) = mpsc::channel();
+        let (told, stderr) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(err).lines().map_while(Result::ok) {
-                if lines.send(line).is_err() {
+                if told.send(line).is_err() {
                     break;
                 }
             }
         });
-        let mut tool = Tool { child, stdout: Some(stdout), stderr, said: Vec::new() };
+        let mut tool = Tool { child, stdout: Some(stdout), lines, stderr, said: Vec::new() };
         tool.wait_until_attached(args);
         tool
+    }
+
+    /// Waits until it has printed so many lines.
+    pub(crate) fn wait_for_lines(&self, wanted: usize) {
+        let since = Instant::now();
+        while self.lines.load(Relaxed) < wanted {
+            assert!(since.elapsed() < PATIENCE, "it has not printed {wanted} lines after 20 s");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn wait_until_attached(&mut self, args: &[&str]) {

@@ -1,5 +1,6 @@
 --- The words that print: `emit`, and `counters` and `report`, which make tables of a script's own.
-local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of, counted_instances, ask_to_stop, exports = ...
+local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of,
+  counted_instances, ask_to_stop, exports = ...
 
 local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
 local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, next

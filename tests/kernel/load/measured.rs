@@ -34,6 +34,32 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// Ends a workload that goes on until then.
+    pub(crate) fn stop(&self) {
+        // SAFETY: as in `get`.
+        unsafe { self.0.write_volatile(1) };
+    }
+}
+
+/// Calls of getppid until it is stopped. It measures how many they were, as its second number.
+pub(crate) fn getppid_until_stopped() -> (Load, Measured) {
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        let mut calls = 0;
+        // SAFETY: the page is shared and large enough.
+        while unsafe { at.read_volatile() } == 0 {
+            // SAFETY: takes nothing, changes nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+            calls += 1;
+        }
+        // SAFETY: as above.
+        unsafe { at.add(1).write_volatile(calls) };
+    });
+    (load, measured)
+}
+
 impl Drop for Measured {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`, unmapped once.
