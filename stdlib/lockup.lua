@@ -59,7 +59,8 @@ end
 ---@field soft table<integer, number> the same of a soft lockup
 ---@field timers table<integer, number|string> the address of each CPU's timer
 ---@field off table<integer, boolean?> CPUs whose timer was switched off
----@field remark? string a note to print once the run has begun
+---@field remark string|false a note to print once the run has begun
+---@field stolen_since fun(cpu: integer, from: number): number
 ---@field turn number when the timer of the run last judged
 local Detector = {}
 Detector.__index = Detector
@@ -81,7 +82,7 @@ end
 ---@param limit number after how long the kernel reports it
 ---@param e? perilune.Sample the event that shows it
 function Detector:predicted(kind, cpu, silent, limit, e)
-  local shown = { e }
+  local shown = { e } ---@type any[]
   for _, slot in ipairs { self.switches, self.samples } do
     local state = slot:get(cpu)
     if state then shown[#shown + 1] = state.event end
@@ -100,8 +101,9 @@ function lockup.detector(opt)
   if opt.than <= lockup.PERIOD_PERCENT or opt.than >= 100 then
     error("--than: the kernel's timer expires each 40 % of the threshold: use 41 to 99", 0)
   end
+  ---@type perilune.lockup.Detector
   local self = setmetatable({
-    share = opt.than / 100, thresh = threshold(opt.thresh),
+    remark = false, share = opt.than / 100, thresh = threshold(opt.thresh),
     switches = pending { key = "cpu", keep = true }, samples = pending { key = "cpu", keep = true },
     turns = latency { "cpu", count = "turns", title = "watchdog turns", unit = "ms" },
     cpus = covered_cpus(opt.thresh), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
@@ -115,7 +117,7 @@ function lockup.detector(opt)
     self:judge(time, time - self.turn)
     self.turn = time
     if self.remark then note(self.remark) end
-    self.remark = nil
+    self.remark = false
   end)
   return self
 end

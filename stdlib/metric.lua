@@ -68,7 +68,7 @@ function metric.parse(text, known)
     if not chunk then
       error(("--metric: %s: '%s' is not an expression"):format(name, expression), 0)
     end
-    local f = chunk()
+    local f = chunk() ---@type fun(...: number): number
     local function of(values) return f(unpack(values, 1, #names)) end
     all[#all + 1] = { name = name, events = names, of = of }
   end
