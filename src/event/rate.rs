@@ -51,11 +51,6 @@ impl Event {
     pub fn has_rate(&self) -> bool {
         matches!(&self.what, What::Counter(counter) if counter.has_rate())
     }
-
-    /// Whether it is one of the kernel's clocks.
-    pub fn is_clock(&self) -> bool {
-        self.what.is_clock()
-    }
 }
 
 impl What {
@@ -77,7 +72,7 @@ pub fn settle(event: &Event, sampling: &Sampling, of_run: Option<Rate>) -> Resul
     if sampling.rate().is_none() && event.has_rate() {
         settled.set_rate(of_run.unwrap_or(Rate::Frequency(USUAL_HZ)));
     }
-    if let (true, Some(Rate::Period(ns))) = (event.is_clock(), settled.rate())
+    if let (true, Some(Rate::Period(ns))) = (event.what.is_clock(), settled.rate())
         && ns < CLOCK_PERIOD_MIN
     {
         bail!(

@@ -12,8 +12,7 @@ use super::counts::Count;
 use super::live::Live;
 use super::open::{Opening, Wish};
 use crate::event::catalog::What;
-use crate::sys::clock::user_ticks_per_second;
-use crate::sys::proc_stat::{Ticks, cpu_ticks};
+use crate::sys::proc_stat::{Ticks, cpu_ticks, tick_ns};
 
 /// The counters that roles have.
 #[derive(Default)]
@@ -114,7 +113,7 @@ impl CpuTimes {
     /// What the counters of `openings` added on these CPUs since the last call, in nanoseconds. A
     /// CPU that is offline has none.
     pub(super) fn take(&mut self, openings: &[Opening], cpus: &[u32]) -> Vec<Count> {
-        let tick_ns = 1e9 / f64::from(user_ticks_per_second());
+        let tick_ns = tick_ns() as f64;
         let mut counts = Vec::new();
         for ((at, cpu), counter) in &mut self.all {
             let Some(opening) = openings.get(*at) else { continue };

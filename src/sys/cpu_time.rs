@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::clock::user_ticks_per_second;
-use super::proc_stat::{Ticks, cpu_ticks};
+use super::proc_stat::{Ticks, cpu_ticks, tick_ns};
 
 /// Nanoseconds since the machine began that each online CPU was not idle, to a hundredth of a
 /// second.
@@ -38,10 +37,6 @@ pub fn away_times() -> Vec<(u32, AwayTime)> {
 fn away_of(ticks: &Ticks, tick_ns: u64) -> AwayTime {
     let [_, _, _, idle, iowait, _, _, steal, ..] = ticks;
     AwayTime { idle_ns: (idle + iowait) * tick_ns, stolen_ns: steal * tick_ns }
-}
-
-fn tick_ns() -> u64 {
-    1_000_000_000 / u64::from(user_ticks_per_second())
 }
 
 #[cfg(test)]

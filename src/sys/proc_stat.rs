@@ -6,12 +6,19 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 
+use super::clock::user_ticks_per_second;
+
 /// How many times of a line are used here; kernels before 2.6.33 have fewer.
 const TIMES: usize = 10;
 
 /// Ticks of a CPU since the boot: user, nice, system, idle, iowait, irq, softirq, steal, guest and
 /// guest_nice.
 pub type Ticks = [u64; TIMES];
+
+/// Nanoseconds of a tick.
+pub fn tick_ns() -> u64 {
+    1_000_000_000 / u64::from(user_ticks_per_second())
+}
 
 /// The ticks of each online CPU.
 ///

@@ -75,8 +75,7 @@ pub fn install_requests() -> io::Result<()> {
 ///
 /// SIGHUP stays ignored when it was (nohup). May be called again, to move the interrupts to another thread.
 pub fn install() -> io::Result<()> {
-    // SAFETY: gettid has no arguments and cannot fail.
-    HOME.store(unsafe { libc::gettid() }, SeqCst);
+    HOME.store(own_tid(), SeqCst);
     for signal in INTERRUPTING {
         if signal != libc::SIGHUP || disposition(signal)? != libc::SIG_IGN {
             set(signal, interrupted as *const () as usize, 0)?;
@@ -323,10 +322,19 @@ extern "C" fn ticked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
 /// Sends a signal that came to another thread on to the one it belongs to; false when it is here already.
 fn sent_home(signal: c_int) -> bool {
     let home = HOME.load(SeqCst);
-    // SAFETY: gettid, getpid and tgkill are async-signal-safe system calls; a thread that is gone is ESRCH.
-    unsafe {
-        home != libc::gettid() && libc::syscall(libc::SYS_tgkill, libc::getpid(), home, signal) == 0
-    }
+    home != own_tid() && send_to(home, signal)
+}
+
+/// The number of the calling thread. Async-signal-safe.
+fn own_tid() -> i32 {
+    // SAFETY: gettid has no arguments, cannot fail and is async-signal-safe.
+    unsafe { libc::gettid() }
+}
+
+/// Sends a signal to a thread of this process; false if it is gone. Async-signal-safe.
+fn send_to(tid: i32, signal: c_int) -> bool {
+    // SAFETY: getpid and tgkill take no memory and are async-signal-safe.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) == 0 }
 }
 
 fn keeping_errno(work: impl FnOnce()) {

@@ -92,7 +92,7 @@ impl Terminal {
         for signal in [libc::SIGQUIT, libc::SIGABRT] {
             change(signal, libc::SIG_DFL, ended as *const () as usize);
         }
-        let before = settings(&self.keys)?;
+        let before = settings(self.keys.as_raw_fd())?;
         let mut raw = before;
         raw.c_lflag &= !(libc::ICANON | libc::ECHO | libc::IEXTEN);
         raw.c_iflag &= !libc::IXON;
@@ -244,11 +244,11 @@ fn undo_at_panics() {
     });
 }
 
-fn settings(keys: &File) -> io::Result<libc::termios> {
+fn settings(terminal: RawFd) -> io::Result<libc::termios> {
     let mut settings = MaybeUninit::<libc::termios>::zeroed();
     // SAFETY: tcgetattr writes a termios, which `settings` has room for and zeros are a value of.
     unsafe {
-        match libc::tcgetattr(keys.as_raw_fd(), settings.as_mut_ptr()) {
+        match libc::tcgetattr(terminal, settings.as_mut_ptr()) {
             0 => Ok(settings.assume_init()),
             _ => Err(io::Error::last_os_error()),
         }

@@ -41,15 +41,22 @@ pub fn show_from(out: &mut Vec<u8>, start: usize) {
     }
 }
 
+/// Like [`push_shown`], but keeps tabs.
+pub fn push_shown_but_tabs(out: &mut Vec<u8>, text: &[u8]) {
+    for (i, part) in text.split(|byte| *byte == b'\t').enumerate() {
+        if i > 0 {
+            out.push(b'\t');
+        }
+        push_shown(out, part);
+    }
+}
+
 /// Like [`show_from`], but keeps tabs.
 pub fn show_but_tabs_from(out: &mut Vec<u8>, start: usize) {
     let written = out.get(start..).unwrap_or_default();
-    if !all(written, |byte| (0x20..0x7f).contains(&byte) | (byte == b'\t')) {
+    if !all(written, |byte| (0x20..0x7f).contains(&byte)) {
         let written = out.split_off(start);
-        for (place, part) in written.split(|byte| *byte == b'\t').enumerate() {
-            out.extend((place > 0).then_some(b'\t'));
-            push_shown(out, part);
-        }
+        push_shown_but_tabs(out, &written);
     }
 }
 

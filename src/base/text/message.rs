@@ -33,12 +33,7 @@ pub fn message(text: &str) -> Vec<u8> {
 
 /// Appends one line of text, escaped except for tabs.
 pub fn push_line(out: &mut Vec<u8>, line: &str) {
-    for (i, part) in line.split('\t').enumerate() {
-        if i > 0 {
-            out.push(b'\t');
-        }
-        escape::push_shown(out, part.as_bytes());
-    }
+    escape::push_shown_but_tabs(out, line.as_bytes());
 }
 
 /// Returns the text with its second and further lines indented like those of a message.
@@ -131,12 +126,7 @@ fn shown(text: &[u8]) -> Vec<u8> {
         if i > 0 {
             out.push(b'\n');
         }
-        for (i, part) in line.split(|byte| *byte == b'\t').enumerate() {
-            if i > 0 {
-                out.push(b'\t');
-            }
-            escape::push_shown(&mut out, part);
-        }
+        escape::push_shown_but_tabs(&mut out, line);
     }
     out
 }

@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
-use super::{HOME, count, interrupting_set, interrupts, knock_signal, typed_line};
+use super::{HOME, count, interrupting_set, interrupts, knock_signal, send_to, typed_line};
 use crate::sys::namespace::tid_in_records;
 use crate::sys::slice::{self, Front};
 use crate::sys::threads;
@@ -72,8 +72,7 @@ fn pass_on() {
     if interrupts() > 0 {
         let home = HOME.load(SeqCst);
         slice::bring_forward(home);
-        // SAFETY: a system call without memory; a thread that is gone is ESRCH.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), home, knock_signal()) };
+        send_to(home, knock_signal());
     }
 }
 

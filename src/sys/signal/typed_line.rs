@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, Ordering::SeqCst};
 
 use libc::c_int;
 
-use super::{check, count, keeping_errno, set};
+use super::{check, count, keeping_errno, own_tid, send_to, set};
 
 const RUNS: u8 = 0;
 const TYPED: u8 = 1;
@@ -30,8 +30,7 @@ static EDITOR: AtomicI32 = AtomicI32::new(0);
 
 /// Begins a line, which the calling thread edits.
 pub fn begin() {
-    // SAFETY: gettid has no arguments and cannot fail.
-    EDITOR.store(unsafe { libc::gettid() }, SeqCst);
+    EDITOR.store(own_tid(), SeqCst);
     STATE.store(TYPED, SeqCst);
 }
 
@@ -63,8 +62,7 @@ pub(super) fn is_cancelled() -> bool {
 
 /// Whether the calling thread edits lines. Async-signal-safe.
 pub(super) fn is_editor() -> bool {
-    // SAFETY: gettid is async-signal-safe.
-    EDITOR.load(SeqCst) == unsafe { libc::gettid() }
+    EDITOR.load(SeqCst) == own_tid()
 }
 
 /// Makes the editor return from its wait for keys, once it has read those that are pending.
@@ -73,8 +71,7 @@ pub(super) fn wake_editor() {
     // SAFETY: FIONREAD writes an int. Where stdin is not a terminal any more, 0 stays.
     unsafe { libc::ioctl(libc::STDIN_FILENO, libc::FIONREAD, &raw mut pending) };
     if pending == 0 {
-        // SAFETY: a system call without memory; a thread that is gone is ESRCH.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), EDITOR.load(SeqCst), signal()) };
+        send_to(EDITOR.load(SeqCst), signal());
     }
 }
 

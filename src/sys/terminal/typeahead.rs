@@ -3,9 +3,10 @@
 //! In the terminal's usual mode it would be echoed into the output, and a line without its end be dropped when the prompt
 //! takes over. Ctrl-C stays a signal.
 
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+use super::settings;
 
 /// The settings to go back to; null while they are in force.
 static BEFORE: AtomicPtr<libc::termios> = AtomicPtr::new(ptr::null_mut());
@@ -17,14 +18,7 @@ pub struct Typeahead(());
 impl Typeahead {
     /// Begins; None where stdin is no terminal.
     pub fn begin() -> Option<Typeahead> {
-        let mut before = MaybeUninit::<libc::termios>::zeroed();
-        // SAFETY: tcgetattr writes a termios, which `before` has room for and zeros are a value of.
-        let known = unsafe { libc::tcgetattr(libc::STDIN_FILENO, before.as_mut_ptr()) } == 0;
-        if !known {
-            return None;
-        }
-        // SAFETY: as above.
-        let before = unsafe { before.assume_init() };
+        let before = settings(libc::STDIN_FILENO).ok()?;
         let mut quiet = before;
         quiet.c_lflag &= !(libc::ICANON | libc::ECHO);
         quiet.c_cc[libc::VMIN] = 1;
@@ -47,14 +41,9 @@ impl Drop for Typeahead {
 /// or end the process in raw mode. No effect unless a [`Typeahead`] is in force.
 pub fn set_editing(editing: bool) {
     let before = BEFORE.load(SeqCst);
-    let mut now = MaybeUninit::<libc::termios>::zeroed();
-    // SAFETY: tcgetattr writes a termios, which `now` has room for and zeros are a value of.
-    let known = unsafe { libc::tcgetattr(libc::STDIN_FILENO, now.as_mut_ptr()) } == 0;
-    if before.is_null() || !known {
-        return;
-    }
-    // SAFETY: as above; `begin` made `before`, and it is never freed or written to.
-    let (mut now, before) = unsafe { (now.assume_init(), &*before) };
+    let Ok(mut now) = settings(libc::STDIN_FILENO) else { return };
+    // SAFETY: null, or what `begin` made, which is never freed or written to.
+    let Some(before) = (unsafe { before.as_ref() }) else { return };
     for key in [libc::VSUSP, libc::VQUIT] {
         now.c_cc[key] = if editing { libc::_POSIX_VDISABLE } else { before.c_cc[key] };
     }
