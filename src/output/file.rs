@@ -54,23 +54,29 @@ pub fn writable(path: &Path) -> Result<Place> {
     if path.file_name().is_none() {
         bail!("`{shown}` names no file");
     }
-    let place = resolve(path, |step| match is_followed(step) {
-        true => Ok(()),
-        false => bail!(
-            "`{}` is a symbolic link of uid {}, which is not followed; name another file",
-            step.path.display(),
-            step.data.uid()
-        ),
+    resolve(path, |step| {
+        if !is_followed(step) {
+            bail!(
+                "`{}` is a symbolic link of uid {}, which is not followed; name another file",
+                step.path.display(),
+                step.data.uid()
+            );
+        }
+        // Refuses even this user's own links: a forgotten one leads to a file that is not meant.
+        if step.is_last && step.data.is_symlink() && !is_of_system(step.path) {
+            bail!(
+                "`{shown}` is a symbolic link, which is not followed; name the file that it leads \
+                 to"
+            );
+        }
+        Ok(())
     })
-    .with_context(|| format!("failed to create `{shown}`"))?;
-    // Refuses even this user's own links: a forgotten one leads to a file that is not meant.
-    let of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
-    if !of_system && std::fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink()) {
-        bail!(
-            "`{shown}` is a symbolic link, which is not followed; name the file that it leads to"
-        );
-    }
-    Ok(place)
+    .with_context(|| format!("failed to create `{shown}`"))
+}
+
+/// Whether a path without links is one of the kernel's own names for files, such as /dev/stdout.
+fn is_of_system(path: &Path) -> bool {
+    ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder))
 }
 
 /// Whether to follow a component. Refuses the symbolic links of other users, who could point them

@@ -23,6 +23,8 @@ pub struct Step<'a> {
     pub data: &'a Metadata,
     /// The folder that it stands in; none for `/`.
     pub folder: Option<&'a Metadata>,
+    /// Whether it is the last component of the path, or of what the last one links to.
+    pub is_last: bool,
 }
 
 /// Where a path leads.
@@ -51,7 +53,7 @@ pub fn resolve<E: From<io::Error>>(
     let mut pending = parts(&std::path::absolute(path)?);
     let root = Folder::root()?;
     let data = root.metadata()?;
-    judge(&Step { path: Path::new("/"), data: &data, folder: None })?;
+    judge(&Step { path: Path::new("/"), data: &data, folder: None, is_last: pending.is_empty() })?;
     let (mut way, mut real, mut links) = (vec![(root, data)], PathBuf::from("/"), 0);
     while let Some(name) = pending.pop_front() {
         if name == ".." {
@@ -70,7 +72,12 @@ pub fn resolve<E: From<io::Error>>(
             found => found?,
         };
         let mut data = found.metadata()?;
-        judge(&Step { path: &real.join(&name), data: &data, folder: Some(above) })?;
+        judge(&Step {
+            path: &real.join(&name),
+            data: &data,
+            folder: Some(above),
+            is_last: pending.is_empty(),
+        })?;
         let mut of_proc = false;
         if data.is_symlink() {
             links += 1;
