@@ -20,24 +20,16 @@ local m = monitor {
   },
 }
 
---- Why this machine cannot count them: its model, the reason, and what the kernel does itself.
-local function refuse(why)
-  error(("%s: %s; %s"):format(split_locks.describe(machine.cpu), why, split_locks.detection()), 0)
-end
-
 function m.init(opt)
   if opt.trigger < 0 or opt.trigger % 1 ~= 0 then
     error("-T: use a whole number: 0 to count only, or 1 and more", 0)
   end
-  local event, exclude = opt.event, { host = opt.guest }
-  if not event then
-    local known, why = split_locks.event(machine.cpu)
-    if not known then refuse(why) end
-    event = known .. "|cpu-clock"                          -- which opens on every machine
-  end
+  local exclude = { host = opt.guest }
+  -- cpu-clock opens on every machine.
+  local event = opt.event or split_locks.event(machine.cpu) .. "|cpu-clock"
   local counted = evsel(event, { count = true, title = "split locks", exclude = exclude })
   if not opt.event and counted.name == "cpu-clock" then
-    refuse "its hardware counters are not available here, as on most virtual machines"
+    split_locks.refuse "its hardware counters are not available here, as on most virtual machines"
   end
   counters { counted }
   if opt.trigger == 0 then return end

@@ -18,22 +18,9 @@ local INTEL = {
 -- ls_locks.bus_lock, of all Zen processors.
 local AMD, ZEN = "r125", { [0x17] = true, [0x19] = true, [0x1a] = true }
 
---- The event of a model; nil and the reason if none is known.
+--- Returns the model, for a message: `Intel(R) Xeon(R) … (GenuineIntel family 6 model 106)`.
 ---@param cpu perilune.CpuModel
----@return string?, string?
-function split_locks.event(cpu)
-  if cpu.vendor == "AuthenticAMD" and ZEN[cpu.family] then return AMD end
-  for event, models in pairs(cpu.vendor == "GenuineIntel" and cpu.family == 6 and INTEL or {}) do
-    for _, model in ipairs(models) do
-      if model == cpu.model then return event end
-    end
-  end
-  return nil, "no event of its hardware is known to count split locks; name one with -e"
-end
-
---- The model, for a message: `Intel(R) Xeon(R) … (GenuineIntel family 6 model 106)`.
----@param cpu perilune.CpuModel
-function split_locks.describe(cpu)
+local function describe(cpu)
   if cpu.vendor == "" then return "this CPU" end
   return ("%s (%s family %d model %d)"):format(cpu.name, cpu.vendor, cpu.family, cpu.model)
 end
@@ -43,12 +30,32 @@ local DETECTION = {
   fatal = "the kernel kills the task that makes one by SIGBUS (split_lock_detect=fatal)",
 }
 
---- What the kernel itself does about split locks.
-function split_locks.detection()
+--- Returns what the kernel itself does about split locks.
+local function detection()
   local mode = machine.split_lock_detect
   if not mode then return "the kernel cannot detect them on this CPU" end
   local logged = "the kernel logs the tasks that make them (split_lock_detect=%s): see dmesg"
   return DETECTION[mode] or logged:format(mode)
+end
+
+--- Raises an error: the model of this machine, why it cannot count split locks, and what its kernel
+--- does about them.
+function split_locks.refuse(why)
+  error(("%s: %s; %s"):format(describe(machine.cpu), why, detection()), 0)
+end
+
+--- Returns the event of a model. Raises an error if none is known.
+---@param cpu perilune.CpuModel
+---@return string
+function split_locks.event(cpu)
+  if cpu.vendor == "AuthenticAMD" and ZEN[cpu.family] then return AMD end
+  for event, models in pairs(cpu.vendor == "GenuineIntel" and cpu.family == 6 and INTEL or {}) do
+    for _, model in ipairs(models) do
+      if model == cpu.model then return event end
+    end
+  end
+  split_locks.refuse "no event of its hardware is known to count split locks; name one with -e"
+  return ""
 end
 
 return split_locks
