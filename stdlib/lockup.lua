@@ -5,6 +5,7 @@ local lockup = {
   -- The timer expires five times before a soft lockup is reported, which happens after twice the
   -- threshold (set_sample_period(), kernel/watchdog.c).
   PERIOD_PERCENT = 40, SOFT = 2,
+  TURNS = 20,                                              -- of judging CPUs, in the threshold
   TIMER = "function.function == watchdog_timer_fn",
   -- Each expiry wakes a thread: the stopper, or watchdog/N before Linux 4.19. A switch away from it
   -- is seen even where the kernel writes no records of the idle task.
@@ -110,14 +111,15 @@ function lockup.detector(opt)
     alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
     hard = per_cpu(0), soft = per_cpu(0),
   }, Detector)
-  -- The threshold may be set at any time, to 1 s at least.
-  every((opt.thresh or 1e9) / 20e9, function(time)
+  local function period() return self.thresh / lockup.TURNS / 1e9 end
+  every(period(), function(time)
     local seconds = not opt.thresh and sysctl "kernel.watchdog_thresh" or 0
     if seconds > 0 then self.thresh = seconds * 1e9 end
     self:judge(time, time - self.turn)
     self.turn = time
     if self.remark then note(self.remark) end
     self.remark = false
+    return period()                                        -- the threshold may be set at any time
   end)
   return self
 end

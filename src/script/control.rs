@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mlua::{Function, IntoLua, Lua, LuaString, Table, Value};
+use mlua::{FromLua, Function, IntoLua, Lua, LuaString, Table, Value};
 
 use super::callback::Callback;
 use super::context::until_nul;
@@ -67,8 +67,8 @@ pub(super) fn stop(
 
 fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
     let (state, shared) = (state.clone(), shared.clone());
-    lua.create_function(move |_, (period, handler): (Value, Function)| {
-        let period = period_ns(&period)?;
+    lua.create_function(move |_, (period, handler): (Period, Function)| {
+        let period = period.ns;
         let now = shared.with(|context| context.now);
         let mut state = state.borrow_mut();
         if state.timers.len() >= TIMERS {
@@ -132,7 +132,7 @@ fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
         };
         let every = match what.raw_get("every")? {
             Value::Nil => 60e9,
-            period => period_ns(&period)?,
+            period => Period::from_lua(period, lua)?.ns,
         };
         let now = shared.with(|context| context.now);
         if state.borrow_mut().may_alert(&key, now, every) {
@@ -181,10 +181,10 @@ fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
     if path.split('/').any(str::is_empty) {
         return Ok(Value::Nil);
     }
-    match (machine::sysctl::<f64>(&path), machine::sysctl::<String>(&path)) {
-        (Some(number), _) => Ok(Value::Number(number)),
-        (None, Some(text)) => text.into_lua(lua),
-        (None, None) => Ok(Value::Nil),
+    let Some(text) = machine::sysctl::<String>(&path) else { return Ok(Value::Nil) };
+    match text.parse() {
+        Ok(number) => Ok(Value::Number(number)),
+        Err(_) => text.into_lua(lua),
     }
 }
 
@@ -253,21 +253,28 @@ fn cpu_model(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// A period of a word: `"10s"`, or a number of seconds.
-fn period_ns(value: &Value) -> mlua::Result<f64> {
-    let ns = match value {
-        Value::Integer(n) => *n as f64 * 1e9,
-        Value::Number(n) => n * 1e9,
-        Value::String(text) => parse_duration(&text.to_string_lossy(), Unit::Second)
-            .map_err(|why| misuse(&format!("{why:#}")))? as f64,
-        other => {
-            return Err(misuse(&format!(
-                "a period is \"10s\" or seconds, not a {}",
-                other.type_name()
-            )));
-        }
-    };
-    // Faster than this, the timer would do nothing else.
-    if ns >= 1e6 { Ok(ns) } else { Err(misuse("a period is at least 1ms")) }
+/// A time between two turns.
+pub(super) struct Period {
+    /// Nanoseconds.
+    pub ns: f64,
+}
+
+impl FromLua for Period {
+    fn from_lua(value: Value, _: &Lua) -> mlua::Result<Period> {
+        let ns = match &value {
+            Value::Integer(n) => *n as f64 * 1e9,
+            Value::Number(n) => n * 1e9,
+            Value::String(text) => parse_duration(&text.to_string_lossy(), Unit::Second)
+                .map_err(|why| misuse(&format!("{why:#}")))?
+                as f64,
+            other => {
+                let kind = other.type_name();
+                return Err(misuse(&format!("a period is \"10s\" or seconds, not a {kind}")));
+            }
+        };
+        // A shorter period would leave no time for anything else.
+        if ns >= 1e6 { Ok(Period { ns }) } else { Err(misuse("a period is at least 1ms")) }
+    }
 }
 
 fn misuse(why: &str) -> mlua::Error {

@@ -17,6 +17,7 @@ use super::call::{call, explained};
 use super::callback::Strikes;
 use super::callbacks::Callbacks;
 use super::context::Nowhere;
+use super::control::Period;
 use super::dispatch::Dispatch;
 use super::evsel::{Declarer, Role};
 use super::fault::file_name;
@@ -347,11 +348,14 @@ impl Host {
         self.state.borrow_mut().skip_missed(now);
     }
 
-    /// Calls the timers that are due.
+    /// Calls the timers that are due. One that returns a period has it from this turn on.
     pub fn fire_timers(&mut self, now: f64) {
         let due = self.state.borrow_mut().due(now);
         for (callback, time) in due {
-            self.call_back::<()>(&callback, Phase::Handler, time);
+            let period = self.call_back::<Option<Period>>(&callback, Phase::Handler, time);
+            if let Some(period) = period.flatten() {
+                self.state.borrow_mut().set_period(&callback, time, period.ns);
+            }
         }
     }
 

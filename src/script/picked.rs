@@ -70,7 +70,8 @@ impl Host {
     pub(super) fn check_unused(&self, options: &Table, specs: &[OptionSpec]) -> anyhow::Result<()> {
         let state = self.state.borrow();
         let Some(declarer) = &state.declarer else { return Ok(()) };
-        for spec in specs {
+        // A default was not typed.
+        for spec in specs.iter().filter(|spec| spec.default.is_none()) {
             let mut typed = Vec::new();
             match (&spec.kind, options.raw_get::<Value>(lua_name(&spec.long))?) {
                 (Kind::Event { .. }, one @ Value::Table(_)) => typed.push(one),

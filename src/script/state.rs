@@ -100,6 +100,15 @@ impl State {
         due
     }
 
+    /// Sets the period of a timer from its turn at `time` on.
+    pub(super) fn set_period(&mut self, callback: &Rc<Callback>, time: f64, period: f64) {
+        for timer in &mut self.timers {
+            if Rc::ptr_eq(&timer.callback, callback) {
+                (timer.period, timer.next) = (period, time + period);
+            }
+        }
+    }
+
     /// Forgets timers whose function is switched off.
     pub(super) fn drop_timers_that_are_off(&mut self) {
         self.timers.retain(|timer| timer.callback.is_on());

@@ -22,10 +22,11 @@ function note(format, ...) end
 ---@param why? string
 function stop(why) end
 
---- Calls the function each time that long has passed: `every("10s", function(time) … end)`. Ten
---- errors, or a call that uses more than 1 s of CPU time, switch it off.
+--- Calls the function once per period: `every("10s", function(time) … end)`. If it returns a
+--- period, that one is used from then on. Ten errors, or a call that uses more than 1 s of CPU time,
+--- switch it off.
 ---@param period string|number seconds, when a number; at least 1ms
----@param fn fun(time: number)
+---@param fn fun(time: number): (string|number)?
 function every(period, fn) end
 
 --- How an event prints, for every monitor: in `printers/*.lua` on the search path, in a `--plugin FILE`, or in a monitor (its

@@ -80,3 +80,32 @@ fn a_note_that_was_stopped_keeps_no_later_one_from_being_shown() {
     assert_eq!(text.matches(".lua:6: every was stopped and is switched off").count(), 1, "{text}");
     assert_eq!(text.matches("the end").count(), 1, "{text}");
 }
+
+#[test]
+fn a_timer_that_returns_a_period_has_it_from_then_on() {
+    let script = r#"
+        local m = monitor { summary = "doubles the period of its timer" }
+        local first, turns = nil, 0
+        function m.init()
+          evsel("signal:signal_generate", function(e) end)
+          every("1ms", function(time)
+            first, turns = first or time, turns + 1
+            if turns < 6 then note("turn %d after %d ms", turns, (time - first) / 1e6) end
+            if turns < 4 then return 2 ^ turns / 1000 end
+            if turns == 6 then return "1ns" end
+          end)
+        end
+        return m
+    "#;
+    let output = replay_with("doubling", "signal", script, &[]);
+    let (coverage, text) = last_coverage(&output);
+    for (turn, ms) in [(1, 0), (2, 2), (3, 6), (4, 14), (5, 22)] {
+        assert_eq!(text.matches(&format!("turn {turn} after {ms} ms")).count(), 1, "{text}");
+    }
+    assert_eq!(text.matches("turn ").count(), 5, "{text}");
+    assert_eq!(
+        (&coverage["errors"], text.matches("at least 1ms").count()),
+        (&1.into(), 1),
+        "{text}"
+    );
+}
