@@ -34,6 +34,17 @@ pub(crate) fn getppid(n: u32) -> Load {
     })
 }
 
+/// `n` calls of getppid on that CPU.
+pub(crate) fn getppid_on(cpu: u32, n: u32) -> Load {
+    Load::new(move || {
+        pin_to_cpu(cpu as usize);
+        for _ in 0..n {
+            // SAFETY: takes nothing, changes nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+        }
+    })
+}
+
 /// Tries to open each of the files, which need not be there, so often. The names lie in memory that
 /// the task has written.
 pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {

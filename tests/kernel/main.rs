@@ -10,6 +10,7 @@ mod command;
 mod counters;
 mod flames;
 mod functions;
+mod hotplug;
 mod kernel_filters;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
