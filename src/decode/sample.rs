@@ -40,6 +40,8 @@ pub struct Shape {
     pub sample_regs_intr: u64,
     /// Whether records that are no samples end with a trailer.
     pub sample_id_all: bool,
+    /// How many events a sample stands for if it does not have `PERF_SAMPLE_PERIOD`; 0 is 1.
+    pub fixed_period: u64,
 }
 
 /// How to read the records of one event.
@@ -210,7 +212,7 @@ impl Layout {
             addr: word(head, places.addr),
             stream_id: word(head, places.stream_id),
             cpu,
-            period: head.get(places.period).unwrap_or(1),
+            period: head.get(places.period).unwrap_or(self.shape.fixed_period.max(1)),
             read: ReadFormat::default(),
             callchain: Words::default(),
             raw: &[],

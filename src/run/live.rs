@@ -141,7 +141,10 @@ pub(super) fn run(
     }
     live.enable(wish.workload)?;
     let clock = *live.clock();
-    host.shared().with(|context| context.clock = clock);
+    host.shared().with(|context| {
+        context.clock = clock;
+        context.begin_notes();
+    });
     if let Some(text) = catalog.tracefs().and_then(mounted) {
         host.shared().with(|context| context.note(Level::Info, &text));
     }

@@ -67,6 +67,7 @@ pub(super) fn run(
         context.tasks = Tasks::new(processors);
         context.clock = Clock::new(start, 0);
         *context.naming.borrow_mut() = naming;
+        context.begin_notes();
         request.understood.iter().for_each(|line| context.note(Level::Info, line));
         if settings.verbose > 0 {
             for line in filters::explain(&roles, From::File) {

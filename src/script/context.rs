@@ -38,6 +38,9 @@ pub struct Said<'a> {
     pub detail: Option<Detail>,
 }
 
+/// Notes that are kept until the run has an output; further ones are dropped.
+const EARLY_NOTES: usize = 100;
+
 /// The state behind the words of a running script.
 pub struct Context {
     /// The event of each role, by role.
@@ -52,6 +55,8 @@ pub struct Context {
     pub clock: Clock,
     /// Where results go.
     pub out: Box<dyn Draw>,
+    /// Notes that the script printed before the run had an output; none once it has.
+    early: Option<Vec<String>>,
     /// Events of this process's own tasks are not printed: `sched:*` cannot exclude them in the kernel. Interrupts are.
     pub hide_pid: Option<u32>,
     /// Time of the event or record that was handled last, nanoseconds of the run.
@@ -110,6 +115,7 @@ impl Context {
             unwinder: Unwinder::default(),
             clock,
             out,
+            early: Some(Vec::new()),
             hide_pid: None,
             now: 0.0,
             texts: Texts::default(),
@@ -252,6 +258,13 @@ impl Context {
         self.unwinder.walk(&mut programs.borrow_mut(), stack, frames);
     }
 
+    /// Prints what the script noted before the run had an output; later notes are printed at once.
+    pub fn begin_notes(&mut self) {
+        for text in self.early.take().unwrap_or_default() {
+            self.script_note(&text);
+        }
+    }
+
     /// A message, stamped with the run's present.
     pub fn note(&mut self, level: Level, text: &str) {
         let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
@@ -260,6 +273,12 @@ impl Context {
 
     /// The same of the word `note`.
     pub(super) fn script_note(&mut self, text: &str) {
+        if let Some(early) = &mut self.early {
+            if early.len() < EARLY_NOTES {
+                early.push(text.to_owned());
+            }
+            return;
+        }
         let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
         self.out.script_note(stamp, text);
     }

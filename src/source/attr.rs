@@ -50,7 +50,7 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         let mut kinds = BASE;
         kinds |= u64::from(match what {
             What::Tracepoint { format } if counts_time(&format.name) => {
-                abi::PERF_SAMPLE_RAW | abi::PERF_SAMPLE_PERIOD
+                abi::PERF_SAMPLE_RAW | period_bit(what, sampling)
             }
             What::Tracepoint { .. } => abi::PERF_SAMPLE_RAW,
             What::Function(function) => {
@@ -58,7 +58,7 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
                 abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR
             }
             What::Counter(_) => {
-                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD
+                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | period_bit(what, sampling)
             }
         });
         if let Some(stack) = &sampling.stack {
@@ -81,6 +81,15 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
     Ok(attr)
+}
+
+/// `PERF_SAMPLE_PERIOD`, where a sample may have it. With that bit, the kernel samples every event that
+/// it counts in software, whatever the period (`perf_swevent_event()`, kernel/events/core.c); without
+/// it, each sample stands for the period of its attr.
+fn period_bit(what: &What, sampling: &Sampling) -> u32 {
+    let by_hardware = matches!(what, What::Counter(counter) if counter.has_rate());
+    let is_fixed = sampling.freq.is_none() && sampling.period.unwrap_or(1) > 1;
+    if by_hardware || !is_fixed { abi::PERF_SAMPLE_PERIOD } else { 0 }
 }
 
 /// The attr of a probe. It points to the text that names its place, which the function keeps.
@@ -242,6 +251,7 @@ pub fn shape(attr: &Attr) -> Shape {
         sample_regs_user: field("sample_regs_user"),
         sample_regs_intr: field("sample_regs_intr"),
         sample_id_all: field("sample_id_all") != 0,
+        fixed_period: if field("freq") == 0 { field("sample_period") } else { 1 },
     }
 }
 

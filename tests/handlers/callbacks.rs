@@ -109,3 +109,20 @@ fn a_timer_that_returns_a_period_has_it_from_then_on() {
         "{text}"
     );
 }
+
+#[test]
+fn a_note_of_init_is_printed_once_the_run_begins() {
+    let script = r#"
+        local m = monitor { summary = "notes while it is set up" }
+        function m.init()
+          note("limit %d", 7)
+          evsel("signal:signal_generate", function(e) end)
+        end
+        function m.deinit() note("the end") end
+        return m
+    "#;
+    let (_, text) = last_coverage(&replay_with("early-note", "signal", script, &[]));
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no '{what}' in {text}"));
+    assert!(at("limit 7") < at("the end"), "{text}");
+    assert_eq!(text.matches("limit 7").count(), 1, "{text}");
+}

@@ -22,3 +22,21 @@ fn each_touched_page_is_one_fault() {
     assert!(inside.iter().all(|row| row["faults"] == 1 && row["pid"] == pid));
     run.is_complete();
 }
+
+#[test]
+fn with_a_period_one_sample_stands_for_that_many_faults() {
+    if !can_trace("page faults with a period") {
+        return;
+    }
+    const PAGES: u64 = 20_000;
+    let (load, _) = load::faults(PAGES as usize);
+    let pid = load.pid();
+    let watched = ["trace", "-e", "page-faults/period=100/", "-p", &pid.to_string()];
+    let run = crate::watch(&watched, load);
+    let periods: Vec<_> = run.of("event").map(|event| event["period"].as_u64()).collect();
+    assert!(periods.iter().all(|period| *period == Some(100)), "{periods:?}");
+    // The task also touches its stack and its code; each of two CPUs keeps a remainder.
+    let (samples, least) = (periods.len() as u64, PAGES / 100);
+    assert!((least - 2..least + 10).contains(&samples), "{samples}: {}", run.stderr);
+    run.is_complete();
+}

@@ -72,6 +72,7 @@ fn layout() -> Layout {
         sample_regs_user: 0x1ff,
         sample_regs_intr: 0x103,
         sample_id_all: true,
+        fixed_period: 0,
     })
 }
 

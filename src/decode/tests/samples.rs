@@ -19,6 +19,7 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
             sample_regs_user: user & 0xff_ffff,
             sample_regs_intr: intr & 0xff_ffff,
             sample_id_all,
+            fixed_period: 0,
         },
     )
 }

@@ -118,6 +118,7 @@ pub fn run(
             true => Box::new(Calm::new(text, typing.clone())),
             false => Box::new(text),
         };
+        context.begin_notes();
     });
     let shared = host.shared().clone();
     host.on_print(Box::new(move |text| shared.with(|context| context.out.line(text))));
