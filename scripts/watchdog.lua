@@ -35,6 +35,6 @@ function m.init(opt)
   local is_nmi = sample.name ~= "cpu-clock"
   sample:each(function(e) seen:sampled(e, is_nmi) end)
   if is_nmi then return end
-  seen.remark = "cpu-clock is not an NMI: hard lockups are predicted from timers that do not expire"
+  note "cpu-clock is not an NMI: hard lockups are predicted from timers that do not expire"
 end
 return m

@@ -60,7 +60,6 @@ end
 ---@field soft table<integer, number> the same of a soft lockup
 ---@field timers table<integer, number|string> the address of each CPU's timer
 ---@field off table<integer, boolean?> CPUs whose timer was switched off
----@field remark string|false a note to print once the run has begun
 ---@field stolen_since fun(cpu: integer, from: number): number
 ---@field turn number when the timer of the run last judged
 local Detector = {}
@@ -104,7 +103,7 @@ function lockup.detector(opt)
   end
   ---@type perilune.lockup.Detector
   local self = setmetatable({
-    remark = false, share = opt.than / 100, thresh = threshold(opt.thresh),
+    share = opt.than / 100, thresh = threshold(opt.thresh),
     switches = pending { key = "cpu", keep = true }, samples = pending { key = "cpu", keep = true },
     turns = latency { "cpu", count = "turns", title = "watchdog turns", unit = "ms" },
     cpus = covered_cpus(opt.thresh), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
@@ -117,8 +116,6 @@ function lockup.detector(opt)
     if seconds > 0 then self.thresh = seconds * 1e9 end
     self:judge(time, time - self.turn)
     self.turn = time
-    if self.remark then note(self.remark) end
-    self.remark = false
     return period()                                        -- the threshold may be set at any time
   end)
   return self
