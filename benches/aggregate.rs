@@ -1,4 +1,5 @@
-//! What one `add`, or one pair of `open` and `close`, costs a compiled handler: loops of 1024 calls.
+//! Measures the cost of one `add`, or one pair of `open` and `close`, in a compiled handler, as
+//! loops of 1024 calls.
 //!
 //! Read `items/s`, or divide the time by 1024.
 
@@ -6,7 +7,7 @@ use divan::{Bencher, counter::ItemsCount};
 use mlua::{Function, LightUserData, Lua};
 use perilune::{
     base::slot::Slot,
-    script::aggregate::{Aggregates, Shared},
+    script::aggregate::{AggregateSettings, Aggregates},
 };
 
 const CALLS: usize = 1024;
@@ -15,13 +16,17 @@ fn main() {
     divan::main();
 }
 
-/// Runs `body` in a loop with `i`, the batch's `comm[i]` and `pid[i]` (53 tasks), after `declare`.
+/// Runs `declare`, then `body` in a loop with `i` and the batch's `comm[i]` and `pid[i]` (53
+/// tasks).
 fn run(bencher: Bencher<'_, '_>, declare: &str, body: &str) {
     // SAFETY: the bench's own scripts may use the ffi.
     let lua = unsafe { Lua::unsafe_new() };
-    let _aggregates =
-        Aggregates::register(&lua, &lua.globals(), Shared { cpus: 2, ..Shared::default() })
-            .unwrap();
+    let _aggregates = Aggregates::register(
+        &lua,
+        &lua.globals(),
+        AggregateSettings { cpus: 2, ..AggregateSettings::default() },
+    )
+    .unwrap();
     let slot = Box::new(Slot::of(&[0; 72]));
     lua.globals().set("SLOT", LightUserData(std::ptr::from_ref(&*slot).cast_mut().cast())).unwrap();
     lua.globals().set("trusted", _aggregates.trusted()).unwrap();
@@ -93,7 +98,8 @@ fn pending_open_close(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn pending_open_close_with_comm(bencher: Bencher<'_, '_>) {
-    let body = "p:open(pid[i], e, i, comm[i]) local s = p:close(pid[i], e) if s.comm ~= comm[i] then error 'x' end";
+    let body = "p:open(pid[i], e, i, comm[i]) local s = p:close(pid[i], e) if s.comm ~= comm[i] \
+                then error 'x' end";
     run(bencher, "local p = pending { 'id', 'comm' }", body);
 }
 

@@ -1,40 +1,41 @@
-//! What decoding and ordering cost a record: `cargo bench --bench decode`. Each figure is for one record.
+//! Measures the cost of decoding and ordering: `cargo bench --bench decode`. Each figure is for one
+//! record.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use perf_event_open_sys::bindings as abi;
 use perilune::base::slot::Slot;
 use perilune::decode::record;
-use perilune::decode::sample::{Layout, Shape};
+use perilune::decode::sample::{RecordAttrs, RecordLayout};
 use perilune::order::Order;
 
 fn main() {
     divan::main();
 }
 
-/// Records of a pass.
+/// Records per pass.
 const RECORDS: usize = 1024;
 
-/// What every event of a run has.
+/// Sample fields of every event of a run.
 const COMMON: u32 = abi::PERF_SAMPLE_IDENTIFIER
     | abi::PERF_SAMPLE_TID
     | abi::PERF_SAMPLE_TIME
     | abi::PERF_SAMPLE_CPU
     | abi::PERF_SAMPLE_RAW;
 
-/// That, and all that a slot can hold.
+/// [`COMMON`] and every other field that a slot can hold.
 const FULL: u32 = COMMON
     | abi::PERF_SAMPLE_IP
     | abi::PERF_SAMPLE_ADDR
     | abi::PERF_SAMPLE_PERIOD
     | abi::PERF_SAMPLE_CALLCHAIN;
 
-fn layout(sample_type: u32) -> Layout {
+fn layout(sample_type: u32) -> RecordLayout {
     let sample_type = u64::from(sample_type);
-    Layout::new(Shape { sample_type, sample_id_all: true, ..Shape::default() })
+    RecordLayout::new(RecordAttrs { sample_type, sample_id_all: true, ..RecordAttrs::default() })
 }
 
-/// Samples one behind the other as in a ring, each with 60 bytes of raw data.
+/// Returns consecutive samples as in a ring, each with 60 bytes of raw data.
 fn ring(sample_type: u32, fixed: usize, chain: Option<u64>) -> Vec<Vec<u8>> {
     let asked = |bit: u32| sample_type & bit != 0;
     let words = fixed + chain.map_or(0, |depth| 1 + depth as usize) + 8;
@@ -107,7 +108,7 @@ fn parse_common(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Merges rings whose turns come at random, in runs of `run` records.
+/// Merges rings that take turns at random, in runs of `run` records.
 fn merge(bencher: Bencher<'_, '_>, rings: usize, run: u64) {
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); rings];
     let mut random = 0x9e37_79b9_7f4a_7c15u64;

@@ -1,6 +1,8 @@
-//! What an expression costs per event, compiled in its handler: `cargo bench --bench expression`.
+//! Measures the cost of an expression per event, compiled in its handler: `cargo bench --bench
+//! expression`.
 //!
-//! A batch of equal records is handed over again and again; each figure is for one event, and contains the walk and a sum.
+//! Dispatches a batch of equal records repeatedly. Each figure is for one event and includes the
+//! loop over the batch and a sum.
 
 mod host;
 
@@ -10,14 +12,14 @@ use perilune::base::slot::{BATCH, Slot};
 use perilune::script::host::Host;
 use perilune::source::Sink as _;
 
-/// Batches before the first that counts: the traces are compiled then.
+/// Batches before the first measured one; the traces are compiled by then.
 const WARM_UP: usize = 200;
 
 fn main() {
     divan::main();
 }
 
-/// The event.
+/// Format of the event.
 const FORMAT: &str = "name: x\nID: 1\n\
      field:unsigned int vec; offset:8; size:4; signed:0;\n\
      field:int pid; offset:12; size:4; signed:1;\n\
@@ -30,7 +32,7 @@ fn record() -> Vec<u8> {
     [head.as_slice(), &addr.to_ne_bytes(), b"kworker/0:1\0\0\0\0\0"].concat()
 }
 
-/// A handler that adds up what `value`, Lua source over `e` and `f`, gives.
+/// Runs a handler that sums `value`, a Lua expression over `e` and `f`.
 fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
     let text = format!(
         "local m = monitor {{ summary = \"measured\" }}
@@ -49,7 +51,7 @@ fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
         for _ in 0..BATCH {
             batch.push(Slot { cpu: 3, ..Slot::of(&record) });
         }
-        // SAFETY: the record lives on and is as long as its format says.
+        // SAFETY: the record outlives the call and is as long as its format requires.
         unsafe { host.dispatch(&mut batch) };
     };
     (0..WARM_UP).for_each(|_| dispatch(&mut host));
@@ -57,7 +59,7 @@ fn run(bencher: Bencher<'_, '_>, expression: &str, value: &str) {
     assert_eq!(host.coverage(None).errors, 0);
 }
 
-/// What the others contain.
+/// The baseline that the other benches include.
 #[divan::bench]
 fn field_of_the_record(bencher: Bencher<'_, '_>) {
     run(bencher, "1", "e.pid");

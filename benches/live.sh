@@ -1,7 +1,8 @@
 #!/bin/bash
-# The live table: own CPU per event, losses and memory of a release build under two loads, several runs each.
-# Run as root on a quiet machine; needs stress-ng and a C compiler. Compare the rows of one run with each other:
-# machines differ, and so does one machine from hour to hour.
+# Prints the live table: own CPU time per event, losses and memory of a release build under two
+# loads, several runs each. Run as root on a quiet machine; needs stress-ng and a C compiler.
+# Compare the rows of one run with each other: machines differ, and so does one machine from hour to
+# hour.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-3} seconds=${SECONDS_EACH:-5}
@@ -9,7 +10,13 @@ cargo build --release --quiet
 perilune=${CARGO_TARGET_DIR:-$PWD/target}/release/perilune
 scratch=$(mktemp -d)
 load=
-stop_load() { if [ -n "$load" ]; then kill "$load" 2>/dev/null || true; wait "$load" 2>/dev/null || true; load=; fi; }
+stop_load() {
+  if [ -n "$load" ]; then
+    kill "$load" 2>/dev/null || true
+    wait "$load" 2>/dev/null || true
+    load=
+  fi
+}
 trap 'stop_load; rm -rf "$scratch"' EXIT
 
 cat > "$scratch/getppid.c" <<'C'
@@ -18,10 +25,13 @@ cat > "$scratch/getppid.c" <<'C'
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-int main(int argc, char **argv) {              /* getppid SECONDS: two processes that ask for their parent */
+int main(int argc, char **argv) {              /* getppid SECONDS: two processes call getppid */
   time_t end = time(0) + atoi(argv[1]);
   for (int i = 0; i < 2; i++)
-    if (fork() == 0) { while (time(0) < end) for (int k = 0; k < 10000; k++) syscall(SYS_getppid); return 0; }
+    if (fork() == 0) {
+      while (time(0) < end) for (int k = 0; k < 10000; k++) syscall(SYS_getppid);
+      return 0;
+    }
   while (wait(0) > 0) { }
 }
 C
@@ -55,7 +65,9 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
     grep '"type":"stats"' "$scratch/out" | python3 -c '
 import json, sys
 s = json.loads(sys.stdin.readlines()[-1])
-print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (sys.argv[1], s["events"] / float(sys.argv[2]), s["own_cpu_ns"] / max(s["events"], 1), s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
+print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
+    sys.argv[1], s["events"] / float(sys.argv[2]), s["own_cpu_ns"] / max(s["events"], 1),
+    s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
   done
 }
 
@@ -63,15 +75,25 @@ echo "| what                               |  events/s | ns/event |   lost | MiB
 echo "|------------------------------------|----------:|---------:|-------:|--------:|-------:|"
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
 getppid=("$scratch/getppid" $((seconds + 4)))
-measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top -e sched:sched_switch -k prev_pid
-measure "top, sched_switch, named"           "${switch[@]}"  -- top -e sched:sched_switch//key=prev_pid/comm=prev_comm/
-measure "top, sched_switch, two sums"        "${switch[@]}"  -- top -e sched:sched_switch//key=prev_pid/comm=prev_comm/top-by=prev_prio/top-add=next_prio/
+measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top \
+  -e sched:sched_switch -k prev_pid
+measure "top, sched_switch, named"           "${switch[@]}"  -- top \
+  -e sched:sched_switch//key=prev_pid/comm=prev_comm/
+measure "top, sched_switch, two sums"        "${switch[@]}"  -- top \
+  -e sched:sched_switch//key=prev_pid/comm=prev_comm/top-by=prev_prio/top-add=next_prio/
 measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter
 measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.lua"
 measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls
-measure "wakeup to switch, delay"            "${switch[@]}"  -- multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ -k pid
-measure "the same, or preempted"             "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid
-measure "the same, --than 1s"                "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid --than 1s
-measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
+measure "wakeup to switch, delay"            "${switch[@]}"  -- multi-trace \
+  -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ -k pid
+measure "the same, or preempted"             "${switch[@]}"  -- multi-trace \
+  -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' \
+  -e sched:sched_switch//key=next_pid/ -k pid
+measure "the same, --than 1s"                "${switch[@]}"  -- multi-trace \
+  -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' \
+  -e sched:sched_switch//key=next_pid/ -k pid --than 1s
+measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
+  -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' \
+  -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch

@@ -1,4 +1,4 @@
-//! What drawing one event costs, by format: the per-event path of `trace`.
+//! Measures the cost of printing one event, by output format: the per-event path of `trace`.
 
 use divan::{Bencher, counter::ItemsCount};
 use jiff::tz::TimeZone;
@@ -7,12 +7,12 @@ use perilune::base::stack_style::StackStyle;
 use perilune::base::value::Value;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
-use perilune::output::text::{Look, Text};
+use perilune::output::text::{TextOptions, TextOutput};
 use perilune::output::{Colour, colour};
 use std::alloc::System;
 use std::io::sink;
 
-/// Counts allocations: an event must not make any.
+/// Counts allocations: printing an event must not allocate.
 #[global_allocator]
 static ALLOC: divan::AllocProfiler<System> = divan::AllocProfiler::new(System);
 
@@ -24,7 +24,7 @@ fn main() {
 fn text(bencher: Bencher) {
     let colour = colour(Default::default(), false, None);
     assert_eq!(colour, Colour::Never);
-    let look = Look {
+    let look = TextOptions {
         zone: TimeZone::system(),
         colour,
         quiet: false,
@@ -33,7 +33,7 @@ fn text(bencher: Bencher) {
         together: false,
         pages: 512,
     };
-    events(bencher, Text::new(Box::new(sink()), Box::new(sink()), look));
+    events(bencher, TextOutput::new(Box::new(sink()), Box::new(sink()), look));
 }
 
 #[divan::bench]
@@ -51,7 +51,7 @@ fn stamp(i: u64) -> Stamp {
     Stamp { wall_ns: 1_795_251_600_000_000_000 + i as i64 * 1700, clock_ns }
 }
 
-/// A thousand `sched:sched_switch` of seven fields, 1.7 µs apart.
+/// Prints a thousand `sched:sched_switch` events with seven fields, 1.7 µs apart.
 fn events(bencher: Bencher, mut draw: impl Draw) {
     bencher.counter(ItemsCount::new(1000u32)).bench_local(|| {
         for i in 0..1000 {
@@ -79,7 +79,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 period: None,
                 stack: &[],
             });
-            // The sink takes everything.
+            // The sink accepts every write.
             let _ = draw.flush_if_large();
         }
     });

@@ -1,8 +1,9 @@
-//! What an event costs from its bytes to the aggregate, without a kernel: `cargo bench --bench pipeline`.
+//! Measures the cost of an event from its bytes to the aggregate, without a kernel: `cargo bench
+//! --bench pipeline`.
 //!
-//! Records of `sched_switch` lie one behind the other as in a ring; a pass decodes them into batches and hands each
-//! batch to a script, as a live run does. Each figure is for one event. What a ring, the order of several, and waking
-//! up add to it is measured by `benches/live.sh`.
+//! Records of `sched_switch` are stored consecutively as in a ring; a pass decodes them into
+//! batches and dispatches each batch to a script, as a live run does. Each figure is for one event.
+//! `benches/live.sh` measures what the ring, merging several rings and wakeups add.
 
 mod host;
 
@@ -14,20 +15,20 @@ use perilune::decode::sample::Plain;
 use perilune::script::host::Host;
 use perilune::source::{Batch, Sink as _};
 
-/// Events of a pass.
+/// Events per pass.
 const EVENTS: usize = 10 * BATCH;
-/// Tasks that take turns.
+/// Tasks that run in turn.
 const TASKS: u32 = 53;
 /// Nanoseconds between two events.
 const STEP: u64 = 1_000;
-/// Passes before the first that counts: the traces are compiled then.
+/// Passes before the first measured one; the traces are compiled by then.
 const WARM_UP: u64 = 100;
 
 fn main() {
     divan::main();
 }
 
-/// The event as tracefs describes it.
+/// The event's format as in tracefs.
 const SCHED_SWITCH: &str = "name: sched_switch
 ID: 372
 format:
@@ -47,7 +48,7 @@ format:
 print fmt: \"prev_pid=%d\", REC->prev_pid
 ";
 
-/// The task whose turn comes with event `n`.
+/// Returns the task that runs at event `n`.
 fn task(n: u64) -> u32 {
     100 + (n * 7 % u64::from(TASKS)) as u32
 }
@@ -59,7 +60,8 @@ fn comm(tid: u32) -> [u8; 16] {
     comm
 }
 
-/// The sample of event `n`: `PERF_SAMPLE_IDENTIFIER | TID | TIME | CPU | RAW`, with the record of a switch.
+/// Returns the sample of event `n`: `PERF_SAMPLE_IDENTIFIER | TID | TIME | CPU | RAW`, with the
+/// record of a switch.
 fn sample(n: u64) -> Vec<u8> {
     let (prev, next) = (task(n), task(n + 1));
     let prio = 120u32.to_ne_bytes();
@@ -87,7 +89,7 @@ fn sample(n: u64) -> Vec<u8> {
     sample
 }
 
-/// The samples of a pass, one behind the other, and the bytes of each.
+/// Returns the samples of a pass, stored consecutively, and the size of each in bytes.
 fn ring() -> (Vec<u8>, usize) {
     let ring: Vec<u8> = (0..EVENTS as u64).flat_map(sample).collect();
     let size = ring.len() / EVENTS;
@@ -95,11 +97,12 @@ fn ring() -> (Vec<u8>, usize) {
     (ring, size)
 }
 
-/// What the batches of a bench look like.
+/// Shape of a bench's batches.
 struct Shape {
     /// Handlers that take turns, one event each, in order.
     handlers: u16,
-    /// Events that come alone, a batch each, before the first pass: a machine that was idle for long.
+    /// Events dispatched in a batch of their own before the first pass, as on a machine that was
+    /// idle for a long time.
     alone: u64,
 }
 
@@ -109,7 +112,8 @@ impl Default for Shape {
     }
 }
 
-/// Decodes a pass into batches and hands each over; times go on where the last pass ended.
+/// Decodes a pass into batches and dispatches each of them; event times continue from the last
+/// pass.
 fn pass(
     ring: &[u8],
     size: usize,
@@ -137,7 +141,7 @@ fn pass(
     }
 }
 
-/// What the others contain: decoding, and filling batches that nobody looks at.
+/// The baseline that the other benches include: decoding, and filling batches that no script reads.
 #[divan::bench]
 fn no_script(bencher: Bencher<'_, '_>) {
     let (ring, size) = ring();
@@ -149,12 +153,12 @@ fn no_script(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A script whose `init` declares `declared` and handles the event with `body`.
+/// Runs a script whose `init` executes `declared` and whose handler is `body`.
 fn run(bencher: Bencher<'_, '_>, declared: &str, body: &str) {
     run_shaped(bencher, &Shape::default(), declared, body);
 }
 
-/// The same for batches of another shape.
+/// Like [`run`], with batches of another shape.
 fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &str) {
     let handlers = format!("evsel(\"sched:sched_switch\", function(e) {body} end)\n")
         .repeat(shape.handlers as usize);
@@ -172,7 +176,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
     for n in 0..shape.alone {
         let Some(sample) = Plain::read(&ring[..size]) else { continue };
         batch.push(Slot { ev: n as u16 % shape.handlers, ..Slot::of(sample.raw) });
-        // SAFETY: the ring lives on, and its records are as long as their format says.
+        // SAFETY: the ring outlives the call, and its records are as long as their format requires.
         unsafe { host.dispatch(&mut batch) };
         batch.clear();
     }
@@ -195,7 +199,7 @@ fn empty_handler(bencher: Bencher<'_, '_>) {
     run(bencher, "", "");
 }
 
-/// What looking back costs an event that nobody asks for.
+/// The cost of keeping a history from which no event is requested.
 #[divan::bench]
 fn empty_handler_and_a_history(bencher: Bencher<'_, '_>) {
     run(bencher, "history()", "");
@@ -206,14 +210,14 @@ fn count_by_pid(bencher: Bencher<'_, '_>) {
     run(bencher, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
 }
 
-/// Runs of one event each: what LuaJIT must not take for a loop of one turn.
+/// Runs of one event per handler, which LuaJIT must not compile as a loop with one iteration.
 #[divan::bench(args = [2, 8])]
 fn count_by_pid_in_turns(bencher: Bencher<'_, '_>, handlers: u16) {
     let shape = Shape { handlers, ..Shape::default() };
     run_shaped(bencher, &shape, "local n = kv { 'pid' }", "n:add(e.prev_pid)");
 }
 
-/// The same code after hours with an event now and then: it must have been compiled as well as in a busy run.
+/// The same code after hours with rare events: it must be compiled as well as in a busy run.
 #[divan::bench(args = [1, 2])]
 fn count_by_pid_after_an_idle_day(bencher: Bencher<'_, '_>, handlers: u16) {
     let shape = Shape { handlers, alone: 300_000 };
@@ -225,7 +229,7 @@ fn count_by_comm(bencher: Bencher<'_, '_>) {
     run(bencher, "local n = kv { 'comm' }", "n:add(e.prev_comm)");
 }
 
-/// As `task-state` does: two fields, a Lua table, a histogram.
+/// Two field reads, a Lua table and a histogram, as in `task-state`.
 #[divan::bench]
 fn two_fields_table_hist(bencher: Bencher<'_, '_>) {
     run(
@@ -243,17 +247,18 @@ const OPEN_AND_CLOSE: &str = "running:open(e.next_pid, e, e.next_prio)
      local s = running:close(e.prev_pid, e)
      if s then ran:add(s.delay, e.prev_pid) end";
 
-/// The same with the event kept, and a history: what `--than --detail` adds to a relation.
+/// Adds the kept event and a history: the cost of `--than --detail` for a relation.
 #[divan::bench]
 fn pending_open_close_and_a_history(bencher: Bencher<'_, '_>) {
     run(
         bencher,
-        "history { before = 0 } local ran = latency { 'pid' } local running = pending { 'prio', key = 'tid', keep = true }",
+        "history { before = 0 } local ran = latency { 'pid' } local running = pending { 'prio', \
+         key = 'tid', keep = true }",
         OPEN_AND_CLOSE,
     );
 }
 
-/// Each event opens one call and closes the one before.
+/// Each event opens one call and closes the previous one.
 #[divan::bench]
 fn pending_open_close(bencher: Bencher<'_, '_>) {
     run(

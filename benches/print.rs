@@ -1,11 +1,12 @@
-//! What the text of an event costs: the print formats of the running kernel, evaluated. Needs a readable tracefs.
+//! Measures the cost of an event's text: evaluates print formats of the running kernel. Needs a
+//! readable tracefs.
 
 use divan::{Bencher, counter::ItemsCount};
 use perilune::decode::format::Format;
-use perilune::decode::print::{Program, Unknown};
+use perilune::decode::print::{PrintProgram, Unknown};
 use std::alloc::System;
 
-/// Counts allocations: an event must not make any.
+/// Counts allocations: printing an event must not allocate.
 #[global_allocator]
 static ALLOC: divan::AllocProfiler<System> = divan::AllocProfiler::new(System);
 
@@ -38,7 +39,7 @@ fn kmalloc(bencher: Bencher) {
     });
 }
 
-/// Text of any length.
+/// Text of variable length.
 #[divan::bench]
 fn sched_process_exec(bencher: Bencher) {
     print(bencher, "sched/sched_process_exec", |put| {
@@ -48,12 +49,13 @@ fn sched_process_exec(bencher: Bencher) {
     });
 }
 
-/// Prints a thousand times a record that is zero but for what is put to a field, or behind the last one.
+/// Prints a thousand times a record of zeros, except for the bytes that `fill` stores in fields or
+/// behind the last one.
 fn print(bencher: Bencher, event: &str, fill: impl FnOnce(&mut dyn FnMut(&str, &[u8]))) {
     let path = format!("/sys/kernel/tracing/events/{event}/format");
     let text = std::fs::read_to_string(path).expect("a readable tracefs at /sys/kernel/tracing");
     let format = Format::parse(&text).expect("formats of the kernel parse");
-    let program = Program::compile(&format, &Unknown).expect("this one can be evaluated");
+    let program = PrintProgram::compile(&format, &Unknown).expect("this one can be evaluated");
     let mut raw = vec![0; format.fixed_size + 16];
     fill(&mut |field, bytes| {
         let at = format.field(field).map_or(format.fixed_size, |field| field.offset);
@@ -63,7 +65,7 @@ fn print(bencher: Bencher, event: &str, fill: impl FnOnce(&mut dyn FnMut(&str, &
     bencher.counter(ItemsCount::new(1000u32)).bench_local(move || {
         out.clear();
         for _ in 0..1000 {
-            // The record is as long as its format says.
+            // The record is as long as its format requires.
             let _ = program.push(&mut out, divan::black_box(&raw), &Unknown);
         }
     });

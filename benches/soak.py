@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Runs four monitors in one session for a long time, and prints what a minute's events cost and what the process holds.
+"""Runs four monitors in one session for a long time; prints cost per event and memory each minute.
 
-Usage: benches/soak.py [MINUTES] [EVENTS_PER_SECOND]      (default 60 300000), as root, after cargo build --release
+Usage: benches/soak.py [MINUTES] [EVENTS_PER_SECOND]      (default 60 300000)
+Run it as root, after cargo build --release.
 
-The load makes system calls at that rate, starts and ends about 300 tasks a second and changes their names. Memory must
-stay as it is after the first minutes, and an event's cost, too: compare the last rows with the first.
+The load makes system calls at that rate, and starts, renames and ends about 300 tasks per second.
+Memory and the cost per event must stay constant after the first minutes: compare the last rows with
+the first.
 """
 import os, re, signal, subprocess, sys, tempfile, threading, time
 
@@ -16,7 +18,11 @@ LOAD = r"""
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec / 1e9;
+}
 int main(int argc, char **argv) {              /* load SECONDS CALLS_PER_SECOND */
   double end = now() + atof(argv[1]), rate = atof(argv[2]), due = now();
   unsigned tasks = 0, tick = 0;
@@ -51,8 +57,8 @@ def cpu_seconds(pid):
 
 
 def memory_kb(pid):
-    # Without the pages of files, which the kernel takes back: programs that run are mapped, to name
-    # their code.
+    # Without pages of files, which the kernel can reclaim: running programs are mapped to resolve
+    # symbols.
     return int(re.search(r"RssAnon:\s+(\d+)", open(f"/proc/{pid}/status").read())[1])
 
 
@@ -68,20 +74,20 @@ def main():
         session = subprocess.Popen(
             [perilune, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
-        # Enter, exit, and what the scheduler adds: some two events a call.
+        # Enter, exit and scheduler events: about two events per call.
         load = subprocess.Popen([f"{scratch}/load", str(minutes * 60 + 30), str(rate / 2.2)])
         lines = []
         reader = threading.Thread(target=lambda: lines.extend(session.stdout), daemon=True)
         reader.start()
 
-        def say(line):
+        def send(line):
             session.stdin.write(line + "\n")
             session.stdin.flush()
 
         def events():
-            """Events of all monitors so far: the counts that `:cost` prints."""
+            """Returns the number of events of all monitors so far, as printed by `:cost`."""
             begin = len(lines)
-            say(":cost")
+            send(":cost")
             for _ in range(600):
                 time.sleep(0.1)
                 rows = [re.match(r"(\S+:\S+)\s+(\d+)\s", line) for line in lines[begin:]]
@@ -92,21 +98,24 @@ def main():
 
         try:
             for monitor in MONITORS:
-                say(f'run("{monitor}", {{ interval = 10000 }})')
-            say('run "5s"')
+                send(f'run("{monitor}", {{ interval = 10000 }})')
+            send('run "5s"')
             seen, spent = events(), cpu_seconds(session.pid)
             print(f"{'minute':>6} {'events/s':>10} {'ns/event':>9} {'anon KB':>8}", flush=True)
             for minute in range(1, minutes + 1):
                 begun = time.monotonic()
-                say('run "58s"')
+                send('run "58s"')
                 now_seen = events()
                 now_spent, took = cpu_seconds(session.pid), time.monotonic() - begun
                 count = max(now_seen - seen, 1)
                 cost = (now_spent - spent) / count * 1e9
-                print(f"{minute:6} {count / took:10.0f} {cost:9.1f} {memory_kb(session.pid):8}", flush=True)
+                print(
+                    f"{minute:6} {count / took:10.0f} {cost:9.1f} {memory_kb(session.pid):8}",
+                    flush=True,
+                )
                 seen, spent = now_seen, now_spent
                 del lines[:]
-            say(":lost")
+            send(":lost")
             session.stdin.close()
             session.wait(60)
             print("".join(lines[-5:]))

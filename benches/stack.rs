@@ -1,7 +1,7 @@
-//! What it costs to turn a call chain into its id, which is a script's `e._stack` without the two nanoseconds of the call, and
-//! to draw the ids as a flame graph.
+//! Measures the cost of interning a call chain (a script's `e._stack` without the two nanoseconds
+//! of the call), and of drawing the ids as a flame graph.
 //!
-//! Each pass interns 1024 chains of 20 frames, of 700 different ones unless said otherwise.
+//! Each pass interns 1024 chains of 20 frames, 700 of them different unless stated otherwise.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use perilune::base::flame::Flame;
 use perilune::base::frame::{Frame, Space};
 use perilune::output::{folded, svg};
 use perilune::stack::{Stacks, fold::Fold, naming::Naming};
-use perilune::symbol::Names;
+use perilune::symbol::Symbolizer;
 
 const CALLS: usize = 1024;
 const FRAMES: usize = 20;
@@ -20,7 +20,8 @@ fn main() {
     divan::main();
 }
 
-/// Chains that differ in one place: what a comparison has to look at to the end.
+/// Returns chains that differ only in the middle frame and the last one, so that a comparison must
+/// read them to the end.
 fn chains(different: usize) -> Vec<Vec<u64>> {
     let chain = |n: usize| {
         let mut chain = vec![-128_i64 as u64];
@@ -48,18 +49,18 @@ fn new(bencher: Bencher<'_, '_>) {
     );
 }
 
-/// Functions with names as long as those of C++.
+/// Function names as long as those of C++.
 struct LongNames;
 
-impl Names for LongNames {
+impl Symbolizer for LongNames {
     fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
         let symbol = format!("namespace::of_module_{}::function_{address:x}(int)", address % 97);
         out.push(Frame { address, symbol: Some(Rc::from(symbol)), kernel, ..Frame::default() });
     }
 }
 
-/// A hundred thousand stacks of 30 frames, 20 of the process and 10 of the kernel, are folded, written and drawn. They
-/// make a tree: the outer frames are shared by many, the inner by few.
+/// Folds, writes and draws a hundred thousand stacks of 30 frames, 20 of the process and 10 of the
+/// kernel. They form a tree: many stacks share the outer frames, few share the inner ones.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn drawn(bencher: Bencher<'_, '_>) {
     const STACKS: u64 = 100_000;

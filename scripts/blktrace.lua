@@ -1,19 +1,23 @@
---- Where a request to a disk spends its time: from when it is made (get), put into the scheduler's queue (insert) and given to the
--- driver (issue) until it is complete; by device and kind, the whole way as get => complete.
--- A request that no scheduler queues is issued directly: it has no insert. One that the driver gives back is issued again: requeue. I/O
--- that is merged into a request goes its way; a request that is merged into another ends there, and is counted with that. What moves no
--- sectors (a flush) is left out. A request that was made before the run, or when events were lost, is followed from where it is first
--- seen: get => complete counts only whole ones. -p and a command choose whose requests; the rest of their way is seen whoever goes it.
+--- Time that disk requests spend between stages, by device and kind; get => complete is the whole.
+-- Stages: get (created), insert (queued in the I/O scheduler), issue (passed to the driver),
+-- requeue (returned by the driver, which issues it again), complete. A request that no scheduler
+-- queues has no insert. Requests without sectors (flushes) are not shown.
+-- I/O that is merged into a request is counted with it. A request that is merged into another one
+-- ends there and is counted with that one.
+-- A request that was created before the run, or while events were lost, is followed from its first
+-- event; get => complete contains only requests that were seen from the beginning.
+-- -p and a COMMAND select the tasks that create requests; later stages may come from any task.
 --   perilune blktrace -i 1000
 --   perilune blktrace --device 259:0 --than 20ms
 local block = require "block"
 
 local m = monitor {
   summary = "the stages of requests to disks: get, insert, issue, complete",
-  order = true, idle = "what is cached needs no disk, and neither do tmpfs and network file systems",
+  order = true,
+  idle = "cached data, tmpfs and network file systems need no disk",
   options = {
-    text { "device", value = "M:N,…", help = "only requests to these devices, as lsblk numbers them" },
-    duration { "than", unit = "ns", help = "print what began and what ended each request that took longer" },
+    text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },
+    duration { "than", unit = "ns", help = "print first and last event of each slower request" },
     "heatmap",
   },
 }
@@ -21,13 +25,15 @@ local m = monitor {
 local GET = "block:block_getrq"
 
 function m.init(opt)
-  local stages = latency { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
+  local columns = { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
+  local stages = latency(columns)
   local requests = pending { "made", "last", "stage", "kind", keep = opt.than }
-  local heat = opt.heatmap and heat_map {}              -- of the whole way
+  local heat = opt.heatmap and heat_map {}              -- of get => complete
   local mine, place = per_thread(), block.places()
 
   local function watch(event, handler)
-    local ev = evsel(event, { everyone = event ~= GET or nil, optional = event == "block:block_rq_merge" or nil })
+    local everyone, optional = event ~= GET or nil, event == "block:block_rq_merge" or nil
+    local ev = evsel(event, { everyone = everyone, optional = optional })
     if not ev then return end
     ev:filter "nr_sector > 0"
     if opt.device then ev:filter(block.filter("--device", opt.device)) end
@@ -51,7 +57,7 @@ function m.init(opt)
   watch("block:block_rq_issue", reaches "issue")
   watch("block:block_rq_requeue", reaches "requeue")
   watch("block:block_rq_merge", function(e, k) requests:close(k, e) end)
-  watch("block:block_bio_frontmerge", function(e, k)       -- from now on the request begins where this does
+  watch("block:block_bio_frontmerge", function(e, k)       -- the request now begins at this sector
     local r = requests:close(k + e.nr_sector, e)
     if r then requests:open(k, e, r.made, r.last, r.stage, r.kind) end
   end)

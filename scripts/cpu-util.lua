@@ -1,9 +1,9 @@
---- How each CPU spent its time, in percent: user (nice included), system, guest, irq, softirq,
--- steal and idle (iowait included). With a PMU, user, system, guest and idle are ref-cycles over
+--- Time of each CPU by mode, in percent: user (nice included), system, guest, irq, softirq, steal
+-- and idle (iowait included). With a PMU, user, system, guest and idle are ref-cycles relative to
 -- the time stamp counter. Without one they are the kernel's accounting in /proc/stat, in ticks of
--- 10 ms: a point of -i 1000. A note names the source. Irq, softirq and steal are always the
--- kernel's accounting. `tasks` is how long tasks ran by the scheduler's clock, whatever the mode:
--- exact, up to the last tick of the interval.
+-- 10 ms: a percentage point of -i 1000. A note names the source. irq, softirq and steal are always
+-- the kernel's accounting. `tasks` is the time that tasks ran by the scheduler's clock, in any
+-- mode: exact, up to the last tick of the interval.
 --   perilune cpu-util -i 1000
 --   perilune cpu-util -C 0-7 -G
 local cpu_modes = require "cpu_modes"

@@ -1,20 +1,21 @@
---- Lua from the command line over any event: opens, counts, times and draws, without a file.
---   perilune eval 'probe("sched:sched_process_exec", function(e) emit { pid = e._pid, file = e.filename } end)'
---   perilune eval 'by = kv { "comm" } probe("sched:sched_switch", function(e) by:add(e.prev_comm) end)' --duration 5s
---   perilune eval -e signal:signal_generate 'if e.sig == 9 then emit(e) end'
+--- Runs Lua from the command line over any events, without a script file.
+-- Without -e the code runs once and opens events itself with probe. With -e it runs for each event.
+--   perilune eval 'probe("sched:sched_process_exec", function(e) emit { file = e.filename } end)'
 --   perilune eval --begin 'by = kv { "comm" }' -e sched:sched_switch 'by:add(e.prev_comm)'
+--   perilune eval -e signal:signal_generate 'if e.sig == 9 then emit(e) end'
 local m = monitor {
   summary = "run a line of Lua over events",
-  order = true,                                            -- what it prints is read from above
+  order = true,                                            -- events are printed in time order
   options = {
-    events { "event", short = "e", help = "the code is what to do with each of these events, which is `e`" },
-    text { "begin", value = "CODE", help = "with -e: run this first, to make tables and the like" },
-    text { "code", value = "CODE", positional = true, required = true, help = "what to run; without -e it opens events itself, by probe" },
+    events { "event", short = "e", help = "run the code for each of these events, as `e`" },
+    text { "begin", value = "CODE", help = "with -e: run this once before, e.g. to create tables" },
+    text { "code", value = "CODE", positional = true, required = true,
+      help = "code to run; without -e it opens events itself with probe" },
     "call-graph", "flame-graph",
   },
 }
 
--- All of it shares its globals, and no other script sees them.
+-- The environment that --begin and the code share; other scripts do not see its globals.
 local place = scope()
 local function compiled(text)
   local f, why = load(text, "@eval", "t", place)

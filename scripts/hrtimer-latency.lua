@@ -1,16 +1,17 @@
---- How late high resolution timers expire, by the function that they call.
--- Late is what lies between the time that a timer was set to and the clock when its function is called: interrupts that
--- were off, a CPU that slept deeply or was not there. A timer may be called up to its slack earlier, with another: that is not late, 0.
--- Timers that were set before the run began are not among them. Nor is one that was set before its CPU went idle and came back without
--- a switch that says so: what a CPU does while it is idle is then missing, and the timer may have expired and been set anew. It
--- counts as unmatched.
+--- How late high-resolution timers expire, by the function that they call.
+-- The delay is the time from a timer's expiry time until its function is called. Causes are
+-- interrupts that are off, and a CPU that is in deep sleep or, in a virtual machine, not running.
+-- Within its slack a timer may expire earlier, together with another one: the delay is then 0.
+-- Timers that were set before the run are not counted. A timer counts as unmatched if it was set
+-- before its CPU went idle and no switch shows the end of the idle period: events of that period
+-- are missing, so the timer may have expired and been set again.
 --   perilune hrtimer-latency -i 1000
 --   perilune hrtimer-latency --than 1ms --perins
 local m = monitor {
   summary = "how late timers expire, by function",
   order = true,
   options = {
-    duration { "than", unit = "ns", help = "print how each later timer was set and expired" },
+    duration { "than", unit = "ns", help = "print start and expiry of each timer that is later" },
     "perins", "heatmap",
   },
 }
@@ -19,7 +20,8 @@ function m.init(opt)
   local late = latency { perins "cpu", "function" }
   local heat = opt.heatmap and heat_map {}
   local armed = pending { "expires", key = "pointer", keep = opt.than }
-  local idle, missing = per_cpu(0), per_cpu(-math.huge)    -- 1 since a CPU went idle; until when it was, without a word
+  local idle = per_cpu(0)                                  -- 1 while the CPU is idle
+  local missing = per_cpu(-math.huge)                      -- end of an idle period without a switch
 
   local function look(e)
     local cpu = e._cpu
@@ -34,7 +36,7 @@ function m.init(opt)
   end
   evsel("timer:hrtimer_start", function(e)
     look(e)
-    armed:close(e.hrtimer, e)                              -- it was taken back, or is set anew
+    armed:close(e.hrtimer, e)                              -- cancelled, or set again
     armed:open(e.hrtimer, e, e.expires)
   end)
   local expire = evsel "timer:hrtimer_expire_entry"
@@ -42,8 +44,9 @@ function m.init(opt)
   expire:each(function(e)
     look(e)
     local timer, cpu = armed:get(e.hrtimer), e._cpu
-    if not timer then return end                           -- it was set before the run
-    if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end    -- takes the place of what had no end
+    if not timer then return end                           -- set before the run
+    -- Replaces a start whose end is missing, so that it counts as unmatched.
+    if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end
     timer = armed:close(e.hrtimer, e)
     if timer.expires == 0 then return end
     local delay = math.max(0.0, e.now - timer.expires)

@@ -1,21 +1,21 @@
---- Interrupts that stay off for too long: a timer of each CPU that comes late, and what ran then.
--- The timer fires every half of -L. When it comes late, interrupts were off: at least since it was
+--- Detects interrupts that stay off too long, by a timer on each CPU, and shows what ran then.
+-- The timer fires every half of -L. If it fires late, interrupts were off: at least since it was
 -- due (off_min_us), at most since the CPU last handled a timer (off_max_us). Both are printed if
--- the second, less the time that a hypervisor may have taken from the CPU, is longer than -L. That
--- time is subtracted from the first. The stack of -g is that of the place where interrupts came on
--- again. Only ticks in the kernel count, unless --precise asks for those in user mode and in idle
--- CPUs, too. If one or two ticks are missing and the next is on time, the kernel wrote no samples
--- of them, as happens under load: a note counts them.
+-- off_max_us, less the time that a hypervisor may have taken from the CPU, is longer than -L. That
+-- time is also subtracted from off_min_us. With -g the stack is that of the place where interrupts
+-- were enabled again. Only ticks in the kernel are judged; --precise adds those in user mode and in
+-- idle CPUs. If one or two ticks are missing and the next one is on time, the kernel did not write
+-- their samples, as happens under load: a note counts them.
 --   perilune irq-off -g
 --   perilune irq-off -L 5ms -C 0-3 --precise
 local ticks = require "ticks"
 
 local m = monitor {
   summary = "interrupts that stay off for too long, and what ran then",
-  order = false,                                           -- a CPU's records are in order
+  order = false,                                           -- records of one CPU are in order
   options = {
     duration { "latency", short = "L", unit = "us", default = "20ms",
-      help = "print what may have been off for longer" },
+      help = "print periods that may be longer than this" },
     flag { "precise", help = "also judge ticks in user mode and in idle CPUs" },
     "call-graph",
   },

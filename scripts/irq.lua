@@ -1,17 +1,21 @@
---- How long interrupts take, by name: the handlers of devices, and what they leave to the soft ones.
--- The time of a handler is wall time on its CPU: what interrupts a soft one counts for both, and so does what a hypervisor takes.
+--- Time in interrupts, by name: hard interrupts (handlers of devices) and soft interrupts.
+-- The time is wall time on the CPU. An interrupt during a soft interrupt counts for both, and time
+-- that a hypervisor takes from the CPU is included.
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
 local relation = require "relation"
-local SOFT = { [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU" }
+local SOFT = {
+  [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL",
+  "TASKLET", "SCHED", "HRTIMER", "RCU",
+}
 
 local m = monitor {
   summary = "time in hard and soft interrupts, by name",
   order = true,
   options = {
-    flag { "hard", help = "only the handlers of devices" },
+    flag { "hard", help = "only hard interrupts" },
     flag { "soft", help = "only soft interrupts" },
-    duration { "than", unit = "ns", help = "print entry and exit of each longer one" },
+    duration { "than", unit = "ns", help = "print entry and exit of each longer interrupt" },
     "perins", "heatmap",
   },
 }
@@ -32,9 +36,12 @@ function m.init(opt)
       end,
     })
   end
-  if opt.hard or not opt.soft then measure("irq", "irq:irq_handler_entry", "irq:irq_handler_exit", "name") end
+  if opt.hard or not opt.soft then
+    measure("irq", "irq:irq_handler_entry", "irq:irq_handler_exit", "name")
+  end
+  local function name(vec) return SOFT[vec] or tostring(vec) end
   if opt.soft or not opt.hard then
-    measure("softirq", "irq:softirq_entry", "irq:softirq_exit", "vec", function(vec) return SOFT[vec] or tostring(vec) end)
+    measure("softirq", "irq:softirq_entry", "irq:softirq_exit", "vec", name)
   end
 end
 return m

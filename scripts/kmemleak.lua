@@ -1,51 +1,56 @@
---- What was allocated and not freed since: the likeliest leaks, by stack. The longer the run, the better they tell.
--- Both events name the memory by a field `ptr`, or by the expression of ptr=; the size is size=, else `bytes_alloc` where there is
--- one. --than leaves younger allocations out. The free of an allocation that is older than a loss
--- of events may be among the lost: such allocations have a table of their own, marked as possible.
--- A second allocation at one place means that its free was not seen: unmatched. -p, -C and a
--- command choose whose allocations are shown; frees are taken from all tasks and CPUs, as the
--- kernel frees much of it elsewhere, and so cost the whole machine their records.
+--- Memory that was allocated and not freed since, by stack: likely leaks. Longer runs find more.
+-- The memory is the event's field `ptr`, or the expression of ptr=. The size is size=, else
+-- `bytes_alloc` if the event has it. --than hides younger allocations.
+-- The free of an allocation that is older than a loss of events may be among the lost events: such
+-- allocations are listed in a separate table, as possible. A second allocation at an address means
+-- that the free was not seen: it counts as unmatched.
+-- -p, -C and a COMMAND select allocations. Frees are taken from all tasks and CPUs, because the
+-- kernel frees much memory in other tasks; their overhead therefore affects the whole machine.
 --   perilune kmemleak --alloc kmem:kmalloc --free kmem:kfree -g -i 10000 --than 5s
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {
   summary = "memory allocated and not freed since, by stack",
   order = true,
   options = {
-    event { "alloc", required = true, value = "EVENT", attrs = { ptr = expr, size = expr }, help = "allocates: with a field ptr, or ptr= and size=" },
-    event { "free", required = true, value = "EVENT", attrs = { ptr = expr }, help = "frees: with a field ptr, or ptr=" },
-    duration { "than", unit = "s", help = "only what is older than this" },
-    choice { "weight", of = { "objects", "bytes" }, help = "what the flame graph adds up" },
+    event { "alloc", required = true, value = "EVENT", attrs = { ptr = expr, size = expr },
+      help = "event that allocates; has a field ptr, or ptr= and size=" },
+    event { "free", required = true, value = "EVENT", attrs = { ptr = expr },
+      help = "event that frees; has a field ptr, or ptr=" },
+    duration { "than", unit = "s", help = "only allocations older than this" },
+    choice { "weight", of = { "objects", "bytes" }, help = "weight of the flame graph" },
     "call-graph", "flame-graph",
   },
 }
 
 local live, leaks, possible, least ---@type perilune.Pending, perilune.Kv, perilune.Kv, number
 
---- The expression that an event's attribute gives, or the field that is meant without it.
+--- Returns the expression of an event's attribute, or without the attribute its default field.
 local function source(ev, attr, field, needed)
   local text = ev.attr[attr] or ev.fields[field] and field
   if text or not needed then return text or "0" end
   local names = {}
   for name in pairs(ev.fields) do names[#names + 1] = name end
   table.sort(names)
-  error(("%s has no field '%s'; say with %s= which it is: %s"):format(ev.name, field, attr, table.concat(names, ", ")), 0)
+  local why = "%s has no field '%s'; select one with %s=: %s"
+  error(why:format(ev.name, field, attr, table.concat(names, ", ")), 0)
 end
 
 function m.init(opt)
   local a, f = opt.alloc, opt.free
   if a.name == f.name and a.filter == f.filter and a.attr.ptr == f.attr.ptr then
-    error("--alloc and --free are the same event, so nothing would stay; --free names the one that frees", 0)
+    error("--alloc and --free are the same event; pass the event that frees to --free", 0)
   end
   least = opt.than or 0
   live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true, lost = "keep" }
   local sums = { { "bytes", first = true }, "objects" }
   local stack = opt.call_graph and { "stack", stack_text }
   leaks    = kv { "comm", stack, sums = sums, keep = true }
-  -- A flame graph is of the leaks alone.
+  -- A flame graph contains the certain leaks only.
   possible = kv { "leak", "comm", not opt.flame_graph and stack, sums = sums, keep = true }
 
-  local alloc, free = evsel(opt.alloc, { stack = opt.call_graph }), evsel(opt.free, { everyone = true })
-  local of = exprs_of({ source(alloc, "ptr", "ptr", true), source(alloc, "size", "bytes_alloc") }, alloc, "number")
+  local alloc, free = evsel(a, { stack = opt.call_graph }), evsel(f, { everyone = true })
+  local of = exprs_of({ source(alloc, "ptr", "ptr", true), source(alloc, "size", "bytes_alloc") },
+    alloc, "number")
   local freed = expr_of(source(free, "ptr", "ptr", true), free, "number")
   alloc:each(function(e)
     local ptr, bytes = of(e)
@@ -54,7 +59,7 @@ function m.init(opt)
   free:each(function(e) live:close(freed(e), e) end)
 end
 
---- What is live now: added up by stack, each told to `visit` before.
+--- Adds up the live allocations by stack, and calls `visit` for each.
 local function report(visit)
   leaks:clear()
   possible:clear()

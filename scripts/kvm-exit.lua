@@ -1,16 +1,16 @@
---- How long the host takes for what a guest cannot do by itself, by the reason for which it left its CPU.
--- HLT is the guest's idle time. The histogram is of all exits. While the CPU is given to another task the time goes on: with -p an exit
--- belongs to the thread of its virtual CPU, else to the CPU.
+--- Time that the host takes to handle exits of virtual machines, by exit reason.
+-- HLT is the guest's idle time. The histogram contains all exits. The time continues while another
+-- task runs on the CPU. With -p an exit belongs to the thread of its virtual CPU, else to the CPU.
 --   perilune kvm-exit -C 5-20 -i 1000 --than 1000us
 --   perilune kvm-exit -p 4242 --perins
 local relation = require "relation"
 
 local m = monitor {
   summary = "how long exits of virtual machines take, by reason",
-  idle = "no virtual machine ran here; inside of one there are no exits, look on its host",
+  idle = "no virtual machine ran here; in a guest there are no exits, run this on its host",
   order = true,
   options = {
-    duration { "than", unit = "us", help = "print the exit and the entry of each longer one" },
+    duration { "than", unit = "us", help = "print exit and entry of each longer one" },
     "detail", "perins", "heatmap",
   },
 }
@@ -24,7 +24,9 @@ function m.init(opt)
   local print  = relation.printer(detail)
 
   local exit = evsel "kvm:kvm_exit"
-  local reason = expr_of(exit.fields.isa and "exit_reason_str(isa, exit_reason)" or "exit_reason_str(exit_reason)", exit, "text")
+  local source = exit.fields.isa and "exit_reason_str(isa, exit_reason)"
+    or "exit_reason_str(exit_reason)"
+  local reason = expr_of(source, exit, "text")
   exit:each(function(e) out:open(e._instance, e, reason(e)) end)
   evsel("kvm:kvm_entry", function(e)
     local exit = out:close(e._instance, e)
@@ -34,7 +36,8 @@ function m.init(opt)
     exits:add(delay, e._instance, exit.reason)
     if heat then heat:add(e._time, delay) end
     if opt.than and delay > opt.than then
-      print(exit, e, e._instance, detail and { { "exit_reason", exit.reason }, { "delay_us", delay / 1000 } })
+      print(exit, e, e._instance,
+        detail and { { "exit_reason", exit.reason }, { "delay_us", delay / 1000 } })
     end
   end)
 end

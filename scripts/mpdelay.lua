@@ -1,8 +1,10 @@
---- The delays between adjacent points of a path: -e A,B,C measures A => B and B => C, of each CPU or with -p of each thread.
--- A point that is passed again before the next one counts anew: the first passing is unmatched. What waited while events were lost is
--- dropped. With delay=FIELD at every point no path is followed: it shows how that field is distributed, in its own unit.
---   perilune mpdelay -e syscalls:sys_enter_nanosleep,syscalls:sys_exit_nanosleep -p 16023 -i 1000 --than 600us --perins
---   perilune mpdelay -e irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry -C 0 -i 1000
+--- Delays between adjacent points of a path: -e A,B,C measures A => B and B => C.
+-- Points are related on each CPU, or with -p in each thread. If a point is passed again before the
+-- next one, the delay starts again there and the first passing is unmatched. A delay that is open
+-- while events are lost is dropped.
+-- With delay=FIELD at every point, shows the distribution of that field instead, in its own unit.
+--   perilune mpdelay -e syscalls:sys_enter_nanosleep,syscalls:sys_exit_nanosleep -p 16023 -i 1000
+--   perilune mpdelay -e irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry --than 600us
 --   perilune mpdelay -e sched:sched_stat_runtime//delay=runtime/
 local relation = require "relation"
 
@@ -11,15 +13,15 @@ local m = monitor {
   order = true,
   options = {
     events { "event", short = "e", required = true, groups = 1,
-      help = "the points in their order, at least two: sys:name[/filter/key=…/delay=…/stack/], comma-separated",
+      help = "points in order, at least two: sys:name[/filter/key=…/delay=…/stack/],…",
       attrs = { key = expr, delay = expr } },
     duration { "than", unit = "us", help = "print both events of each longer delay" },
     "detail", "perins", "heatmap",
   },
 }
 
---- Points that know their delay themselves.
-local function told(points)
+--- Draws the distribution of the delay that is a field of each point.
+local function spread_of(points)
   for _, s in ipairs(points) do
     local spread = hist.log2 { perins(), title = s.name .. " " .. s.attr.delay }
     local ev = evsel(s)
@@ -34,9 +36,9 @@ function m.init(opt)
     stages[i] = { s }
     if s.attr.delay then knowing = knowing + 1 end
   end
-  if knowing == #points then return told(points) end
-  if knowing > 0 then error("some points have delay= and some not; give it to all, or to none", 0) end
-  if #points < 2 then error("a delay lies between two points: -e FROM,TO", 0) end
+  if knowing == #points then return spread_of(points) end
+  if knowing > 0 then error("use delay= at every point, or at none", 0) end
+  if #points < 2 then error("a delay needs two points: -e FROM,TO", 0) end
   relation.delay(stages, opt, { percentiles = false })
 end
 return m

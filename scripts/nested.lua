@@ -1,20 +1,25 @@
---- Calls inside calls: what a call did itself, and what the calls did that were made inside of it, as a tree.
--- Each -e is a call: the event with which it begins, then those with which it ends. What begins while another is open, of the same key, is
--- inside of it: self is a call's time without those. The key is -k, key= of an event, else the CPU, or with -p the thread; calls that a
--- task can sleep in want -k _tid. alias= names a call; the tree is indented by two blanks a level, in --json, too. A call that never came back ends with the one around it and is unmatched;
--- calls inside of more than 64 others are evicted.
---   perilune nested -e irq:softirq_entry,irq:softirq_exit -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
---   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
---   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
+--- Nested calls as a tree: time of each call with (total) and without (self) the calls inside it.
+-- Each -e is a call: the event that begins it, then those that end it. A call that begins while
+-- another one with the same key is open is nested in it. The key is -k, key= of an event, else the
+-- CPU, or with -p the thread; use -k _tid for calls in which a task can sleep. alias= names a call.
+-- The tree is indented by two blanks per level, also with --json. A call whose end is missing ends
+-- with the call around it and is unmatched; calls inside more than 64 others are evicted.
+--   perilune nested -e irq:softirq_entry,irq:softirq_exit \
+--     -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
+--   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit \
+--     -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
+--   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret \
+--     -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
 local calls, relation = require "calls", require "relation"
 
 local m = monitor {
-  summary = "calls inside calls: a tree of their own and their whole times",
+  summary = "nested calls as a tree, with self and total times",
   order = true,
   options = {
     events { "event", short = "e", required = true, value = "BEGIN,END",
-      help = "a call: sys:name[/filter/key=…/alias=…/] of its begin, then of its end or ends", attrs = { key = expr, alias = text } },
-    expr { "key", short = "k", help = "what begin and end of a call have in common, and calls inside of each other" },
+      help = "a call: sys:name[/filter/key=…/alias=…/] of its begin, then of its ends",
+      attrs = { key = expr, alias = text } },
+    expr { "key", short = "k", help = "key that the events of nested calls have in common" },
     duration { "than", unit = "ns", help = "print begin and end of each longer call" },
   },
 }
@@ -25,7 +30,8 @@ function m.init(opt)
   tree = calls.tree()
   local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
 
-  --- What an event has to do, with its key; thread 0 is the idle task of every CPU, and so no one thread.
+  --- Sets the handler of an event, which also gets the key. Ignores the key 0 of threads: it is the
+  --- idle task of every CPU.
   local function watch(s, handler)
     local text, none, task = relation.key(s, opt)
     local ev = evsel(s, { task = per_thread() and task or nil })
@@ -37,7 +43,9 @@ function m.init(opt)
   end
 
   for call, group in ipairs(opt.event) do
-    if #group < 2 then error(("-e %s: a call has a begin and an end: -e BEGIN,END"):format(group[1].name), 0) end
+    if #group < 2 then
+      error(("-e %s: a call needs two events: -e BEGIN,END"):format(group[1].name), 0)
+    end
     tree:call(call, group[1].attr.alias or group[1].name)
     for i = 2, #group do
       watch(group[i], function(e, k)

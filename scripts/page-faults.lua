@@ -1,12 +1,14 @@
---- Page faults: of which process, in which function, with --address for which page; with -g each one with its stack.
--- The software event counts those of the kernel on a task's behalf, too; major-faults waited for a disk.
+--- Page faults by process and function; with --address by page, with -g each one with its stack.
+-- The software events also count faults of the kernel on behalf of a task. A major fault is one
+-- that waited for a disk.
 --   perilune page-faults -i 1000
 --   perilune page-faults --address -- ./prog
 --   perilune page-faults -e exceptions:page_fault_user -g -p 1234
 local m = monitor {
   summary = "page faults by process, function and page",
   options = {
-    event { "event", short = "e", default = "page-faults", help = "page-faults, minor-faults, major-faults, exceptions:page_fault_user" },
+    event { "event", short = "e", default = "page-faults",
+      help = "page-faults, minor-faults, major-faults, exceptions:page_fault_user" },
     flag { "address", help = "a row for each page" },
     "call-graph", "flame-graph", "exclude-user", "exclude-kernel",
   },
@@ -14,12 +16,17 @@ local m = monitor {
 
 function m.init(opt)
   local page = machine.page_size
-  local ev = evsel(opt.event, { period = 1, stack = opt.call_graph, functions = true, exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel } })
-  local traced = ev.fields.address                         -- a tracepoint has fields; a counter's place is in the sample
+  local ev = evsel(opt.event, {
+    period = 1, stack = opt.call_graph, functions = true,
+    exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel },
+  })
+  -- A tracepoint has the address as a field, a software event in the sample.
+  local traced = ev.fields.address
   if opt.call_graph then ev:each(emit) return end
 
-  local faults = kv { "pid", "comm", traced and { "ip", hex } or { "function", stack.format "symbol" },
-    opt.address and { "address", hex }, count = "faults" }
+  local at_column = traced and { "ip", hex } or { "function", stack.format "symbol" }
+  local page_column = opt.address and { "address", hex }
+  local faults = kv { "pid", "comm", at_column, page_column, count = "faults" }
   ev:each(function(e)
     local at = traced and e.address or e._addr
     if opt.address and type(at) == "number" then at = at - at % page end

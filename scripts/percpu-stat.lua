@@ -1,15 +1,15 @@
---- What each CPU did in an interval: a row for each CPU, a column for each kind of event. The
+--- Counts the kernel's common events: a row for each CPU, a column for each kind of event. The
 -- kernel counts, nothing is recorded, and the counters of a CPU are read as one group. Columns:
 -- switches, wakeups (on the CPU that wakes), migrations, faults; interrupts of devices, of the
 -- timer, reschedule and function-call interrupts; soft interrupts by kind; timers that expired;
--- work items; packets; requests to disks; how often it went idle; system calls. perilune's own
--- events are counted, too. A column is missing where the kernel lacks its event.
+-- work items; packets; disk requests; entries into idle states; system calls. perilune's own
+-- events are included. A column is missing if the kernel does not have its event.
 --   perilune percpu-stat -i 1000
 --   perilune percpu-stat -C 0-3 --syscalls
 local m = monitor {
   summary = "count the kernel's common events per CPU",
   every = "1s",
-  options = { flag { "syscalls", help = "count system calls, too, which slows each of them" } },
+  options = { flag { "syscalls", help = "also count system calls, which slows each of them" } },
 }
 
 local BEFORE = [[switch context-switches  wakeup sched:sched_wakeup*  migrate cpu-migrations

@@ -1,14 +1,14 @@
---- How long tasks wait for a CPU: from when they can run, woken or preempted, until they do.
--- The wait begins at the first of the two. A wakeup of a task that runs, or waits already, begins none; so what is told here is the
--- time in a run queue, as RQ and R+ of task-state. A wait that began before the run is not known. A
--- wait whose task leaves a CPU that it was not seen to get is counted as unmatched. A switch or a
--- wakeup may come from any task of the machine: with -p and a command, too, all of them are taken
--- in, and what is lost of them is shown here.
+--- How long tasks wait for a CPU after a wakeup or a preemption.
+-- A wait begins at the first of the two; a wakeup of a task that runs or waits already is ignored.
+-- The wait is therefore the time in a run queue: RQ and R+ of task-state. A wait that began before
+-- the run is not known. If a task leaves a CPU without a switch to it, its wait is unmatched.
+-- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
+-- another task; the losses shown are those of all these events.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu
 local sched, relation = require "sched", require "relation"
-local band, ASLEEP = bit.band, sched.ASLEEP              -- the bits of a task that ended are among them
+local band, ASLEEP = bit.band, sched.ASLEEP                -- includes the bits of sched.DEAD
 
 local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
 
@@ -16,26 +16,26 @@ local m = monitor {
   summary = "how long tasks wait for a CPU after they were woken or preempted",
   order = true,
   options = {
-    text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
-    duration { "than", unit = "ns", help = "print what began and what ended each longer wait" },
+    text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
+    duration { "than", unit = "ns", help = "print first and last event of each longer wait" },
     "detail", "perins", "heatmap",
   },
 }
 
---- Whether a switch or a wakeup is about a task.
+--- Returns whether a switch or a wakeup concerns a task.
 local function is_about(e, tid)
   if e._event.name == "sched:sched_switch" then return e.prev_pid == tid or e.next_pid == tid end
   return e.pid == tid
 end
 
 function m.init(opt)
-  local delays = latency { perins "tid", "comm", { "after", function(what) return AFTER[what] end } }
+  local delays = latency { perins "tid", "comm", { "after", function(n) return AFTER[n] end } }
   local heat = opt.heatmap and heat_map {}
   local waits = pending { "after", key = "tid", keep = opt.than }
   local print = opt.than and relation.printer(opt.detail, is_about)
 
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
-  local running = per_cpu(UNKNOWN)                         -- the task that has each CPU
+  local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
 
   local function woken(e)
     local tid = e.pid
@@ -46,7 +46,7 @@ function m.init(opt)
     if tid == 0 then return end
     local on = running[e._cpu]
     running[e._cpu] = ANOTHER
-    if on == UNKNOWN then waits:close(tid, e)              -- woken while it ran, since before the run
+    if on == UNKNOWN then waits:close(tid, e)              -- it has run since before the run
     elseif on ~= tid then waits:miss(tid) end
     if band(state, ASLEEP) == 0 then waits:open(tid, e, PREEMPTED) end
   end
@@ -58,7 +58,9 @@ function m.init(opt)
     local delay = wait.delay
     delays:add(delay, tid, e.next_comm, wait.after)
     if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then print(wait, e, tid, { { "tid", tid }, { "comm", e.next_comm }, { "delay_us", delay / 1000 } }) end
+    if opt.than and delay > opt.than then
+      print(wait, e, tid, { { "tid", tid }, { "comm", e.next_comm }, { "delay_us", delay / 1000 } })
+    end
   end
 
   sched.watch(opt, "sched:sched_wakeup", "pid", "comm", woken)
@@ -67,10 +69,7 @@ function m.init(opt)
     sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
     sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
   else
-    evsel("sched:sched_switch", function(e)
-      leaves(e)
-      comes(e)
-    end)
+    evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
   end
 end
 return m

@@ -1,7 +1,9 @@
---- Tasks that move to another CPU: how often, from where to where, and how long until they run there.
--- A task is moved when it is woken, when it is taken from a CPU that has too many, when it may run on others only. One that is moved
--- again before it ran is unmatched: it counts as a migration, but there is no time until it ran. A migration or a switch may come from
--- any task of the machine: with -p and a command, too, all of them are taken in, and what is lost of them is told here.
+--- Tasks that move to another CPU: how often, between which CPUs, and when they run there.
+-- A task moves when it is woken, when its CPU has too many tasks, or when it may only run on other
+-- CPUs. The wait is the time from the migration until the task runs.
+-- A task that moves again before it runs is unmatched: it counts as a migration without a wait.
+-- With -p or a COMMAND all scheduler events of the machine are read, because these events come from
+-- any task; the losses shown are those of all these events.
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
 local sched = require "sched"
@@ -10,8 +12,8 @@ local m = monitor {
   summary = "tasks that move to another CPU, and how long until they run there",
   order = true,
   options = {
-    text { "filter", value = "GLOBS", help = "only tasks of these names: nginx,java*; not those behind a !" },
-    duration { "than", unit = "ns", help = "print the migration and the switch of each longer wait" },
+    text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
+    duration { "than", unit = "ns", help = "print migration and switch of each longer wait" },
     "perins",
   },
 }
@@ -30,7 +32,9 @@ function m.init(opt)
     local move = moved:close(e.next_pid, e)
     if not move then return end
     waits:add(move.delay, move.from, e._cpu)
-    if opt.than and move.delay > opt.than then emit(move.event, e, { delay_us = move.delay / 1000 }) end
+    if opt.than and move.delay > opt.than then
+      emit(move.event, e, { delay_us = move.delay / 1000 })
+    end
   end)
 end
 return m

@@ -1,5 +1,6 @@
---- Signals sent: by whom, to whom (comm= and pid=), with what result; behind each its name, and what the kernel calls the result.
--- `already pending`: the target has one of that number that it has not taken yet. `lose info`: it is delivered, without what comes with it.
+--- Signals sent: sender, target (comm= and pid=) and result, with the names of signal and result.
+-- `already pending`: the target has not taken an earlier signal of this number. `lose info`: the
+-- signal is delivered without its siginfo.
 --   perilune signal
 --   perilune signal --filter 'nginx*' -g
 local m = monitor {
@@ -7,7 +8,8 @@ local m = monitor {
   order = true,
   options = {
     "call-graph", "flame-graph",
-    text { "filter", value = "GLOBS", help = "only signals sent to tasks of these names: nginx,java*; not to those behind a !" },
+    text { "filter", value = "GLOBS",
+      help = "only signals to tasks with these names: nginx*,!java-debug" },
   },
 }
 

@@ -1,8 +1,8 @@
 --- Split locks: locked instructions across two cache lines, which stop all CPUs' access to memory.
--- The event that counts them depends on the model of the CPU; it counts locks on uncacheable memory
--- as well. Every -T split locks of a CPU one is sampled: the task that made it, and where. --test
--- makes 100000 of them in a process of its own, which is watched alone. A kernel that traps split
--- locks (split_lock_detect) may slow down or end that process.
+-- The event that counts them depends on the model of the CPU; it includes locks on uncacheable
+-- memory. One of -T split locks of a CPU is sampled: the task that made it, and its location.
+-- --test makes 100000 of them in a separate process and watches only that one. A kernel that traps
+-- split locks (split_lock_detect) may slow down or kill that process.
 --   perilune split-lock -i 1000
 --   perilune split-lock -T 100 -g -p 1234
 --   perilune split-lock -T 10000 --test
@@ -13,9 +13,9 @@ local m = monitor {
   every = "1s",
   options = {
     number { "trigger", short = "T", default = 1000,
-      help = "sample one of so many split locks; 0 only counts" },
-    flag { "test", load = "split-locks", help = "make split locks, and watch only those" },
-    event { "event", short = "e", help = "the event that counts them, if none is known" },
+      help = "sample one of this many split locks; 0 only counts" },
+    flag { "test", load = "split-locks", help = "make split locks and watch only those" },
+    event { "event", short = "e", help = "event that counts them, if none is known" },
     "call-graph", "guest",
   },
 }

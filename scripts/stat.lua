@@ -1,8 +1,9 @@
---- Counts of events: how many in each interval, how many a second, and the part of the time that
--- they were counted. Nothing is sampled, so an event costs little. Tracepoints and software events
--- are read as one group per CPU or thread. Hardware events share the counters of a CPU: with less
--- than 100 % in `counted`, a count is an estimate. A ratio's events are counted at the same times.
--- The sched_stat_* events count nanoseconds. A thread's row contains the threads that it starts.
+--- Counts events: the count of each interval, the rate per second, and the share of the time in
+-- which they were counted. Nothing is sampled, so the overhead per event is small. Tracepoints and
+-- software events are read as one group per CPU or thread. Hardware events share the counters of a
+-- CPU: if `counted` is below 100 %, the count is an estimate. The events of a metric are counted at
+-- the same times. sched_stat_* events count nanoseconds. A thread's row includes threads that it
+-- starts.
 --   perilune stat -e context-switches,page-faults -i 1000
 --   perilune stat -e syscalls:sys_enter_getppid -i 1 --perins
 --   perilune stat --metric 'ipc=instructions/cycles' -- make
@@ -13,10 +14,10 @@ local m = monitor {
   summary = "count events and their ratios, per CPU, thread or cgroup",
   every = "1s",
   options = {
-    events { "event", short = "e", help = "count these; without it, four software events" },
+    events { "event", short = "e", help = "events to count; without it, four software events" },
     text { "metric", value = "NAME=EXPR,…", help = "show ratios of counts" },
     text { "cgroup", value = "PATH,…", help = "count the tasks of these cgroups" },
-    flag { "pinned", help = "keep hardware events counting; names those that cannot" },
+    flag { "pinned", help = "keep hardware events on their counters; report those without one" },
     "perins", "exclude-user", "exclude-kernel", "exclude-guest", "guest",
   },
 }

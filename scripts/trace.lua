@@ -1,4 +1,5 @@
---- Prints events as they happen, in order of time: tracepoints as ftrace has them, samples of counters and clocks as perf script.
+--- Prints events in time order as they happen.
+-- Tracepoints are printed as ftrace prints them, samples of counters and clocks as perf script.
 --   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
 --   perilune trace -e 'signal:signal_generate/sig==9/' --json
 --   perilune trace -e skb:kfree_skb --flame-graph drops
@@ -6,8 +7,10 @@ local m = monitor {
   summary = "print events and their fields as they happen",
   order = true,
   options = {
-    events { "event", short = "e", required = true, help = "what to print: sys:name[/filter/stack/…/], comma-separated, with globs" },
-    text { "filter", value = "FILTER", help = "a filter for each of them: prev_prio < 120 && comm_get(prev_pid) ~ \"nginx*\"" },
+    events { "event", short = "e", required = true,
+      help = "events to print: sys:name[/filter/stack/…/],…; globs are allowed" },
+    text { "filter", value = "FILTER",
+      help = "filter of all events: prev_prio < 120 && comm_get(prev_pid) ~ \"nginx*\"" },
     "call-graph", "flame-graph",
   },
 }

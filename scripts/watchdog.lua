@@ -1,11 +1,11 @@
---- Soft and hard lockups before the kernel reports them: the CPU, and what was seen there before.
+--- Predicts soft and hard lockups before the kernel reports them: the CPU, and what it did before.
 -- The kernel's watchdog has a timer on each CPU, and each expiry wakes a thread. A soft lockup is
 -- predicted when the timer expires and the thread has not run for --than percent of the time after
 -- which the kernel reports it, twice kernel.watchdog_thresh. A hard lockup is predicted when the
--- timer has not expired for --than percent of kernel.watchdog_thresh. A sample of that CPU shows
--- it if a hardware counter interrupts by NMI, else the timer of another CPU or of this run.
--- In a hard lockup this command may be stuck, too, unless taskset keeps it on another CPU. The
--- kernel goes on to write its rings: a crash dump has the samples.
+-- timer has not expired for --than percent of kernel.watchdog_thresh. It is detected by a sample
+-- of that CPU if a hardware counter interrupts by NMI, else by the timer of another CPU or of this
+-- run. In a hard lockup perilune may be stuck, too, unless taskset keeps it on another CPU. The
+-- kernel continues to write its rings: a crash dump contains the samples.
 --   perilune watchdog -g
 --   perilune watchdog -F 1 -g --than 80
 local lockup = require "lockup"
@@ -16,7 +16,7 @@ local m = monitor {
   options = {
     "freq", "call-graph",
     percent { "than", default = 60, help = "predict at this share of the kernel's threshold" },
-    duration { "thresh", unit = "s", help = "the threshold instead of kernel.watchdog_thresh" },
+    duration { "thresh", unit = "s", help = "threshold to use instead of kernel.watchdog_thresh" },
   },
 }
 
@@ -24,7 +24,7 @@ function m.init(opt)
   local seen = lockup.detector(opt)
   evsel("timer:hrtimer_expire_entry", {
     filter = lockup.TIMER, stack = opt.call_graph, exclude_callchain_user = 1,
-    watermark = 0, wakeup_events = 1,                      -- each wakes this run, from any CPU
+    watermark = 0, wakeup_events = 1,                      -- each one wakes this run, from any CPU
   }, function(e) seen:expired(e) end)
   evsel("timer:hrtimer_start", { filter = lockup.TIMER }, function(e) seen:started(e) end)
   evsel("timer:hrtimer_cancel", { filter = lockup.CANCELLERS }, function(e) seen:cancelled(e) end)

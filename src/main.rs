@@ -1,16 +1,16 @@
-//! The `perilune` command: argv to the command line, its end to the exit code.
+//! The `perilune` command: passes argv to the command line, and its result to the exit code.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use perilune::cli::{machine::Machine, main_with};
+use perilune::cli::{main_with, runtime::MachineRuntime};
 use perilune::sys::signal;
 use perilune::sys::streams::{stderr, stdout};
 
 fn main() -> ExitCode {
     // Does not fail for valid signal numbers; on failure the default actions stay.
     let _ = signal::install_requests();
-    let mut machine = Machine::new(Instant::now());
+    let mut machine = MachineRuntime::new(Instant::now());
     let argv: Vec<_> = std::env::args_os().collect();
     ExitCode::from(main_with(&argv, &mut machine, &mut stdout(), &mut stderr()))
 }

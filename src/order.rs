@@ -1,9 +1,10 @@
-//! One time order out of many rings: a merge of their heads that copies nothing and mends small steps back.
+//! Merges the records of many rings into one time order. Copies no record; corrects small backward
+//! steps.
 //!
 //! # Contract
 //!
-//! Each ring is nearly sorted by time; across rings nothing is. The owner of the rings offers the time
-//! of each ring's first unread record, and takes the earliest of them:
+//! Each ring is nearly sorted by time; there is no order across rings. The owner of the rings
+//! offers the time of each ring's first unread record, and takes the earliest of them:
 //!
 //! ```text
 //!   ring 0   [12] 17  21              offer(0, 12)      take(20) → ring 1, time 11
@@ -13,74 +14,74 @@
 //!                       limit = 20    the 21 and the 30 stay in their rings
 //! ```
 //!
-//! After each `take` the owner handles that record, moves on in that ring and offers the time of the next
-//! one, if there is one. A ring has at most one head here. A ring without a head is empty, which is to
-//! say: nothing in it is older than the limit.
+//! After each `take` the owner handles that record, moves on in that ring, and offers the time of
+//! the next record, if there is one. A ring has at most one head here. A ring without a head counts
+//! as empty: it has no record older than the limit.
 //!
-//! **The limit is the owner's promise** that whatever is not later has been written: it reads the clock
-//! first, less a small slack, and then the position of every ring. A record that was stamped before
-//! that clock reading lies in its ring by then, so the heads are complete up to the limit, also of
-//! rings that look empty. A record later than the limit stays where it is until a later pass. Limits
-//! must not fall from one pass to the next.
+//! **The limit is a promise of the owner** that every record not later than it has been written.
+//! The owner reads the clock first, subtracts a small slack, and then reads the position of every
+//! ring. A record stamped before that clock reading is in its ring by then, so the heads are
+//! complete up to the limit, even for rings that look empty. A later record stays in its ring until
+//! a later pass. Limits must not decrease from one pass to the next.
 //!
-//! Records stay in their rings until they are taken; here are 16 bytes for each ring, so the rings
-//! themselves bound the memory of ordering.
+//! Records stay in their rings until they are taken. The merge keeps 16 bytes per ring, so the
+//! rings themselves bound the memory of ordering.
 //!
-//! # Mending
+//! # Corrections
 //!
-//! Times that come out never fall. A record that is older than one already taken is lifted to the time
-//! of that one. This happens even with right limits: an interrupt between stamping a record and reserving its
-//! place puts younger records before it in its ring, and a record that another CPU is still copying is not
-//! there yet when its ring is looked at. Such steps are short, and are counted as [`Counts::lifted`]. A step
-//! of more than [`STEP_NS`] has no such excuse: it is mended all the same, and counted as
-//! [`Counts::disordered`].
+//! Returned times never decrease. A record that is older than one already taken gets the time of
+//! that one. This happens even with correct limits: an interrupt between stamping a record and
+//! reserving its space puts younger records before it in its ring, and a record that another CPU is
+//! still copying is not yet visible when its ring is read. Such steps are short, and are counted as
+//! [`LateRecords::lifted`]. A step of more than [`STEP_NS`] has another cause: it is corrected,
+//! too, but counted as [`LateRecords::disordered`].
 //!
 //! # Cost
 //!
-//! The earliest head stands apart from a binary heap of the others. While one ring stays the earliest
-//! (runs are common: a CPU writes many records before another one's turn comes), an offer is a single
-//! comparison with the top of that heap.
+//! The earliest head is kept apart from a binary heap of the others. While one ring stays the
+//! earliest, an offer is a single comparison with the top of that heap. Such runs are common: a CPU
+//! writes many records before the next one is from another CPU.
 
-/// The longest step back, in nanoseconds, that counts as lifted: 1 ms, far beyond an interrupt handler
-/// or a copy in flight, and far below what a missing order would show (a task that changes its CPU was
-/// seen to go back by 170 ms without any).
+/// Longest backward step, in nanoseconds, that counts as lifted: 1 ms. This is far longer than an
+/// interrupt handler or a copy in flight, and far shorter than the steps of records in a wrong
+/// order (without ordering, a task that changed its CPU went back by 170 ms).
 pub const STEP_NS: u64 = 1_000_000;
 
 /// Merges the heads of several rings by time.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The earliest head; None after it was taken, until the next offer fills its place.
+    /// The earliest head; `None` after it was taken, until the next offer.
     first: Option<Head>,
-    /// The other heads, a heap with the earliest on top.
+    /// The other heads: a heap with the earliest on top.
     others: Vec<Head>,
-    /// Heads that may be offered at a time.
+    /// Number of rings; at most this many heads are held.
     rings: usize,
-    /// The time that came out last.
+    /// The last time returned.
     last: u64,
     step_ns: u64,
-    counts: Counts,
+    counts: LateRecords,
 }
 
 /// A record to handle now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// The ring whose first unread record it is.
+pub struct NextRecord {
+    /// The ring whose first unread record this is.
     pub ring: usize,
-    /// Its time, mended, in the unit of the offers: nanoseconds of the event clock.
+    /// Its corrected time, in the unit of the offers: nanoseconds of the event clock.
     pub time: u64,
 }
 
 /// Records that were older than one taken before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// By no more than the bound.
+pub struct LateRecords {
+    /// Older by at most the bound.
     pub lifted: u64,
-    /// By more.
+    /// Older by more.
     pub disordered: u64,
 }
 
-/// The first unread record of a ring. Heads compare by time, and by ring where the times are equal, so
-/// that the order is the same every time.
+/// The first unread record of a ring. Heads compare by time, then by ring, so that the order is
+/// deterministic.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     time: u64,
@@ -96,12 +97,12 @@ impl Head {
 }
 
 impl Order {
-    /// For that many rings, numbered from 0.
+    /// Creates a merge of `rings` rings, numbered from 0.
     pub fn new(rings: usize) -> Order {
         Order::with_step(rings, STEP_NS)
     }
 
-    /// The same with another bound for [`Counts::lifted`], nanoseconds.
+    /// Like [`Order::new`], with another bound for [`LateRecords::lifted`], in nanoseconds.
     pub fn with_step(rings: usize, step_ns: u64) -> Order {
         Order {
             first: None,
@@ -109,16 +110,16 @@ impl Order {
             rings,
             last: 0,
             step_ns,
-            counts: Counts::default(),
+            counts: LateRecords::default(),
         }
     }
 
-    /// Says when the first unread record of a ring was written. The ring must have no head here: it was
-    /// never offered, or its head was taken.
+    /// Adds the time of a ring's first unread record. The ring must have no head here: it was never
+    /// offered, or its head was taken.
     #[inline]
     pub fn offer(&mut self, ring: usize, time: u64) {
         debug_assert!(ring < self.rings, "ring {ring} of {}", self.rings);
-        debug_assert!(self.len() < self.rings, "a ring offered two heads");
+        debug_assert!(self.len() < self.rings, "a ring has at most one head");
         let head = Head { time, ring: ring as u32 };
         match self.first {
             None => match self.others.first_mut() {
@@ -138,11 +139,11 @@ impl Order {
         }
     }
 
-    /// Takes the earliest head unless it is later than `limit`; None then, or when there is no head.
+    /// Takes the earliest head. Returns `None` if it is later than `limit`, or if there is no head.
     #[inline]
-    pub fn take(&mut self, limit: u64) -> Option<Next> {
+    pub fn take(&mut self, limit: u64) -> Option<NextRecord> {
         if self.first.is_none() {
-            // The ring that was taken last has nothing more: the earliest of the others moves up.
+            // The ring taken last has no further record: the earliest of the others moves up.
             self.first = self.pop();
         }
         let head = self.first.take_if(|head| head.time <= limit)?;
@@ -151,26 +152,26 @@ impl Order {
         } else {
             self.last = head.time;
         }
-        Some(Next { ring: head.ring as usize, time: self.last })
+        Some(NextRecord { ring: head.ring as usize, time: self.last })
     }
 
-    /// The time that came out last.
+    /// Returns the last time that [`Order::take`] returned.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// How many rings have a head here.
+    /// Returns how many rings have a head.
     pub fn len(&self) -> usize {
         self.others.len() + usize::from(self.first.is_some())
     }
 
-    /// Whether no ring has a head here.
+    /// Returns whether no ring has a head.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What was mended since the beginning.
-    pub fn counts(&self) -> Counts {
+    /// Returns the number of corrections since the beginning.
+    pub fn counts(&self) -> LateRecords {
         self.counts
     }
 
@@ -207,7 +208,7 @@ impl Order {
         Some(top)
     }
 
-    /// Moves the top of the heap down to where it belongs. Out of line, so that `offer` stays small.
+    /// Moves the top of the heap down to its place. Kept out of line so that `offer` stays small.
     #[inline(never)]
     fn sink(&mut self) {
         let heads = self.others.as_mut_slice();
@@ -216,7 +217,8 @@ impl Order {
         loop {
             let left = 2 * at + 1;
             let child = match heads.get(left..left + 2) {
-                // Which of the two is as good as random, so it is added rather than branched on.
+                // Which of the two is earlier is unpredictable, so the result is added, not
+                // branched on.
                 Some(pair) => left + usize::from(pair[1].is_before(pair[0])),
                 None => left,
             };

@@ -1,13 +1,16 @@
-//! Call chains as small numbers: what a script counts by, what outlives the event, what is named when it is drawn.
+//! Interns call chains as small numbers. Scripts count by them, they outlive the event, and their
+//! frames are named when they are drawn.
 //!
-//! A chain that was seen before costs a hash and a comparison, and nothing is allocated for it. Two chains are one
-//! when their addresses are and, if user frames are among them, their address spaces: what a kernel address means
-//! does not depend on who ran. The bytes held are bounded: at the bound every new chain is [`OTHER`] and counted.
+//! Interning a known chain costs a hash and a comparison, and allocates nothing. Two chains are the
+//! same if their addresses are equal and, if they have user frames, their address spaces: the
+//! meaning of a kernel address does not depend on the task. The bytes held are bounded: at the
+//! bound every new chain becomes [`OTHER`] and is counted.
 //!
-//! An id is never given twice. Scripts keep ids where nobody sees them (a local, a table of their own), so an id that
-//! was swept must not come back as another stack: it is nobody's any more, and is drawn as such. What an
-//! aggregate holds is marked and survives ([`Stacks::sweep`]); the others are swept when half the room is taken,
-//! between batches, never while a handler has one in its hands.
+//! An id is never reused. Scripts keep ids in places that cannot be inspected (a local, a table of
+//! their own), so the id of a swept chain must not later mean another stack: it has no chain from
+//! then on, and is drawn as such. Ids held by an aggregate are marked and survive
+//! ([`Stacks::sweep`]); the others are swept when half of the room is used, between batches, never
+//! while a handler holds one.
 
 pub mod chain;
 pub mod fold;
@@ -17,28 +20,28 @@ use crate::base::frame::Space;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// The id that stands for every chain that came after the bound was reached.
+/// The id of every new chain after the bound was reached.
 pub const OTHER: u64 = 0;
 
-/// The id of the chain without frames, which events without a chain have, too.
+/// The id of the chain without frames, which is also the id of events without a chain.
 pub const EMPTY: u64 = 1;
 
-/// Bytes that the chains of a run may take.
+/// Default limit for the chains of a run, in bytes.
 pub const BYTES: usize = 64 << 20;
 
-/// Ids are passed to scripts as doubles.
+/// The largest id: ids are passed to scripts as doubles.
 const ID_MAX: u64 = 1 << 53;
 
-/// What a chain costs beside its addresses: its entry, and its slot in the index at the usual load.
-const OVERHEAD: usize = size_of::<Entry>() + 8;
+/// Bytes of a chain beside its addresses: its entry, and its slot in the index at the usual load.
+const OVERHEAD: usize = size_of::<ChainEntry>() + 8;
 
-/// Chains by id, and ids by chain.
+/// Maps chains to ids, and ids to chains.
 pub struct Stacks {
-    /// In the order of ids: they ascend, and a sweep keeps their order.
-    entries: Vec<Entry>,
-    /// The addresses of all chains, each where its entry says.
+    /// Sorted by id; a sweep keeps the order.
+    entries: Vec<ChainEntry>,
+    /// The addresses of all chains; each entry has its range.
     words: Vec<u64>,
-    /// Positions in `entries`.
+    /// Indexes into `entries`.
     index: HashTable<u32>,
     seed: u64,
     next: u64,
@@ -48,7 +51,7 @@ pub struct Stacks {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct ChainEntry {
     id: u64,
     hash: u64,
     start: u32,
@@ -63,7 +66,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Holds at most about `bound` bytes, 2 GiB at most.
+    /// Creates a table that holds at most about `bound` bytes, and at most 2 GiB.
     pub fn new(bound: usize) -> Stacks {
         let bound = bound.min(2 << 30);
         Stacks {
@@ -78,8 +81,9 @@ impl Stacks {
         }
     }
 
-    /// The id of a chain as the kernel gives it, context markers included; [`OTHER`], counted, when it is new and
-    /// there is no room for it. `space` is asked for that of the process if the chain has user frames.
+    /// Returns the id of a chain as the kernel delivers it, context markers included. Returns
+    /// [`OTHER`], and counts it, if the chain is new and there is no room for it. Calls `space` for
+    /// the address space of the process only if the chain has user frames.
     #[inline]
     pub fn intern(&mut self, chain: &[u64], space: impl FnOnce() -> Space) -> u64 {
         if chain.is_empty() {
@@ -111,14 +115,15 @@ impl Stacks {
         self.next += 1;
         let (start, len) = (self.words.len() as u32, chain.len() as u32);
         self.words.extend_from_slice(chain);
-        self.entries.push(Entry { id, hash, start, len, space });
+        self.entries.push(ChainEntry { id, hash, start, len, space });
         let entries = &self.entries;
         let hash_of = |&at: &u32| entries.get(at as usize).map_or(0, |entry| entry.hash);
         self.index.insert_unique(hash, (self.entries.len() - 1) as u32, hash_of);
         id
     }
 
-    /// The chain of an id and the space of its user frames; none of [`OTHER`], and of one that was swept.
+    /// Returns the chain of an id and the address space of its user frames; `None` for [`OTHER`]
+    /// and for a swept id.
     pub fn chain(&self, id: u64) -> Option<(Space, &[u64])> {
         if id == EMPTY {
             return Some((Space::UNKNOWN, &[]));
@@ -128,17 +133,17 @@ impl Stacks {
         Some((entry.space, words_of(&self.words, entry)))
     }
 
-    /// How many chains are held.
+    /// Returns the number of chains held.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no chain is held.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many times a chain became [`OTHER`].
+    /// Returns how many times a chain became [`OTHER`].
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
@@ -147,12 +152,14 @@ impl Stacks {
         self.words.len() * size_of::<u64>() + self.entries.len() * OVERHEAD
     }
 
-    /// Whether so much is held that a sweep is worth its time. After one that freed little the next comes later.
+    /// Returns whether enough is held for a sweep to be worth its time. After a sweep that freed
+    /// little, the next one comes later.
     pub fn wants_sweep(&self) -> bool {
         self.bytes() > self.sweep_at
     }
 
-    /// Forgets every chain whose id is not in `used`, which may hold other numbers, too. Gives how many went.
+    /// Removes every chain whose id is not in `used`, which may contain other numbers, too. Returns
+    /// how many were removed.
     pub fn sweep(&mut self, used: &mut [f64]) -> usize {
         used.sort_unstable_by(f64::total_cmp);
         let is_used =
@@ -184,12 +191,13 @@ impl Stacks {
 }
 
 #[inline]
-fn words_of<'a>(words: &'a [u64], entry: &Entry) -> &'a [u64] {
+fn words_of<'a>(words: &'a [u64], entry: &ChainEntry) -> &'a [u64] {
     let start = entry.start as usize;
     words.get(start..start + entry.len as usize).unwrap_or_default()
 }
 
-/// A hash of many words by folded products, two chains of them at once; `seed` keeps others from choosing collisions.
+/// Hashes many words by folded products, in two independent chains at once. `seed` prevents chosen
+/// collisions.
 #[inline]
 fn hash(seed: u64, words: &[u64]) -> u64 {
     const ODD: [u64; 4] = [

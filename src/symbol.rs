@@ -1,41 +1,43 @@
-//! Names of addresses: of the kernel's, of programs' and libraries', of code that is made while it runs; and all that texts
-//! of events ask of the running kernel.
+//! Names of addresses: in the kernel, in programs and libraries, and in code generated at run time.
+//! Also what the text of events needs from the running kernel.
 //!
 //! ```text
 //! kernel address → made (KSYMBOL records) → kallsyms
 //! user address → its mapping → the object behind it → its tables, or those of its debug file
 //!                            ↘ no object → the perf map that a just-in-time compiler wrote
-//! name of a function → where it begins, for who watches it
+//! name of a function → its first address, for a probe
 //! ```
 //!
-//! Nothing is read before somebody asks for a name. What was made of an object is dropped with the object.
+//! Nothing is read before a name is requested. Data derived from an object is dropped with the
+//! object.
 
 mod debug_file;
+mod demangle;
 mod functions;
 mod kernel;
-mod made;
-mod mini;
+mod kernel_info;
+mod ksymbols;
+mod minidebuginfo;
 mod perf_map;
 mod ranges;
-mod running;
-mod spelling;
 mod symbols;
 mod tables;
 
 pub use functions::MachineFunctions;
 pub use kernel::KernelSymbols;
-pub use made::MadeSymbol;
-pub use running::RunningKernel;
+pub use kernel_info::RunningKernel;
+pub use ksymbols::Ksymbol;
 pub use symbols::Symbols;
-pub use tables::Tables;
+pub use tables::ObjectSymbols;
 
 use crate::base::frame::{Frame, Space};
 
-/// What names the addresses of call chains: live the tables of kernel and processes, in a replay the recording.
-pub trait Names {
-    /// Appends the functions that an address lies in, the innermost first: more than one where functions were inlined.
-    /// Always at least one, without a symbol if nothing is known. `caller`: the address is one to return to, so that
-    /// the instruction asked about is the one in front of it.
+/// Names the addresses of call chains: live, from the tables of the kernel and of processes; in a
+/// replay, from the recording.
+pub trait Symbolizer {
+    /// Appends the functions that contain an address, the innermost first: more than one if
+    /// functions were inlined, and always at least one, without a symbol if nothing is known. With
+    /// `caller`, the address is a return address, so the instruction before it is looked up.
     fn frames(
         &mut self,
         space: Space,
@@ -45,12 +47,12 @@ pub trait Names {
         out: &mut Vec<Frame>,
     );
 
-    /// The process of a space has ended: what it leaves behind may be gone when its addresses are
-    /// named.
+    /// Handles the end of a space's process: the files that it leaves may be gone when its
+    /// addresses are named.
     fn on_exit(&mut self, _space: Space) {}
 
-    /// Changes whenever an address that was asked about may have another name now: answers of before are then asked anew. Every
-    /// drawing begins by asking this.
+    /// Returns a number that changes whenever an address that was looked up may have another name;
+    /// earlier answers must then be looked up again. Each drawing starts with a call of this.
     fn version(&self) -> u64 {
         0
     }

@@ -1,12 +1,13 @@
-//! Tasks: the name, process and parent of each thread, as the side-band records tell them.
+//! Tasks: the name, process and parent of each thread, from the side-band records.
 //!
-//! Filled from FORK, COMM and EXIT records in time order, and from one snapshot of what ran before. A name that
-//! a record gave is never overwritten by the snapshot, which is read while records already flow. A task that
-//! has ended is remembered until [`GRACE`] others have ended after it, so that an event that is handled late
-//! still finds its name; a thread id that is used again begins anew.
+//! Filled from FORK, COMM and EXIT records in time order, and from one snapshot of the tasks that
+//! ran before. The snapshot is read while records already arrive, and never overwrites a name from
+//! a record. An ended task is kept until [`GRACE`] others have ended after it, so that an event
+//! handled late still finds its name; a reused thread id starts a new task.
 //!
-//! Names are bytes: a task may call itself anything. The table has a bound; [`Tasks::refused`] counts what it
-//! kept out. A record costs no allocation once the table has grown to the machine's number of tasks.
+//! Names are bytes, since a task can set any name. The table is bounded; [`Tasks::refused`] counts
+//! the tasks it omitted. A record costs no allocation once the table has grown to the machine's
+//! number of tasks.
 
 use std::{
     collections::VecDeque,
@@ -21,24 +22,25 @@ pub mod programs;
 #[cfg(test)]
 mod tests;
 
-/// How an unknown task is drawn.
+/// Name drawn for an unknown task.
 pub const UNKNOWN: &[u8] = b"<...>";
 
-/// How many ended tasks are remembered.
+/// Number of ended tasks that are kept.
 pub const GRACE: usize = 4096;
 
-/// Bytes that the table may take by default; enough for 450 000 tasks. While it grows, half as much again.
+/// Default limit of the table in bytes, enough for 450 000 tasks. While it grows, it takes half as
+/// much again.
 pub const BOUND: usize = 32 << 20;
 
-/// Ancestors that [`Tasks::ancestry`] yields at most, the task itself included.
+/// Largest number of tasks that [`Tasks::ancestry`] yields, the task itself included.
 const GENERATIONS: usize = 64;
 
-/// A FORK record: `parent` is the thread that forked, and its process.
+/// A FORK record.
 #[derive(Clone, Copy, Debug)]
 pub struct Fork {
     /// Thread id of the new task.
     pub tid: u32,
-    /// Its process; that of the parent if it is a thread.
+    /// Its process; the parent's process if it is a thread.
     pub pid: u32,
     /// The thread that forked.
     pub parent_tid: u32,
@@ -46,9 +48,9 @@ pub struct Fork {
     pub parent_pid: u32,
 }
 
-/// A task that was there before the records began.
+/// A task that ran before the records began.
 #[derive(Clone, Copy, Debug)]
-pub struct Running<'a> {
+pub struct ExistingTask<'a> {
     /// Thread id.
     pub tid: u32,
     /// Process id.
@@ -59,12 +61,12 @@ pub struct Running<'a> {
     pub comm: &'a [u8],
 }
 
-/// What is known of the machine's tasks.
+/// The known tasks of the machine.
 pub struct Tasks {
     known: HashMap<u32, Task, BuildHasherDefault<TidHasher>>,
     /// The idle task of each CPU.
     idle: Vec<Name>,
-    /// Ended tasks in the order of their end, with their birth: the id may be in use again.
+    /// Ended tasks in the order of their end, with their birth, since the id may be in use again.
     ended: VecDeque<(u32, u32)>,
     births: u32,
     most: usize,
@@ -76,30 +78,31 @@ struct Task {
     comm: Option<Name>,
     pid: u32,
     parent: Link,
-    /// Tells this task from others that had its id.
+    /// Distinguishes this task from others with the same id.
     birth: u32,
     from_record: bool,
     ended: bool,
 }
 
-/// A process, and which of those that had its id: 0 when that is not known.
+/// A process, and the birth that distinguishes it from others with its id; 0 if not known.
 #[derive(Clone, Copy)]
 struct Link {
     pid: u32,
     birth: u32,
 }
 
-const NOBODY: Link = Link { pid: 0, birth: 0 };
+const NO_PARENT: Link = Link { pid: 0, birth: 0 };
 
 impl Tasks {
-    /// Nothing known yet but the idle tasks of so many CPUs.
+    /// Creates a table that knows only the idle tasks of `cpus` CPUs.
     pub fn new(cpus: usize) -> Tasks {
         Tasks::with_bound(cpus, BOUND)
     }
 
-    /// Likewise, in at most so many bytes.
+    /// Like [`Tasks::new`], with a limit of `bytes` bytes.
     pub fn with_bound(cpus: usize, bytes: usize) -> Tasks {
-        // hashbrown: a power of two of buckets with a control byte each, seven eighths of them filled.
+        // hashbrown has a power of two of buckets with a control byte each, and fills seven eighths
+        // of them.
         let bucket = size_of::<(u32, Task)>() + 1;
         let buckets = (bytes / bucket).max(8);
         let buckets =
@@ -114,8 +117,8 @@ impl Tasks {
         }
     }
 
-    /// Adds what ran before the records began. A name or parent learnt from a record stays.
-    pub fn snapshot<'a>(&mut self, running: impl IntoIterator<Item = Running<'a>>) {
+    /// Adds the tasks that ran before the records began. A name or parent from a record stays.
+    pub fn snapshot<'a>(&mut self, running: impl IntoIterator<Item = ExistingTask<'a>>) {
         for task in running {
             let comm = Some(Name::new(task.comm));
             let parent = Link { pid: task.parent_pid, birth: 0 };
@@ -135,12 +138,12 @@ impl Tasks {
         self.link_parents();
     }
 
-    /// A FORK record. The new task has its parent thread's name until it changes it.
+    /// Handles a FORK record. The new task has its parent thread's name until it changes it.
     pub fn on_fork(&mut self, fork: Fork) {
         let by = self.known.get(&fork.parent_tid);
         let comm = by.and_then(|t| t.comm);
         let parent = if fork.pid == fork.parent_pid {
-            by.or_else(|| self.known.get(&fork.pid)).map_or(NOBODY, |t| t.parent)
+            by.or_else(|| self.known.get(&fork.pid)).map_or(NO_PARENT, |t| t.parent)
         } else {
             self.link(fork.parent_pid)
         };
@@ -148,19 +151,19 @@ impl Tasks {
         self.insert(fork.tid, task);
     }
 
-    /// A COMM record: the task has called itself so, or has executed a program of that name.
+    /// Handles a COMM record: the task has set this name, or has executed a program of that name.
     pub fn on_comm(&mut self, tid: u32, pid: u32, comm: &[u8]) {
         let comm = Some(Name::new(comm));
         match self.known.get_mut(&tid) {
             Some(task) if !task.ended => {
                 (task.comm, task.pid, task.from_record) = (comm, pid, true);
             }
-            // Ended, so this is another task with its id, whose FORK record was lost.
+            // If the known task has ended, this is another one with its id, whose FORK was lost.
             _ => self.insert(tid, Task { comm, from_record: true, ..Task::anonymous(pid) }),
         }
     }
 
-    /// An EXIT record of a thread.
+    /// Handles the EXIT record of a thread.
     pub fn on_exit(&mut self, tid: u32) {
         let Some(task) = self.known.get_mut(&tid).filter(|t| !t.ended) else { return };
         task.ended = true;
@@ -170,7 +173,8 @@ impl Tasks {
         }
     }
 
-    /// The thread's name, without NUL. That of an idle task needs its CPU: [`Tasks::comm_on`].
+    /// Returns the thread's name, without NUL. The name of an idle task depends on its CPU: see
+    /// [`Tasks::comm_on`].
     #[inline]
     pub fn comm(&self, tid: u32) -> Option<&[u8]> {
         if tid == 0 {
@@ -179,7 +183,7 @@ impl Tasks {
         self.known.get(&tid)?.comm.as_ref().map(Name::bytes)
     }
 
-    /// The name of the thread that ran on that CPU: `swapper/N` for thread 0.
+    /// Returns the name of the thread that ran on that CPU: `swapper/N` for thread 0.
     #[inline]
     pub fn comm_on(&self, cpu: u32, tid: u32) -> Option<&[u8]> {
         match self.idle.get(cpu as usize) {
@@ -188,7 +192,7 @@ impl Tasks {
         }
     }
 
-    /// The same with NULs behind it.
+    /// Like [`Tasks::comm_on`], padded with NULs.
     #[inline]
     pub fn padded_comm_on(&self, cpu: u32, tid: u32) -> Option<[u8; 16]> {
         Some(match self.idle.get(cpu as usize) {
@@ -198,19 +202,20 @@ impl Tasks {
         })
     }
 
-    /// The thread's process.
+    /// Returns the thread's process.
     pub fn process(&self, tid: u32) -> Option<u32> {
         if tid == 0 { Some(0) } else { Some(self.known.get(&tid)?.pid) }
     }
 
-    /// The process that made the thread's process, as of then: an orphan keeps its first parent.
+    /// Returns the process that created the thread's process. An orphan keeps its first parent.
     pub fn parent(&self, tid: u32) -> Option<u32> {
         let parent = self.known.get(&tid)?.parent;
         (parent.pid != 0).then_some(parent.pid)
     }
 
-    /// The thread, the process that made its own, that one's maker, and so on: as far as is known, 64 at most.
-    /// Ends before an id that has since been given to another process.
+    /// Iterates over the thread, the process that created its process, the creator of that process,
+    /// and so on, as far as they are known, at most 64. Ends before an id that another process has
+    /// reused.
     pub fn ancestry(&self, tid: u32) -> impl Iterator<Item = u32> + '_ {
         let first = self.known.contains_key(&tid).then_some(tid);
         let above = |tid: &u32| {
@@ -221,17 +226,17 @@ impl Tasks {
         std::iter::successors(first, above).take(GENERATIONS)
     }
 
-    /// How many tasks are known, ended ones included.
+    /// Returns the number of known tasks, ended ones included.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether no task is known.
+    /// Returns whether no task is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// How many tasks the bound kept out.
+    /// Returns how many tasks were omitted because of the limit.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -252,7 +257,7 @@ impl Tasks {
         self.known.insert(tid, task);
     }
 
-    /// Drops the task that ended first; false if none has ended.
+    /// Drops the task that ended first. Returns false if none has ended.
     fn forget_oldest(&mut self) -> bool {
         let Some((tid, birth)) = self.ended.pop_front() else { return false };
         if self.known.get(&tid).is_some_and(|t| t.birth == birth) {
@@ -265,7 +270,7 @@ impl Tasks {
         Link { pid, birth: self.known.get(&pid).map_or(0, |p| p.birth) }
     }
 
-    /// A snapshot names parents that may come after their children in it.
+    /// Links tasks to their parents, which may come after their children in a snapshot.
     fn link_parents(&mut self) {
         let open: Vec<(u32, u32)> = self
             .known
@@ -284,17 +289,17 @@ impl Tasks {
 
 impl Task {
     fn anonymous(pid: u32) -> Task {
-        Task { comm: None, pid, parent: NOBODY, birth: 0, from_record: false, ended: false }
+        Task { comm: None, pid, parent: NO_PARENT, birth: 0, from_record: false, ended: false }
     }
 }
 
-/// A name of TASK_COMM_LEN (include/linux/sched.h): at most 15 bytes, and NULs behind them. A copy of all 16 costs a fifth of one
-/// of as many bytes as there are.
+/// A name of `TASK_COMM_LEN` bytes (include/linux/sched.h): at most 15 bytes, padded with NULs. A
+/// copy of all 16 bytes costs a fifth of a copy of only the bytes in use.
 #[derive(Clone, Copy)]
 struct Name([u8; 16]);
 
 impl Name {
-    /// The bytes before the first NUL, 15 at most.
+    /// Keeps the bytes before the first NUL, at most 15.
     fn new(text: &[u8]) -> Name {
         let mut bytes = [0; 16];
         let name = text.iter().take(15).take_while(|byte| **byte != 0);
@@ -309,7 +314,8 @@ impl Name {
     }
 }
 
-/// Spreads small, dense ids: one multiplication. Nobody gains from making ids collide.
+/// Spreads small, dense ids with one multiplication. There is no seed: chosen collisions gain
+/// nothing.
 #[derive(Default)]
 struct TidHasher(u64);
 

@@ -1,15 +1,18 @@
-//! Walks the user stacks of which samples brought a copy, by the unwind tables of the files that their code is mapped from.
+//! Unwinds user stacks from the stack copies in samples, with the unwind tables of the files that
+//! the code is mapped from.
 //!
 //! ```text
-//! registers, bytes of the stack → instruction pointer → its mapping → the file's tables → the caller's registers → …
+//! registers, bytes of the stack → instruction pointer → its mapping → the file's tables
+//!     → the caller's registers → …
 //! ```
 //!
-//! An object is read when an address of it is met first, and only its tables, which are copied: of a file that is mapped here,
-//! and overwritten, every later look would be a risk. A process and an object are known until something newer needs the
-//! room. Code without tables (made at run time, a file that is gone) is taken to keep frame pointers.
+//! An object is read when a walk first reaches one of its addresses. Only its tables are kept, as a
+//! copy: a memory-mapped file could be overwritten, which would make every later access a risk.
+//! Processes and objects stay cached until newer ones need the room. Code without tables (generated
+//! at run time, or of a deleted file) is assumed to keep frame pointers.
 //!
-//! A walk that cannot go on before it has reached the outermost function says so: the stack's copy was too short, a
-//! frame pointer led nowhere, or a return address lies in no code.
+//! A walk that ends before the outermost function is marked as cut: the stack copy was too short, a
+//! frame pointer was invalid, or a return address is not in code.
 
 mod bounded;
 mod object;
@@ -24,57 +27,62 @@ use std::rc::Rc;
 use framehop::{CacheNative, Error, FrameAddress, Module, Unwinder as _, UnwinderNative};
 use hashbrown::HashMap;
 
-use crate::base::chain::Room;
+use crate::base::chain::ChainBuilder;
 use crate::base::frame::Space;
 use crate::source::UserStack;
 use crate::task::objects::Object;
 use crate::task::programs::Programs;
-use object::Tables;
-use registers::Registers;
+use object::UnwindTables;
+use registers::UserRegisters;
 
-/// Processes whose modules are known at a time; each takes some 20 KB.
+/// Processes whose modules are cached at a time; each takes about 20 KB.
 const PROCESSES: usize = 256;
 
-/// Bytes of the tables of all files together; a large browser has 20 MB of them.
+/// Limit for the tables of all files together, in bytes; a large browser has 20 MB of them.
 const BYTES: usize = 256 << 20;
 
-/// Places where handlers of one process return to: that of its C library and that of the vdso, mostly. Each frame is
-/// compared with all.
+/// Limit of signal return trampolines per process, usually those of its C library and of the vdso.
+/// Each frame is compared with all of them.
 const TRAMPOLINES: usize = 2 * signal::RANGES_MAX;
 
-/// What is known of processes and files.
+/// Unwinds stacks, and caches what it has read of processes and files.
 #[derive(Default)]
 pub struct Unwinder {
     processes: HashMap<Space, Process>,
-    /// Tables by the number of their object; None has none.
-    tables: HashMap<u32, Option<Rc<Tables>>>,
+    /// Tables by object number; `None` for an object without tables.
+    tables: HashMap<u32, Option<Rc<UnwindTables>>>,
     /// Bytes of all tables.
     held: usize,
-    /// Grows with each walk.
+    /// Incremented with each walk.
     walks: u64,
 }
 
-/// A process, as far as its code was met.
+/// The part of a process that walks have reached.
 struct Process {
     modules: UnwinderNative<Rc<[u8]>, framehop::MayAllocateDuringUnwind>,
-    /// What it found for an address. Of its own: the crate tells the states of processes apart by 16 bits, which would run
-    /// over within a day of a busy machine.
+    /// Unwind rules found for addresses. Not shared between processes: the crate distinguishes the
+    /// states of processes by 16 bits, which would overflow within a day on a busy machine.
     rules: CacheNative<framehop::MayAllocateDuringUnwind>,
-    /// The mappings that were met, with tables or without; sorted.
-    met: Vec<Range<u64>>,
+    /// Mappings that walks have reached, with or without tables; sorted.
+    mapped: Vec<Range<u64>>,
     /// Where signal handlers return to.
     trampolines: Vec<Range<u64>>,
-    /// The walk that used it last.
+    /// The last walk that used it.
     used: u64,
 }
 
 impl Unwinder {
-    /// Walks the stack of a task: pushes where it was, then the address that each caller returns to. `programs` is as the
-    /// records before the sample say.
-    pub fn walk(&mut self, programs: &mut Programs, stack: &UserStack<'_>, frames: &mut Room<'_>) {
-        let registers = match Registers::of(&stack.registers) {
+    /// Walks the stack of a task: pushes its instruction pointer, then the return address of each
+    /// caller. `programs` must be in the state of the records before the sample.
+    pub fn walk(
+        &mut self,
+        programs: &mut Programs,
+        stack: &UserStack<'_>,
+        frames: &mut ChainBuilder<'_>,
+    ) {
+        let registers = match UserRegisters::of(&stack.registers) {
             Some(Ok(registers)) => registers,
-            // A program of 32 bits: where it was is known, and no more.
+            // A 32-bit program: only its instruction pointer is known.
             Some(Err(address)) => {
                 frames.push(address);
                 return frames.cut();
@@ -91,7 +99,7 @@ impl Unwinder {
             }
         };
         process.used = self.walks;
-        let mut known = Known { programs, tables: &mut self.tables, space, held: 0 };
+        let mut known = WalkState { programs, tables: &mut self.tables, space, held: 0 };
         if !process.walk(&mut known, registers, stack.bytes, frames) {
             frames.cut();
         }
@@ -101,19 +109,19 @@ impl Unwinder {
         }
     }
 
-    /// A mapping of the space changed, or it ended: what was known of it is asked for anew.
+    /// Drops what is cached of an address space that ended, or in which a mapping changed.
     pub fn forget_space(&mut self, space: Space) {
         self.processes.remove(&space);
     }
 
-    /// Forgets everything, as when records of mappings were lost.
+    /// Drops everything cached, for example after mapping records were lost.
     pub fn forget(&mut self) {
         self.processes.clear();
         self.tables.clear();
         self.held = 0;
     }
 
-    /// Makes room for one process more.
+    /// Makes room for one more process.
     fn make_room(&mut self) {
         if self.processes.len() < PROCESSES {
             return;
@@ -130,19 +138,19 @@ impl Process {
         Process {
             modules: UnwinderNative::new(),
             rules: CacheNative::new(),
-            met: Vec::new(),
+            mapped: Vec::new(),
             trampolines: Vec::new(),
             used: 0,
         }
     }
 
-    /// Whether the walk came to an end that is one: the outermost function.
+    /// Returns whether the walk reached the outermost function.
     fn walk(
         &mut self,
-        known: &mut Known<'_>,
-        registers: Registers,
+        known: &mut WalkState<'_>,
+        registers: UserRegisters,
         stack: &[u8],
-        frames: &mut Room<'_>,
+        frames: &mut ChainBuilder<'_>,
     ) -> bool {
         let (words, _) = stack.as_chunks::<8>();
         let bottom = registers.stack_pointer;
@@ -156,15 +164,15 @@ impl Process {
         };
         let mut values = registers.values;
         let mut frame = FrameAddress::from_instruction_pointer(registers.instruction_pointer);
-        // Where the task is, is true whatever lies there; where it was called from is code.
+        // The task's own address is correct wherever it lies; the address of a caller is in code.
         let mut innermost = true;
         loop {
-            let asked = frame.address_for_lookup();
-            if !self.meet(known, asked) && !innermost || !frames.push(frame.address()) {
+            let address = frame.address_for_lookup();
+            if !self.add_module_at(known, address) && !innermost || !frames.push(frame.address()) {
                 return false;
             }
             innermost = false;
-            if self.trampolines.iter().any(|range| range.contains(&asked)) {
+            if self.trampolines.iter().any(|range| range.contains(&address)) {
                 let Some((address, before)) = signal::interrupted(&values, &mut read) else {
                     return false;
                 };
@@ -175,7 +183,8 @@ impl Process {
             match found.map(|address| address.and_then(FrameAddress::from_return_address)) {
                 Ok(Some(caller)) => frame = caller,
                 Ok(None) => return true,
-                // Where nothing is known and there is no frame pointer either, the stack begins: so the kernel starts a task.
+                // Without tables and without a frame pointer the stack begins here: the kernel
+                // starts a task with a frame pointer of 0.
                 Err(Error::FramepointerUnwindingMovedBackwards) => {
                     return registers::frame_pointer(&values) == 0;
                 }
@@ -184,10 +193,10 @@ impl Process {
         }
     }
 
-    /// Makes the module that an address lies in known. Whether there is code at all.
-    fn meet(&mut self, known: &mut Known<'_>, address: u64) -> bool {
-        let place = self.met.partition_point(|range| range.end <= address);
-        if self.met.get(place).is_some_and(|range| range.contains(&address)) {
+    /// Adds the module that contains an address. Returns whether the address is mapped from code.
+    fn add_module_at(&mut self, known: &mut WalkState<'_>, address: u64) -> bool {
+        let at = self.mapped.partition_point(|range| range.end <= address);
+        if self.mapped.get(at).is_some_and(|range| range.contains(&address)) {
             return true;
         }
         let Some((mapping, object)) = known.programs.at(known.space, address) else { return false };
@@ -200,35 +209,35 @@ impl Process {
             let room = TRAMPOLINES.saturating_sub(self.trampolines.len());
             self.trampolines.extend(tables.trampolines(base).take(room));
         }
-        self.met.insert(place, range);
+        self.mapped.insert(at, range);
         true
     }
 }
 
-/// A word that lies across two.
+/// Reads a word at an offset that is not a multiple of 8.
 #[cold]
 fn unaligned(stack: &[u8], offset: u64) -> Option<u64> {
     let word = stack.get(usize::try_from(offset).ok()?..)?.first_chunk()?;
     Some(u64::from_ne_bytes(*word))
 }
 
-/// What a walk may ask.
-struct Known<'a> {
+/// The state that a walk reads, and the tables that it adds.
+struct WalkState<'a> {
     programs: &'a mut Programs,
-    tables: &'a mut HashMap<u32, Option<Rc<Tables>>>,
+    tables: &'a mut HashMap<u32, Option<Rc<UnwindTables>>>,
     space: Space,
-    /// Bytes of tables that were read since.
+    /// Bytes of the tables that were read in this walk.
     held: usize,
 }
 
-impl Known<'_> {
-    /// The tables of an object, copied the first time.
-    fn tables(&mut self, object: &Object) -> Option<Rc<Tables>> {
+impl WalkState<'_> {
+    /// Returns the tables of an object; copies them on first use.
+    fn tables(&mut self, object: &Object) -> Option<Rc<UnwindTables>> {
         if let Some(tables) = self.tables.get(&object.number()) {
             return tables.clone();
         }
-        let tables = Tables::of(object).map(Rc::new);
-        // What has none takes room, too.
+        let tables = UnwindTables::of(object).map(Rc::new);
+        // An object without tables takes room, too.
         self.held += tables.as_ref().map_or(0, |tables| tables.bytes()) + 256;
         self.tables.insert(object.number(), tables.clone());
         tables

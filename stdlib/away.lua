@@ -1,12 +1,12 @@
---- Time in which a CPU ran none of its tasks: steal time, which a hypervisor gave to others, and
---- idle time. A delay that is measured on a CPU includes both.
+--- Time in which a CPU ran none of its tasks: steal time, in which a hypervisor ran other virtual
+--- machines, and idle time. A delay that is measured on a CPU includes both.
 local away = {}
 
-local EVERY = 1e9
-local SHARE = 1 / 4                                        -- of its age, that a base may be too old
-local SLACK = 0.5e9                                        -- by which a reading may be late
+local EVERY = 1e9                                          -- nanoseconds between readings
+local SHARE = 1 / 4                                        -- error of a base, relative to its age
+local SLACK = 0.5e9                                        -- maximum delay of a reading
 
---- Removes the readings that are close to each other for their age. The number of those that stay
+--- Removes readings that are close to each other relative to their age. The number that remains
 --- grows with the logarithm of the run's duration: about 70 after a day.
 local function thin_out(readings, time)
   for i = #readings - 1, 2, -1 do
@@ -15,18 +15,17 @@ local function thin_out(readings, time)
   end
 end
 
---- Begins to read the kernel's accounting once a second. Returns a function that returns two
---- times in nanoseconds: the most that a hypervisor took from the CPU since `from`, a time of the
---- run, and the most that the CPU was idle. Both count from a reading before `from` to one behind
---- all events of the current batch: they may be too large, but not too small. Both are 0 in a
---- replay.
+--- Starts to read the kernel's accounting once a second. Returns a function that returns two upper
+--- bounds in nanoseconds, for the time since `from`, a time of the run: the steal time of the CPU,
+--- and its idle time. Both are counted from a reading before `from` to one after all events of the
+--- current batch, so they may be too large, but not too small. Both are 0 in a replay.
 ---
 ---     local since = away.watch()
 ---     …
 ---     if late - since(e._cpu, e._time - late) > limit then emit(e) end
 ---@return fun(cpu: integer, from: number): number, number
 function away.watch()
-  -- The first is older than all events.
+  -- The first reading is older than all events.
   local readings, latest, latest_at = { { time = -math.huge, cpus = cpu_times() } }, {}, nil
   every(EVERY / 1e9, function(time)
     readings[#readings + 1] = { time = time, cpus = cpu_times() }

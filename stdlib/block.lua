@@ -1,29 +1,35 @@
---- Words of block devices and of the requests to them.
+--- Block devices and the requests to them: kinds, filters and places.
 local block = {}
 
 local KINDS = { R = "read", W = "write", D = "discard", F = "flush+write" }
 
---- What a request does, by the first letter of `rwbs`, as a number: `expr_of("rwbs[0]", ev)`.
+--- Returns the kind of a request from the first letter of `rwbs`, given as a number:
+--- `expr_of("rwbs[0]", ev)`.
 function block.kind(letter)
   local text = string.char(letter)
   return KINDS[text] or text
 end
 
---- The filter for events of devices that are listed as lsblk numbers them, `8:0,259:3`. In `dev` the kernel has 12 bits of major
---- and 20 of minor number.
+--- Returns the filter for events of a list of devices, `8:0,259:3`, as lsblk prints their numbers.
+--- `dev` has 12 bits of major and 20 bits of minor number.
 function block.filter(option, devices)
   local terms = {}
   for device in devices:gmatch "[^,]+" do
     local major, minor = device:match "^(%d+):(%d+)$"
-    if not major then error(("%s: '%s' is no MAJOR:MINOR, such as 259:0; lsblk shows them"):format(option, device), 0) end
+    if not major then
+      local why = "%s: '%s' is not MAJOR:MINOR, such as 259:0; lsblk shows them"
+      error(why:format(option, device), 0)
+    end
     terms[#terms + 1] = ("dev == %d"):format(major * 2 ^ 20 + minor)
   end
   return table.concat(terms, " || ")
 end
 
-local SECTORS = 2 ^ 44                                     -- of a device; with it, places on 512 devices are exact as doubles
+-- Maximum number of sectors of a device. The numbers of 512 devices are then exact as doubles.
+local SECTORS = 2 ^ 44
 
---- A function that gives each sector of each device a number of its own: `place(e.dev, e.sector)`.
+--- Returns a function that maps each sector of each device to a unique number:
+--- `place(e.dev, e.sector)`.
 function block.places()
   local numbers, count = {}, 0
   return function(dev, sector)

@@ -1,7 +1,8 @@
---- Calls inside calls, added up by the way that led to them.
+--- Nested calls, added up by their call path.
 local calls = {}
 
-local NODES = 4096                                         -- ways at most; those beyond count for the call that they are inside of
+-- Maximum number of call paths. Further calls are counted for the call that they are nested in.
+local NODES = 4096
 
 ---@class perilune.calls.Tree
 ---@field times perilune.Kv
@@ -13,17 +14,18 @@ local NODES = 4096                                         -- ways at most; thos
 local Tree = {}
 Tree.__index = Tree
 
---- A tree without calls.
+--- Returns an empty tree.
 ---@return perilune.calls.Tree
 function calls.tree()
   local times = kv { "node", sums = { "calls", "total", "self" } }
-  return setmetatable({ times = times, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }, Tree)
+  local tree = { times = times, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
+  return setmetatable(tree, Tree)
 end
 
---- Names a call: a whole number from 1 on, below 1000.
+--- Names a call. Its number is an integer from 1 to 999.
 function Tree:call(number, name) self.names[number] = name end
 
---- The node of a call inside of a node; 0 is the root.
+--- Returns the node of a call that is nested in a node; 0 is the root.
 ---@param parent integer
 ---@param call integer
 ---@return integer
@@ -37,22 +39,24 @@ function Tree:inside(parent, call)
   return node
 end
 
---- Adds a call of a node, in nanoseconds.
+--- Adds a call of a node; both times are in nanoseconds.
 function Tree:add(node, total, own) self.times:add(node, 1, total, own) end
 
 local COLUMNS = {
-  { "call", align = "left" }, { "calls", width = 9 }, { "total(us)", width = 16, decimals = 3 }, { "self(us)", width = 16, decimals = 3 },
+  { "call", align = "left" }, { "calls", width = 9 },
+  { "total(us)", width = 16, decimals = 3 }, { "self(us)", width = 16, decimals = 3 },
   { "avg(us)", width = 12, decimals = 3 },
 }
 
---- The tree of what ended since the last one, the longest first, and begins anew; nil when nothing did.
+--- Returns a report of the calls that ended since the last report, the longest first, and clears
+--- the times. Returns nil if no call ended.
 function Tree:report()
   local rows, inside = {}, {}
   for node, n, total, own in self.times:each() do
     if node ~= 0 then rows[node] = { n = n, total = total, own = own } end
   end
   self.times:clear()
-  -- A call that is still open has no row of its own yet, but the way leads through it.
+  -- A call that is still open has no row yet, but may contain calls that ended.
   for node = self.count, 1, -1 do
     if rows[node] or inside[node] then
       rows[node] = rows[node] or { n = 0, total = 0, own = 0 }
@@ -70,7 +74,9 @@ function Tree:report()
     end)
     for _, node in ipairs(list) do
       local row = rows[node]
-      shown[#shown + 1] = { indent .. self.names[self.kinds[node]], row.n, row.total / 1e3, row.own / 1e3, row.n > 0 and row.total / row.n / 1e3 or 0 }
+      local average = row.n > 0 and row.total / row.n / 1e3 or 0
+      local name = indent .. self.names[self.kinds[node]]
+      shown[#shown + 1] = { name, row.n, row.total / 1e3, row.own / 1e3, average }
       show(node, indent .. "  ")
     end
   end

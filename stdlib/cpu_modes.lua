@@ -1,15 +1,13 @@
---- What the CPUs spend their time on, by mode: shares of a CPU's time in percent, as functions for
---- the columns of `counters`.
+--- CPU time by mode: shares of a CPU's time in percent, as functions for the columns of `counters`.
 local cpu_modes = {}
 
---- Those that add up to all of a CPU's time. `user` contains `guest`, and `nice` contains
+--- The modes that add up to all of a CPU's time. `user` contains `guest`, and `nice` contains
 --- `guest_nice`.
 local TIMES = { "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal" }
 
---- Opens the kernel's accounting, and hardware counters where there are any. Gives `user`,
---- `system`, `guest`, `irq`, `softirq`, `steal` and `idle`, which add up to 100 but for rounding,
---- and `tasks`: for how long tasks ran by the scheduler's clock, nil where the kernel lacks
---- the event.
+--- Opens the kernel's accounting, and hardware counters if available. Returns `user`, `system`,
+--- `guest`, `irq`, `softirq`, `steal` and `idle`, which add up to 100 except for rounding, and
+--- `tasks`: the time that tasks ran by the scheduler's clock, nil if the kernel lacks the event.
 ---@return table<string, fun(n: fun(ev: perilune.Evsel): number, number): number>
 function cpu_modes.open()
   local only, time = { count = true }, {}
@@ -35,12 +33,12 @@ function cpu_modes.open()
     tasks = ran and function(n) return 100 * n(ran) / whole(n) end or nil,
   }
   local tsc = evsel("msr/tsc/", { count = true, optional = true })
-  -- Cycles are a share of the time only where the clock's rate is known.
+  -- Cycles can be converted to a share of the time only if the clock's rate is known.
   local rated = tsc or machine.tsc_khz
   local user = evsel(rated and "ref-cycles:uH|user-time" or "user-time", only)
   if not user.name:find "^ref%-cycles" then
     local all = share("user", "nice")
-    -- The two are read one after the other from counts that the kernel adds to meanwhile.
+    -- The two are read one after the other, and the kernel updates the counts in between.
     modes.user = function(n) return math.max(0, all(n) - guest(n)) end
     return modes
   end

@@ -1,22 +1,23 @@
---- The kernel's lockup detector, as far as events show it: its timer, its threads, its settings.
+--- The kernel's lockup detector as seen in events: its timer, its threads, its settings.
 local away = require "away"
 
 local lockup = {
   -- The timer expires five times before a soft lockup is reported, which happens after twice the
   -- threshold (set_sample_period(), kernel/watchdog.c).
   PERIOD_PERCENT = 40, SOFT = 2,
-  TURNS = 20,                                              -- of judging CPUs, in the threshold
+  TURNS = 20,                                              -- number of checks per threshold
   TIMER = "function.function == watchdog_timer_fn",
   -- Each expiry wakes a thread: the stopper, or watchdog/N before Linux 4.19. A switch away from it
-  -- is seen even where the kernel writes no records of the idle task.
+  -- is recorded even if the kernel writes no records of the idle task.
   THREADS = 'next_comm ~ "migration/*" || next_comm ~ "watchdog/*"'
     .. ' || prev_comm ~ "migration/*" || prev_comm ~ "watchdog/*"',
-  -- Only these tasks switch the timer off; all others would be many cancellations of other timers.
+  -- Only these tasks switch the timer off. Without the filter there would be many cancellations of
+  -- other timers.
   CANCELLERS = 'COMM ~ "kworker/*" || COMM ~ "cpuhp/*" || COMM ~ "watchdog/*"',
 }
 
 --- Returns `watchdog_thresh` in nanoseconds: the kernel reports a hard lockup after this time.
----@param instead? number|false this threshold; then nothing is asked of the machine, as in a replay
+---@param instead? number|false this threshold; the sysctls are then not read, as in a replay
 local function threshold(instead)
   if instead then return instead end
   local seconds = sysctl "kernel.watchdog_thresh"
@@ -30,7 +31,7 @@ local function threshold(instead)
 end
 
 --- Returns the watched CPUs that the detector covers (`watchdog_cpumask`).
----@param all? any take it to cover all, as in a replay
+---@param all? any treat all CPUs as covered, as in a replay
 ---@return integer[]
 local function covered_cpus(all)
   local mask, covered, list = tostring(sysctl "kernel.watchdog_cpumask" or ""), {}, {}
@@ -49,23 +50,23 @@ end
 ---@class perilune.lockup.Detector
 ---@field share number
 ---@field thresh number nanoseconds
----@field switches perilune.Pending the last switch to or from the thread, of each CPU
----@field samples perilune.Pending the last sample of each CPU
+---@field switches perilune.Pending the last switch to or from the thread, per CPU
+---@field samples perilune.Pending the last sample, per CPU
 ---@field cpus integer[]
 ---@field turns perilune.Latency
 ---@field alive table<integer, number> when a CPU last handled the timer or ran the thread
----@field assumed table<integer, number> 1 if that time is assumed: nothing was seen of the CPU yet
+---@field assumed table<integer, number> 1 if that time is assumed: no event of the CPU was seen yet
 ---@field ran table<integer, number> when a CPU last ran the thread
----@field hard table<integer, number> since when a CPU is in a hard lockup that was printed; or 0
----@field soft table<integer, number> the same of a soft lockup
+---@field hard table<integer, number> start of the hard lockup of a CPU that was printed, or 0
+---@field soft table<integer, number> the same for soft lockups
 ---@field timers table<integer, number|string> the address of each CPU's timer
----@field off table<integer, boolean?> CPUs whose timer was switched off
+---@field off table<integer, boolean?> whether the timer of a CPU was switched off
 ---@field stolen_since fun(cpu: integer, from: number): number
----@field turn number when the timer of the run last judged
+---@field turn number when the run's own timer last checked the CPUs
 local Detector = {}
 Detector.__index = Detector
 
---- Replaces the event that is kept of its CPU.
+--- Replaces the event that is kept for its CPU.
 local function keep(slot, e)
   slot:close(e._cpu, e)
   slot:open(e._cpu, e)
@@ -78,8 +79,8 @@ local function over(kind, cpu, lasted, e)
 end
 
 ---@param kind perilune.lockup.Kind
----@param silent number how long the CPU has been silent
----@param limit number after how long the kernel reports it
+---@param silent number time since the CPU last handled the timer (hard) or ran the thread (soft)
+---@param limit number time after which the kernel reports it
 ---@param e? perilune.Sample the event that shows it
 function Detector:predicted(kind, cpu, silent, limit, e)
   local shown = { e } ---@type any[]
@@ -93,9 +94,9 @@ function Detector:predicted(kind, cpu, silent, limit, e)
   emit(unpack(shown))
 end
 
---- Returns a detector, which predicts lockups from the events that it is given. It prints each one
---- once, with the last switch and the last sample of its CPU, and again when it is over. `opt` has
---- `than`, a percentage, and `thresh`.
+--- Returns a detector, which predicts lockups from the events that are passed to it. It prints each
+--- lockup once, with the last switch and the last sample of its CPU, and again when it is over.
+--- `opt` has `than`, a percentage, and `thresh`.
 ---@return perilune.lockup.Detector
 function lockup.detector(opt)
   if opt.than <= lockup.PERIOD_PERCENT or opt.than >= 100 then
@@ -116,12 +117,12 @@ function lockup.detector(opt)
     if seconds > 0 then self.thresh = seconds * 1e9 end
     self:judge(time, time - self.turn)
     self.turn = time
-    return period()                                        -- the threshold may be set at any time
+    return period()                                        -- the threshold may change at any time
   end)
   return self
 end
 
---- Takes an expiry of the timer: a soft lockup shows here, and hard ones of other CPUs.
+--- Handles an expiry of the timer: detects a soft lockup of its CPU, hard lockups of other CPUs.
 function Detector:expired(e)
   local cpu, now = e._cpu, e._time
   local own = now - self.alive[cpu]
@@ -135,18 +136,18 @@ function Detector:expired(e)
   self:predicted("soft", cpu, silent, limit, e)
 end
 
---- Takes a start of the timer, at each expiry and when the detector is switched on.
+--- Handles a start of the timer, at each expiry and when the detector is switched on.
 function Detector:started(e)
   self.timers[e._cpu] = e.hrtimer
   self:sign(e)
 end
 
---- Takes a cancellation: if it is of this CPU's timer, the detector is off on this CPU.
+--- Handles a cancellation of a timer. If it is this CPU's timer, the detector is off on this CPU.
 function Detector:cancelled(e)
   if self.timers[e._cpu] == e.hrtimer then self.off[e._cpu] = true end
 end
 
---- Takes a switch to the thread or away from it.
+--- Handles a switch to the thread or away from it.
 function Detector:switched(e)
   local cpu = e._cpu
   self:sign(e)
@@ -155,24 +156,24 @@ function Detector:switched(e)
   keep(self.switches, e)
 end
 
---- Takes a sample. One by NMI comes in a hard lockup, too, and shows it.
+--- Handles a sample. A sample by NMI is also taken in a hard lockup, and detects it.
 ---@param is_nmi boolean
 function Detector:sampled(e, is_nmi)
   if is_nmi then self:judge_cpu(e._cpu, e._time, e) end
   keep(self.samples, e)
 end
 
---- Takes an event that proves that its CPU is not in a hard lockup.
+--- Handles an event that proves that its CPU is not in a hard lockup.
 function Detector:sign(e)
   local cpu, silent = e._cpu, e._time - self.alive[e._cpu]
-  -- Signs that are closer than this belong to one turn.
+  -- Events closer than this belong to one expiry of the timer.
   if silent > self.thresh / 10 and self.assumed[cpu] == 0 then self.turns:add(silent, cpu) end
   if self.hard[cpu] > 0 then over("hard", cpu, e._time - self.hard[cpu], e) end
   self.alive[cpu], self.assumed[cpu], self.hard[cpu], self.off[cpu] = e._time, 0, 0, nil
 end
 
---- Judges all CPUs now. `own` is how long the judge itself was silent before: after a long silence
---- the whole virtual machine may have been stopped.
+--- Checks all CPUs now. `own` is how long the caller itself was silent before: after a long time
+--- the whole virtual machine may have been stopped, so nothing is predicted.
 function Detector:judge(now, own)
   if own > self.thresh * self.share then return end
   for _, cpu in ipairs(self.cpus) do self:judge_cpu(cpu, now) end

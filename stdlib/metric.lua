@@ -1,11 +1,12 @@
---- Metrics: numbers made of the counts of events, as `ipc=instructions/cycles`.
+--- Metrics: numbers computed from the counts of events, such as `ipc=instructions/cycles`.
 local metric = {}
 
---- What is counted when nothing is asked for: what every machine has.
+--- The default events, which exist on every machine.
 local USUAL = { "task-clock", "context-switches", "cpu-migrations", "page-faults" }
 
---- The name of an event at the start of `text`: the longest of `known`, else what looks like one.
---- `-` belongs to a name where no blank stands before it: `context-switches`, and `a - b`.
+--- Returns the name of an event at the start of `text`: the longest of `known`, else the longest
+--- match of the syntax. `-` without a blank before it belongs to the name: `context-switches`, but
+--- `a - b`.
 local function name_at(text, known)
   local longest = ""
   for _, name in ipairs(known) do
@@ -15,11 +16,11 @@ local function name_at(text, known)
   return text:match "^[%a_][%w_%.%-]*:[%w_%.%-]+" or text:match "^[%a_][%w_%.%-]*"
 end
 
---- Splits an expression into Lua source, in which the events are arguments, and their names. Gives
---- nil and the reason where it cannot.
+--- Translates an expression into Lua source, in which the events are arguments. Returns the source
+--- and the names of the events, or nil and the error.
 local function translate(expression, known)
   local source, names, places, rest = {}, {}, {}, expression
-  -- Whether an operand ends here: only an operator or `)` may follow.
+  -- Whether an operand has just ended: only an operator or `)` may follow.
   local ended = false
   while rest ~= "" do
     local sign, number = rest:match "^[%s%+%-%*/%(%)]", rest:match "^%d+%.?%d*"
@@ -47,9 +48,9 @@ local function translate(expression, known)
   return table.concat(source), names
 end
 
---- Parses `NAME=EXPR,…`. `known` are names of events that may hold more than letters, digits,
+--- Parses `NAME=EXPR,…`. `known` are names of events that may contain more than letters, digits,
 --- `_`, `.`, `-` and a colon. Each metric has a `name`, the names of its `events`, and
---- `of(values)`, its value for their counts in that order.
+--- `of(values)`, which returns its value for their counts in that order.
 function metric.parse(text, known)
   local all = {}
   for part in (text or ""):gmatch "[^,]+" do
@@ -75,8 +76,8 @@ function metric.parse(text, known)
   return all
 end
 
---- Opens what a metric counts, as a group: all at the same times. Gives its name and its value of
---- an interval, which is not a number where it is a ratio of nothing.
+--- Opens the events of a metric as a group, so that they are counted at the same times. Returns its
+--- name and the function of its value in an interval, which is NaN for a division by zero.
 local function opened(one, wishes)
   local evs, wish = {}, { group = "metric " .. one.name }
   for key, value in pairs(wishes) do wish[key] = value end
@@ -89,7 +90,7 @@ local function opened(one, wishes)
   end }
 end
 
---- What is counted of one cgroup, or of everything.
+--- The events and metrics of one cgroup, or of all tasks.
 ---@class perilune.CountedSet
 ---@field cgroup string|false
 ---@field events perilune.Evsel[]
@@ -125,13 +126,13 @@ function metric.sets(opt)
   return sets
 end
 
---- Its alias, or its whole name.
+--- Returns the alias of an event, or its full name.
 local function title(ev) return ev.title == ev.name:match ":([^:]+)$" and ev.name or ev.title end
 
 local function known(value) return value == value and value or nil end
 
---- The rows of an interval: of the events, and of the metrics. Both begin with the cgroup and the
---- instance.
+--- Returns the rows of an interval for the events, and those for the metrics. Both begin with the
+--- cgroup and the instance.
 function metric.rows(all, sets, seconds, apart)
   local counts, ratios = {}, {}
   for _, set in ipairs(sets) do

@@ -1,52 +1,89 @@
---- Words of the scheduler: the states of a task as `sched_switch` tells them, and the two that lie between.
+--- Scheduler states of a task: those of `sched_switch`, and the two states in a run queue.
 local band = bit.band
 
---- `prev_state` is a mask: bits of a sleep, none of a task that gave its CPU away, and 0x100 where it was taken from it.
+--- `prev_state` is a mask: the bits of a sleep, 0 if the task yielded its CPU, 0x100 if it was
+--- preempted.
 local sched = {
-  UNTIMED = -1, RUNNING = 0, INTERRUPTIBLE = 0x1, UNINTERRUPTIBLE = 0x2, DEAD = 0x30, ASLEEP = 0xff, PREEMPTED = 0x100,
-  WOKEN = 0x200,                                           -- ours: runnable since it was woken or made, not yet running
+  UNTIMED = -1, RUNNING = 0, INTERRUPTIBLE = 0x1, UNINTERRUPTIBLE = 0x2,
+  DEAD = 0x30, ASLEEP = 0xff, PREEMPTED = 0x100,
+  WOKEN = 0x200,                                           -- not in the kernel: woken or new
 }
 
---- The state that a task goes into by a switch with this `prev_state`.
+--- Returns the state that a task enters by a switch with this `prev_state`.
 function sched.after(prev_state)
   local asleep = band(prev_state, sched.ASLEEP)
   return asleep == 0 and sched.PREEMPTED or asleep
 end
 
---- How a state is shown: `S`, `D`, … as ps has them, `R` on a CPU; in the run queue `R+` preempted and `RQ` woken.
+--- Returns the name of a state: `S`, `D`, … as in ps, `R` on a CPU; in the run queue `R+` preempted
+--- and `RQ` woken.
 function sched.name(state)
   if state == sched.WOKEN then return "RQ" end
   return task_state(state)
 end
 
---- The `prev_state` mask that -S and -D ask for; nil when neither is given.
+--- Returns the `prev_state` mask of -S and -D, or nil if neither is given.
 function sched.mask(opt)
-  local mask = (opt.interruptible and sched.INTERRUPTIBLE or 0) + (opt.uninterruptible and sched.UNINTERRUPTIBLE or 0)
+  local interruptible = opt.interruptible and sched.INTERRUPTIBLE or 0
+  local uninterruptible = opt.uninterruptible and sched.UNINTERRUPTIBLE or 0
+  local mask = interruptible + uninterruptible
   return mask > 0 and mask or nil
 end
 
---- Watches an event for a monitor with the option `filter`: `task` and `name` say which of the event's tasks has to be a watched one.
+--- Opens an event for a monitor with the option `filter`. The event's field `task` must be a
+--- watched task; `name` is the field of its name. With -g, a switch has its stack.
 function sched.watch(opt, event, task, name, handler)
-  local ev = evsel(event, { task = task }, handler)
+  local stack = event == "sched:sched_switch" and opt.call_graph
+  local ev = evsel(event, { task = task, stack = stack }, handler)
   return opt.filter and ev:matching(name, opt.filter) or ev
 end
 
---- Prints a stay in a state: which and how long, the event that began it, and `e` that ended it, if it has ended.
+--- Returns three handlers of `sched_switch` that keep the states of tasks: of the previous task, of
+--- the next one, and of both, which is cheaper than the two.
+---@param stays perilune.States
+function sched.switches_of(stays)
+  local after, DEAD, RUNNING = sched.after, sched.DEAD, sched.RUNNING
+  local function leaves(e)
+    local tid, state = e.prev_pid, e.prev_state
+    if tid == 0 then return end
+    if band(state, DEAD) ~= 0 then stays:leave(tid, e) return end
+    state = after(state)
+    if not stays:switch(tid, state, 0, e) then stays:enter(tid, e, tid, state, e.prev_comm) end
+  end
+  local function comes(e)
+    local tid = e.next_pid
+    local _, known = stays:switch(0, RUNNING, tid, e)
+    if not known then stays:enter(tid, e, tid, RUNNING, e.next_comm) end
+  end
+  local function both(e)
+    local prev, state, next = e.prev_pid, e.prev_state, e.next_pid
+    if band(state, DEAD) ~= 0 then leaves(e) comes(e) return end
+    state = after(state)
+    local known, known_next = stays:switch(prev, state, next, e)
+    if not known then stays:enter(prev, e, prev, state, e.prev_comm) end
+    if not known_next then stays:enter(next, e, next, RUNNING, e.next_comm) end
+  end
+  return leaves, comes, both
+end
+
+--- Prints a stay in a state: its state and duration, the event that began it, and if it has ended,
+--- the event `e` that ended it.
 function sched.print(stay, e)
-  local tell = { state = sched.name(stay.state), delay_us = stay.delay / 1000 }
-  if e then emit(stay.event, e, tell) else emit(stay.event, tell) end
+  local shown = { state = sched.name(stay.state), delay_us = stay.delay / 1000 }
+  if e then emit(stay.event, e, shown) else emit(stay.event, shown) end
 end
 
 local MOST = 20
 local COLUMNS = { { "state", align = "left" }, { "comm", align = "left" }, "tid", "for(us)" }
 
---- A table of the states that have not ended, the longest first: of who is stuck, or of whoever is in one for longer than
--- `than`. Each of those that is longer than it, or simply each, is also given to `tell`.
-function sched.not_ended(stays, than, tell)
+--- Returns a table of the states that have not ended, the longest first: uninterruptible sleeps, or
+--- with `than` all states that are longer. Calls `print` for each state longer than `than`, or for
+--- each one without `than`.
+function sched.not_ended(stays, than, print)
   local rows = {}
   for tid, stay in stays:still(now()) do
     local long = stay.delay > (than or 0)
-    if long and tell then tell(stay) end
+    if long and print then print(stay) end
     if long and (than or band(stay.state, sched.UNINTERRUPTIBLE) ~= 0) then
       rows[#rows + 1] = { sched.name(stay.state), stay.comm, tid, math.floor(stay.delay / 1e3) }
     end

@@ -1,10 +1,11 @@
---- Shares of a whole, in percent that add up to 100; and of a CPU's time.
+--- Shares in percent: those that add up to 100, and shares of a CPU's time.
 local share = {}
 
 local PROCESSES = 5
 
---- Shares of `values`, in order, as percent with two decimals. Each is rounded down, and the hundredths that are left go to
---- those that lost most by it (the method of the largest remainder): so they add up to 100, and none is off by more than 0.01.
+--- Returns the shares of `values`, in order, as percent with two decimals, by the method of the
+--- largest remainder: each is rounded down, and the remaining hundredths go to the values with the
+--- largest remainders. The shares add up to 100, and the error of each is at most 0.01.
 function share.of(values)
   local total, shares, rests, left = 0, {}, {}, 10000
   for _, value in ipairs(values) do total = total + value end
@@ -18,7 +19,10 @@ function share.of(values)
     rests[i] = { i, exact - shares[i] }
     left = left - shares[i]
   end
-  table.sort(rests, function(a, b) if a[2] ~= b[2] then return a[2] > b[2] end return a[1] < b[1] end)
+  table.sort(rests, function(a, b)
+    if a[2] ~= b[2] then return a[2] > b[2] end
+    return a[1] < b[1]
+  end)
   for i = 1, left do shares[rests[i][1]] = shares[rests[i][1]] + 1 end
   for i = 1, #shares do shares[i] = shares[i] / 100 end
   return shares
@@ -29,11 +33,12 @@ local function heavier(a, b)
   return a.key < b.key
 end
 
---- Takes the rows behind the first `most` out of `all`, and puts in what they add up to: those of one comm, and of one function, are a
---- row, `make (57 processes)`, if that is heavier than what was left; the rest is one row, `(23 others)`.
+--- Replaces the rows of `all` after the first `most` by their sums. Rows with the same comm and
+--- function become one row, `make (57 processes)`, if it is heavier than the last of the first
+--- `most`; the rest is one row, `(23 others)`.
 local function fold(all, most)
   local count = #all - most
-  if count < 2 then return end                             -- in the place of one row that row itself says more
+  if count < 2 then return end                             -- a sum of one row would save nothing
   local groups, by_name, least = {}, {}, all[most][1]
   for _ = 1, count do
     local row = table.remove(all)
@@ -59,8 +64,9 @@ local function fold(all, most)
   if left > 0 then all[#all + 1] = { weight, samples, ("(%d others)"):format(left) } end
 end
 
---- A report of shares. Each row is a weight, a count, a comm, a pid and maybe a function; rows that have all the same are one, the
---- heaviest come first, those after the first `most` are added up.
+--- Returns a report of shares. Each row is a weight, a count, a comm, a pid and optionally a
+--- function. Rows with the same comm, pid and function are merged, the heaviest come first, and
+--- those after the first `most` are added up.
 local function shares_of(title, columns, rows, most, name)
   local merged, all = {}, {}
   for _, row in ipairs(rows) do
@@ -82,25 +88,64 @@ local function shares_of(title, columns, rows, most, name)
   return report(title, shown, all, name)
 end
 
---- Two reports: of the processes, `PROCESSES` of them, and of `most` functions in them. Each row is a weight, a count of samples, a
---- comm, a pid and a function.
-function share.of_tasks(title, rows, most)
+local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
+
+--- Returns two reports of the samples of `ev`: of the first `PROCESSES` processes, and of the first
+--- `most` functions. Each row is a weight, a count of samples, a comm, a pid and a function.
+---@param ev perilune.Evsel
+function share.of_tasks(ev, rows, most)
+  local title = ("%s, %s"):format(ev.name, PRECISION[#(ev.name:match ":.-(p+)" or "")])
   local processes = {}
   for i, row in ipairs(rows) do processes[i] = { unpack(row, 1, 4) } end
   return shares_of(title, { "samples", "comm", "pid" }, processes, PROCESSES, "processes"),
     shares_of(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
 end
 
---- What share of `whole` was run, in percent: of a CPU's time at most all. What its tasks ran is told when they are switched and at
---- ticks, so up to a tick of it is that of the interval before. Of a thread it is more when its children, which are counted
---- with it, run beside it.
+--- Raises an error if the event does not support the options of a profile. Only hardware counters
+--- distinguish guests, counts of a clock have no modes, and only clocks and cycles measure how busy
+--- a CPU is.
+---@param ev perilune.Evsel
+function share.check(ev, opt)
+  local name, why = ev.name, nil
+  local is_clock = name:find "%-clock"
+  local cycles = name:find "^ref%-cycles" or name:find "^cycles" and not opt.period
+  if opt.than and not (is_clock or cycles) then
+    why = "--than: %s does not measure how busy a CPU is; omit -e, or use -e cpu-clock"
+  elseif not (is_clock or name:find "^sched:") then
+    return
+  elseif opt.guest then
+    why = "-G: %s does not distinguish guests from their host; use a hardware counter"
+  elseif opt.freq == 0 and (opt.exclude_user or opt.exclude_kernel) then
+    why = "-F 0: %s does not distinguish user and kernel mode; omit -F 0 to take samples"
+  end
+  if why then error(why:format(name), 0) end
+end
+
+--- Returns the share of `whole` that was run, in percent. The share of a CPU is limited to 100: the
+--- kernel accounts run time at switches and ticks, so up to a tick belongs to the previous
+--- interval. The share of a thread may exceed 100: it includes children that run at the same time.
 function share.of_time(ran, whole)
   local percent = 100 * ran / whole
   return per_thread() and percent or math.min(percent, 100)
 end
 
---- Whether a CPU's share of the running second had reached `percent` before the sample at hand: a function of the sample. Of
---- `ref-cycles` their sum tells, against the time stamp counter's frequency; of a clock its samples, `hz` of them a second.
+--- Counts the time that was run, without samples (-F 0). Returns counters with its share of the
+--- time that `seconds` returns.
+---@param seconds fun(): number
+function share.counted(opt, exclude, seconds)
+  if opt.call_graph or opt.than then
+    error("-F 0 takes no samples: omit it, or omit -g, --flame-graph and --than", 0)
+  end
+  local event = opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock"
+  local ev = evsel(event, { count = true, exclude = exclude })
+  share.check(ev, opt)
+  local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
+  return counters { { "share%", function(n) return share.of_time(n(ev), seconds() * hz) end } }
+end
+
+--- Returns a function of a sample that returns whether its CPU's share of the current second
+--- reached `percent` before the sample. The share is the sum of `ref-cycles` relative to the
+--- frequency of the time stamp counter, or the number of a clock's samples relative to `hz`.
 function share.busier(ev, percent, hz)
   local cycles = ev.name:match "^ref%-cycles"
   local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)

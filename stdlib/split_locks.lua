@@ -15,7 +15,7 @@ local INTEL = {
   },
   [BUS_LOCK] = { 0x8f, 0xcf, 0xad, 0xae },                 -- Sapphire, Emerald, Granite Rapids
 }
--- ls_locks.bus_lock, of all Zen processors.
+-- ls_locks.bus_lock, on all Zen processors.
 local AMD, ZEN = "r125", { [0x17] = true, [0x19] = true, [0x1a] = true }
 
 --- Returns the model, for a message: `Intel(R) Xeon(R) … (GenuineIntel family 6 model 106)`.
@@ -27,10 +27,10 @@ end
 
 local DETECTION = {
   off = "the kernel does not detect them (split_lock_detect=off)",
-  fatal = "the kernel kills the task that makes one by SIGBUS (split_lock_detect=fatal)",
+  fatal = "the kernel kills tasks that make them by SIGBUS (split_lock_detect=fatal)",
 }
 
---- Returns what the kernel itself does about split locks.
+--- Returns how the kernel itself handles split locks.
 local function detection()
   local mode = machine.split_lock_detect
   if not mode then return "the kernel cannot detect them on this CPU" end
@@ -38,8 +38,8 @@ local function detection()
   return DETECTION[mode] or logged:format(mode)
 end
 
---- Raises an error: the model of this machine, why it cannot count split locks, and what its kernel
---- does about them.
+--- Raises an error with the model of this machine, the reason why it cannot count split locks, and
+--- how its kernel handles them.
 function split_locks.refuse(why)
   error(("%s: %s; %s"):format(describe(machine.cpu), why, detection()), 0)
 end
@@ -54,7 +54,7 @@ function split_locks.event(cpu)
       if model == cpu.model then return event end
     end
   end
-  split_locks.refuse "no event of its hardware is known to count split locks; name one with -e"
+  split_locks.refuse "no hardware event is known to count split locks; pass one with -e"
   return ""
 end
 

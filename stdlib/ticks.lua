@@ -1,34 +1,35 @@
---- Ticks of a clock that is sampled on each CPU: those that are late, and for how long interrupts
---- were off before them.
+--- Late ticks of a clock that is sampled on each CPU, and how long interrupts were off before them.
 local away = require "away"
 
 local ticks = {}
 
--- A tick within this of its due time is on time; and an interrupt's own records lie within one ms.
+-- A tick this close to its due time is on time. Records of one interrupt lie within 1 ms.
 local ON_TIME, ONE_INTERRUPT = 5e4, 1e6
--- A kernel may write no sample of a tick or two, and count it all the same.
+-- Number of successive ticks that the kernel may count without writing a sample.
 local UNWRITTEN = 2
 
 ---@class perilune.ticks.Ticks
----@field missing integer ticks that were missing in front of one that was on time
----@field explained integer late ticks of stolen or idle CPUs
+---@field missing integer ticks on time that had missing ticks before them
+---@field explained integer late ticks explained by steal or idle time
 ---@field period number
 ---@field limit number
----@field everywhere boolean ticks in user mode and in idle CPUs are judged, too
+---@field everywhere boolean whether to judge ticks in user mode and in idle CPUs, too
 ---@field away fun(cpu: integer, from: number): number, number
 ---@field idles table<integer, number> 1 if the CPU had a tick while it was idle
----@field last table<integer, number> when each CPU last had a tick
----@field alive table<integer, number> when it last handled an interrupt
----@field before table<integer, number> how long before that it had handled none
+---@field last table<integer, number> time of the last tick, per CPU
+---@field alive table<integer, number> time of the last interrupt handled
+---@field before table<integer, number> time without an interrupt before that
 local Ticks = {}
 Ticks.__index = Ticks
 
---- Judges ticks whose period is half of `limit`, in nanoseconds. Only ticks in the kernel are judged,
---- or those `everywhere`.
+--- Returns a judge of ticks whose period is half of `limit`, in nanoseconds. It judges only ticks
+--- in the kernel unless `everywhere`.
 ---@return perilune.ticks.Ticks
 function ticks.late_by(limit, everywhere)
   local period = math.floor(limit / 2)
-  if period < 1e4 then error("-L: the timer fires each half of it, 10us at least: use 20us", 0) end
+  if period < 1e4 then
+    error("-L: the timer period is half of it, at least 10us: use 20us or more", 0)
+  end
   return setmetatable({
     period = period, limit = limit, everywhere = everywhere, missing = 0, explained = 0,
     away = away.watch(), idles = per_cpu(0),
@@ -36,14 +37,15 @@ function ticks.late_by(limit, everywhere)
   }, Ticks)
 end
 
---- Takes an interrupt of any timer, which proves that interrupts are on.
+--- Handles an interrupt of any timer, which proves that interrupts are on.
 function Ticks:interrupted(e)
   local cpu, now = e._cpu, e._time
   self.before[cpu], self.alive[cpu] = now - self.alive[cpu], now
 end
 
---- Takes a tick. Returns how long interrupts were off before it, in nanoseconds: at least, since a
---- tick was due, and at most, since the interrupt before. The first tick of a CPU has no such time.
+--- Handles a tick. Returns how long interrupts were off before it, in nanoseconds: at least (since
+--- a tick was due) and at most (since the previous interrupt). The times before the first tick of a
+--- CPU are not known: returns 0 and at most the period.
 ---@return number least
 ---@return number most
 function Ticks:off_before(e)
@@ -52,7 +54,7 @@ function Ticks:off_before(e)
   if most < ONE_INTERRUPT then most = math.min(most + self.before[cpu], since_tick) end
   self.last[cpu], self.alive[cpu], self.before[cpu] = now, now, 0
   if since_tick < 0 or most <= period then return 0, math.min(most, period) end
-  -- Ticks are due at whole periods behind the last one.
+  -- Ticks are due at whole periods after the last one.
   local due = period * (math.floor((since_tick - most) / period) + 1)
   local off_time = math.abs(since_tick - period * math.floor(since_tick / period + 0.5))
   if off_time < math.min(ON_TIME, period / 20) and since_tick < (UNWRITTEN + 1.5) * period then
@@ -62,9 +64,9 @@ function Ticks:off_before(e)
   return math.max(0, since_tick - due), most
 end
 
---- Takes a tick. If it is judged and late by more than the limit, returns how long interrupts were
---- off before it, in nanoseconds: at least, without the time that the CPU was stolen or idle, and at
---- most. Otherwise returns -1.
+--- Handles a tick. If it is judged and interrupts may have been off for longer than the limit,
+--- returns how long they were off before it, in nanoseconds: at least (without steal and idle time)
+--- and at most. Otherwise returns -1.
 ---@return number least
 ---@return number most
 function Ticks:tick(e)
@@ -72,7 +74,7 @@ function Ticks:tick(e)
   local least, most = self:off_before(e)
   if is_idle then self.idles[cpu] = 1 end
   if most <= limit or not self.everywhere and (is_idle or e._ip >= 0) then return -1, 0 end
-  -- Some kernels stop to write records of a CPU's idle task: then its ticks are missing, too.
+  -- Some kernels stop writing records of the idle task, so its ticks are missing, too.
   local stolen, idle = self.away(cpu, e._time - most)
   local gone = self.idles[cpu] == 1 and stolen or stolen + idle
   if most - gone <= limit then
@@ -82,11 +84,11 @@ function Ticks:tick(e)
   return math.max(0, least - gone), most
 end
 
---- Notes the ticks that were left out.
+--- Prints notes about the ticks that were ignored.
 function Ticks:explain()
   local missing, explained = self.missing, self.explained
   if missing > 0 then note("ticks without a sample before one that was on time: %d", missing) end
-  if explained > 0 then note("late ticks of stolen or idle CPUs, left out: %d", explained) end
+  if explained > 0 then note("late ticks explained by steal or idle time: %d", explained) end
 end
 
 return ticks

@@ -1,10 +1,11 @@
-//! `perilune new` and `perilune test`: a monitor to begin with, and cases that say what it must print.
+//! `perilune new` and `perilune test`: template monitors, and cases that state what a monitor must
+//! print.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code, stdout and stderr of `perilune WORDS…` in a folder.
+/// Returns the exit code, stdout and stderr of `perilune WORDS…` in a folder.
 fn perilune(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(words)
@@ -15,12 +16,13 @@ fn perilune(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A folder with `t.lua`, which prints when each event happened, and a case of it.
+/// Returns a folder with `t.lua`, which prints the time of each event, and a case for it.
 fn folder(order: &str, events: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let script = format!(
         "local m = monitor {{ summary = 'times', {order} }}\n\
-         function m.init() evsel('s:x', function(e) emit {{ ms = e._time / 1e6, n = e.n }} end) end\n\
+         function m.init() evsel('s:x', function(e) emit {{ ms = e._time / 1e6, n = e.n }} end) \
+         end\n\
          function m.on_exit(r) emit {{ ended = r.tid }} end\nreturn m\n"
     );
     fs::write(folder.path().join("t.lua"), script).unwrap();
@@ -55,8 +57,9 @@ fn a_case_fails_until_it_is_blessed_and_again_when_something_else_is_printed() {
 }
 
 #[test]
-fn a_case_says_itself_what_is_run_over_it_and_how_it_fails() {
-    let events = "# run t.lua -N 1\n# run perilune t.lua --duration 1ms\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=text\n";
+fn a_case_declares_its_runs_and_its_expected_failure() {
+    let events = "# run t.lua -N 1\n# run perilune t.lua --duration 1ms\n0.001 0 7 a s:x: \
+                  n=1\n0.002 0 7 a s:x: n=text\n";
     let here = folder("order = true", events);
     fs::rename(here.path().join("t.events"), here.path().join("t-two.events")).unwrap();
     assert_eq!(perilune(here.path(), &["test", "--bless", "t.lua"]).0, Some(0));
@@ -68,7 +71,7 @@ fn a_case_says_itself_what_is_run_over_it_and_how_it_fails() {
 }
 
 #[test]
-fn a_run_that_did_not_begin_is_not_blessed() {
+fn a_run_that_did_not_start_is_not_blessed() {
     for (run, why) in [
         ("t.lua --than 3", "no option '--than'"),
         ("nothing.lua", "nothing.lua"),
@@ -78,8 +81,8 @@ fn a_run_that_did_not_begin_is_not_blessed() {
         let here = folder("order = true", &events);
         let (code, out, err) = perilune(here.path(), &["test", "--bless"]);
         assert_eq!(code, Some(1), "{run}: {out}{err}");
-        let told = format!("not blessed: a run did not start:\n    $ perilune {run}\n");
-        assert!(out.contains(&told) && out.contains(why), "{run}: {out}");
+        let expected = format!("not blessed: a run did not start:\n    $ perilune {run}\n");
+        assert!(out.contains(&expected) && out.contains(why), "{run}: {out}");
         assert!(!here.path().join("t.out").exists(), "{run}");
     }
 }
@@ -88,10 +91,10 @@ fn a_run_that_did_not_begin_is_not_blessed() {
 fn a_wrong_value_is_shown_with_the_line_of_the_case() {
     let script = "local m = monitor { summary = 'sums', order = true }\n\
         function m.init() evsel('s:x', function(e) emit { n = e.n + 1 } end) end\nreturn m\n";
-    for (line, told) in [
-        ("n=0xzz", "t.events:3: `0xzz` is not hexadecimal digits of 64 bits at most"),
-        ("n=[1,a]", "t.events:3: `[1,a]` is not whole numbers in brackets"),
-        ("n=hex:0", "t.events:3: `hex:0` is not pairs of hexadecimal digits"),
+    for (line, expected) in [
+        ("n=0xzz", "t.events:3: `0xzz` is not a hexadecimal number of at most 64 bits"),
+        ("n=[1,a]", "t.events:3: `[1,a]` is not a list of whole numbers"),
+        ("n=hex:0", "t.events:3: `hex:0` is not a sequence of pairs of hexadecimal digits"),
         ("n=12x", "t.events:3: the script failed at this line"),
     ] {
         let here =
@@ -99,7 +102,7 @@ fn a_wrong_value_is_shown_with_the_line_of_the_case() {
         fs::write(here.path().join("t.lua"), script).unwrap();
         let (code, out, _) = perilune(here.path(), &["test"]);
         assert_eq!(code, Some(1), "{line}: {out}");
-        assert!(out.contains(told), "{line}: {out}");
+        assert!(out.contains(expected), "{line}: {out}");
     }
     let events = "# event s:x: n=s64\n0.001 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=12x\n";
     let (_, out, _) = perilune(folder("", events).path(), &["test"]);
@@ -110,8 +113,9 @@ fn a_wrong_value_is_shown_with_the_line_of_the_case() {
 }
 
 #[test]
-fn loss_disorder_and_exits_are_words_of_a_case() {
-    let events = "0.001@0.004 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n0.003 0 8 b EXIT:\n0.005 1 0 - LOST: n=3\n";
+fn loss_disorder_and_exits_can_be_declared_in_a_case() {
+    let events = "0.001@0.004 0 7 a s:x: n=1\n0.002 0 7 a s:x: n=2\n0.003 0 8 b EXIT:\n0.005 1 0 - \
+                  LOST: n=3\n";
     let words = |order: &str| {
         let here = folder(order, events);
         assert_eq!(perilune(here.path(), &["test", "--bless"]).0, Some(0));
@@ -128,12 +132,12 @@ fn loss_disorder_and_exits_are_words_of_a_case() {
 }
 
 #[test]
-fn what_is_no_case_is_refused() {
+fn a_file_that_is_not_a_case_is_refused() {
     let here = folder("order = true", "0.001 0 7 a s:x: n=1\n");
     for (words, why) in [
         (["test", "none.events"], "failed to read `none.events`"),
         (["test", "none.lua"], "no file 'none.lua'; check the path"),
-        (["test", "none"], "'none' is no FILE.events, no FILE.lua and no folder"),
+        (["test", "none"], "'none' is not a FILE.events, FILE.lua or folder"),
         (["test", "--fast"], "test: no option '--fast'"),
     ] {
         let (code, out, err) = perilune(here.path(), &words);
@@ -149,7 +153,8 @@ fn a_monitor_without_a_case_is_loaded_and_checked() {
     let here = tempfile::tempdir().unwrap();
     let test = |handler: &str| {
         let script = format!(
-            "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  evsel('page-faults', {handler})\nend\nreturn m\n"
+            "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  evsel('page-faults', \
+             {handler})\nend\nreturn m\n"
         );
         fs::write(here.path().join("t.lua"), script).unwrap();
         perilune(here.path(), &["test", "t.lua"])
@@ -175,16 +180,16 @@ fn a_monitor_without_a_case_is_loaded_and_checked() {
 }
 
 #[test]
-fn a_new_monitor_that_cannot_be_is_refused_in_one_line_and_nothing_is_written() {
+fn an_invalid_new_monitor_is_refused_in_one_line_and_nothing_is_written() {
     let here = tempfile::tempdir().unwrap();
     fs::write(here.path().join("there.out"), "").unwrap();
     for (words, code, why) in [
         (&["new", "x"][..], 2, "new: it needs an event (perilune list shows them)"),
         (&["new", "-e", "page-faults"], 2, "new: it needs a name"),
         (&["new", "x", "-e", ""], 2, "new: -e needs an event (perilune list shows them)"),
-        (&["new", "x/", "-e", "page-faults"], 2, "new: 'x/' is no name of letters"),
-        (&["new", "x y", "-e", "page-faults"], 2, "new: 'x y' is no name of letters"),
-        (&["new", "there", "-e", "page-faults"], 2, "new: 'there.out' is there already"),
+        (&["new", "x/", "-e", "page-faults"], 2, "new: 'x/' is not a valid name"),
+        (&["new", "x y", "-e", "page-faults"], 2, "new: 'x y' is not a valid name"),
+        (&["new", "there", "-e", "page-faults"], 2, "new: 'there.out' already exists"),
         (&["new", "none/x", "-e", "page-faults"], 1, "failed to create `none/x.lua`: No such file"),
         (&["new", "/proc/x", "-e", "page-faults"], 1, "failed to create `/proc/x.lua`: "),
         (
@@ -238,7 +243,7 @@ fn a_new_monitor_works_lists_its_fields_and_has_a_case() {
         (Some(0), "ok       ./mine.events\n1 case, all as expected\n")
     );
     let out = read(path, "mine.out");
-    // Three of each, by two tasks.
+    // Three events of each kind, by two tasks.
     for event in ["sched_switch", "signal_generate", "cpu-clock"] {
         let counts: Vec<u32> = out
             .lines()
@@ -249,6 +254,6 @@ fn a_new_monitor_works_lists_its_fields_and_has_a_case() {
     }
     let (code, _, err) = perilune(path, &["new", "mine", "-e", "signal:signal_generate"]);
     assert_eq!(code, Some(2));
-    assert_eq!(err, "perilune: new: 'mine.lua' is there already; take another name\n");
+    assert_eq!(err, "perilune: new: 'mine.lua' already exists; use another name\n");
     assert_eq!(read(path, "mine.lua"), script);
 }

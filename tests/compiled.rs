@@ -1,18 +1,18 @@
-//! `--stats`, and `:cost` at a prompt, tell which handlers LuaJIT cannot compile.
+//! `--stats`, and `:cost` at a prompt, report which handlers LuaJIT cannot compile.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A file of its own among the temporary ones.
+/// Creates a file for this process in the temporary folder.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("perilune-{}-{name}", std::process::id()));
     std::fs::write(&path, text).expect("it can be written");
     path
 }
 
-/// As many events as make a handler hot.
+/// Creates a recording with enough events to make a handler hot.
 fn recording(name: &str) -> PathBuf {
     let lines = (0..20_000u32).fold(String::new(), |mut lines, i| {
         let (second, ms) = (i / 1000, i % 1000);
@@ -22,8 +22,8 @@ fn recording(name: &str) -> PathBuf {
     file(name, &lines)
 }
 
-/// What `--stats` says of a handler with this text.
-fn told(name: &str, body: &str) -> Vec<String> {
+/// Returns what `--stats` reports about a handler with this body.
+fn reported(name: &str, body: &str) -> Vec<String> {
     let monitor = format!(
         "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  local by = kv {{ 'comm' }}\n  \
          evsel('signal:signal_generate', function(e)\n    {body}\n  end)\nend\nreturn m\n"
@@ -42,28 +42,28 @@ fn told(name: &str, body: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_function_made_for_each_event_is_told_with_its_line() {
-    let lines = told(
+fn a_function_created_for_each_event_is_reported_with_its_line() {
+    let lines = reported(
         "closure",
         "local of = function()\n      return e.sig\n    end\n    by:add(e._comm .. of())",
     );
     assert_eq!(
         lines,
-        ["5: is not compiled: a function is made for each event; make it once, in init"]
+        ["5: is not compiled: a function is created for each event; create it once, in init"]
     );
 }
 
 #[test]
-fn nothing_is_told_of_what_is_compiled_or_cheap() {
+fn compiled_or_cheap_code_is_not_reported() {
     let loops =
         "local n = 0 for i = 1, 3 do n = n + e.sig * i end by:add(e._comm:match('%a+') .. n)";
     for (name, body) in [("plain", "by:add(e._comm)"), ("loops", loops)] {
-        assert_eq!(told(name, body), [""; 0], "{body}");
+        assert_eq!(reported(name, body), [""; 0], "{body}");
     }
 }
 
 #[test]
-fn a_prompt_tells_it_with_what_events_cost() {
+fn a_session_reports_it_with_the_cost_of_events() {
     let events = recording("prompt");
     let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["repl", "--replay"])
@@ -73,7 +73,8 @@ fn a_prompt_tells_it_with_what_events_cost() {
         .spawn()
         .expect("the built command runs");
     let lines = "by = kv { 'comm' }\n\
-                 p = probe('signal:signal_generate', function(e) by:add((function() return e._comm end)()) end)\n\
+                 p = probe('signal:signal_generate', \
+                 function(e) by:add((function() return e._comm end)()) end)\n\
                  run()\n:cost\n";
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(lines.as_bytes()).expect("lines can be sent");
@@ -82,15 +83,16 @@ fn a_prompt_tells_it_with_what_events_cost() {
     std::fs::remove_file(&events).expect("the recording is still there");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("\nprompt:2: is not compiled: a function is made for each event"),
+        text.contains("\nprompt:2: is not compiled: a function is created for each event"),
         "{text}"
     );
 }
 
-/// The statistics of a run of a handler with this text; `before` runs in `init`.
+/// Returns the statistics of a run of a handler with this body; `before` runs in `init`.
 fn stats(name: &str, before: &str, body: &str) -> serde_json::Value {
     let monitor = format!(
-        "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  local by = kv {{ 'n' }}\n  {before}\n  \
+        "local m = monitor {{ summary = 'x' }}\nfunction m.init()\n  local by = kv {{ 'n' }}\n  \
+         {before}\n  \
          evsel('signal:signal_generate', function(e)\n    {body}\n  end)\nend\nreturn m\n"
     );
     let (script, events) = (file(&format!("{name}.lua"), &monitor), recording(name));
@@ -109,7 +111,7 @@ fn stats(name: &str, before: &str, body: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_part_of_the_time_that_is_interpreted_is_told() {
+fn the_share_of_interpreted_time_is_reported() {
     let compiled = stats("fast", "", "local n = 0 for i = 1, 4e5 do n = n + i % 7 end by:add(n)");
     let part = compiled["interpreted"].as_f64().expect("enough samples");
     assert!(part < 0.3, "{compiled}");
@@ -122,7 +124,8 @@ fn the_part_of_the_time_that_is_interpreted_is_told() {
 
 #[test]
 fn a_script_of_many_loops_keeps_its_traces() {
-    let many = "local loops = {} for i = 1, 3000 do loops[i] = load('local n = ... for i = 1, 100 do n = n + i end return n') end";
+    let many = "local loops = {} for i = 1, 3000 do \
+                loops[i] = load('local n = ... for i = 1, 100 do n = n + i end return n') end";
     let stats = stats(
         "many",
         many,

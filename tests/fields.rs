@@ -1,16 +1,17 @@
-//! Fields that a handler reads and its event does not have are told of before anything is opened; what cannot be
-//! decided is not.
+//! Fields that a handler reads and its event does not have are reported before anything is opened;
+//! undecidable cases are not.
 
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, What};
+use perilune::event::catalog::{Catalog, Event, EventKind};
 use perilune::event::counter::Counter;
-use perilune::script::bundle::{Library, Origin, Script};
+use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 
-/// `s:switch` has prev and next, `s:wakeup` has pid, and there is a counter.
+/// A catalog: `s:switch` has `prev_pid` and `next_pid`, `s:wakeup` has `pid`, and `clock` is a
+/// counter.
 struct Three;
 
 impl Catalog for Three {
@@ -18,15 +19,15 @@ impl Catalog for Three {
         let field = |(at, name): (usize, &str)| {
             format!("\tfield:int {name};\toffset:{};\tsize:4;\tsigned:1;\n", 8 + 4 * at)
         };
-        let format = |fields: &[&str]| -> anyhow::Result<What> {
+        let format = |fields: &[&str]| -> anyhow::Result<EventKind> {
             let lines: String = fields.iter().copied().enumerate().map(field).collect();
             let format = Format::parse(&format!("name: x\nID: 7\nformat:\n{lines}"))?;
-            Ok(What::Tracepoint { format })
+            Ok(EventKind::Tracepoint { format })
         };
         let what = match name {
             "s:switch" => format(&["prev_pid", "next_pid", "prio"])?,
             "s:wakeup" => format(&["pid", "prio"])?,
-            "clock" => What::Counter(Counter::default()),
+            "clock" => EventKind::Counter(Counter::default()),
             other => anyhow::bail!("no event '{other}'"),
         };
         Ok(Rc::new(Event { name: name.to_owned(), what }))
@@ -37,14 +38,17 @@ impl Catalog for Three {
     }
 }
 
-/// Begins a run of `text` without opening anything.
+/// Starts a run of `text` without opening anything.
 fn begin(text: String) -> anyhow::Result<()> {
-    // One machine of a process is guarded at a time.
+    // A process has one guard at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut host = Host::new(false)?;
-    let script =
-        Script { name: "t".to_owned(), origin: Origin::Path("/somewhere/t.lua".into()), text };
+    let script = Script {
+        name: "t".to_owned(),
+        origin: ScriptOrigin::Path("/somewhere/t.lua".into()),
+        text,
+    };
     host.load(&script, &Library::default(), &[])?;
     let options = host.lua().create_table()?;
     options.set("on", true)?;
@@ -52,14 +56,15 @@ fn begin(text: String) -> anyhow::Result<()> {
     host.begin(&options, &Setting::of(Rc::new(Three)), Rules::default())
 }
 
-/// A monitor whose handler of `s:switch` is `body`, with `before` in front of it in init, both on line 3.
+/// Returns a monitor whose handler of `s:switch` is `body`, after `before` in init, both on line 3.
 fn monitor(before: &str, body: &str) -> String {
     format!(
-        "local m = monitor {{ summary = 'x' }} function m.init(opt) local ev\n\n{before} ev = evsel('s:switch', function(e) {body} end) end return m"
+        "local m = monitor {{ summary = 'x' }} function m.init(opt) local ev\n\n{before} ev = \
+         evsel('s:switch', function(e) {body} end) end return m"
     )
 }
 
-/// What stands before the handler, and the handler, which reads `nxt_pid` where that is surely wrong.
+/// Code before the handler, and a handler that reads `nxt_pid` where this is certainly an error.
 const FOUND: &[(&str, &str)] = &[
     ("", "print(e.nxt_pid)"),
     ("", "print(e['nxt_pid'])"),
@@ -86,8 +91,8 @@ const FOUND: &[(&str, &str)] = &[
     ("", "local f = function() return 1 end print(f, e.nxt_pid)"),
 ];
 
-/// The same where it is wrong, too, but hangs on what nothing is known of: the first event tells.
-const TOLD_LATER: &[(&str, &str)] = &[
+/// Cases that are errors, too, but depend on an unknown value: the first event reports them.
+const REPORTED_LATER: &[(&str, &str)] = &[
     ("", "for i = 1, e.prio do print(i + e.nxt_pid) end"),
     ("", "if not opt.off then print(e.nxt_pid) end"),
     ("", "if opt.on then print(e.nxt_pid) end"),
@@ -104,7 +109,7 @@ const TOLD_LATER: &[(&str, &str)] = &[
     ("", "if ev.fields.prio then print(e.nxt_pid) end"),
 ];
 
-/// The same where it is right, or nobody can tell.
+/// Cases that are correct or undecidable.
 const NOT_FOUND: &[(&str, &str)] = &[
     ("", "print(e.next_pid, e.prio, e._tid, e._event, e._text)"),
     ("", "local e = { nxt_pid = 1 } print(e.nxt_pid)"),
@@ -130,7 +135,8 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ),
     (
         "local c = { has = true }",
-        "if not c.seen then c.seen, c.has = true, ev.fields.nxt_pid end if c.has then print(e.nxt_pid) end",
+        "if not c.seen then c.seen, c.has = true, ev.fields.nxt_pid end if c.has then \
+         print(e.nxt_pid) end",
     ),
     (
         "local c = { has = true }",
@@ -175,7 +181,7 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("", "if opt.off then print(e.nxt_pid) end"),
     ("", "if opt.on then goto out end print(e.nxt_pid) ::out::"),
     ("local function f(e) return f(e) end", "f(e)"),
-    // On another machine `wanted` is what `prio` may be.
+    // On another machine `wanted` may be a possible value of `prio`.
     ("local wanted = -1", "if e.prio == wanted then print(e.nxt_pid) end"),
     (
         "local ok",
@@ -200,7 +206,7 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("", "goto on ::out:: print(e.nxt_pid) ::on:: if opt.off then goto out end"),
 ];
 
-/// What each case is refused with, of those that are not refused with `expected`.
+/// Returns the error of each case whose error is not `expected`.
 fn others(cases: &[(&str, &str)], expected: Option<&str>) -> Vec<String> {
     let refused = |(before, body): &(&str, &str)| {
         let why = begin(monitor(before, body)).err().map(|why| why.to_string());
@@ -210,22 +216,23 @@ fn others(cases: &[(&str, &str)], expected: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn a_misspelt_field_is_told_of_at_its_line_with_the_nearest_name() {
+fn a_misspelt_field_is_reported_at_its_line_with_the_nearest_name() {
     let message = "t.lua:3: s:switch has no field 'nxt_pid'; did you mean 'next_pid'?";
     assert_eq!(others(FOUND, Some(message)), [""; 0]);
 }
 
 #[test]
-fn what_is_right_or_cannot_be_decided_is_let_through() {
+fn correct_and_undecidable_fields_are_accepted() {
     assert_eq!(others(NOT_FOUND, None), [""; 0]);
-    assert_eq!(others(TOLD_LATER, None), [""; 0]);
+    assert_eq!(others(REPORTED_LATER, None), [""; 0]);
 }
 
 #[test]
 fn a_handler_of_several_events_is_judged_for_each_and_a_glob_for_all_together() {
     let text = |init: &str, sample: &str| {
         format!(
-            "local m = monitor {{ summary = 'x' }} local a, b function m.init() {init} end function m.sample(e) {sample} end return m"
+            "local m = monitor {{ summary = 'x' }} local a, b function m.init() {init} end \
+             function m.sample(e) {sample} end return m"
         )
     };
     let why = |init: &str, sample: &str| begin(text(init, sample)).err().map(|why| why.to_string());
@@ -250,7 +257,8 @@ fn a_function_of_any_size_and_shape_is_judged_in_time() {
     assert_eq!(others(&[("local n = 0", &format!("{many} print(e.prio)"))], None), [""; 0]);
     let deep = format!("{}print(e.nxt_pid){}", "if n > 1 then ".repeat(100), " end".repeat(100));
     assert_eq!(others(&[("local n = 0", &format!("n = n + 1 {deep}"))], None), [""; 0]);
-    let calls = "local function a(e) return e.prio end local function b(e) return a(e) + a(e) + a(e) + a(e) end local function c(e) return b(e) + b(e) + b(e) + b(e) end";
+    let calls = "local function a(e) return e.prio end local function b(e) return a(e) + a(e) + \
+                 a(e) + a(e) end local function c(e) return b(e) + b(e) + b(e) + b(e) end";
     assert_eq!(others(&[(calls, "print(c(e) + c(e) + c(e) + c(e))")], None), [""; 0]);
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
 }

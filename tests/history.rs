@@ -1,4 +1,5 @@
-//! The word `history`: what a script that looks back is shown, what it is told is gone, and what it may not do.
+//! The function `history`: events shown to a script that looks back, the reported gaps, and invalid
+//! calls.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a script printed of a recording.
+/// Output of a script for a recording.
 struct Ran {
     objects: Vec<Value>,
     text: String,
@@ -17,13 +18,13 @@ impl Ran {
         self.objects.iter().filter(move |object| object["type"] == kind)
     }
 
-    /// The field `n` of each event that was printed as a part of a detail.
+    /// Returns the field `n` of each event that was printed as a part of a detail.
     fn shown(&self, detail: u64) -> Vec<i64> {
         let of = self.of("event").filter(|event| event["detail"] == detail);
         of.filter_map(|event| event["n"].as_i64()).collect()
     }
 
-    /// The last coverage.
+    /// Returns the last coverage.
     fn coverage(&self) -> &Value {
         self.of("coverage").last().unwrap_or_else(|| panic!("no coverage in {}", self.text))
     }
@@ -41,7 +42,8 @@ fn replay_with(name: &str, recording: &str, init: &str, options: &[&str]) -> Ran
     };
     let (script, events) = (path("lua"), path("events"));
     let text = format!(
-        "--- Looks back.\nlocal m = monitor {{ summary = \"looks back\" }}\nfunction m.init() {init} end\nreturn m"
+        "--- Looks back.\nlocal m = monitor {{ summary = \"looks back\" }}\nfunction m.init() \
+         {init} end\nreturn m"
     );
     std::fs::write(&script, text).expect("the script can be written");
     std::fs::write(&events, recording).expect("the recording can be written");
@@ -62,24 +64,25 @@ fn replay_with(name: &str, recording: &str, init: &str, options: &[&str]) -> Ran
     Ran { objects, text }
 }
 
-/// Events `a:tick` on one CPU, one a millisecond, each with its number `n`.
+/// Returns a recording of `count` events `a:tick` on one CPU, one per millisecond, each with its
+/// number `n`.
 fn ticks(count: usize) -> String {
     let mut lines = String::new();
     for n in 0..count {
         writeln!(lines, "{}.{:03} 0 100 worker a:tick: n={n}", n / 1000, n % 1000)
-            .expect("a String takes everything");
+            .expect("writing to a String cannot fail");
     }
     lines
 }
 
 #[test]
-fn any_script_can_print_what_lies_between_two_times() {
+fn a_script_can_print_the_events_between_two_times() {
     let ran = replay(
         "times",
         &ticks(20),
         r#"local past = history()
            evsel("a:tick", function(e)
-             if e.n == 10 then past:between(3e6, e, { tell = { { "why", "ten" } } }) end
+             if e.n == 10 then past:between(3e6, e, { values = { { "why", "ten" } } }) end
              if e.n == 12 then past:between(e._time - 1e6, e, { before = 2e6, where = function(x) return x.n % 2 == 0 end }) end
            end)"#,
     );
@@ -93,7 +96,7 @@ fn any_script_can_print_what_lies_between_two_times() {
 }
 
 #[test]
-fn what_is_still_to_come_is_waited_for_and_at_the_end_no_longer() {
+fn a_window_waits_for_future_events_until_the_run_ends() {
     let ran = replay(
         "after",
         &ticks(10),
@@ -106,14 +109,14 @@ fn what_is_still_to_come_is_waited_for_and_at_the_end_no_longer() {
     );
     assert_eq!(ran.shown(1), [2, 3, 4, 5], "{}", ran.text);
     assert_eq!(ran.shown(2), [8, 9], "{}", ran.text);
-    // It is printed as soon as an event has come that lies behind it.
+    // It is printed as soon as a later event has arrived.
     let at = |wanted: &dyn Fn(&Value) -> bool| ran.objects.iter().position(wanted);
     let head = at(&|object| object["detail"] == 1 && object["type"] == "row");
     assert!(at(&|object| object["now"] == 6) < head && head < at(&|object| object["now"] == 7));
 }
 
 #[test]
-fn windows_for_which_there_is_no_room_to_wait_are_counted() {
+fn windows_beyond_the_limit_of_waiting_ones_are_counted() {
     let ran = replay(
         "full",
         &ticks(1100),
@@ -125,7 +128,7 @@ fn windows_for_which_there_is_no_room_to_wait_are_counted() {
 }
 
 #[test]
-fn a_condition_that_fails_is_told_and_keeps_no_other_window_back() {
+fn a_failing_condition_is_reported_and_does_not_delay_other_windows() {
     let ran = replay(
         "fails",
         &ticks(6),
@@ -142,7 +145,7 @@ fn a_condition_that_fails_is_told_and_keeps_no_other_window_back() {
 }
 
 #[test]
-fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_what_is_gone() {
+fn a_start_without_an_end_holds_no_history_and_its_detail_notes_the_evicted_events() {
     const EVENTS: usize = 100_000;
     let ran = replay(
         "long",
@@ -155,13 +158,13 @@ fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_wh
            end)"#,
     );
     let (shown, head) = (ran.shown(1), ran.of("row").next().expect("a heading"));
-    // The start is shown though it has gone, from the copy that the pending state has.
+    // The start has been evicted; it is shown from the copy in the pending state.
     assert_eq!((shown[0], shown.last()), (5, Some(&99_999)), "{head}");
     assert!(shown[1..].windows(2).all(|two| two[0] + 1 == two[1]), "{shown:?}");
     let left = shown.len() - 1;
     // 64 KiB hold a thousand copies of some 60 bytes.
     assert!((900..1100).contains(&left), "{left}");
-    // What was forgotten long ago is counted coarsely, and never too high.
+    // The count of old evictions is coarse, and never too high.
     let gone = head["earlier_events_gone"].as_u64().unwrap_or_default() as usize;
     let all = EVENTS - 5;
     assert!(gone + left <= all && gone + left + all / 64 > all, "{gone} and {left} of {all}");
@@ -169,7 +172,7 @@ fn a_start_that_finds_no_end_for_long_keeps_nothing_alive_and_its_detail_says_wh
 }
 
 #[test]
-fn only_what_windows_may_ask_for_is_remembered_where_it_is_known() {
+fn the_history_keeps_only_the_time_that_windows_can_request() {
     const EVENTS: usize = 40_000;
     let ran = |name: &str, more: &str| {
         replay(
@@ -187,18 +190,19 @@ fn only_what_windows_may_ask_for_is_remembered_where_it_is_known() {
     };
     let known = ran("before", "");
     assert_eq!(known.shown(1), (38_997..=39_000).collect::<Vec<_>>(), "{}", known.text);
-    // A state was open for ten thousand events before the last: all that happened meanwhile was there, what was before was not.
+    // The oldest open state limits the history: all events since its start are kept, most of the
+    // earlier ones are evicted.
     let (left, head) = (known.shown(2), known.of("row").nth(1).expect("a heading"));
     assert_eq!(left.last(), Some(&39_000));
     assert!((9_000..20_000).contains(&left.len()), "{}", left.len());
     assert_eq!(head["earlier_events_gone"], 39_001 - left.len(), "{head}");
-    // Somebody else may ask for anything.
+    // `history()` keeps every event, because `between` may ask for any of them.
     let all = ran("all", "history()");
     assert_eq!(all.shown(2).len(), 39_001);
 }
 
 #[test]
-fn a_record_of_two_roles_is_shown_once_and_one_that_a_filter_keeps_back_never() {
+fn a_record_of_two_roles_is_shown_once_and_a_filtered_record_never() {
     let ran = replay(
         "roles",
         &ticks(10),
@@ -210,7 +214,7 @@ fn a_record_of_two_roles_is_shown_once_and_one_that_a_filter_keeps_back_never() 
 }
 
 #[test]
-fn a_task_has_the_name_that_it_had_then() {
+fn a_past_event_has_the_task_name_of_its_time() {
     let ran = replay(
         "names",
         "0.001 0 7 old a:tick: n=1\n0.002 0 7 old COMM: comm=new\n0.003 0 7 new a:tick: n=2\n",
@@ -222,10 +226,11 @@ fn a_task_has_the_name_that_it_had_then() {
 }
 
 #[test]
-fn events_that_were_lost_in_a_window_are_told() {
+fn events_lost_in_a_window_are_reported() {
     let ran = replay(
         "lost",
-        "0.001 0 7 a a:tick: n=1\n0.002 0 7 a LOST: n=5\n0.003 0 7 a a:tick: n=2\n0.004 0 7 a a:tick: n=3\n",
+        "0.001 0 7 a a:tick: n=1\n0.002 0 7 a LOST: n=5\n0.003 0 7 a a:tick: n=2\n0.004 0 7 a \
+         a:tick: n=3\n",
         r#"local past = history()
            evsel("a:tick", function(e)
              if e.n == 2 then past:between(0, e) end
@@ -237,10 +242,14 @@ fn events_that_were_lost_in_a_window_are_told() {
 }
 
 #[test]
-fn without_order_nobody_looks_back() {
+fn detail_needs_events_in_time_order() {
     let looks_back = r#"history() evsel("a:tick", function(e) emit(e) end)"#;
     let ran = replay_with("no-order", &ticks(2), looks_back, &["--no-order"]);
-    assert!(ran.text.contains("perilune: --no-order: what happened between"), "{}", ran.text);
+    assert!(
+        ran.text.contains("perilune: --no-order: --detail needs events in time order"),
+        "{}",
+        ran.text
+    );
     assert_eq!(ran.of("event").count(), 0);
     let ordered = replay_with("order", &ticks(2), looks_back, &["--order"]);
     assert_eq!(ordered.of("event").count(), 2, "{}", ordered.text);
@@ -253,7 +262,7 @@ fn misuse_is_an_error_at_the_scripts_own_line() {
         (
             "what",
             r#"local past = history() evsel("a:tick", function(e) past:between("x", e) end)"#,
-            "what a window begins with is a time, an event or a state, not a string",
+            "a window begins with a time, an event or a state, not a string",
         ),
         (
             "how",
@@ -270,7 +279,7 @@ fn misuse_is_an_error_at_the_scripts_own_line() {
             "again",
             r#"local past = history()
                evsel("a:tick", function(e) past:between(0, e, { where = function() past:between(0, 1) end }) end)"#,
-            "no history is asked while",
+            "a history cannot be read while",
         ),
         ("memory", r#"history { memory = "lots" } evsel("a:tick", function() end)"#, "memory: "),
         (

@@ -1,11 +1,11 @@
-//! The description of the API that editors and checkers read, `stdlib/meta/`, against what the host does.
+//! The description of the API for editors and checkers, `stdlib/meta/`, compared with the host.
 
 use std::{fs, path::Path};
 
 use mlua::Lua;
-use perilune::script::words::WORDS;
+use perilune::script::functions::FORMATTERS;
 
-/// Each file's name and text.
+/// Returns each file's name and text.
 fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/meta");
     let entries = fs::read_dir(folder).expect("stdlib/meta can be read");
@@ -32,9 +32,9 @@ fn each_file_is_lua_and_refuses_to_be_required() {
 }
 
 #[test]
-fn each_word_that_draws_is_described() {
+fn each_drawing_function_is_described() {
     let all: String = files().into_iter().map(|(_, text)| text).collect();
-    for (word, _) in WORDS {
+    for (word, _) in FORMATTERS {
         assert!(all.contains(&format!("\nfunction {word}(")), "`{word}` is in no file");
     }
 }
@@ -45,12 +45,12 @@ fn each_shared_option_is_described_by_its_name_and_as_a_field_of_opt() {
     let (_, text) = files.iter().find(|(name, _)| name == "option.lua").expect("it is there");
     for option in perilune::script::option::shared::options() {
         let (name, field) = (format!("---| \"{}\" # ", option.long), option.long.replace('-', "_"));
-        assert!(text.contains(&name), "`{}` is no perilune.SharedOption", option.long);
+        assert!(text.contains(&name), "`{}` is not a perilune.SharedOption", option.long);
         let is_field = |line: &str| {
             let line = line.strip_prefix("---@field ").unwrap_or_default();
             line.split([' ', '?']).next() == Some(&field)
         };
-        assert!(text.lines().any(is_field), "`{field}` is no field of perilune.Options");
+        assert!(text.lines().any(is_field), "`{field}` is not a field of perilune.Options");
     }
 }
 
@@ -63,7 +63,7 @@ fn nothing_is_described_twice() {
         {
             let what = line.split('(').next().unwrap_or_default().to_owned();
             if let Some(other) = seen.insert(what.clone(), name.clone()) {
-                panic!("`{what}` stands in {other} and in {name}");
+                panic!("`{what}` is in {other} and in {name}");
             }
         }
     }

@@ -1,18 +1,20 @@
-//! Each line of `docs/one-liners.md` does what it says: over a recording, byte for byte, or live, with a command.
+//! Runs each line of `docs/one-liners.md` and compares its output: over a recording, byte for byte,
+//! or live, with a command.
 //!
-//! `BLESS=1 cargo test --test one_liners` writes `tests/scripts/one-liners.txt` anew; read the difference.
+//! `BLESS=1 cargo test --test one_liners` rewrites `tests/scripts/one-liners.txt`; review the
+//! difference.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A line, and where its events come from: `events:NAME` or `with:COMMAND`.
+/// A line, and the source of its events: `events:NAME` or `with:COMMAND`.
 struct OneLiner {
     line: String,
     from: String,
 }
 
 #[test]
-fn each_one_liner_over_a_recording_prints_what_it_should() {
+fn each_one_liner_over_a_recording_prints_the_expected_output() {
     let mut got = String::new();
     for one in one_liners().iter().filter(|one| one.from.starts_with("events:")) {
         let events = format!("tests/scripts/{}.events", one.from.trim_start_matches("events:"));
@@ -27,11 +29,12 @@ fn each_one_liner_over_a_recording_prints_what_it_should() {
     assert!(got == expected, "{} differs; now it is\n{got}", file.display());
 }
 
-/// A part of a line, and whether what the line prints is right.
+/// A part of a line, and a check of the line's output.
 type Check = (&'static str, fn(&str) -> bool);
 
-/// What each live line prints, by a part of the line: the programs of [`each_live_one_liner_counts_its_command`] are three times
-/// `/bin/true`, and the shell that starts them.
+/// Checks of the live lines' output, by a part of the line. The programs of
+/// [`each_live_one_liner_counts_its_command`] are three times `/bin/true`, and the shell that
+/// starts them.
 const LIVE: [Check; 9] = [
     ("emit { pid = e._pid, file", |text| text.matches("file=/bin/true").count() == 3),
     ("by:add(e.filename)", |text| has_row(text, &["/bin/true", "3"])),
@@ -61,7 +64,7 @@ fn each_live_one_liner_counts_its_command() {
         let command = one.from.trim_start_matches("with:");
         let output = run(&one.line, &format!("-- {command}"));
         let (_, holds) =
-            LIVE.iter().find(|(part, _)| one.line.contains(part)).expect("it has a check");
+            LIVE.iter().find(|(part, _)| one.line.contains(part)).expect("it has a check comment");
         let text = text(&output);
         assert!(output.status.success() && holds(&text), "{}:\n{text}", one.line);
         seen += 1;
@@ -70,11 +73,11 @@ fn each_live_one_liner_counts_its_command() {
 }
 
 #[test]
-fn there_are_twenty_at_least() {
+fn there_are_at_least_twenty_one_liners() {
     assert!(one_liners().len() >= 20, "{}", one_liners().len());
 }
 
-/// Whether a line consists of these words.
+/// Returns whether a line consists of exactly these words.
 fn has_row(text: &str, words: &[&str]) -> bool {
     text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == words)
 }
@@ -89,14 +92,14 @@ fn one_liners() -> Vec<OneLiner> {
         } else if line.starts_with("```") {
             inside = line == "```sh";
         } else if inside && !line.starts_with('#') && !line.is_empty() {
-            assert!(line.starts_with("perilune eval "), "no one-liner: {line}");
+            assert!(line.starts_with("perilune eval "), "not a one-liner: {line}");
             all.push(OneLiner { line: line.to_owned(), from: from.clone() });
         }
     }
     all
 }
 
-/// Runs a line as a shell does, with more words behind it.
+/// Runs a line like a shell, with more arguments appended.
 fn run(line: &str, more: &str) -> Output {
     let perilune = env!("CARGO_BIN_EXE_perilune");
     let line = line.replacen("perilune", perilune, 1);

@@ -1,4 +1,4 @@
-//! The pattern functions and the sort that scripts have do what LuaJIT's own do.
+//! The pattern functions and the sort of scripts work like those of LuaJIT.
 
 use perilune::script::vm::{Limits, Vm};
 
@@ -8,7 +8,7 @@ fn compare(source: &str) {
     assert_eq!(differ, None);
 }
 
-/// What both sides have: results as text, an error without its place.
+/// Functions for both sides: results as text, errors without their position.
 const SHOW: &str = r##"
     local env = ...
     collectgarbage "restart"
@@ -79,7 +79,7 @@ fn random_patterns_find_what_luajit_finds() {
 }
 
 #[test]
-fn odd_arguments_are_taken_or_refused_as_luajit_does() {
+fn odd_arguments_are_accepted_or_refused_as_by_luajit() {
     compare(&format!(
         "{SHOW}{}",
         r##"

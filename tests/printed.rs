@@ -1,4 +1,4 @@
-//! What a script hands over to be printed, and how it is refused.
+//! Values that a script passes to the report, and the rejection of invalid ones.
 
 use std::process::Command;
 
@@ -19,37 +19,39 @@ fn replay(script: &str, options: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A monitor of `s:x` with this function `m.deinit`, in its fifth line.
+/// Returns a monitor of `s:x` with this function `m.deinit`, on its fifth line.
 fn returning(deinit: &str) -> String {
     format!(
         "local m = monitor {{ summary = 'returns' }}\n\
          local by, open, heat\n\
-         function m.init() by, open, heat = kv {{ 'n' }}, pending {{}}, heat_map {{}} evsel 's:x' end\n\
+         function m.init() by, open, heat = kv {{ 'n' }}, pending {{}}, heat_map {{}} evsel 's:x' \
+         end\n\
          function m.sample(e) by:add(e.n) end\n\
          function m.deinit() {deinit} end\nreturn m\n"
     )
 }
 
 #[test]
-fn what_cannot_be_drawn_is_an_error_at_the_functions_line() {
+fn a_value_that_cannot_be_printed_is_an_error_at_the_functions_line() {
     for (returned, kind) in
         [("1", "number"), ("'done'", "string"), ("{ by }", "table"), ("true", "boolean")]
             .into_iter()
             .chain([("open", "pending"), ("by, heat", "heat_map")])
     {
         let (code, out, err) = replay(&returning(&format!("return {returned}")), &[]);
-        let told = format!(
-            "t.lua:5: this function returned a {kind}, which cannot be drawn; return a latency, kv, hist,"
+        let expected = format!(
+            "t.lua:5: this function returned a {kind}, which cannot be drawn; return a latency, \
+             kv, hist,"
         );
-        assert!(err.contains(&told), "{returned}: {err}");
+        assert!(err.contains(&expected), "{returned}: {err}");
         assert_eq!(code, Some(1), "{returned}: {err}");
-        // What was gathered is not lost with it.
+        // The error does not discard what was collected.
         assert!(out.contains("1     1") || out.contains("count"), "{returned}: {out}");
     }
 }
 
 #[test]
-fn nothing_nil_and_false_draw_nothing() {
+fn nothing_nil_and_false_print_nothing() {
     for returned in ["", "return nil", "return false", "return nil, false"] {
         let (code, out, err) = replay(&returning(returned), &[]);
         assert_eq!((code, out.as_str()), (Some(0), ""), "{returned}: {err}");
@@ -61,7 +63,8 @@ fn nothing_nil_and_false_draw_nothing() {
 #[test]
 fn a_boolean_is_printed_as_one() {
     let script = "local m = monitor { summary = 'booleans' }\n\
-        function m.init() evsel('s:x', function(e) emit { odd = e.n % 2 == 1, n = e.n } end) end\nreturn m\n";
+        function m.init() evsel('s:x', function(e) emit { odd = e.n % 2 == 1, n = e.n } end) \
+        end\nreturn m\n";
     let (_, out, err) = replay(script, &["--json"]);
     assert!(out.contains(r#""n":1,"odd":true}"#) && out.contains(r#""n":2,"odd":false}"#), "{err}");
     let (_, out, _) = replay(script, &[]);
@@ -69,11 +72,12 @@ fn a_boolean_is_printed_as_one() {
 }
 
 #[test]
-fn sums_beyond_128_bits_and_times_that_are_none_are_not_numbers_of_the_kernel() {
+fn sums_beyond_128_bits_are_floats_and_invalid_times_are_not_counted() {
     let script = "local m = monitor { summary = 'extremes' }\n\
         function m.init()\n\
           local by, la = kv { 'k', sums = { 's' } }, latency { 'k' }\n\
-          evsel('s:x', function(e) by:add('large', 1e38) by:add('most', 1e308) la:add(1/0, 'k') la:add(-1, 'k') la:add(0/0, 'k') la:add(1000, 'k') end)\n\
+          evsel('s:x', function(e) by:add('large', 1e38) by:add('most', 1e308) la:add(1/0, 'k') \
+          la:add(-1, 'k') la:add(0/0, 'k') la:add(1000, 'k') end)\n\
         end\nreturn m\n";
     let (_, out, err) = replay(script, &["--json"]);
     assert!(out.contains(r#""k":"large","s":2e+38}"#), "{out}{err}");

@@ -1,7 +1,9 @@
-//! Printers: Lua that says how an event prints, from the search path, from a plugin, from the monitor itself.
+//! Printers: Lua functions that format an event, from the search path, from a plugin, or from the
+//! monitor itself.
 //!
-//! Recordings are replayed by the built command, without root's privilege where the tests have it: root takes no
-//! script from a folder that anybody may write to, such as that for temporary files.
+//! The built command replays recordings, without privilege even if the tests run as root: root does
+//! not accept scripts from a folder that every user may write to, such as the one for temporary
+//! files.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A folder with files in it, which anybody may read.
+/// A folder with files that every user may read.
 struct Folder(TempDir);
 
 impl Folder {
@@ -38,11 +40,11 @@ fn open_to_all(folder: &Path) {
 }
 
 fn is_root() -> bool {
-    // SAFETY: takes nothing, never fails.
+    // SAFETY: takes no argument, never fails.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// `perilune ARGS…` over a recording, as nobody.
+/// Runs `perilune ARGS…` over a recording, as an unprivileged user.
 fn replay(folder: &Folder, events: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
     command.args(args).arg("--replay").arg(events).env("PERILUNE_PATH", folder.0.path());
@@ -53,7 +55,7 @@ fn replay(folder: &Folder, events: &Path, args: &[&str]) -> Output {
     command.output().expect("the built command runs")
 }
 
-/// A recording of the tree.
+/// Returns the path of a recording of the tree.
 fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/scripts/{name}.events"))
 }
@@ -62,7 +64,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect()
 }
 
-/// The events of a JSON run.
+/// Returns the events of a JSON run.
 fn events(output: &Output) -> Vec<serde_json::Value> {
     objects(output).into_iter().filter(|o| o["type"] == "event").collect()
 }
@@ -76,7 +78,7 @@ const SIGNAL: &str = r#"printer("signal:signal_generate", function(e) return ("%
 const TRACE: [&str; 3] = ["trace", "-e", "signal:signal_generate"];
 
 #[test]
-fn a_printers_text_stands_where_the_fields_would() {
+fn the_text_of_a_printer_replaces_the_fields() {
     let folder = Folder::new(&[("printers/signal.lua", SIGNAL)]);
     let output = replay(&folder, &recording("signal"), &TRACE);
     let shown = lines(&output.stdout);
@@ -86,7 +88,7 @@ fn a_printers_text_stands_where_the_fields_would() {
     );
     assert!(!shown.iter().any(|line| line.contains("sig=")), "{shown:?}");
     assert_eq!(output.status.code(), Some(0), "{:?}", lines(&output.stderr));
-    // Every monitor prints so.
+    // Every monitor prints the event this way.
     let signal = replay(&folder, &recording("signal"), &["signal"]);
     assert!(lines(&signal.stdout)[0].ends_with("nginx gets 9 of bash"));
 }
@@ -132,7 +134,7 @@ fn an_event_that_was_kept_prints_by_its_own_printer() {
     }
 }
 
-/// Twelve forks, a millisecond apart.
+/// Creates a recording of twelve forks, a millisecond apart.
 fn forks(folder: &Folder) -> PathBuf {
     let line =
         |i: u32| format!("0.{i:03}000000 0 {i} sh sched:sched_process_fork: child_pid={i}\n");
@@ -145,7 +147,8 @@ const FORKS: [&str; 4] = ["trace", "-e", "sched:sched_process_fork", "--json"];
 
 #[test]
 fn a_printer_that_fails_is_counted_and_switched_off() {
-    let text = "-- A field misspelt.\nprinter(\"sched:sched_process_fork\", function(e)\n  return e.chidl_pid\nend)\n";
+    let text = "-- A field misspelt.\nprinter(\"sched:sched_process_fork\", function(e)\n  return \
+                e.chidl_pid\nend)\n";
     let folder = Folder::new(&[("printers/fork.lua", text)]);
     let output = replay(&folder, &forks(&folder), &FORKS);
     let objects = objects(&output);
@@ -199,7 +202,7 @@ fn a_printer_may_decline_and_must_give_text() {
         said.contains("fork.lua:6: a printer returns its text; emit is for handlers"),
         "{said}"
     );
-    // What would break the line is escaped in text.
+    // Characters that would break the line are escaped in text output.
     let shown = replay(&folder, &forks(&folder), &FORKS[..3]);
     assert!(lines(&shown.stdout)[0].ends_with(r": CHILD_PID=1\n"), "{:?}", lines(&shown.stdout));
     let shown = lines(&shown.stdout).into_iter().filter(|l| l.contains(": sched:")).count();
@@ -207,7 +210,7 @@ fn a_printer_may_decline_and_must_give_text() {
 }
 
 #[test]
-fn a_printer_that_never_ends_is_stopped_and_its_event_prints_as_usual_from_then_on() {
+fn a_printer_that_never_ends_is_stopped_and_its_event_is_printed_by_default() {
     let text = r#"
         printer("sched:sched_process_fork", function(e)
           if e.child_pid == 3 then while true do end end
@@ -217,7 +220,7 @@ fn a_printer_that_never_ends_is_stopped_and_its_event_prints_as_usual_from_then_
     let folder = Folder::new(&[("printers/fork.lua", text)]);
     let output = replay(&folder, &forks(&folder), &FORKS);
     let events = events(&output);
-    // All but the one over which the printer was stopped.
+    // All events but the one at which the printer was stopped.
     let printed: Vec<_> = events.iter().map(|e| e["child_pid"].as_u64().unwrap_or(0)).collect();
     assert_eq!(printed, [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     assert_eq!(
@@ -231,7 +234,7 @@ fn a_printer_that_never_ends_is_stopped_and_its_event_prints_as_usual_from_then_
 }
 
 #[test]
-fn a_printer_that_is_stopped_outside_of_a_handler_leaves_no_record_open_and_others_print() {
+fn a_printer_stopped_outside_a_handler_leaves_no_record_open_and_other_printers_continue() {
     let printer = r#"
         local seen = {}
         printer("signal:signal_generate", function(e)
@@ -262,11 +265,12 @@ fn a_printer_that_is_stopped_outside_of_a_handler_leaves_no_record_open_and_othe
 }
 
 #[test]
-fn the_nearest_to_the_user_counts() {
+fn the_printer_closest_to_the_user_wins() {
     let says =
         |who: &str| format!("printer('sched:sched_process_fork', function() return '{who}' end)");
     let monitor = format!(
-        "local m = monitor {{ summary = 'x' }}\n{}\nfunction m.init() evsel('sched:sched_process_fork', function(e) emit(e) end) end\nreturn m",
+        "local m = monitor {{ summary = 'x' }}\n{}\nfunction m.init() \
+         evsel('sched:sched_process_fork', function(e) emit(e) end) end\nreturn m",
         says("monitor")
     );
     let folder = Folder::new(&[
@@ -322,7 +326,7 @@ fn a_file_that_does_not_load_stops_no_monitor_but_a_plugin_does() {
     );
     let (code, said) = plugin("glob.lua");
     assert_eq!(code, Some(1));
-    assert!(said.starts_with("perilune: glob.lua:1: 'sched:*' is no event's name"), "{said}");
+    assert!(said.starts_with("perilune: glob.lua:1: 'sched:*' is not an event name"), "{said}");
     let (code, said) = plugin("gone.lua");
     assert_eq!(code, Some(1));
     assert!(
@@ -331,12 +335,12 @@ fn a_file_that_does_not_load_stops_no_monitor_but_a_plugin_does() {
     );
     let (code, said) = plugin("late.lua");
     assert_eq!(code, Some(1));
-    assert!(said.contains("late.lua:1: printers are chosen as the run begins"), "{said}");
+    assert!(said.contains("late.lua:1: printers are selected when the run begins"), "{said}");
     assert_eq!(plugin("none.lua").0, Some(0));
 }
 
 #[test]
-fn root_takes_no_printer_that_others_can_write() {
+fn root_refuses_a_printer_that_other_users_can_write() {
     if !is_root() {
         return;
     }
@@ -352,7 +356,7 @@ fn root_takes_no_printer_that_others_can_write() {
     let refused = run(&["--plugin", plugin.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
     let said = lines(&refused.stderr).join("\n");
-    assert!(said.contains("a root run takes only what root alone can write; chmod go-w"), "{said}");
+    assert!(said.contains("a root run reads only what root alone can write; chmod go-w"), "{said}");
     std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o644)).unwrap();
     let taken = run(&["--plugin", plugin.to_str().unwrap()]);
     assert!(
@@ -360,7 +364,7 @@ fn root_takes_no_printer_that_others_can_write() {
         "{:?}",
         lines(&taken.stderr)
     );
-    // In the folder for temporary files nobody else can replace a folder of root's.
+    // In the folder for temporary files, other users cannot replace a folder that root owns.
     let followed = run(&[]);
     let out = lines(&followed.stdout);
     assert!(out[0].ends_with("nginx gets 9 of bash"), "{out:?}");

@@ -1,4 +1,5 @@
-//! The README against the program: its table of monitors is that of `perilune monitors`, its scripts load, its commands run.
+//! The README, compared with the program: its table of monitors equals that of `perilune monitors`,
+//! its scripts load, its commands run.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ fn readme() -> String {
     fs::read_to_string(path).expect("README.md is there")
 }
 
-/// What stands between `<!-- NAME -->` and `<!-- /NAME -->`.
+/// Returns the text between `<!-- NAME -->` and `<!-- /NAME -->`.
 fn part<'a>(text: &'a str, name: &str) -> &'a str {
     let (_, behind) = text.split_once(&format!("<!-- {name} -->\n")).expect("it begins");
     behind.split_once(&format!("<!-- /{name} -->")).expect("it ends").0
@@ -17,7 +18,7 @@ fn part<'a>(text: &'a str, name: &str) -> &'a str {
 
 fn perilune(words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
-    // Only the bundled ones: whoever runs this may have their own.
+    // Only the bundled monitors: the user may have others.
     let output = command.args(words).env_remove("PERILUNE_PATH").env("HOME", "/").output();
     let output = output.expect("the built command runs");
     assert!(output.status.success(), "{output:?}");
@@ -33,7 +34,7 @@ fn the_table_of_monitors_is_that_of_the_program() {
         format!("| `{name}` | {} |\n", summary.trim())
     });
     let table = format!("| monitor | what it shows |\n|-|-|\n{}", rows.collect::<String>());
-    assert_eq!(part(&readme(), "monitors"), table, "take this into README.md:\n{table}");
+    assert_eq!(part(&readme(), "monitors"), table, "insert this into README.md:\n{table}");
 }
 
 #[test]
@@ -51,14 +52,14 @@ fn every_script_of_the_readme_loads() {
     }
 }
 
-/// Programs that its commands start, and what does nothing in their place.
+/// Programs that its commands start; `/bin/true` replaces them.
 const PROGRAMS: [&str; 2] = ["make", "prog"];
 
-/// What split-lock says on a machine without hardware counters.
+/// Message of split-lock on a machine without hardware counters.
 const NO_COUNTER: &str = "its hardware counters are not available here";
 
 #[test]
-fn every_command_of_the_readme_runs_as_it_stands() {
+fn every_command_of_the_readme_runs_unchanged() {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         assert!(std::env::var_os("CI").is_none(), "cannot run on a build machine: not root");
@@ -78,7 +79,7 @@ fn every_command_of_the_readme_runs_as_it_stands() {
     let mut ran = 0;
     for command in commands {
         let (monitor, rest) = command.split_once(' ').expect("a monitor, and what it is to do");
-        // Ours is a process that there is.
+        // The pid of this test, which exists.
         let rest = rest.replace("-p 1234", &format!("-p {}", std::process::id()));
         let line = format!("perilune {monitor} -q --duration 100ms {rest}");
         let output = Command::new("sh")

@@ -1,4 +1,4 @@
-//! What `trace --events` writes, a replay reads back: every recording of the tree, and any values at all.
+//! A replay reads back what `trace --events` writes: every recording of the tree, and any values.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,9 +10,9 @@ use perilune::base::frame::Frame;
 use perilune::base::slot::CPUS_MAX;
 use perilune::base::stack_style::parse_frame;
 use perilune::base::value::Value;
-use perilune::event::catalog::What;
+use perilune::event::catalog::EventKind;
 use perilune::output::events::Events;
-use perilune::source::replay::{Entry, Happened, Replay, WALL_NS};
+use perilune::source::replay::{Happened, RecordingLine, Replay, WALL_NS};
 use proptest::prelude::*;
 
 #[test]
@@ -25,9 +25,9 @@ fn the_recordings_of_the_monitors_read_and_write_back() {
     for path in recordings {
         let replay = Replay::open(&path).unwrap();
         assert!(!replay.entries().is_empty(), "{path:?}");
-        let events = |entry: &&Entry| matches!(entry.what, Happened::Event { .. });
+        let events = |entry: &&RecordingLine| matches!(entry.what, Happened::Event { .. });
         let again = Replay::parse(&written(&replay), "again").unwrap();
-        let expected: Vec<&Entry> = replay.entries().iter().filter(events).collect();
+        let expected: Vec<&RecordingLine> = replay.entries().iter().filter(events).collect();
         assert_eq!(again.entries().iter().collect::<Vec<_>>(), expected, "{path:?}");
         assert!(replay.events().eq(again.events()), "{path:?}");
     }
@@ -35,7 +35,7 @@ fn the_recordings_of_the_monitors_read_and_write_back() {
 
 proptest! {
     #[test]
-    fn whatever_was_recorded_reads_back(
+    fn every_recording_can_be_read_back(
         values in proptest::collection::vec(any_value(), 0..8),
         comm in any_text(),
         stack in proptest::collection::vec(any_frame(), 0..4),
@@ -46,24 +46,44 @@ proptest! {
             _ => Vec::new(),
         }).collect();
         let names: Vec<String> = (0..values.len()).map(|i| format!("f{i}")).collect();
-        let fields: Vec<(&str, Value<'_>)> = names.iter().zip(&values).zip(&arrays).map(|((name, value), bytes)| {
-            (name.as_str(), match value {
-                Owned::Int(value) => Value::Int(*value),
-                Owned::Uint(value) => Value::Uint(*value),
-                Owned::Pointer(value) => Value::Pointer(*value),
-                Owned::Text(text) => Value::Text(text),
-                Owned::Bytes(bytes) => Value::Bytes(bytes),
-                Owned::Array(_) => Value::Array { bytes, size: 8, signed: true },
+        let fields: Vec<(&str, Value<'_>)> = names
+            .iter()
+            .zip(&values)
+            .zip(&arrays)
+            .map(|((name, value), bytes)| {
+                (name.as_str(), match value {
+                    Owned::Int(value) => Value::Int(*value),
+                    Owned::Uint(value) => Value::Uint(*value),
+                    Owned::Pointer(value) => Value::Pointer(*value),
+                    Owned::Text(text) => Value::Text(text),
+                    Owned::Bytes(bytes) => Value::Bytes(bytes),
+                    Owned::Array(_) => Value::Array { bytes, size: 8, signed: true },
+                })
             })
-        }).collect();
+            .collect();
         let start = Stamp { wall_ns: WALL_NS, clock_ns: 7 };
         let text = recorded(start, |events| {
             let stamp = Stamp { wall_ns: WALL_NS, clock_ns: 7 + time };
             let fields = &mut fields.iter().copied();
-            let of_name = |name: &String| Frame { symbol: Some(name.as_str().into()), ..Frame::default() };
+            let of_name =
+                |name: &String| Frame { symbol: Some(name.as_str().into()), ..Frame::default() };
             let stack: Vec<Frame> = stack.iter().map(of_name).collect();
             let (name, flags, stack) = ("s:x", *b"....", stack.as_slice());
-            events.event(&mut EventLine { stamp, comm: &comm, pid, tid, cpu, flags, name, fields, text: EventText::Fields, extra: &[], detail: None, period: None, stack });
+            events.event(&mut EventLine {
+                stamp,
+                comm: &comm,
+                pid,
+                tid,
+                cpu,
+                flags,
+                name,
+                fields,
+                text: EventText::Fields,
+                extra: &[],
+                detail: None,
+                period: None,
+                stack,
+            });
         });
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
 
@@ -74,14 +94,18 @@ proptest! {
         let Happened::Event { stack: frames, .. } = &entry.what else { panic!("{entry:?}") };
         prop_assert_eq!(frames, &stack);
         let Happened::Event { raw, .. } = &entry.what else { panic!("{entry:?}") };
-        let What::Tracepoint { format } = &replay.event(0).unwrap().what else { panic!("no format") };
+        let EventKind::Tracepoint { format } = &replay.event(0).unwrap().what else {
+            panic!("no format")
+        };
         let values: Vec<(&str, Value<'_>)> = format.values(raw).collect();
         prop_assert_eq!(values.len(), fields.len());
         for (value, field) in values.iter().zip(&fields) {
             prop_assert_eq!(value.0, field.0);
             match (value.1, field.1) {
-                (Value::Int(value), Value::Uint(field)) => prop_assert_eq!(u64::try_from(value), Ok(field)),
-                (value, Value::Array { .. }) => prop_assert!(value.elements().eq(field.1.elements())),
+                (Value::Int(value), Value::Uint(field)) =>
+                    prop_assert_eq!(u64::try_from(value), Ok(field)),
+                (value, Value::Array { .. }) =>
+                    prop_assert!(value.elements().eq(field.1.elements())),
                 (value, field) => prop_assert_eq!(value, field),
             }
         }
@@ -91,18 +115,21 @@ proptest! {
 }
 
 #[test]
-fn a_recording_has_the_events_that_did_not_occur() {
-    let header = "# event s:x: n=s64 u=u64 at=pointer comm=text raw=bytes list=s64[]\n# event cycles:\n\
+fn a_recording_declares_events_that_did_not_occur() {
+    let header = "# event s:x: n=s64 u=u64 at=pointer comm=text raw=bytes list=s64[]\n# event \
+                  cycles:\n\
         # event a sentence that is none: x=y\n0.001 0 7 a s:y: n=1\n";
     let replay = Replay::parse(header, "x").unwrap();
     let names: Vec<&str> = replay.events().map(|event| event.name.as_str()).collect();
     assert_eq!(names, ["s:x", "cycles", "s:y"]);
-    let What::Tracepoint { format } = &replay.event(0).unwrap().what else { panic!("a format") };
+    let EventKind::Tracepoint { format } = &replay.event(0).unwrap().what else {
+        panic!("a format")
+    };
     let own = format.fields.iter().filter(|field| !field.common);
     let own: Vec<(&str, &str)> = own.map(|f| (f.name.as_str(), f.value_type().name())).collect();
     let fields = ["s64", "u64", "pointer", "text", "bytes", "s64[]"];
     assert_eq!(own.iter().map(|field| field.1).collect::<Vec<_>>(), fields);
-    assert!(matches!(replay.event(1).unwrap().what, What::Counter(_)));
+    assert!(matches!(replay.event(1).unwrap().what, EventKind::Counter(_)));
 
     let opened: Vec<_> = replay.events().map(|event| event.opened()).collect();
     let again = recorded(Stamp::default(), |events| events.opened(&opened));
@@ -111,7 +138,7 @@ fn a_recording_has_the_events_that_did_not_occur() {
 }
 
 #[test]
-fn a_monitor_replays_what_it_recorded_though_one_of_its_events_never_came() {
+fn a_monitor_replays_its_recording_although_one_event_never_occurred() {
     let monitor = "local m = monitor { summary = 'two events', order = true }\n\
         function m.init()\n\
           evsel('s:x', function(e) emit(e) end)\n\
@@ -130,7 +157,7 @@ fn a_monitor_replays_what_it_recorded_though_one_of_its_events_never_came() {
     std::fs::write(folder.path().join("t.lua"), monitor).unwrap();
     let both = "0.1 0 7 a s:x: n=1\n0.2 0 7 a s:rare: code=2 why=none\n";
     std::fs::write(folder.path().join("both.events"), both).unwrap();
-    // `s:rare` is opened, and what came of it does not pass the filter.
+    // `s:rare` is opened, and none of its events passes the filter.
     let (code, recording, err) = run(&["t.lua", "--replay", "both.events", "--events"]);
     assert_eq!(code, Some(0), "{err}");
     assert!(recording.contains("\n# event s:rare: code=s64 why=text\n"), "{recording}");
@@ -140,7 +167,7 @@ fn a_monitor_replays_what_it_recorded_though_one_of_its_events_never_came() {
     assert_eq!((code, out.matches("s:x:").count()), (Some(0), 1), "{out}{err}");
 }
 
-/// A writer that can be read.
+/// A writer whose contents can be read.
 #[derive(Clone, Default)]
 struct Written(Rc<RefCell<Vec<u8>>>);
 
@@ -154,7 +181,7 @@ impl io::Write for Written {
     }
 }
 
-/// The text that `Events` makes of what was given to it.
+/// Returns the text that `Events` writes for what `draw` draws.
 fn recorded(start: Stamp, draw: impl FnOnce(&mut Events)) -> String {
     let text = Written::default();
     let mut events = Events::new(Box::new(text.clone()), start);
@@ -163,7 +190,7 @@ fn recorded(start: Stamp, draw: impl FnOnce(&mut Events)) -> String {
     String::from_utf8(text.0.take()).unwrap()
 }
 
-/// A recording's events as `trace --events` would write them.
+/// Returns a recording's events as `trace --events` would write them.
 fn written(replay: &Replay) -> String {
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 5_000_000_000 };
     recorded(start, |events| {
@@ -233,7 +260,7 @@ fn any_frame() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>().prop_map(|text| text.replace('\0', "")), "[a-z:;<>\" ]{0,8}"]
 }
 
-/// Plays `recording` to a script that counts its events, and gives its objects and stderr.
+/// Replays `recording` to a script that counts its events, and returns its objects and stderr.
 fn played(name: &str, recording: &str, args: &[&str]) -> (Vec<serde_json::Value>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (events, script) = (folder.path().join("x.events"), folder.path().join("count.lua"));
@@ -261,7 +288,7 @@ fn played(name: &str, recording: &str, args: &[&str]) -> (Vec<serde_json::Value>
     (stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), stderr)
 }
 
-/// Events and seconds of each report.
+/// Returns the events and seconds of each report.
 fn reports(objects: &[serde_json::Value]) -> Vec<(u64, f64)> {
     let rows = objects.iter().filter(|object| object["type"] == "row");
     rows.map(|row| (row["seen"].as_u64().unwrap(), row["seconds"].as_f64().unwrap())).collect()
@@ -278,7 +305,7 @@ fn a_gap_of_a_day_is_ten_intervals_and_one_report() {
     assert_eq!(reports, expected);
     let said: Vec<_> = objects.iter().filter(|object| object["type"] == "note").collect();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0]["text"].as_str().unwrap().contains("in one report"), "{said:?}");
+    assert!(said[0]["text"].as_str().unwrap().contains("one report covers"), "{said:?}");
     let turns = objects.iter().rfind(|object| object["type"] == "row").unwrap()["turns"].as_u64();
     assert_eq!(turns, Some(2), "one turn in the gap's beginning, one for the rest");
 }
@@ -302,7 +329,7 @@ fn a_replay_ends_at_its_duration_in_recorded_time() {
 }
 
 #[test]
-fn a_replay_tells_what_it_cost() {
+fn a_replay_reports_its_cost() {
     let (objects, _) = played("stats", "1 0 1 a s:x: f=1\n", &["--stats"]);
     let stats: Vec<_> = objects.iter().filter(|object| object["type"] == "stats").collect();
     assert_eq!((stats.len(), &stats[0]["events"]), (1, &1.into()), "{stats:?}");

@@ -1,46 +1,57 @@
-//! A script that tries to get out of its sandbox, by everything that it can hold: each way is tried in a handler, where
-//! it has the most, and has to lead nowhere.
+//! A script that tries to leave its sandbox by every reachable value: each way is tried in a
+//! handler, which has access to the most values, and must fail.
 
 use std::fs;
 use std::process::{Command, Output};
 
-/// Ways out, by name: Lua that gives something true if it got hold of what it must not have, or fails. `e` is the record,
-/// `ev` its evsel, `p` a pending, `s` a state of it, `by` a kv, `m` the module, `opt` the options.
+/// Ways out by name: Lua that returns a true value if it reached something forbidden, or fails. `e`
+/// is the record, `ev` its evsel, `p` a pending, `s` a state of it, `by` a kv, `m` the module,
+/// `opt` the options.
 const WAYS: &[(&str, &str)] = &[
     (
         "a library by its name",
-        "for _, n in ipairs { 'io', 'ffi', 'debug', 'package', 'jit', '_G', '_ENV', 'arg' } do if (pcall(load('return ' .. n))) then return n end end",
+        "for _, n in ipairs { 'io', 'ffi', 'debug', 'package', 'jit', '_G', '_ENV', 'arg' } do if \
+         (pcall(load('return ' .. n))) then return n end end",
     ),
     (
         "a function that leads out",
-        "for _, n in ipairs { 'dofile', 'loadfile', 'getfenv', 'setfenv', 'collectgarbage', 'newproxy', 'module' } do if (pcall(load('return ' .. n))) then return n end end",
+        "for _, n in ipairs { 'dofile', 'loadfile', 'getfenv', 'setfenv', 'collectgarbage', \
+         'newproxy', 'module' } do if (pcall(load('return ' .. n))) then return n end end",
     ),
     (
         "a library by require",
-        "for _, n in ipairs { 'io', 'ffi', 'debug', 'package', 'jit', 'jit.util', 'jit.opt', 'os', 'string.buffer', 'table.new', 'table.clear', '_G' } do if (pcall(require, n)) then return n end end",
+        "for _, n in ipairs { 'io', 'ffi', 'debug', 'package', 'jit', 'jit.util', 'jit.opt', 'os', \
+         'string.buffer', 'table.new', 'table.clear', '_G' } do if (pcall(require, n)) then return \
+         n end end",
     ),
     (
         "a file by require",
-        "for _, n in ipairs { '/etc/passwd', '../../etc/passwd', 'a/b', '..' } do if (pcall(require, n)) then return n end end",
+        "for _, n in ipairs { '/etc/passwd', '../../etc/passwd', 'a/b', '..' } do if \
+         (pcall(require, n)) then return n end end",
     ),
     ("package.loadlib", "return package.loadlib"),
     (
         "what os has",
-        "return os.execute or os.getenv or os.remove or os.rename or os.exit or os.tmpname or os.setlocale",
+        "return os.execute or os.getenv or os.remove or os.rename or os.exit or os.tmpname or \
+         os.setlocale",
     ),
     ("string.dump", "return string.dump or ('').dump"),
     (
         "bytecode",
-        "return load('\\27LJ\\2\\2\\0') or loadstring('\\27LJ\\2\\2\\0') or load('\\27LJ\\2\\2\\0', 'x', 'b', {}) or load(coroutine.wrap(function() coroutine.yield '\\27LJ' end))",
+        "return load('\\27LJ\\2\\2\\0') or loadstring('\\27LJ\\2\\2\\0') or \
+         load('\\27LJ\\2\\2\\0', 'x', 'b', {}) or load(coroutine.wrap(function() coroutine.yield \
+         '\\27LJ' end))",
     ),
     ("bytecode behind a first line", "return loadstring('#!\\n\\27LJ\\2\\2\\0')"),
     (
         "the runtime's own chunk names",
-        "for _, n in ipairs { '=perilune:view', '@perilune:view', 'perilune:view' } do if (pcall(load, 'return 1', n)) then return n end end",
+        "for _, n in ipairs { '=perilune:view', '@perilune:view', 'perilune:view' } do if \
+         (pcall(load, 'return 1', n)) then return n end end",
     ),
     (
         "globals of loaded text",
-        "return pcall(load 'x = 1') or pcall(load 'return io') or pcall(load('return io', 'x', 't'))",
+        "return pcall(load 'x = 1') or pcall(load 'return io') or pcall(load('return io', 'x', \
+         't'))",
     ),
     ("the metatable of a string", "return getmetatable '' or pcall(setmetatable, '', {})"),
     (
@@ -61,7 +72,8 @@ const WAYS: &[(&str, &str)] = &[
     ("the metatable of the module", "return getmetatable(m) or pcall(setmetatable, m, {})"),
     (
         "the metatable of the globals",
-        "return load('return getmetatable(...)')(hist) or getmetatable(machine) and type(getmetatable(machine)) == 'table' and getmetatable(machine).__index == nil",
+        "return load('return getmetatable(...)')(hist) or getmetatable(machine) and \
+         type(getmetatable(machine)) == 'table' and getmetatable(machine).__index == nil",
     ),
     ("the metatable of an option", "return getmetatable(flag { 'x' })"),
     (
@@ -70,7 +82,8 @@ const WAYS: &[(&str, &str)] = &[
     ),
     (
         "the metatable of an error of the host",
-        "local ok, why = pcall(evsel, 5) return not ok and type(why) ~= 'string' and getmetatable(why)",
+        "local ok, why = pcall(evsel, 5) return not ok and type(why) ~= 'string' and \
+         getmetatable(why)",
     ),
     (
         "the metatable of a 64-bit number",
@@ -78,11 +91,13 @@ const WAYS: &[(&str, &str)] = &[
     ),
     (
         "memory behind a 64-bit number",
-        "return pcall(function() return (1LL)[0] end) or pcall(function() return (1LL)() end) or pcall(function() (1LL)[0] = 1 end)",
+        "return pcall(function() return (1LL)[0] end) or pcall(function() return (1LL)() end) or \
+         pcall(function() (1LL)[0] = 1 end)",
     ),
     (
         "memory behind a complex number",
-        "local z = 1i for i = 0, 9 do if z[i] ~= 0 and z[i] ~= 1 then return z[i] end end return pcall(function() z[0] = 1 end)",
+        "local z = 1i for i = 0, 9 do if z[i] ~= 0 and z[i] ~= 1 then return z[i] end end return \
+         pcall(function() z[0] = 1 end)",
     ),
     (
         "writing to the record",
@@ -98,20 +113,24 @@ const WAYS: &[(&str, &str)] = &[
     ),
     (
         "methods of one object for another",
-        "return pcall(p.open, by, 1, e) or pcall(by.add, p, 1) or pcall(p.get, e, 1) or pcall(ev.filter, e, 'x')",
+        "return pcall(p.open, by, 1, e) or pcall(by.add, p, 1) or pcall(p.get, e, 1) or \
+         pcall(ev.filter, e, 'x')",
     ),
     ("a forged record", "return pcall(emit, setmetatable({}, { __index = e }), e, 5)"),
     (
         "a forged kept event",
-        "p:open(7, { _time = 1 }, 1) local f = p:get(7) return f and pcall(function() return f.event.pid end)",
+        "p:open(7, { _time = 1 }, 1) local f = p:get(7) return f and pcall(function() return \
+         f.event.pid end)",
     ),
     (
         "elements that are not there",
-        "return pcall(function() return e.pid[0] end) or pcall(function() return e[1e9] end) or pcall(function() return e[-1] end)",
+        "return pcall(function() return e.pid[0] end) or pcall(function() return e[1e9] end) or \
+         pcall(function() return e[-1] end)",
     ),
     (
         "a finaliser",
-        "local ran = false for _ = 1, 2e4 do setmetatable({}, { __gc = function() ran = true end }) end return ran",
+        "local ran = false for _ = 1, 2e4 do setmetatable({}, { __gc = function() ran = true end \
+         }) end return ran",
     ),
     (
         "a traceback of the host",
@@ -139,7 +158,9 @@ const WAYS: &[(&str, &str)] = &[
     ("endless coroutines", "local function f() return coroutine.wrap(f)() end return pcall(f)"),
     (
         "endless __index",
-        "local t = {} for i = 1, 300 do t = setmetatable({}, { __index = t }) end local l = {} setmetatable(l, { __index = function(x, k) return x[k] end }) return pcall(function() return l.x end)",
+        "local t = {} for i = 1, 300 do t = setmetatable({}, { __index = t }) end local l = {} \
+         setmetatable(l, { __index = function(x, k) return x[k] end }) return pcall(function() \
+         return l.x end)",
     ),
     (
         "endless sort",
@@ -153,7 +174,7 @@ fn replay(script: &str, options: &[&str]) -> Output {
     replay_by("exec \"$0\" \"$@\"", script, options)
 }
 
-/// The same, started by a shell's command.
+/// Like [`replay`], started by a shell command.
 fn replay_by(shell: &str, script: &str, options: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.lua");
@@ -168,7 +189,7 @@ fn replay_by(shell: &str, script: &str, options: &[&str]) -> Output {
         .expect("the built command runs")
 }
 
-/// A monitor that tries every way at the second event.
+/// Returns a monitor that tries every way at the second event.
 fn trying() -> String {
     let ways: String = WAYS
         .iter()
@@ -180,7 +201,8 @@ fn trying() -> String {
          p, by = pending {{ 'x', key = 'any', keep = true }}, kv {{ 'x' }}\n\
          local ways = {{\n{ways}}}\n\
          ev = evsel('signal:signal_generate', function(e)\n\
-           if not m_kept then m_kept = setmetatable({{}}, {{ __index = e }}) p:open(1, e, 1) return end\n\
+           if not m_kept then m_kept = setmetatable({{}}, {{ __index = e }}) p:open(1, e, 1) \
+           return end\n\
            if tried then return end\n\
            tried, s = 0, p:get(1)\n\
            for _, way in ipairs(ways) do\n\
@@ -193,7 +215,7 @@ fn trying() -> String {
 }
 
 #[test]
-fn no_way_leads_out_of_the_sandbox() {
+fn the_sandbox_cannot_be_escaped() {
     let output = replay(&trying(), &[]);
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(text.contains(&format!("tried {}", WAYS.len())), "{text}");
@@ -203,7 +225,7 @@ fn no_way_leads_out_of_the_sandbox() {
 }
 
 #[test]
-fn the_same_ways_are_open_to_who_asks_for_unsafe() {
+fn unsafe_allows_libraries_os_and_require() {
     let output = replay(&trying(), &["--unsafe"]);
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     for name in ["a library by its name", "what os has", "a library by require"] {
@@ -212,7 +234,7 @@ fn the_same_ways_are_open_to_who_asks_for_unsafe() {
 }
 
 #[test]
-fn words_called_without_end_are_stopped_before_they_have_taken_the_memory() {
+fn functions_called_without_end_are_stopped_before_memory_is_exhausted() {
     let endless = [
         ("for i = 1, 1e9 do kv { 'a' } end", ""),
         ("for i = 1, 1e9 do printer('a:b' .. i, print) end", ""),
@@ -222,9 +244,10 @@ fn words_called_without_end_are_stopped_before_they_have_taken_the_memory() {
     ];
     for (init, handler) in endless {
         let script = format!(
-            "local m = monitor {{ summary = 'eats' }} function m.init() {init} evsel('signal:signal_generate', function(e) {handler} end) end return m"
+            "local m = monitor {{ summary = 'eats' }} function m.init() {init} \
+             evsel('signal:signal_generate', function(e) {handler} end) end return m"
         );
-        // Who takes more than a gigabyte of addresses is killed by a signal.
+        // A process that allocates more than 1 GiB of address space is killed by a signal.
         let output = replay_by("ulimit -v 1048576; exec \"$0\" \"$@\"", &script, &[]);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{init}{handler}: {text}");

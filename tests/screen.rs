@@ -1,6 +1,8 @@
-//! The full screen on a pseudo terminal: it follows keys and sizes, and the terminal is as before whatever ends the run.
+//! The full screen on a pseudo terminal: it reacts to keys and sizes, and restores the terminal
+//! however the run ends.
 //!
-//! A program of its own: handlers that run away here would take the CPU from tests that count events exactly.
+//! A separate test program: the runaway handlers here would take CPU time from tests that count
+//! events exactly.
 
 mod terminal;
 
@@ -19,7 +21,7 @@ fn the_screen_sorts_by_keys_and_leaves_a_report_behind() {
         top.wait_for(UP);
         top.wait_for("SCHED_SWITCH");
         top.press(">");
-        // Blanks that were blank before are not written: words come one by one.
+        // Unchanged blanks are not written, so the words arrive one by one.
         top.wait_for("[by");
         top.press("\x1b[C");
         top.wait_for("SCHED_SWITCH]");
@@ -57,21 +59,22 @@ fn a_quit_signal_leaves_the_terminal_as_it_was() {
     let mut top = top(100, 20, &["-i", "200"]);
     top.wait_for(UP);
     top.wait_for("SCHED_SWITCH");
-    // SAFETY: our own child, which has not been waited for.
+    // SAFETY: a child of this process that has not been waited for.
     unsafe { libc::kill(top.child.id() as i32, libc::SIGQUIT) };
     let (status, after) = top.finish();
     assert_eq!(status.signal(), Some(libc::SIGQUIT), "{after}");
 }
 
 #[test]
-fn a_stop_from_elsewhere_finds_the_screen_down() {
-    if !can_trace("a stop from elsewhere") {
+fn a_stop_signal_restores_the_terminal_first() {
+    if !can_trace("a stop signal") {
         return;
     }
     let mut top = top(100, 20, &["-i", "200"]);
     top.wait_for(UP);
     top.wait_for("SCHED_SWITCH");
-    // SAFETY: our own child, which has not been waited for. Without a shell that could continue it, it goes on at once.
+    // SAFETY: a child of this process that has not been waited for. Without a shell that could
+    // continue it, it continues immediately.
     unsafe { libc::kill(top.child.id() as i32, libc::SIGTSTP) };
     top.wait_for(DOWN);
     top.wait_for(UP);
@@ -81,13 +84,13 @@ fn a_stop_from_elsewhere_finds_the_screen_down() {
 }
 
 #[test]
-fn a_run_that_was_stopped_keeps_off_the_terminal_until_it_is_in_front_again() {
+fn a_stopped_run_does_not_write_to_the_terminal_in_the_background() {
     if !can_trace("stopping") {
         return;
     }
     let job = "set -m; \"$@\"; echo stopped $?; bg; read -r line; echo got $line; fg; exit $?";
     let command = env!("CARGO_BIN_EXE_perilune");
-    // If the test fails, the shell may leave it behind.
+    // If the test fails, the shell may leave it running.
     let bounded = ["--duration", "60s", "-i", "200"];
     let top = [command, "top", "-e", "sched:sched_switch"].into_iter().chain(bounded);
     let words: Vec<&str> = ["-c", job, "sh"].into_iter().chain(top).collect();
@@ -97,7 +100,7 @@ fn a_run_that_was_stopped_keeps_off_the_terminal_until_it_is_in_front_again() {
     shell.press("\x1a");
     shell.wait_for(DOWN);
     shell.wait_for("stopped ");
-    // In the background it prints as text.
+    // In the background it prints text.
     shell.wait_for("  sample ");
     shell.press("a line\r");
     shell.wait_for("got a line");
@@ -108,7 +111,7 @@ fn a_run_that_was_stopped_keeps_off_the_terminal_until_it_is_in_front_again() {
 }
 
 #[test]
-fn a_handler_that_is_stopped_says_so_on_the_screen_and_after_it() {
+fn a_stopped_handler_is_reported_on_the_screen_and_after_it() {
     if !can_trace("a runaway handler") {
         return;
     }
@@ -122,7 +125,7 @@ fn a_handler_that_is_stopped_says_so_on_the_screen_and_after_it() {
 }
 
 #[test]
-fn a_terminal_that_is_too_small_gets_text_and_the_screen_comes_and_goes_with_its_size() {
+fn a_terminal_that_is_too_small_gets_text_until_it_is_resized() {
     if !can_trace("sizes") {
         return;
     }
@@ -162,18 +165,19 @@ fn top(columns: u16, rows: u16, options: &[&str]) -> OnTerminal {
     OnTerminal::start(columns, rows, &words)
 }
 
-/// A monitor with a screen whose handler does that.
+/// Starts a monitor with a screen and this handler.
 fn script(handler: &str) -> OnTerminal {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("x.lua");
     let text = format!(
         "local m = monitor {{ summary = \"x\", screen = true, every = \"200ms\" }}\n\
          function m.init()\n local t = kv {{ \"comm\" }}\n \
-         evsel(\"sched:sched_switch\", function(e) t:add(e.prev_comm) {handler} end)\nend\nreturn m\n"
+         evsel(\"sched:sched_switch\", \
+         function(e) t:add(e.prev_comm) {handler} end)\nend\nreturn m\n"
     );
     std::fs::write(&path, text).expect("a script can be written");
     let mut started = OnTerminal::start(100, 20, &[path.to_str().expect("a path in UTF-8")]);
-    // The script has been read by then.
+    // By then the script has been read.
     started.wait_for(UP);
     started.at = 0;
     started

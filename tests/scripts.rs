@@ -1,7 +1,9 @@
-//! Replayed cases: each line of `tests/scripts/cases` is a monitor over a file of events, and what it must print.
+//! Replayed cases: each line of `tests/scripts/cases` is a monitor over a file of events, with its
+//! expected output.
 //!
-//! A line reads `NAME EVENTS MONITOR [options]`: `EVENTS.events` is replayed, `NAME.out` and `NAME.json` hold the
-//! results. `BLESS=1 cargo test --test scripts` writes them anew; read the difference before committing it.
+//! The format of a line is `NAME EVENTS MONITOR [options]`: `EVENTS.events` is replayed, `NAME.out`
+//! and `NAME.json` have the results. `BLESS=1 cargo test --test scripts` rewrites them; review the
+//! difference before committing it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,7 @@ struct Case<'a> {
 }
 
 #[test]
-fn every_case_prints_what_its_files_hold() {
+fn every_case_prints_the_expected_output() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let text = std::fs::read_to_string(folder.join("cases")).expect("tests/scripts/cases is there");
     let cases: Vec<Case> = text.lines().filter_map(case).collect();
@@ -65,7 +67,7 @@ fn replay(folder: &Path, case: &Case, extra: Option<&str>) -> String {
         .env_remove("PERILUNE_PATH")
         .output()
         .expect("perilune can be executed");
-    // What goes wrong is a part of the case, told apart by its first word.
+    // Errors are part of the case; the exit status in front of them marks them.
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         text += &format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));

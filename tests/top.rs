@@ -1,7 +1,7 @@
-//! The rules of `top`: what its columns are called, in which order they stand and sort, and which names rows get.
+//! Rules of `top`: titles, order and sorting of columns, and names of rows.
 //!
-//! Each rule is a run over `tests/scripts/demo.events` and the whole table that it must print, blanks squeezed; how
-//! wide columns are is the business of `tests/scripts`.
+//! Each rule is a run over `tests/scripts/demo.events` and the whole expected table, with blanks
+//! squeezed; `tests/scripts` checks the widths of columns.
 
 use std::process::Command;
 
@@ -10,27 +10,31 @@ type Rule = (&'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    ("a row collects what each event adds to its key; top-by columns sort before the others, by their order; \
-      only events with comm= name it",
-     "sys:A//key=fieldA/top-by=value1/top-add=value2/,sys:B//key=fieldB/,sys:C//key=fieldC/top-by=value3/comm=comm1/",
-     &["FIELDA VALUE1 VALUE2 B VALUE3 COMM1", "2 10 5 0 7 second", "1 10 1 1 0", "3 0 0 2 9 third"]),
-    // The key column.
+    ("a row collects what each event adds to its key; top-by columns sort before the others, by \
+      their order; only events with comm= name it",
+     "sys:A//key=fieldA/top-by=value1/top-add=value2/,sys:B//key=fieldB/,\
+      sys:C//key=fieldC/top-by=value3/comm=comm1/",
+     &["FIELDA VALUE1 VALUE2 B VALUE3 COMM1", "2 10 5 0 7 second", "1 10 1 1 0",
+       "3 0 0 2 9 third"]),
+    // Key column.
     ("without a key it is the thread's number under PID, with its name under COMM",
      "sys:B", &["PID B COMM", "300 2 gamma", "100 1 alpha"]),
     ("the key's title is the expression of the first event that has one",
      "sys:B//key=fieldB/,sys:C//key=fieldC/", &["FIELDB B C", "3 2 2", "1 1 0", "2 0 1"]),
     ("-k is the key of every event",
      "sys:B,sys:C -k common_pid", &["COMMON_PID B C", "300 2 0", "100 1 0", "400 0 3"]),
-    ("an event's own key= comes before -k",
-     "sys:B,sys:C//key=fieldC/ -k common_pid", &["COMMON_PID B C", "300 2 0", "100 1 0", "3 0 2", "2 0 1"]),
+    ("key= of an event takes precedence over -k",
+     "sys:B,sys:C//key=fieldC/ -k common_pid",
+     &["COMMON_PID B C", "300 2 0", "100 1 0", "3 0 2", "2 0 1"]),
     ("a text is a key as well, also beside numbers",
      "sys:A//key=text/,sys:B//key=fieldB/", &["TEXT A B", "one 1 0", "two 1 0", "3 0 2", "1 0 1"]),
-    ("printkey= draws the key, and it is still the key that sorts nothing and is told apart",
+    ("printkey= prints the key; rows are still distinguished by the key",
      "sys:B//key=fieldB/printkey=key/", &["FIELDB B", "3 2", "1 1"]),
     ("printkey= is an expression of the key",
      "w:wide//key=(id<<8)|7/printkey=printf(\"%d:%d\",key>>8,(int)key&255)/top-by=size*2/",
-     &["(ID<<8)|7 SIZE*2", "9007199254740993:7 36028797018963972", "5:7 2", "9007199254740992:7 -2"]),
-    ("two keys that are drawn alike stay two rows",
+     &["(ID<<8)|7 SIZE*2", "9007199254740993:7 36028797018963972", "5:7 2",
+       "9007199254740992:7 -2"]),
+    ("two keys that are printed alike remain two rows",
      "sys:B//key=fieldB/printkey=7/", &["FIELDB B", "7 2", "7 1"]),
     // Value columns.
     ("an event without top-by and top-add is counted under its name",
@@ -40,50 +44,57 @@ const RULES: &[Rule] = &[
     ("an alias is the title of the first value only",
      "sys:A//key=fieldA/top-add=value1/top-by=value2/alias=run(us)/",
      &["FIELDA RUN(US) VALUE2", "2 10 5", "1 10 1"]),
-    ("columns stand as defined, also where a later one sorts first",
+    ("columns have the order of definition, also if a later one sorts first",
      "sys:A//key=fieldA/top-add=value2/,sys:C//key=fieldC/top-by=value3/",
      &["FIELDA VALUE2 VALUE3", "3 0 9", "2 5 7", "1 1 0"]),
     ("of several top-by the first sorts, then the second",
-     "sys:A//key=fieldA/top-by=value1/top-by=value2/", &["FIELDA VALUE1 VALUE2", "2 10 5", "1 10 1"]),
-    ("top-add and counts have one rank: they sort as defined",
-     "sys:B//key=fieldB/,sys:A//key=fieldA/top-add=value2/", &["FIELDB B VALUE2", "3 2 0", "1 1 1", "2 0 5"]),
-    ("top-add and counts have one rank: they sort as defined, the other way round",
-     "sys:A//key=fieldA/top-add=value2/,sys:B//key=fieldB/", &["FIELDA VALUE2 B", "2 5 0", "1 1 1", "3 0 2"]),
+     "sys:A//key=fieldA/top-by=value1/top-by=value2/",
+     &["FIELDA VALUE1 VALUE2", "2 10 5", "1 10 1"]),
+    ("top-add and counts have equal rank: they sort in the order of definition",
+     "sys:B//key=fieldB/,sys:A//key=fieldA/top-add=value2/",
+     &["FIELDB B VALUE2", "3 2 0", "1 1 1", "2 0 5"]),
+    ("top-add and counts have equal rank: they sort in the order of definition, reversed",
+     "sys:A//key=fieldA/top-add=value2/,sys:B//key=fieldB/",
+     &["FIELDA VALUE2 B", "2 5 0", "1 1 1", "3 0 2"]),
     ("an event may be named twice, with a key for each",
      "sys:C//key=fieldC/alias=by-field/,sys:C//key=value3/alias=by-value/",
      &["FIELDC BY-FIELD BY-VALUE", "3 2 0", "2 1 0", "0 0 1", "7 0 1", "9 0 1"]),
-    // The name column.
+    // Name column.
     ("with keys and no comm= there is no name", "sys:C//key=fieldC/", &["FIELDC C", "3 2", "2 1"]),
-    ("with keys, only events with comm= give names, and the first name stays",
+    ("with keys, only events with comm= give names, and the first name is kept",
      "sys:B//key=fieldB/,sys:C//key=fieldC/comm=comm1/",
      &["FIELDB B C COMM1", "3 2 2 third", "1 1 0", "2 0 1 second"]),
     ("without keys an event names its row by comm=, another by the process",
-     "sys:B,sys:C//comm=comm1/", &["PID B C COMM1", "300 2 0 gamma", "100 1 0 alpha", "400 0 3 second"]),
+     "sys:B,sys:C//comm=comm1/",
+     &["PID B C COMM1", "300 2 0 gamma", "100 1 0 alpha", "400 0 3 second"]),
     // --only-comm.
-    ("--only-comm has a row a name, without the key",
+    ("--only-comm has a row per name, without the key",
      "sys:C//comm=comm1/ --only-comm", &["C COMM1", "1 late", "1 second", "1 third"]),
-    ("--only-comm without comm= takes the process", "sys:B --only-comm", &["B COMM", "2 gamma", "1 alpha"]),
-    ("--only-comm forgets the keys",
+    ("--only-comm without comm= uses the process",
+     "sys:B --only-comm", &["B COMM", "2 gamma", "1 alpha"]),
+    ("--only-comm ignores the keys",
      "sys:C//key=fieldC/top-by=value3/comm=comm1/ --only-comm",
      &["VALUE3 COMM1", "9 third", "7 second", "0 late"]),
-    ("--only-comm takes the process of events without comm=, also where some have a key",
+    ("--only-comm uses the process for events without comm=, also if some have a key",
      "sys:C//key=fieldC/comm=comm1/,sys:B --only-comm",
      &["C B COMM1", "1 0 late", "1 0 second", "1 0 third", "0 2 gamma", "0 1 alpha"]),
     // Exact numbers.
     ("keys and sums above 2^53 are exact, and neighbours are two rows",
      "w:wide//key=id/top-by=size/",
-     &["ID SIZE", "9007199254740992 9223372036854775807", "9007199254740993 18014398509481986", "5 1"]),
+     &["ID SIZE", "9007199254740992 9223372036854775807", "9007199254740993 18014398509481986",
+       "5 1"]),
 ];
 
-/// What is refused, and what the line says.
+/// Rejected options, and the error line.
 #[rustfmt::skip]
 const REFUSALS: &[(&str, &str)] = &[
-    ("sys:A//key=fieldA/,sys:B", "sys:B: some events have a key and this has none; add key= to it, as in sys:B//key=pid/"),
+    ("sys:A//key=fieldA/,sys:B",
+     "sys:B: other events have a key, this one does not; add key=, as in sys:B//key=pid/"),
     ("sys:A//key=fieldA/ --only-comm", "--only-comm needs a name: add comm= to an event"),
     ("sys:A -e sys:B", "give it once, the events joined by ','"),
-    ("sys:A//key=text/printkey=key+1/", "text is text, and has to be a number"),
-    ("sys:A//top-by=text/", "text is text, and has to be a number"),
-    ("sys:A//comm=value1/", "value1 is a number, and has to be text"),
+    ("sys:A//key=text/printkey=key+1/", "text is text; it must be a number"),
+    ("sys:A//top-by=text/", "text is text; it must be a number"),
+    ("sys:A//comm=value1/", "value1 is a number; it must be text"),
     ("sys:A//key=fieldB/", "sys:A has no field 'fieldB'"),
     ("sys:A//key=fieldA/printkey=fieldA/", "fieldA"),
 ];
@@ -93,7 +104,7 @@ fn every_rule_prints_its_table() {
     let mut wrong = String::new();
     for (rule, words, expected) in RULES {
         let (out, err) = top(words);
-        // The line with the time is not the table's.
+        // The line with the time is not part of the table.
         let printed: Vec<String> = out.lines().skip(1).map(squeezed).collect();
         if printed != *expected {
             wrong += &format!(
@@ -105,7 +116,7 @@ fn every_rule_prints_its_table() {
 }
 
 #[test]
-fn what_the_rules_exclude_is_refused() {
+fn invalid_combinations_are_refused() {
     for (words, expected) in REFUSALS {
         let (out, err) = top(words);
         assert!(err.contains(expected) && out.is_empty(), "{words}: {err}{out}");
@@ -113,19 +124,20 @@ fn what_the_rules_exclude_is_refused() {
 }
 
 #[test]
-fn the_title_stands_behind_the_time() {
+fn the_title_follows_the_time() {
     let (out, _) = top("sys:B");
     let title = "2026-11-21 09:00:00.012000 perilune - 09:00:00 sample 3 events";
     assert_eq!(out.lines().next().map(squeezed).as_deref(), Some(title));
 }
 
-/// Fields of 64 bits with the top bit set: of unsigned events, signed ones, and pointers.
+/// 64-bit fields with the top bit set: of unsigned events, signed ones, and pointers.
 const EXTREMES: &str = "0.1 0 1 a s:unsigned: k=18446744073709551615 v=18446744073709551615\n\
      0.2 0 1 a s:unsigned: k=18446744073709551615 v=9223372036854775809\n\
      0.3 0 1 a s:signed: k=-1 v=-3\n0.4 0 1 a s:signed: k=-9223372036854775807 v=0\n\
      0.5 0 1 a s:pointer: k=0xffffffff81000000\n0.6 0 1 a s:pointer: k=0xffff888012345678\n";
 
-/// The rows that `top` prints of them as JSON, without what stands before their columns.
+/// Returns the rows that `top` prints for these events as JSON, without the text before their
+/// columns.
 fn extremes(selectors: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("extremes.events");
@@ -183,7 +195,7 @@ fn wide_numbers_are_numbers_in_json() {
     assert!(row.contains("\"id\":9007199254740993,\"size\":18014398509481986"), "{row}");
 }
 
-/// stdout and stderr of `top -e WORDS` over the demonstration.
+/// Returns stdout and stderr of `top -e WORDS` over the demo recording.
 fn top(words: &str) -> (String, String) {
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/demo.events");
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))

@@ -1,4 +1,4 @@
-//! What `perilune types` writes for editors and checkers.
+//! The output of `perilune types` for editors and checkers.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
-/// Whether this user reads tracefs; in CI it has to.
+/// Returns whether this user can read tracefs; in CI this is required.
 fn has_tracefs() -> bool {
     let there = Path::new("/sys/kernel/tracing/events/sched").is_dir();
     assert!(there || std::env::var_os("CI").is_none(), "tracefs cannot be read");
@@ -60,7 +60,7 @@ fn each_event_has_a_class_with_the_fields_of_its_format() {
 }
 
 #[test]
-fn the_api_and_the_editors_settings_are_beside_them() {
+fn the_api_and_the_editor_settings_are_written_next_to_them() {
     if !has_tracefs() {
         return;
     }
@@ -77,7 +77,7 @@ fn the_api_and_the_editors_settings_are_beside_them() {
 }
 
 #[test]
-fn what_somebody_wrote_is_not_overwritten() {
+fn a_file_of_the_user_is_not_overwritten() {
     if !has_tracefs() {
         return;
     }
@@ -87,7 +87,7 @@ fn what_somebody_wrote_is_not_overwritten() {
     let output = types(folder.path());
     assert!(output.status.success());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("left as it is"), "{text}");
+    assert!(text.contains("not changed"), "{text}");
     assert_eq!(read(&settings), "{}");
 
     let own = folder.path().join("types/event.lua");
@@ -95,6 +95,6 @@ fn what_somebody_wrote_is_not_overwritten() {
     let output = types(folder.path());
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("is no file of types, so it is not overwritten"), "{text}");
+    assert!(text.contains("not written by perilune types, so it is not overwritten"), "{text}");
     assert_eq!(read(&own), "return 1\n");
 }

@@ -1,19 +1,20 @@
-//! What benches of scripts stand on: a host that has begun a script, over a catalog of one event.
+//! Common part of the script benches: a host that has started a script, with a catalog of one
+//! event.
 
 use std::rc::Rc;
 
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, What};
-use perilune::script::bundle::{Library, Origin, Script};
+use perilune::event::catalog::{Catalog, Event, EventKind};
+use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::source::Batch;
 
-/// The text of the event's format, whatever the event is called.
+/// Catalog with this format for every event name.
 struct OneEvent(&'static str);
 
 impl Catalog for OneEvent {
     fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
-        let what = What::Tracepoint { format: Format::parse(self.0)? };
+        let what = EventKind::Tracepoint { format: Format::parse(self.0)? };
         Ok(Rc::new(Event { name: name.to_owned(), what }))
     }
 
@@ -22,10 +23,10 @@ impl Catalog for OneEvent {
     }
 }
 
-/// Begins a script whose events are all of that format, and attaches a batch for so many roles.
+/// Starts a script whose events all have that format, and attaches a batch with `roles` roles.
 pub(crate) fn begin(text: String, format: &'static str, roles: usize) -> (Host, Batch) {
     let mut host = Host::new(false).unwrap();
-    let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
+    let script = Script { name: "measured".to_owned(), origin: ScriptOrigin::Bundled, text };
     host.load(&script, &Library::default(), &[]).unwrap();
     let setting = Setting::of(Rc::new(OneEvent(format)));
     let options = host.lua().create_table().unwrap();

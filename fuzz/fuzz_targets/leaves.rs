@@ -1,5 +1,5 @@
-//! Any calls of the leaves that compiled Lua calls, on small tables, with any doubles and events;
-//! after each call every event that can be read is read. To be run with the address sanitizer.
+//! Makes any calls of the leaf functions that compiled Lua calls, on small tables, with any doubles
+//! and events; reads every readable event after each call. Run it with the address sanitizer.
 #![no_main]
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use perilune::stat::pending::{self, Pending, State};
 use perilune::stat::rate::Rate;
 use perilune::stat::states::{self, States};
 
-/// An event as it comes: its record, its call chain, and the task that it is of.
+/// An incoming event: its record, its call chain and its task.
 #[derive(Arbitrary, Debug, Clone)]
 struct Seen {
     raw: Vec<u8>,
@@ -30,22 +30,75 @@ struct Seen {
 
 #[derive(Arbitrary, Debug)]
 enum Call {
-    Add { table: u8, doubles: [f64; 4], flags: u32 },
-    Open { event: Option<Seen>, key: u8, time: u16, values: [f64; 2], kinds: u32 },
-    Close { key: u8, time: u16, call: Option<u8> },
-    Get { key: u8 },
-    Next { index: u8 },
-    Set { field: u8, value: f64, kinds: u32 },
-    Enter { event: Option<Seen>, tid: u8, time: u16, state: i8 },
-    Move { event: Option<Seen>, tid: u8, time: u16, mask: u8, state: i8 },
-    Switch { event: Option<Seen>, prev: u8, next: u8, time: u16, state: i8 },
-    Leave { tid: u8, time: u16 },
-    Still { index: u8, time: u16 },
-    Batch { events: Vec<Seen> },
-    Lose { before: u16 },
-    Exit { tid: u8 },
-    /// The table that keeps an event changes while a copy of it is shown.
-    Show { then: Box<Call> },
+    Add {
+        table: u8,
+        doubles: [f64; 4],
+        flags: u32,
+    },
+    Open {
+        event: Option<Seen>,
+        key: u8,
+        time: u16,
+        values: [f64; 2],
+        kinds: u32,
+    },
+    Close {
+        key: u8,
+        time: u16,
+        call: Option<u8>,
+    },
+    Get {
+        key: u8,
+    },
+    Next {
+        index: u8,
+    },
+    Set {
+        field: u8,
+        value: f64,
+        kinds: u32,
+    },
+    Enter {
+        event: Option<Seen>,
+        tid: u8,
+        time: u16,
+        state: i8,
+    },
+    Move {
+        event: Option<Seen>,
+        tid: u8,
+        time: u16,
+        mask: u8,
+        state: i8,
+    },
+    Switch {
+        event: Option<Seen>,
+        prev: u8,
+        next: u8,
+        time: u16,
+        state: i8,
+    },
+    Leave {
+        tid: u8,
+        time: u16,
+    },
+    Still {
+        index: u8,
+        time: u16,
+    },
+    Batch {
+        events: Vec<Seen>,
+    },
+    Lose {
+        before: u16,
+    },
+    Exit {
+        tid: u8,
+    },
+    /// Changes the table that stores an event while a copy of the event is shown.
+    Show {
+        then: Box<Call>,
+    },
 }
 
 struct Tables {
@@ -76,14 +129,14 @@ fn slot_of(event: &Seen, time: f64) -> Slot {
     }
 }
 
-/// Reads all that a slot leads to.
+/// Reads the record and the chain that a slot points to.
 fn read(slot: *const Slot) -> u64 {
-    // SAFETY: the pointer is one of those that the leaves hand out, null or good: that is what is
-    // tested.
+    // SAFETY: the pointer comes from a leaf, which returns null or a valid pointer; this is what
+    // the target tests.
     let Some(slot) = (unsafe { slot.as_ref() }) else { return 0 };
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let raw = (0..usize::from(slot.raw_size)).map(|at| u64::from(unsafe { *slot.raw.add(at) }));
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let chain = (0..usize::from(slot.chain_len)).map(|at| unsafe { *slot.chain.add(at) });
     raw.chain(chain).fold(0, u64::wrapping_add)
 }
@@ -106,7 +159,8 @@ impl Tables {
             age: 30_000.0,
             bound: 4 << 10,
         };
-        let of_states = states::Shape { values: 1, state: 0, than: 5.0, keep_event: true, bound: 4 << 10 };
+        let of_states =
+            states::Shape { values: 1, state: 0, than: 5.0, keep_event: true, bound: 4 << 10 };
         let spent = share(Latency::new(1, 4 << 10).within(&budget));
         Tables {
             kv: share(Kv::new(shape).within(&budget)),
@@ -130,17 +184,19 @@ impl Tables {
             _ => (leaf::take::<Rate>(2), leaf::pointer(&self.rate)),
         };
         let leaf = leaf.expect("a leaf of so many doubles");
-        // SAFETY: the leaf's own type, and the pointer of its table.
+        // SAFETY: the type is the leaf's own, and the pointer is that of its table.
         unsafe {
             if table % 4 == 3 {
                 std::mem::transmute::<*mut c_void, TakeTwo>(leaf)(pointer, d[0], d[1], flags);
             } else {
-                std::mem::transmute::<*mut c_void, Take>(leaf)(pointer, d[0], d[1], d[2], d[3], flags);
+                std::mem::transmute::<*mut c_void, Take>(leaf)(
+                    pointer, d[0], d[1], d[2], d[3], flags,
+                );
             }
         }
     }
 
-    /// The slots that can be read now.
+    /// Returns the slots that can be read now.
     fn handed_out(&self) -> [*const Slot; 3] {
         let (pending, states) = (self.pending.borrow(), self.states.borrow());
         let event = |state: &State| state.event;
@@ -152,10 +208,19 @@ impl Tables {
             Call::Add { table, doubles, flags } => self.add(*table, *doubles, *flags),
             Call::Open { event, key, time, values, kinds } => {
                 let slot = event.as_ref().map(|event| slot_of(event, (*time).into()));
-                type Open = unsafe extern "C" fn(*const c_void, *const Slot, f64, f64, f64, f64, u32) -> u32;
+                type Open = unsafe extern "C" fn(
+                    *const c_void,
+                    *const Slot,
+                    f64,
+                    f64,
+                    f64,
+                    f64,
+                    u32,
+                ) -> u32;
                 let open = leaf::open::<Pending>(4).expect("a leaf of four doubles");
                 let at = slot.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-                // SAFETY: the leaf's own type, the pointer of its table, and a slot that lives on.
+                // SAFETY: the type is the leaf's own, the pointer is that of its table, and the
+                // slot outlives the call.
                 unsafe {
                     std::mem::transmute::<*mut c_void, Open>(open)(
                         leaf::pointer(&self.pending),
@@ -189,15 +254,21 @@ impl Tables {
                 let (index, generation) = (pending.read().index, pending.read().generation);
                 pending.set(index, generation, (*field).into(), *value, *kinds);
             }
-            Call::Enter { event, tid, time, state } => self.with(event, *time, |states, event, time| {
-                states.enter(event, &[(*tid).into(), time, (*state).into()], 0);
-            }),
-            Call::Move { event, tid, time, mask, state } => self.with(event, *time, |states, event, time| {
-                states.move_to(event, (*tid).into(), time, (*mask).into(), (*state).into());
-            }),
-            Call::Switch { event, prev, next, time, state } => self.with(event, *time, |states, event, time| {
-                states.switch(event, (*prev).into(), (*next).into(), time, (*state).into());
-            }),
+            Call::Enter { event, tid, time, state } => {
+                self.with(event, *time, |states, event, time| {
+                    states.enter(event, &[(*tid).into(), time, (*state).into()], 0);
+                })
+            }
+            Call::Move { event, tid, time, mask, state } => {
+                self.with(event, *time, |states, event, time| {
+                    states.move_to(event, (*tid).into(), time, (*mask).into(), (*state).into());
+                })
+            }
+            Call::Switch { event, prev, next, time, state } => {
+                self.with(event, *time, |states, event, time| {
+                    states.switch(event, (*prev).into(), (*next).into(), time, (*state).into());
+                })
+            }
             Call::Leave { tid, time } => {
                 self.states.borrow_mut().leave((*tid).into(), (*time).into());
             }
@@ -214,7 +285,12 @@ impl Tables {
         }
     }
 
-    fn with(&self, event: &Option<Seen>, time: u16, enter: impl FnOnce(&mut States, Option<Event<'_>>, f64)) {
+    fn with(
+        &self,
+        event: &Option<Seen>,
+        time: u16,
+        enter: impl FnOnce(&mut States, Option<Event<'_>>, f64),
+    ) {
         let slot = event.as_ref().map(|event| slot_of(event, time.into()));
         let event = slot.as_ref().zip(event.as_ref()).map(|(slot, event)| Event {
             slot,
@@ -224,15 +300,16 @@ impl Tables {
         enter(&mut self.states.borrow_mut(), event, time.into());
     }
 
-    /// As the host: a batch is remembered, and what is forgotten for it rescued, before its events
-    /// are handled.
+    /// Works like the host: stores a batch in the history and copies what is evicted for it, before
+    /// the events of the batch are handled.
     fn batch(&self, events: &[Seen]) {
         let Some(past) = self.owners.past() else { return };
         let slots: Vec<Slot> = events.iter().map(|event| slot_of(event, 1.0)).collect();
         let mut history = past.borrow_mut();
         history.begin_batch(&slots);
         for (slot, event) in slots.iter().zip(events) {
-            let (raw, chain) = (&event.raw[..slot.raw_size.into()], &event.chain[..slot.chain_len.into()]);
+            let (raw, chain) =
+                (&event.raw[..slot.raw_size.into()], &event.chain[..slot.chain_len.into()]);
             let event = Event { slot, raw, chain };
             while !history.push(&event, &Whose::default(), false) {
                 let room = history.room(f64::NEG_INFINITY);
@@ -242,14 +319,18 @@ impl Tables {
         }
         drop(history);
         for (n, slot) in slots.iter().enumerate() {
-            let event = Event { slot, raw: &events[n].raw[..slot.raw_size.into()], chain: &events[n].chain[..slot.chain_len.into()] };
+            let event = Event {
+                slot,
+                raw: &events[n].raw[..slot.raw_size.into()],
+                chain: &events[n].chain[..slot.chain_len.into()],
+            };
             self.pending.borrow_mut().open(Some(event), &[n as f64, 1.0, 0.0, 0.0], 0);
         }
         past.borrow_mut().between(0.0, 1e9);
         while past.borrow_mut().advance().is_some() {
             read(past.borrow().read());
         }
-        // The slots end here: what was kept of them must not lead to them any more.
+        // The slots end here: no stored state may point to them any more.
         self.pending.borrow_mut().recall();
     }
 
@@ -260,9 +341,9 @@ impl Tables {
             if slot.raw.is_null() || slot.chain.is_null() {
                 continue;
             }
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let raw = unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size.into()) };
-            // SAFETY: likewise.
+            // SAFETY: as above.
             let chain = unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len.into()) };
             let shown = self.shown.show(&self.owners, Event { slot, raw, chain });
             let before = read(shown);

@@ -1,4 +1,4 @@
-//! Any bytes as a record, under any layout.
+//! Parses any bytes as a record, with any layout.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -28,7 +28,8 @@ fuzz_target!(|input: Input<'_>| {
     });
     let record = input.record;
     let _ = (layout.time(record), layout.trailer(record), identifier(record));
-    // A record whose size is not that of its bytes is refused at once: also try it with the right one.
+    // A record whose size field does not match its length is rejected immediately, so the correct
+    // size is tried as well.
     let mut sized = record.to_vec();
     if let Some(size) = sized.get_mut(6..8) {
         size.copy_from_slice(&(record.len() as u16).to_ne_bytes());

@@ -1,36 +1,38 @@
-//! A call chain: addresses, the innermost first, in sections that begin with a marker.
+//! A call chain: addresses, innermost first, in sections that begin with a marker.
 //!
 //! ```text
 //! KERNEL, address, caller, its caller …, USER, address, caller …[, TRUNCATED]
 //! ```
 //!
-//! Whatever walked the stack (the kernel, unwind tables, branch records), a slot's chain looks like this. Of callers it has
-//! the address to return to, which is the one behind the call. The markers are the kernel's `PERF_CONTEXT_*`
-//! (include/uapi/linux/perf_event.h), but for [`TRUNCATED`]: that is ours, and stands in the chain itself, so that
-//! wherever a chain is kept, it is kept with it.
+//! A slot's chain has this form whatever walked the stack (the kernel, unwind tables, branch
+//! records). The entry of a caller is its return address, which is the address after the call. The
+//! markers are the kernel's `PERF_CONTEXT_*` (include/uapi/linux/perf_event.h). [`TRUNCATED`] is
+//! perilune's own; it is an entry of the chain, so every copy of the chain keeps it.
 
-/// What follows are addresses of the kernel.
+/// Marker: kernel addresses follow.
 pub const KERNEL: u64 = -128_i64 as u64;
 
-/// What follows are addresses of the task's user space.
+/// Marker: addresses of the task's user space follow.
 pub const USER: u64 = -512_i64 as u64;
 
-/// The last entry of a chain that is only the inner part of its stack. Among the markers, where no kernel has one.
+/// The last entry of a chain that contains only the inner part of its stack. Lies in the range of
+/// the markers, at a value that the kernel does not use.
 pub const TRUNCATED: u64 = -4000_i64 as u64;
 
-/// What follows are addresses of a guest's kernel, and of its user space.
+/// Markers: addresses of a guest's kernel, and of a guest's user space, follow.
 const GUEST: (u64, u64) = (-2176_i64 as u64, -2560_i64 as u64);
 
 /// The lowest marker.
 const FIRST: u64 = -4095_i64 as u64;
 
-/// Whether an entry is a marker and no address: no code lies in the last page.
+/// Returns whether an entry is a marker instead of an address: the last page contains no code.
 #[inline]
 pub fn is_marker(entry: u64) -> bool {
     entry >= FIRST
 }
 
-/// Whether the section that a marker begins holds addresses of a kernel; None if it begins none.
+/// Returns whether the section that a marker begins holds kernel addresses; None if the entry does
+/// not begin a section.
 #[inline]
 pub fn begins_kernel(entry: u64) -> Option<bool> {
     let (guest_kernel, guest_user) = GUEST;
@@ -43,21 +45,22 @@ pub fn begins_kernel(entry: u64) -> Option<bool> {
     }
 }
 
-/// Room for the frames of a stack that somebody walks: no more than the chain may have.
+/// Appends the frames of a stack walk to a chain, up to a limit.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct ChainBuilder<'a> {
     chain: &'a mut Vec<u64>,
     left: usize,
     cut: bool,
 }
 
-impl<'a> Room<'a> {
-    /// Room for so many frames at the end of a chain.
-    pub fn new(chain: &'a mut Vec<u64>, frames: usize) -> Room<'a> {
-        Room { chain, left: frames, cut: false }
+impl<'a> ChainBuilder<'a> {
+    /// Returns room for `frames` frames at the end of a chain.
+    pub fn new(chain: &'a mut Vec<u64>, frames: usize) -> ChainBuilder<'a> {
+        ChainBuilder { chain, left: frames, cut: false }
     }
 
-    /// Adds a frame. When there is no room the chain is cut, and the walk may as well end.
+    /// Adds a frame. Returns false if the limit is reached: the chain is then truncated and the
+    /// walk can stop.
     #[inline]
     pub fn push(&mut self, address: u64) -> bool {
         match self.left.checked_sub(1) {
@@ -70,12 +73,12 @@ impl<'a> Room<'a> {
         !self.cut
     }
 
-    /// Says that the stack goes on, but cannot be followed.
+    /// Marks the chain as truncated: the stack continues, but cannot be followed.
     pub fn cut(&mut self) {
         self.cut = true;
     }
 
-    /// Whether there is more of the stack than the chain shows.
+    /// Returns whether the stack has more frames than the chain.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -87,7 +90,7 @@ mod tests {
     use perf_event_open_sys::bindings as abi;
 
     #[test]
-    fn markers_are_those_of_the_kernel_and_one_of_our_own() {
+    fn markers_match_the_kernel_headers() {
         assert_eq!((KERNEL, USER), (abi::PERF_CONTEXT_KERNEL, abi::PERF_CONTEXT_USER));
         assert_eq!(GUEST, (abi::PERF_CONTEXT_GUEST_KERNEL, abi::PERF_CONTEXT_GUEST_USER));
         assert_eq!(FIRST, abi::PERF_CONTEXT_MAX);
@@ -102,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_has_no_more_frames_than_there_is_room_for() {
+    fn a_chain_is_cut_at_its_capacity() {
         let mut chain = vec![USER];
-        let mut room = Room::new(&mut chain, 2);
+        let mut room = ChainBuilder::new(&mut chain, 2);
         assert!(room.push(1) && room.push(2) && !room.is_cut());
         assert!(!room.push(3) && room.is_cut());
         assert_eq!(chain, [USER, 1, 2]);

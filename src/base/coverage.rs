@@ -1,16 +1,16 @@
-//! What a report covers: how much was seen, and everything that was not, counted by reason.
+//! Coverage of a report: the number of events, and everything that was missed, counted by reason.
 
-/// Counts of one interval, or of the whole run. Silent when perfect; see [`Coverage::is_perfect`].
+/// Counts of one interval, or of the whole run. Not shown if perfect; see [`Coverage::is_perfect`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Events that reached a handler.
     pub events: u64,
-    /// Events that were received and kept back by the part of a filter that the kernel does not take. Nothing is missing for
-    /// it: they are counted for what they cost.
+    /// Events that were received and then rejected by the user-space part of a filter. They are not
+    /// missing from the report; they are counted because they cost time.
     pub filtered: u64,
     /// Events that the kernel dropped because a ring was full.
     pub lost: u64,
-    /// Times that the kernel throttled an event.
+    /// Number of times that the kernel throttled an event.
     pub throttled: u64,
     /// Records that could not be decoded, or were too short for their format.
     pub undecodable: u64,
@@ -20,19 +20,21 @@ pub struct Coverage {
     pub unsafe_: u64,
     /// Open states dropped because their task ended.
     pub exited: u64,
-    /// Keys folded into `(evicted)` because a table reached its memory bound, and open states dropped for the same reason.
+    /// Keys folded into `(evicted)` because a table reached its memory bound, and open states
+    /// dropped for the same reason.
     pub evicted: u64,
     /// Call chains cut at the depth limit.
     pub truncated: u64,
     /// Events whose order across rings could not be restored.
     pub disordered: u64,
-    /// Expressions without a value in C, such as a division by zero: each counted as 0.
+    /// Expressions whose value C does not define, such as a division by zero: each counted as 0.
     pub undefined: u64,
     /// Handler errors.
     pub errors: u64,
-    /// Counters that shared their hardware, so that their values are scaled.
+    /// Counters that shared their hardware with others, so their values are scaled.
     pub multiplexed: u64,
-    /// Latencies too long for the percentiles, which take them for the longest they know; total and max are right.
+    /// Latencies beyond the range of the percentiles, which count them as the longest of the range;
+    /// total and max are exact.
     pub clamped: u64,
     /// Events that the kernel counted and neither wrote to a ring nor counted as lost.
     pub undelivered: u64,
@@ -44,7 +46,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Name and count of each thing that went wrong, in the order they are shown; zeros included.
+    /// Returns name and count of each problem, in display order; zeros included.
     pub fn problems(&self) -> [(&'static str, u64); 14] {
         [
             ("lost", self.lost),
@@ -64,18 +66,18 @@ impl Coverage {
         ]
     }
 
-    /// Whether nothing was missed.
+    /// Returns whether nothing was missed.
     pub fn is_perfect(&self) -> bool {
         self.problems().iter().all(|(_, n)| *n == 0)
     }
 
-    /// Starts that have no end though they wait no more: what they would add is missing from the
-    /// tables.
+    /// Returns the number of starts that were dropped without an end: their share is missing from
+    /// the tables.
     pub fn unpaired(&self) -> u64 {
         self.unmatched + self.unsafe_
     }
 
-    /// What happened since `before`, an earlier state of the same counts.
+    /// Returns the difference from `before`, an earlier state of the same counts.
     pub fn since(&self, before: &Coverage) -> Coverage {
         Coverage {
             events: self.events.saturating_sub(before.events),
@@ -94,7 +96,7 @@ impl Coverage {
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
             clamped: self.clamped.saturating_sub(before.clamped),
             undelivered: self.undelivered.saturating_sub(before.undelivered),
-            // Those that were open when it began may have missed their ends, too.
+            // States that were open at `before` may have missed their ends, too.
             starts: self.starts.saturating_sub(before.starts) + before.open,
             open: self.open,
         }

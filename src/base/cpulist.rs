@@ -1,14 +1,19 @@
-//! CPU lists as the kernel and people write them: `0-3,8,10-11`.
+//! CPU lists in the notation of the kernel: `0-3,8,10-11`.
 //!
-//! The same form stands in `/sys/devices/system/cpu/online` and after `-C`. Parsing is total and bounded:
-//! no input makes it allocate more than [`MOST`] numbers.
+//! `/sys/devices/system/cpu/online` and the argument of `-C` use it. Parsing accepts any input and
+//! is bounded: the list never holds more than twice [`MOST`] numbers.
 
 use anyhow::{Result, bail, ensure};
 
-/// The largest number of CPUs, and one more than the largest CPU number. Linux stops at 8192 today.
+/// Upper limit on the number of CPUs, one more than the largest CPU number. Linux supports at most
+/// 8192 today.
 pub const MOST: u32 = 65536;
 
-/// The CPUs of a list, sorted, each once. Blank text is an empty list, as in sysfs.
+/// Returns the CPUs of a list, sorted, without duplicates. Blank text is an empty list, as in
+/// sysfs.
+///
+/// # Errors
+/// A part is not a CPU number below [`MOST`], or a range is reversed.
 pub fn parse(text: &str) -> Result<Vec<u32>> {
     let mut cpus = Vec::new();
     if text.trim().is_empty() {
@@ -19,10 +24,11 @@ pub fn parse(text: &str) -> Result<Vec<u32>> {
         let (low, high) = (number(low, text)?, number(high, text)?);
         ensure!(
             low <= high,
-            "CPU list `{text}`: the range {low}-{high} runs backwards; write {high}-{low}"
+            "CPU list `{text}`: the range {low}-{high} is reversed; use {high}-{low}"
         );
         cpus.extend(low..=high);
-        // Overlapping ranges may repeat numbers: keep the list within its bound while it grows.
+        // Overlapping ranges may repeat numbers: deduplicate while the list grows to keep it
+        // bounded.
         if cpus.len() > MOST as usize {
             cpus.sort_unstable();
             cpus.dedup();
@@ -33,7 +39,8 @@ pub fn parse(text: &str) -> Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// The list's text, runs of two and more as ranges: `0-3,8,10-11`. Takes sorted CPUs, as [`parse`] gives them.
+/// Returns the text of a list, with two or more consecutive CPUs as a range: `0-3,8,10-11`. `cpus`
+/// must be sorted, as returned by [`parse`].
 pub fn format(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -49,7 +56,7 @@ pub fn format(cpus: &[u32]) -> String {
     words.join(",")
 }
 
-/// One CPU number of the list `whole`.
+/// Parses one CPU number of the list `whole`.
 fn number(text: &str, whole: &str) -> Result<u32> {
     let text = text.trim();
     let whole = whole.trim();
@@ -57,7 +64,7 @@ fn number(text: &str, whole: &str) -> Result<u32> {
     ensure!(digits, "CPU list `{whole}`: `{text}` is not a CPU number; for example 0-3,8");
     match text.parse::<u32>() {
         Ok(cpu) if cpu < MOST => Ok(cpu),
-        _ => bail!("CPU list `{whole}`: CPU {text} is beyond the last possible one, {}", MOST - 1),
+        _ => bail!("CPU list `{whole}`: CPU {text} exceeds the largest CPU number, {}", MOST - 1),
     }
 }
 
@@ -76,15 +83,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_list_says_which_part_is_wrong() {
+    fn a_list_error_names_the_invalid_part() {
         let error = |text| parse(text).unwrap_err().to_string();
         assert_eq!(error("0-3,x"), "CPU list `0-3,x`: `x` is not a CPU number; for example 0-3,8");
-        assert_eq!(error("3-1"), "CPU list `3-1`: the range 3-1 runs backwards; write 1-3");
+        assert_eq!(error("3-1"), "CPU list `3-1`: the range 3-1 is reversed; use 1-3");
         assert!(error("1,,2").contains("`` is not a CPU number"));
         assert!(error("-1").contains("is not a CPU number"));
         assert!(error("+1").contains("is not a CPU number"));
-        assert!(error("0-4294967295").contains("beyond the last possible one, 65535"));
-        assert!(error("99999999999999999999").contains("beyond the last possible one"));
+        assert!(error("0-4294967295").contains("exceeds the largest CPU number, 65535"));
+        assert!(error("99999999999999999999").contains("exceeds the largest CPU number"));
     }
 
     #[test]

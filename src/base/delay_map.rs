@@ -1,18 +1,20 @@
-//! How delays spread over time: counts by time and by the delay's magnitude, what a latency heat map is drawn from.
+//! Distribution of delays over time: counts by time and by magnitude of the delay, the data of a
+//! latency heat map.
 //!
-//! A row is a quarter of an octave, so that every delay keeps its magnitude to a fifth. A run of more columns than a picture has
-//! room for joins two columns into one, again and again: counts stay exact and the memory bounded, below 400 KiB.
+//! A row is a quarter of an octave, which is a resolution of 19 %. When a run exceeds the maximum
+//! number of columns, pairs of columns are merged: counts stay exact and memory stays below 400
+//! KiB.
 
-/// Rows of an octave.
+/// Rows per octave.
 const STEPS: f64 = 4.0;
 
-/// Rows of a column: up to 2^44 ns, 4.9 hours; what is longer is in the last.
+/// Rows per column: up to 2^44 ns, 4.9 hours; longer delays are counted in the last row.
 pub const ROWS: usize = 176;
 
-/// Columns at most.
+/// Maximum number of columns.
 const COLUMNS: usize = 512;
 
-/// The width of a column at first, in nanoseconds.
+/// Initial width of a column, in nanoseconds.
 const FIRST_NS: f64 = 1e6;
 
 /// Counts over time and delay.
@@ -30,8 +32,8 @@ impl Default for DelayMap {
 }
 
 impl DelayMap {
-    /// Counts a delay that ended at `time`; both in nanoseconds, the time since the run began. What is no delay, negative or NaN, is
-    /// not counted: then it gives false.
+    /// Counts a delay that ended at `time`; both in nanoseconds, `time` since the start of the run.
+    /// Returns false for an invalid delay, negative or NaN, which is not counted.
     #[inline]
     pub fn add(&mut self, time: f64, delay: f64) -> bool {
         if delay.is_nan() || delay < 0.0 {
@@ -53,7 +55,7 @@ impl DelayMap {
         true
     }
 
-    /// Makes one column of two.
+    /// Merges pairs of columns.
     #[cold]
     fn join(&mut self) {
         self.column_ns *= 2.0;
@@ -72,27 +74,27 @@ impl DelayMap {
         self.counts.truncate(columns * ROWS);
     }
 
-    /// Nanoseconds of a column.
+    /// Returns the width of a column, in nanoseconds.
     pub fn column_ns(&self) -> f64 {
         self.column_ns
     }
 
-    /// The columns from the run's begin on, each with its [`ROWS`] counts.
+    /// Returns the columns from the start of the run, each with its [`ROWS`] counts.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.counts.chunks_exact(ROWS)
     }
 
-    /// The least delay of a row, in nanoseconds.
+    /// Returns the smallest delay of a row, in nanoseconds.
     pub fn least(row: usize) -> f64 {
         (row as f64 / STEPS).exp2()
     }
 
-    /// Where a delay lies, in rows and parts of one.
+    /// Returns the position of a delay, in rows with a fraction.
     pub fn height(delay: f64) -> f64 {
         delay.max(1.0).log2() * STEPS
     }
 
-    /// How many were counted.
+    /// Returns the number of counted delays.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_delay_is_not_counted() {
+    fn invalid_delays_are_not_counted() {
         let mut map = DelayMap::default();
         assert!(!map.add(0.0, -1.0) && !map.add(0.0, f64::NAN));
         assert_eq!(map.total(), 0);
@@ -131,14 +133,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_long_run_joins_columns_and_loses_no_delay(adds in prop::collection::vec((0f64..1e15, 0f64..1e12), 1..200)) {
+        fn a_long_run_joins_columns_and_loses_no_delay(
+            adds in prop::collection::vec((0f64..1e15, 0f64..1e12), 1..200)
+        ) {
             let mut map = DelayMap::default();
             adds.iter().for_each(|(time, delay)| assert!(map.add(*time, *delay)));
             prop_assert!(map.columns().len() <= COLUMNS);
             let cells = cells(&map);
-            prop_assert_eq!(cells.iter().map(|cell| u64::from(cell.2)).sum::<u64>(), adds.len() as u64);
+            prop_assert_eq!(
+                cells.iter().map(|cell| u64::from(cell.2)).sum::<u64>(),
+                adds.len() as u64
+            );
             for (time, delay) in adds {
-                let (column, row) = ((time / map.column_ns()) as usize, DelayMap::height(delay) as usize);
+                let (column, row) =
+                    ((time / map.column_ns()) as usize, DelayMap::height(delay) as usize);
                 prop_assert!(cells.iter().any(|cell| cell.0 == column && cell.1 == row));
             }
         }

@@ -1,4 +1,5 @@
-//! What a run has to say, as data: events, tables, histograms, notes. A script returns these, `output` draws them.
+//! The output of a run, as data: events, tables, histograms, notes. A script returns these,
+//! `output` draws them.
 
 use std::rc::Rc;
 
@@ -8,18 +9,18 @@ use crate::base::{
     value::{Value, ValueType},
 };
 
-/// When something happened, on both clocks.
+/// A point in time, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// Nanoseconds since the Unix epoch.
     pub wall_ns: i64,
-    /// Nanoseconds of the clock that stamps events (`CLOCK_MONOTONIC` when live).
+    /// Nanoseconds of the clock of the events' timestamps (`CLOCK_MONOTONIC` when live).
     pub clock_ns: u64,
 }
 
 /// One event to print, borrowed from its record.
 pub struct EventLine<'a> {
-    /// When.
+    /// Time of the event.
     pub stamp: Stamp,
     /// The task's name; `<...>` when unknown.
     pub comm: &'a [u8],
@@ -29,20 +30,23 @@ pub struct EventLine<'a> {
     pub tid: u32,
     /// CPU of the record.
     pub cpu: u32,
-    /// The flags column as ftrace shows it: irqs off, need-resched, hard/soft irq, preempt depth. `....` when unknown.
+    /// The flags column as in ftrace: irqs off, need-resched, hard/soft irq, preempt depth. `....`
+    /// if unknown.
     pub flags: [u8; 4],
-    /// `sys:name`, or what a counter is called.
+    /// `sys:name`, or the name of a counter.
     pub name: &'a str,
-    /// Of a sample that a counter or a clock took, how much it counted since the one before; None is a tracepoint's record.
+    /// The count since the previous sample, for a sample of a counter or a clock; None for a
+    /// tracepoint record.
     pub period: Option<u64>,
-    /// The event's own fields, in the order of its format.
+    /// The event's own fields, in format order.
     pub fields: &'a mut dyn Iterator<Item = (&'a str, Value<'a>)>,
-    /// The event as text, for people.
+    /// The event as text.
     pub text: EventText<'a>,
-    /// Further fields that the script adds: shown before the event in text, among the fields in JSON.
+    /// Additional fields from the script: printed before the event in text, among the fields in
+    /// JSON.
     pub extra: &'a [(String, Cell)],
-    /// Which detail it is a part of, of an event that is printed as one.
-    pub detail: Option<Detail>,
+    /// The detail that the event is part of, if it is printed as part of one.
+    pub detail: Option<DetailPosition>,
     /// Frames of the call chain, outermost last.
     pub stack: &'a [Frame],
 }
@@ -50,30 +54,33 @@ pub struct EventLine<'a> {
 /// An event that a run has opened: its name, and its own fields with their types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenedEvent {
-    /// `sys:name`, or what a counter is called.
+    /// `sys:name`, or the name of a counter.
     pub name: String,
-    /// In the order of its format; none of a counter.
+    /// Fields in format order; empty for a counter.
     pub fields: Vec<(String, ValueType)>,
 }
 
-/// The place of an event in a detail: all that happened around something that took long.
+/// The position of an event in a detail, which is all that happened around something that took
+/// long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detail {
-    /// The detail's number in the run, from 1 on.
+pub struct DetailPosition {
+    /// Number of the detail in the run, from 1.
     pub number: u64,
-    /// Nanoseconds since what it begins with; negative before that.
+    /// Nanoseconds since the beginning of the interval that the detail shows; negative for events
+    /// before it.
     pub offset_ns: i64,
 }
 
-/// Where an event's text comes from.
+/// Source of an event's text.
 #[derive(Clone, Copy)]
 pub enum EventText<'a> {
     /// Its fields, as `name=value`.
     Fields,
-    /// What its print format makes of the record. Appends it; false, and nothing is appended, when the record does not hold
-    /// what the format asks for: then the fields are shown.
+    /// The record formatted by the event's print format. The function appends the text; if the
+    /// record lacks data that the format needs, it appends nothing and returns false, and the
+    /// fields are shown.
     Format(&'a dyn Fn(&mut Vec<u8>) -> bool),
-    /// What somebody's printer made of it; JSON has it beside the fields.
+    /// Output of a printer of the script; JSON has it in addition to the fields.
     Printer(&'a [u8]),
 }
 
@@ -92,9 +99,9 @@ pub enum Cell {
     Text(String),
     /// A stack: an array in JSON.
     Stack {
-        /// Its frames as they are shown, in the order in which they are.
+        /// The frames' text, in display order.
         frames: Vec<Rc<str>>,
-        /// What parts them in text.
+        /// Separator in text.
         between: Rc<str>,
     },
 }
@@ -111,12 +118,12 @@ impl From<f64> for Cell {
     }
 }
 
-/// Where a column's text stands.
+/// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// At the left edge.
+    /// Left-aligned.
     Left,
-    /// At the right edge.
+    /// Right-aligned.
     Right,
 }
 
@@ -127,23 +134,24 @@ pub struct Column {
     pub title: String,
     /// Key in JSON: snake_case, unit last (`max_us`).
     pub key: String,
-    /// Least width; the widest cell or title widens it.
+    /// Minimum width; the widest cell or title widens it.
     pub width: usize,
-    /// Side.
+    /// Alignment.
     pub align: Align,
-    /// Digits after the point of a `Cell::Num`; None prints the shortest form.
+    /// Digits after the decimal point of a `Cell::Num`; None prints the shortest form.
     pub decimals: Option<usize>,
-    /// Text shows fewer decimals, in all its cells, where the column would else be wider than `width` or its title.
+    /// In text, all cells get fewer decimals if the column would otherwise be wider than `width` or
+    /// its title.
     pub shrinks: bool,
     /// Joined to the next column by ` => `.
     pub arrow: bool,
     /// In JSON only.
     pub json_only: bool,
-    /// Left out of text where a line has no room for all.
+    /// Omitted from text if the line does not have room for all columns.
     pub spare: bool,
 }
 
-/// How a table looks as text.
+/// Layout of a table in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Titles over a line of dashes: latency tables.
@@ -159,11 +167,11 @@ pub enum Style {
 pub struct Table {
     /// The key `table` of its JSON rows.
     pub name: String,
-    /// A line of its own above the titles, or none.
+    /// A line above the titles, or none.
     pub title: Option<String>,
-    /// Look.
+    /// Layout.
     pub style: Style,
-    /// Events counted, for the title of `Style::Top`.
+    /// Number of events counted, for the title of `Style::Top`.
     pub samples: u64,
     /// Columns in order.
     pub columns: Vec<Column>,
@@ -178,13 +186,13 @@ pub struct Bucket {
     pub low: i64,
     /// Highest value.
     pub high: i64,
-    /// How many.
+    /// Number of values.
     pub count: u64,
 }
 
 /// A histogram: `title(unit) : count distribution`, one per key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hist {
+pub struct DrawnHistogram {
     /// The key `name` of its JSON object.
     pub name: String,
     /// Title in text output, without the unit.
@@ -197,16 +205,16 @@ pub struct Hist {
     pub buckets: Vec<Bucket>,
 }
 
-/// How urgent a note is.
+/// Severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something to know.
+    /// Information.
     Info,
-    /// Something is not as it should be.
+    /// A problem that does not stop the run.
     Warning,
     /// A script's alert.
     Alert,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
@@ -216,72 +224,80 @@ pub enum Report {
     /// Rows.
     Table(Table),
     /// A histogram.
-    Hist(Hist),
+    Hist(DrawnHistogram),
     /// A row on its own, made by `emit { … }`.
     Row(Vec<(String, Cell)>),
 }
 
-/// What the run itself cost: `--stats`.
+/// The run's own overhead: `--stats`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Events dispatched.
     pub events: u64,
-    /// Own CPU time, user and system, of the whole process.
+    /// CPU time of the whole process, user and system.
     pub own_cpu_ns: u64,
-    /// The CPU time from the moment the events were enabled, per event received: dispatched, or kept back by a filter here. None
-    /// of so few that it would tell nothing of an event.
+    /// CPU time since the events were enabled, per received event (dispatched, or rejected by a
+    /// user-space filter). None if there were too few events for a meaningful figure.
     pub ns_per_event: Option<f64>,
     /// Events lost.
     pub lost: u64,
     /// Peak resident memory.
     pub max_rss_kb: u64,
-    /// From the start of the process to the first drain.
+    /// Time from the start of the process to the first drain.
     pub start_ms: f64,
-    /// What LuaJIT did.
-    pub compiler: Compiler,
+    /// LuaJIT statistics.
+    pub compiler: JitStats,
 }
 
-/// What LuaJIT made of a script.
+/// Statistics of LuaJIT for a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Compiler {
-    /// Pieces of machine code that it made.
+pub struct JitStats {
+    /// Traces compiled.
     pub traces: u64,
-    /// Attempts that it gave up. Some always are.
+    /// Aborted traces. A few are normal.
     pub aborted: u64,
-    /// How often it threw all of them away, for want of room.
+    /// Number of times that all traces were flushed for lack of space.
     pub flushed: u64,
-    /// The part of the script's CPU time that was interpreted, from 0 to 1; none with too few
+    /// The share of the script's CPU time that was interpreted, from 0 to 1; None with too few
     /// samples.
     pub interpreted: Option<f64>,
 }
 
-/// Where a run's words go: one implementation per output format. What one does not implement goes nowhere.
+/// Output of a run, with one implementation per output format. The default methods discard their
+/// arguments.
 pub trait Draw {
-    /// The events of the run, before the first of them.
+    /// Receives the events of the run, before the first of them occurs.
     fn opened(&mut self, _events: &[OpenedEvent]) {}
-    /// One event, now.
+    /// Prints one event immediately.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
-    /// The parts of one report, under one time line; draws nothing when `parts` is empty.
+    /// Prints the parts of one report under one time line; prints nothing if `parts` is empty.
     fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
-    /// Parts that somebody asked for by hand, at a prompt: they have no time line.
+    /// Prints parts that were requested at a prompt: they have no time line.
     fn answer(&mut self, _parts: &[Report]) {}
-    /// Lines for a prompt, among the results.
+    /// Prints lines for a prompt, among the results.
     fn line(&mut self, _text: &str) {}
-    /// A message of the script or the runtime. Text output sends all but alerts to stderr.
+    /// Prints a message of the script or the runtime. Text output sends all but alerts to stderr.
     fn note(&mut self, _stamp: Stamp, _level: Level, _text: &str) {}
-    /// What a script says with `note`, which may be once for each event.
+    /// Prints a message of the script's `note` function, which may be called once per event.
     fn script_note(&mut self, stamp: Stamp, text: &str) {
         self.note(stamp, Level::Info, text);
     }
-    /// The coverage of an interval, or of the run when `last`; text output is silent when it is perfect.
+    /// Prints the coverage of an interval, or of the run if `last`; text output omits perfect
+    /// coverage.
     fn coverage(&mut self, _stamp: Stamp, _coverage: &Coverage, _last: bool) {}
-    /// The run's own cost.
+    /// Prints the run's own overhead.
     fn stats(&mut self, _stamp: Stamp, _stats: &Stats) {}
-    /// Hands everything so far to the operating system. `Err` with `BrokenPipe` when the reader has gone.
+    /// Writes everything so far to the operating system.
+    ///
+    /// # Errors
+    /// A write fails; with `BrokenPipe` if the reader has closed the pipe.
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-    /// Flushes when so much is pending that it should not wait for the interval.
+    /// Flushes if too much data is pending to wait for the end of the interval.
+    ///
+    /// # Errors
+    /// The same as for [`Draw::flush`].
     fn flush_if_large(&mut self) -> std::io::Result<()> {
         Ok(())
     }

@@ -1,10 +1,11 @@
-//! Why a guest left its CPU to the host: the numbers in `kvm:kvm_exit`, by the virtualization that the CPU has.
+//! Exit reasons of KVM guests: names of the numbers in `kvm:kvm_exit`, by the CPU's virtualization
+//! extension.
 //!
-//! From the vendors' manuals: Intel's Software Developer's Manual, volume 3, appendix "VMX Basic Exit Reasons", and
-//! AMD's Architecture Programmer's Manual, volume 2, appendix "SVM Intercept Exit Codes". The words
-//! are those that KVM's tracepoints and tools are read by.
+//! From the vendors' manuals: Intel's Software Developer's Manual, volume 3, appendix "VMX Basic
+//! Exit Reasons", and AMD's Architecture Programmer's Manual, volume 2, appendix "SVM Intercept
+//! Exit Codes". The spelling is that of KVM's tracepoints and tools.
 
-/// A CPU's virtualization; as numbers in the field `isa`, 1 and 2.
+/// A CPU's virtualization extension; 1 and 2 in the field `isa`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// Intel's.
@@ -13,10 +14,10 @@ pub enum Isa {
     Svm,
 }
 
-/// The name of an exit; its number in hexadecimal when it has none.
+/// Returns the name of an exit reason; its number in hexadecimal if it has no name.
 pub fn name(isa: Isa, reason: u32) -> String {
     let known = match isa {
-        // Above are flags: bit 31 is a failed entry.
+        // The upper half has flags: bit 31 is a failed entry.
         Isa::Vmx => VMX.get((reason & 0xffff) as usize).copied().unwrap_or(""),
         Isa::Svm => svm(reason),
     };
@@ -27,7 +28,7 @@ pub fn name(isa: Isa, reason: u32) -> String {
     }
 }
 
-/// By number; empty where the manual reserves it.
+/// Names by number; empty where the manual reserves the number.
 const VMX: [&str; 80] = [
     "EXCEPTION_NMI",
     "EXTERNAL_INTERRUPT",
@@ -111,7 +112,7 @@ const VMX: [&str; 80] = [
     "WRMSRLIST",
 ];
 
-/// From 0x60 on, by number.
+/// Names by number, from 0x60.
 const SVM: [&str; 71] = [
     "interrupt",
     "nmi",
@@ -198,7 +199,8 @@ fn svm(reason: u32) -> &'static str {
     }
 }
 
-/// Accesses to control and debug registers, and exceptions, which have numbers of their own.
+/// Returns the name of an access to a control or debug register, or of an exception, which have
+/// ranges of numbers.
 fn numbered(reason: u32) -> Option<String> {
     let n = reason & 0xf;
     Some(match reason {
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exits_have_the_manuals_numbers() {
+    fn exit_reasons_match_the_manuals() {
         for (number, expected) in [
             (1, "EXTERNAL_INTERRUPT"),
             (12, "HLT"),

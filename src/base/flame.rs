@@ -1,54 +1,56 @@
-//! Stacks and what each weighs, root first: what folded files and flame graphs are made of.
+//! Stacks and their weights, root first: the data of folded files and flame graphs.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Weighted stacks. Frames are numbers of names, each name once, so that a hundred thousand stacks take a few megabytes.
+/// Weighted stacks. Frames are indexes into a table of unique names, so 100,000 stacks take a few
+/// megabytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
-    /// What was measured, in words; may be empty.
+    /// Description of the measurement; may be empty.
     pub title: String,
-    /// What a weight counts: `samples`, `bytes`, `ns`.
+    /// Unit of the weights: `samples`, `bytes`, `ns`.
     pub unit: String,
-    names: Vec<(Rc<str>, Mark)>,
+    names: Vec<(Rc<str>, FrameKind)>,
     numbers: [HashMap<Rc<str>, u32>; 3],
     frames: Vec<u32>,
-    stacks: Vec<Stack>,
+    stacks: Vec<FlameStack>,
 }
 
-/// What a frame is; it has a colour of its own in a picture.
+/// Kind of a frame; each kind has its own colour in a flame graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mark {
-    /// A function of a process, or a frame that is none: a process, a time.
+pub enum FrameKind {
+    /// A function of a process, or a frame that is not a function: a process, a time.
     #[default]
     Plain,
-    /// The kernel's.
+    /// A kernel function.
     Kernel,
-    /// Inlined into the one below.
+    /// Inlined into the frame below.
     Inlined,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stack {
+struct FlameStack {
     start: u32,
     len: u32,
     weight: u64,
 }
 
 impl Flame {
-    /// Without stacks yet.
+    /// Returns an empty set of stacks.
     pub fn new(title: &str, unit: &str) -> Flame {
         Flame { title: title.to_owned(), unit: unit.to_owned(), ..Flame::default() }
     }
 
-    /// The number of a frame's name, made fit for a folded line: `;` parts frames, a line's end lines, and the last blank the
-    /// weight, so the first becomes `:`, what controls becomes `?`, and blanks stay inside of a name only.
-    pub fn name(&mut self, text: &str, mark: Mark) -> u32 {
+    /// Returns the index of a frame's name, made safe for a folded line, where `;` separates
+    /// frames, a newline ends the line, and the last blank precedes the weight: `;` becomes `:`,
+    /// control characters become `?`, and leading and trailing blanks are removed.
+    pub fn name(&mut self, text: &str, mark: FrameKind) -> u32 {
         let [plain, kernel, inlined] = &mut self.numbers;
         let numbers = match mark {
-            Mark::Plain => plain,
-            Mark::Kernel => kernel,
-            Mark::Inlined => inlined,
+            FrameKind::Plain => plain,
+            FrameKind::Kernel => kernel,
+            FrameKind::Inlined => inlined,
         };
         if let Some(&number) = numbers.get(text) {
             return number;
@@ -81,17 +83,17 @@ impl Flame {
         number
     }
 
-    /// The name of a number.
+    /// Returns the name with this index.
     pub fn name_of(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("", |(name, _)| name)
     }
 
-    /// What the frame of a number is.
-    pub fn mark_of(&self, number: u32) -> Mark {
-        self.names.get(number as usize).map_or(Mark::Plain, |(_, mark)| *mark)
+    /// Returns the kind of the frame with this index.
+    pub fn mark_of(&self, number: u32) -> FrameKind {
+        self.names.get(number as usize).map_or(FrameKind::Plain, |(_, mark)| *mark)
     }
 
-    /// Adds a stack, its frames root first. One without weight or frames is none.
+    /// Adds a stack, its frames root first. Ignores a stack without weight or frames.
     pub fn push(&mut self, frames: &[u32], weight: u64) {
         let end = self.frames.len() + frames.len();
         if weight == 0 || frames.is_empty() || u32::try_from(end).is_err() {
@@ -99,12 +101,12 @@ impl Flame {
         }
         let start = self.frames.len() as u32;
         self.frames.extend_from_slice(frames);
-        self.stacks.push(Stack { start, len: frames.len() as u32, weight });
+        self.stacks.push(FlameStack { start, len: frames.len() as u32, weight });
     }
 
-    /// Adds the stacks of another, below further frames.
+    /// Adds the stacks of `other` on top of the frames `below`.
     pub fn merge(&mut self, other: &Flame, below: &[&str]) {
-        let below: Vec<u32> = below.iter().map(|name| self.name(name, Mark::Plain)).collect();
+        let below: Vec<u32> = below.iter().map(|name| self.name(name, FrameKind::Plain)).collect();
         let numbers: Vec<u32> =
             other.names.iter().map(|(name, mark)| self.name(name, *mark)).collect();
         let mut frames = Vec::new();
@@ -116,11 +118,11 @@ impl Flame {
         }
     }
 
-    /// Puts the stacks into the order of their names, and adds up those that are equal.
+    /// Sorts the stacks by their names and merges equal ones.
     pub fn settle(&mut self) {
         let mut order: Vec<u32> = (0..self.names.len() as u32).collect();
         order.sort_unstable_by(|a, b| self.name_of(*a).cmp(self.name_of(*b)));
-        // Equal names rank equal, whatever marks them: a folded line has names only.
+        // Equal names have equal rank regardless of their mark: a folded line has only names.
         let (mut ranks, mut rank) = (vec![0u32; order.len()], 0);
         for (i, number) in order.iter().enumerate() {
             let before = i.checked_sub(1).and_then(|before| order.get(before));
@@ -131,7 +133,7 @@ impl Flame {
         }
         let rank_of = |number: &u32| ranks.get(*number as usize).copied().unwrap_or(0);
         let ranked: Vec<u32> = self.frames.iter().map(rank_of).collect();
-        let key = |stack: &Stack| slice_of(&ranked, stack);
+        let key = |stack: &FlameStack| slice_of(&ranked, stack);
         let mut stacks = std::mem::take(&mut self.stacks);
         stacks.sort_by(|a, b| key(a).cmp(key(b)));
         stacks.dedup_by(|next, first| {
@@ -144,10 +146,11 @@ impl Flame {
         self.stacks = stacks;
     }
 
-    /// Cuts each stack at its first frame that weighs less than `least` in all stacks together: nothing of a picture is
-    /// lost that could be seen. The stacks must be settled, and still are.
+    /// Cuts each stack at its first frame that weighs less than `least` in all stacks together,
+    /// which is too little to be visible in a picture. The stacks must be sorted by
+    /// [`Flame::settle`], and stay so.
     pub fn prune(&mut self, least: u64) {
-        // For each frame of the stack at hand: where its weight stands in `weights`.
+        // The index into `weights` of each frame of the current stack.
         let (mut open, mut weights): (Vec<usize>, Vec<u64>) = (Vec::new(), Vec::new());
         let mut places: Vec<u32> = Vec::with_capacity(self.frames.len());
         let mut before: &[u32] = &[];
@@ -174,11 +177,11 @@ impl Flame {
         for (frames, weight) in self.stacks() {
             let light = |place: &u32| weights.get(*place as usize).is_none_or(|sum| *sum < least);
             let of_stack = places.get(at..at + frames.len()).unwrap_or_default();
-            let seen = of_stack.iter().position(light).unwrap_or(frames.len()).max(1);
+            let heavy = of_stack.iter().position(light).unwrap_or(frames.len()).max(1);
             at += frames.len();
             let frames: Vec<u32> = frames
                 .iter()
-                .take(seen)
+                .take(heavy)
                 .map(|number| kept.name(self.name_of(*number), self.mark_of(*number)))
                 .collect();
             kept.push(&frames, weight);
@@ -187,37 +190,38 @@ impl Flame {
         *self = kept;
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.frames) + size_of_val(&*self.stacks) + self.names.len() * 128
     }
 
-    /// The stacks with their weights, as they were added or in order once settled.
+    /// Returns the stacks with their weights, in the order of insertion, or sorted after
+    /// [`Flame::settle`].
     pub fn stacks(&self) -> impl Iterator<Item = (&[u32], u64)> {
         self.stacks.iter().map(|stack| (self.frames_of(stack), stack.weight))
     }
 
-    /// How many stacks there are.
+    /// Returns the number of stacks.
     pub fn len(&self) -> usize {
         self.stacks.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no stacks.
     pub fn is_empty(&self) -> bool {
         self.stacks.is_empty()
     }
 
-    /// The sum of all weights.
+    /// Returns the sum of all weights.
     pub fn total(&self) -> u64 {
         self.stacks.iter().fold(0, |total, stack| total.saturating_add(stack.weight))
     }
 
-    fn frames_of(&self, stack: &Stack) -> &[u32] {
+    fn frames_of(&self, stack: &FlameStack) -> &[u32] {
         slice_of(&self.frames, stack)
     }
 }
 
-fn slice_of<'a>(all: &'a [u32], stack: &Stack) -> &'a [u32] {
+fn slice_of<'a>(all: &'a [u32], stack: &FlameStack) -> &'a [u32] {
     let start = stack.start as usize;
     all.get(start..start + stack.len as usize).unwrap_or_default()
 }
@@ -229,7 +233,8 @@ mod tests {
     fn flame(stacks: &[(&[&str], u64)]) -> Flame {
         let mut flame = Flame::new("", "samples");
         for (names, weight) in stacks {
-            let frames: Vec<u32> = names.iter().map(|name| flame.name(name, Mark::Plain)).collect();
+            let frames: Vec<u32> =
+                names.iter().map(|name| flame.name(name, FrameKind::Plain)).collect();
             flame.push(&frames, *weight);
         }
         flame
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_stacks_are_one_and_all_are_in_order() {
+    fn equal_stacks_are_merged_and_sorted() {
         let mut it =
             flame(&[(&["b", "z"], 1), (&["a"], 2), (&["b"], 4), (&["b", "z"], 8), (&[], 9)]);
         it.settle();
@@ -268,10 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_in_a_line_whatever_marks_it() {
+    fn stacks_that_differ_only_in_frame_kinds_are_one_line() {
         let mut it = Flame::default();
-        for (mark, weight) in [(Mark::Kernel, 1), (Mark::Plain, 2), (Mark::Inlined, 4)] {
-            let frames = [it.name("a", Mark::Plain), it.name("poll", mark), it.name("b", mark)];
+        for (mark, weight) in
+            [(FrameKind::Kernel, 1), (FrameKind::Plain, 2), (FrameKind::Inlined, 4)]
+        {
+            let frames =
+                [it.name("a", FrameKind::Plain), it.name("poll", mark), it.name("b", mark)];
             it.push(&frames, weight);
         }
         it.settle();
@@ -279,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_cuts_what_is_too_light_and_keeps_every_total() {
+    fn pruning_removes_light_frames_and_keeps_totals() {
         let mut it = flame(&[
             (&["a", "b", "c"], 90),
             (&["a", "b", "d"], 4),

@@ -1,41 +1,45 @@
-//! A frame of a call chain, named: what is printed, folded and drawn.
+//! A symbolized frame of a call chain, for printing, folding and drawing.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// An address space: a process between two execs, or until other code is mapped where some was. What a user address
-/// means is asked of one.
+/// An address space: a process between two execs, or until its mappings are replaced by other code.
+/// User addresses are resolved in an address space.
 ///
-/// Numbers are given once and never again, so a chain that was taken before an exec is not named after it.
+/// Numbers are never reused, so a chain that was taken before an exec is not resolved after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Space(pub u32);
 
 impl Space {
-    /// That of a process of which nothing is known, and of chains without user frames.
+    /// Address space of an unknown process, and of chains without user frames.
     pub const UNKNOWN: Space = Space(0);
 }
 
-/// One function of a stack. An address has several where functions were inlined into each other.
+/// One function of a stack. An address has several frames if functions were inlined into each
+/// other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The address of the instruction as the chain has it: of callers, the one behind the call.
+    /// The address of the instruction as in the chain: for callers, the one after the call.
     pub address: u64,
-    /// The function, demangled; None where no table has one.
+    /// The function, demangled; None if no symbol table contains it.
     pub symbol: Option<Rc<str>>,
     /// Bytes from the function's start to `address`.
     pub offset: u64,
-    /// The file that it was mapped from as its process calls it, or a name in brackets: `[kernel]`, a module's, `[vdso]`.
+    /// The path of the mapped file as its process names it, or a name in brackets: `[kernel]`, a
+    /// module's, `[vdso]`.
     pub dso: Option<Rc<str>>,
-    /// Whether it is the kernel's.
+    /// Whether the frame is in the kernel.
     pub kernel: bool,
-    /// Whether the compiler put the function into the one that follows, so that it has no address of its own.
+    /// Whether the compiler inlined the function into that of the next frame, so it has no address
+    /// of its own.
     pub inlined: bool,
-    /// File and line of the source, where they were asked for and the object tells.
+    /// Source file and line, if requested and known to the object file.
     pub line: Option<(Rc<str>, u32)>,
 }
 
 impl Frame {
-    /// Its function, else the file that it lies in, `[libfoo.so]`, so that what has no names at least stands together.
+    /// Returns the function, or else the file in brackets, `[libfoo.so]`, so that frames without
+    /// symbols are grouped by file.
     pub fn name(&self) -> Cow<'_, str> {
         match (&self.symbol, &self.dso) {
             (Some(symbol), _) => Cow::Borrowed(symbol),

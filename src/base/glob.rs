@@ -1,19 +1,21 @@
-//! Globs as the kernel has them: `*`, `?`, `[set]`, `[!set]`, `\` before a character that stands for itself.
+//! Globs with the kernel's syntax: `*`, `?`, `[set]`, `[!set]`, `\` before a literal character.
 //!
-//! Tracepoint filters (`comm ~ "nginx*"`), selectors (`sched:*`) and `list` all use this one, so that a
-//! glob means the same wherever the kernel or we look at it. The rules are those of `glob_match()` in
-//! lib/glob.c: a set may hold ranges, `]` right after the opening stands for itself, and a `[` without
-//! its `]` is an ordinary character. The whole text has to match.
+//! Tracepoint filters (`comm ~ "nginx*"`), selectors (`sched:*`) and `list` all use this matcher,
+//! so a glob means the same in the kernel and in user space. The rules are those of `glob_match()`
+//! in lib/glob.c: a set may contain ranges, `]` directly after the opening bracket is literal, and
+//! a `[` without its `]` is an ordinary character. A glob must match the whole text.
 
-/// Whether the text has to be looked at as a glob at all.
+/// Returns whether the text contains glob characters.
 pub fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
 }
 
-/// Whether `pattern` matches all of `text`. Never takes longer than the product of their lengths.
+/// Returns whether `pattern` matches all of `text`. The time is bounded by the product of their
+/// lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // The last `*`: where the pattern goes on behind it, and the first byte that it does not swallow yet.
+    // The last `*`: the pattern position after it, and the first byte of the text that it does not
+    // cover yet.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -38,7 +40,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Where the pattern goes on when its element at `p` matches the byte.
+/// Returns the pattern position after the element at `p` if that element matches the byte.
 fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     let next = match *pattern.get(p)? {
         b'?' => p + 1,
@@ -46,7 +48,7 @@ fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
             Some(set) => return set.contains(byte).then_some(set.end),
             None => return (byte == b'[').then_some(p + 1),
         },
-        // A backslash at the very end stands for the end of the text, as in C.
+        // A backslash at the end of the pattern matches only the end of the text, as in C.
         b'\\' => return (*pattern.get(p + 1)? == byte).then_some(p + 2),
         literal => return (literal == byte).then_some(p + 1),
     };
@@ -56,11 +58,11 @@ fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
 struct Set<'a> {
     members: &'a [u8],
     inverted: bool,
-    /// Behind the `]`.
+    /// Position after the `]`.
     end: usize,
 }
 
-/// The set whose `[` stands before `start`; None without a closing bracket.
+/// Returns the set whose `[` is directly before `start`; None without a closing bracket.
 fn set(pattern: &[u8], start: usize) -> Option<Set<'_>> {
     let inverted = pattern.get(start) == Some(&b'!');
     let first = start + usize::from(inverted);
@@ -118,20 +120,23 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_takes_the_meaning_away() {
+    fn a_backslash_escapes_the_next_character() {
         assert!(glob("a\\*", "a*") && !glob("a\\*", "ab"));
         assert!(!glob("a\\", "a\\"));
     }
 
     #[test]
-    fn many_stars_stay_quick() {
+    fn many_stars_match_in_bounded_time() {
         let pattern = "a*".repeat(40) + "b";
         assert!(!glob(&pattern, &"a".repeat(4000)));
     }
 
     proptest! {
         #[test]
-        fn random_patterns_never_panic(pattern in "[a-c*?\\[\\]!\\\\-]{0,12}", text in "[a-c\\]-]{0,12}") {
+        fn random_patterns_never_panic(
+            pattern in "[a-c*?\\[\\]!\\\\-]{0,12}",
+            text in "[a-c\\]-]{0,12}",
+        ) {
             let _ = glob(&pattern, &text);
             let everything = format!("*{}*", text.replace(']', "\\]"));
             prop_assert!(glob(&everything, &text));

@@ -1,12 +1,13 @@
-//! When events came: counts by second and by the part of the second, what a heat map is drawn from.
+//! Distribution of events over time: counts by second and by fraction of the second, the data of a
+//! heat map.
 //!
-//! A column is a second, a row a fiftieth of it. A run of more columns than a picture has room for joins two columns
-//! into one, again and again, so the counts stay exact and the memory bounded.
+//! A column is a second, a row a fiftieth of it. When a run exceeds the maximum number of columns,
+//! pairs of columns are merged, so counts stay exact and memory is bounded.
 
-/// Rows of a column.
+/// Rows per column.
 pub const ROWS: usize = 50;
 
-/// Columns at most.
+/// Maximum number of columns.
 const COLUMNS: usize = 1200;
 
 /// Counts over time.
@@ -24,7 +25,7 @@ impl Default for Heat {
 }
 
 impl Heat {
-    /// Counts an event at a time of the run, in nanoseconds.
+    /// Counts an event at `time`, in nanoseconds since the start of the run.
     #[inline]
     pub fn add(&mut self, time: f64) {
         let time = time.max(0.0);
@@ -43,7 +44,7 @@ impl Heat {
         }
     }
 
-    /// Makes one column of two; each keeps half of its rows.
+    /// Merges pairs of columns; each of the two gets half of the rows.
     fn join(&mut self) {
         self.column_ns *= 2.0;
         let joined = self.columns.chunks(2).map(|pair| {
@@ -60,17 +61,17 @@ impl Heat {
         self.columns = joined.collect();
     }
 
-    /// Nanoseconds of a column.
+    /// Returns the width of a column, in nanoseconds.
     pub fn column_ns(&self) -> f64 {
         self.column_ns
     }
 
-    /// The columns from the run's begin on, each from its begin on.
+    /// Returns the columns from the start of the run, with the rows of each in time order.
     pub fn columns(&self) -> &[[u32; ROWS]] {
         &self.columns
     }
 
-    /// How many were counted.
+    /// Returns the number of counted events.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(heat.columns().len(), 625);
         let counted: u32 = heat.columns().iter().flatten().sum();
         assert_eq!(counted, 5000);
-        // Half a second into each of its eight seconds.
+        // Half a second into each of the column's eight seconds.
         let rows: Vec<usize> = (0..ROWS).filter(|row| heat.columns()[0][*row] > 0).collect();
         assert_eq!(rows, [3, 9, 15, 21, 28, 34, 40, 46]);
     }

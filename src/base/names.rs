@@ -1,12 +1,13 @@
-//! Names of the numbers that events carry: system calls, errors, signals, task states, devices, addresses.
+//! Names of numbers in events: system calls, errors, signals, task states, devices, addresses.
 //!
-//! Total: a number without a name is drawn so that it can be told from the others.
+//! All functions are total: a number without a name gets a distinct text.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::number::Number;
 
-/// The system call of this machine's architecture: `openat`; `syscall_9999` for one without a name.
+/// Returns the system call of this machine's architecture: `openat`; `syscall_9999` for an unknown
+/// number.
 pub fn syscall_name(number: Number) -> String {
     match number.to::<usize>().and_then(syscalls::Sysno::new) {
         Some(call) => call.name().to_owned(),
@@ -14,9 +15,11 @@ pub fn syscall_name(number: Number) -> String {
     }
 }
 
-/// The error of a system call's result (`-4`) or of an errno field (`4`): `EINTR`; the number if it is none.
+/// Returns the error of a system call's result (`-4`) or of an errno field (`4`): `EINTR`; the
+/// number if it is not an error.
 ///
-/// The kernel's own results of an interrupted call, such as `ERESTARTSYS`, reach tracepoints too.
+/// Tracepoints also contain results of interrupted calls that are internal to the kernel, such as
+/// `ERESTARTSYS`.
 pub fn errno_name(number: Number) -> String {
     let errno = number.to::<i32>().and_then(i32::checked_abs).filter(|n| *n > 0);
     match errno.and_then(|n| syscalls::Errno::new(n).name()) {
@@ -25,7 +28,8 @@ pub fn errno_name(number: Number) -> String {
     }
 }
 
-/// The signal as `kill -l` writes it: `KILL`, `RTMIN+2`; `SIG99` for one without a name. The C library keeps 32 and 33 for itself.
+/// Returns the signal as in `kill -l`: `KILL`, `RTMIN+2`; `SIG99` for one without a name. The C
+/// library reserves 32 and 33 for itself.
 pub fn signal_name(number: Number) -> String {
     let signal = number.to::<i32>();
     if let Some((_, name)) = SIGNALS.iter().find(|(n, _)| Some(*n) == signal) {
@@ -39,7 +43,7 @@ pub fn signal_name(number: Number) -> String {
     }
 }
 
-/// Numbers differ between architectures, so they are the C library's.
+/// Names of signals. The numbers are the C library's because they differ between architectures.
 const SIGNALS: &[(i32, &str)] = &[
     (libc::SIGHUP, "HUP"),
     (libc::SIGINT, "INT"),
@@ -74,9 +78,11 @@ const SIGNALS: &[(i32, &str)] = &[
     (libc::SIGSYS, "SYS"),
 ];
 
-/// `prev_state` of sched:sched_switch as ftrace prints it: `S`, combinations as `D|I`, `R+` when preempted.
+/// Returns `prev_state` of sched:sched_switch as ftrace prints it: `S`, combinations as `D|I`, `R+`
+/// if preempted.
 ///
-/// The letters and the `+` bit are those since kernel 4.14 (TASK_REPORT and TASK_REPORT_MAX in include/linux/sched.h).
+/// The letters and the `+` bit are those of kernels since 4.14 (TASK_REPORT and TASK_REPORT_MAX in
+/// include/linux/sched.h).
 pub fn task_state(number: Number) -> String {
     const LETTERS: [&str; 8] = ["S", "D", "T", "t", "X", "Z", "P", "I"];
     const PREEMPTED: u64 = 1 << LETTERS.len();
@@ -94,7 +100,8 @@ pub fn task_state(number: Number) -> String {
     text
 }
 
-/// A `dev_t` of the kernel's own encoding, 12 bits of major and 20 of minor (include/linux/kdev_t.h): `8:1`.
+/// Returns a `dev_t` in the kernel's encoding, 12 bits of major and 20 of minor
+/// (include/linux/kdev_t.h): `8:1`.
 pub fn device(number: Number) -> String {
     match number.to::<u32>() {
         Some(dev) => format!("{}:{}", dev >> 20, dev & 0xf_ffff),
@@ -102,7 +109,7 @@ pub fn device(number: Number) -> String {
     }
 }
 
-/// An IPv4 address in a `__be32` field, that is in network order however the machine reads it: `10.0.0.7`.
+/// Returns an IPv4 address in a `__be32` field, in network byte order on every machine: `10.0.0.7`.
 pub fn ip(number: Number) -> String {
     match number.to::<i32>().map(i32::cast_unsigned).or_else(|| number.to()) {
         Some(address) => Ipv4Addr::from(address.to_ne_bytes()).to_string(),
@@ -110,7 +117,8 @@ pub fn ip(number: Number) -> String {
     }
 }
 
-/// The address in a field of 4 or 16 bytes; `None` for anything else, an address in text included.
+/// Returns the address in a field of 4 or 16 bytes; `None` for anything else, including an address
+/// in text form.
 pub fn ip_bytes(bytes: &[u8]) -> Option<String> {
     let written = || std::str::from_utf8(bytes).is_ok_and(|s| s.parse::<IpAddr>().is_ok());
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {

@@ -1,36 +1,36 @@
-//! The known names that a misspelt word was probably meant to be.
+//! Suggestions for a misspelt name.
 
 use std::cmp::Reverse;
 
-/// At most three candidates that are plausibly what was meant, the likeliest first; often none.
+/// Returns at most three candidates that were plausibly meant, best first; often none.
 ///
-/// A typing slip (a letter too many, too few, wrong, or two swapped) in every third letter is
-/// plausible; so is a word that a candidate contains whole, if it is long enough to mean something.
-/// Case and the choice between `-` and `_` count as little.
+/// One typing error (a letter too many, too few, wrong, or two swapped) per three letters is
+/// plausible; so is a word of at least four letters that a candidate contains. Case is ignored, and
+/// `-` equals `_`.
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = fold(word);
     let length = typed.chars().count();
     let slips = (length / 3).max(1);
-    let mut found: Vec<(Rank, &str)> = Vec::new();
+    let mut found: Vec<(NameRank, &str)> = Vec::new();
     for candidate in candidates {
         let known = fold(candidate);
         let known_length = known.chars().count();
         let rank = if known_length.abs_diff(length) <= slips {
             let distance = strsim::osa_distance(&typed, &known);
-            // One slip is no resemblance when it leaves nothing in common.
+            // One error is not a resemblance if nothing in common is left.
             let close = distance <= slips && distance < length.max(known_length);
-            close.then_some(Rank::Slip(distance, Reverse(common_start(&typed, &known))))
+            close.then_some(NameRank::Slip(distance, Reverse(common_start(&typed, &known))))
         } else {
             None
         };
         let within = length >= 4 && known.contains(&typed);
-        if let Some(rank) = rank.or(within.then_some(Rank::Within(known_length))) {
+        if let Some(rank) = rank.or(within.then_some(NameRank::Within(known_length))) {
             found.push((rank, candidate));
         }
     }
     found.sort();
     found.dedup();
-    // Beside a close one, what is further away only distracts.
+    // Drop candidates that are clearly further away than the best one.
     let best = found.first().and_then(|(rank, _)| rank.distance());
     found.retain(|(rank, _)| match (best, rank.distance()) {
         (Some(best), Some(distance)) => distance <= best + 1,
@@ -39,7 +39,7 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Vec
     found.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
-/// `; did you mean 'A' or 'B'?`, or nothing.
+/// Returns `; did you mean 'A' or 'B'?`, or an empty string.
 pub fn did_you_mean(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     match quoted.split_last() {
@@ -50,16 +50,16 @@ pub fn did_you_mean(names: &[&str]) -> String {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum NameRank {
     Slip(usize, Reverse<usize>),
     Within(usize),
 }
 
-impl Rank {
+impl NameRank {
     fn distance(&self) -> Option<usize> {
         match self {
-            Rank::Slip(distance, _) => Some(*distance),
-            Rank::Within(_) => None,
+            NameRank::Slip(distance, _) => Some(*distance),
+            NameRank::Within(_) => None,
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_finds_the_name() {
+    fn a_typo_finds_the_name() {
         assert_eq!(of("sched:sched_swich"), ["sched:sched_switch"]);
         assert_eq!(of("sched:sched_wakin"), ["sched:sched_waking"]);
         assert_eq!(of("pidd"), ["pid"]);
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_away_finds_nothing() {
+    fn a_distant_name_finds_nothing() {
         assert_eq!(of("bandwidth"), [""; 0]);
         assert_eq!(of("x"), [""; 0]);
         assert_eq!(of(""), [""; 0]);
     }
 
     #[test]
-    fn the_question_lists_what_was_found() {
+    fn the_suggestion_lists_the_names_found() {
         assert_eq!(did_you_mean(&[]), "");
         assert_eq!(did_you_mean(&["a"]), "; did you mean 'a'?");
         assert_eq!(did_you_mean(&["a", "b", "c"]), "; did you mean 'a', 'b' or 'c'?");

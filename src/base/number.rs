@@ -1,10 +1,11 @@
-//! A number of a script or a field, and how people read it: in hexadecimal, as bytes, as a duration, as a share.
+//! A number of a script or a field, and its human-readable forms: hexadecimal, bytes, duration,
+//! percentage.
 //!
-//! Total: each function draws every number, NaN and the infinities included.
+//! All functions are total: they format every number, including NaN and the infinities.
 
 use std::fmt;
 
-/// A number that keeps its 64 bits where it is whole.
+/// A number that keeps all 64 bits if it is whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// A whole number of any integer field, signed or not.
@@ -13,8 +14,8 @@ pub enum Number {
     Real(f64),
 }
 
-/// How the 64 bits of an integer read. A script has them as a signed number, or as hexadecimal text
-/// where no double holds that exactly; the type says what to show.
+/// Interpretation of an integer's 64 bits. A script has the integer as a signed number, or as
+/// hexadecimal text if a double cannot hold it exactly; the type determines its display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerType {
     /// `long` and everything that fits it.
@@ -23,13 +24,13 @@ pub enum IntegerType {
     Unsigned,
     /// An address, shown in hexadecimal.
     Pointer,
-    /// Any of these by turns; text has its sign, so it is not 64 bits but the value:
+    /// Any of these in turn; the text has a sign, so it is the value instead of the 64 bits:
     /// `-0x20000000000001`.
     Mixed,
 }
 
 impl IntegerType {
-    /// Its name in scripts.
+    /// Returns its name in scripts.
     pub fn name(self) -> &'static str {
         match self {
             IntegerType::Signed => "signed",
@@ -39,13 +40,13 @@ impl IntegerType {
         }
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn named(name: &str) -> Option<IntegerType> {
         use IntegerType::{Mixed, Pointer, Signed, Unsigned};
         [Signed, Unsigned, Pointer, Mixed].into_iter().find(|of| of.name() == name)
     }
 
-    /// The value of 64 bits, which [`IntegerType::Mixed`] does not describe.
+    /// Returns the value of 64 bits; not meaningful for [`IntegerType::Mixed`].
     pub fn value(self, bits: u64) -> i128 {
         match self {
             IntegerType::Signed | IntegerType::Mixed => bits.cast_signed().into(),
@@ -63,7 +64,7 @@ impl From<f64> for Number {
 }
 
 impl Number {
-    /// What the text says if it is a number as Lua writes them: `17`, `-4`, `1.5`, `1e9`, `0xffffffff81000000`.
+    /// Parses a number in Lua's notation: `17`, `-4`, `1.5`, `1e9`, `0xffffffff81000000`.
     pub fn parse(text: &[u8]) -> Option<Number> {
         let text = std::str::from_utf8(text).ok()?.trim();
         let (negative, digits) = match text.strip_prefix('-') {
@@ -87,7 +88,7 @@ impl Number {
         Some(Number::from(text.parse::<f64>().ok()?))
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn to_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
@@ -95,7 +96,7 @@ impl Number {
         }
     }
 
-    /// The value, if it is whole and fits.
+    /// Returns the value if it is whole and fits.
     pub fn to<T: TryFrom<i128>>(self) -> Option<T> {
         match self {
             Number::Int(value) => T::try_from(value).ok(),
@@ -105,7 +106,7 @@ impl Number {
 }
 
 impl fmt::Display for Number {
-    /// Digits, `1e300` where there would be too many of them, `nan`, `inf`, `-inf`.
+    /// Formats as digits, as `1e300` if those would be too many, or as `nan`, `inf`, `-inf`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Number::Int(value) => write!(f, "{value}"),
@@ -118,7 +119,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// `0x1f`. A negative number shows its 64 bits: all ones are `0xffffffffffffffff`.
+/// Formats as `0x1f`. A negative number shows its 64 bits: all ones are `0xffffffffffffffff`.
 pub fn hex(number: Number) -> String {
     match number.to::<u64>().or_else(|| number.to::<i64>().map(|n| n as u64)) {
         Some(bits) => format!("{bits:#x}"),
@@ -126,17 +127,18 @@ pub fn hex(number: Number) -> String {
     }
 }
 
-/// Bytes in powers of 1024: `512B`, `1.5MiB`.
+/// Formats bytes in powers of 1024: `512B`, `1.5MiB`.
 pub fn bytes(number: Number) -> String {
     scaled(number, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
-/// Nanoseconds in the largest unit that leaves at least one: `512ns`, `12.3ms`, `75.0s`.
+/// Formats nanoseconds in the largest unit with a value of at least one: `512ns`, `12.3ms`,
+/// `75.0s`.
 pub fn duration(number: Number) -> String {
     scaled(number, 1000.0, &["ns", "us", "ms", "s"])
 }
 
-/// A share of 100 with one decimal: `12.3%`.
+/// Formats a percentage with one decimal: `12.3%`.
 pub fn percent(number: Number) -> String {
     if number.to_f64().is_finite() {
         format!("{:.1}%", number.to_f64())
@@ -145,7 +147,8 @@ pub fn percent(number: Number) -> String {
     }
 }
 
-/// One decimal of the largest unit that the number, as it will be rounded, fills; whole numbers of the first unit have none.
+/// Formats with one decimal in the largest unit whose value, after rounding, is at least one; whole
+/// numbers of the first unit have no decimals.
 fn scaled(number: Number, step: f64, units: &[&str]) -> String {
     let mut value = number.to_f64();
     if !value.is_finite() {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_number_is_none() {
+    fn text_that_is_not_a_number_is_none() {
         for text in ["", "-", "0x", "0x+1", "0xg", "nginx", "inf", "nan", "1.2.3", "8:1", "+-1"] {
             assert_eq!(Number::parse(text.as_bytes()), None, "{text}");
         }

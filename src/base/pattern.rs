@@ -2,9 +2,9 @@
 //! stopped.
 //!
 //! A pattern with many repetitions can backtrack for years. LuaJIT's matcher cannot be interrupted;
-//! this one asks its caller every so many steps whether to go on. Everything else is the same: the
-//! order of attempts, the classes (ASCII only), the limits on captures and nesting, the errors. A
-//! NUL ends a pattern, as in C.
+//! this one calls its `stop` function at regular intervals. Everything else is the same: the order
+//! of attempts, the classes (ASCII only), the limits on captures and nesting, the errors. A NUL
+//! ends a pattern, as in C.
 
 use class::{in_class, in_set};
 pub use found::{Capture, CaptureLength, Match, PatternError};
@@ -12,19 +12,19 @@ pub use found::{Capture, CaptureLength, Match, PatternError};
 mod class;
 mod found;
 
-/// Captures of a pattern at most (`LUA_MAXCAPTURES`).
+/// Maximum number of captures in a pattern (`LUA_MAXCAPTURES`).
 pub const CAPTURES_MAX: usize = 32;
 
-/// Nested attempts at most (`LJ_MAX_XLEVEL`).
+/// Maximum nesting of attempts (`LJ_MAX_XLEVEL`).
 const DEPTH_MAX: u32 = 200;
 
-/// The caller is asked after this many steps: some 10 to 50 us.
+/// Number of steps between calls of `stop`: 10 to 50 us.
 const STEPS: u32 = 1 << 14;
 
 type Outcome = Result<Option<u32>, PatternError>;
 
 /// Matches one pattern against one subject.
-pub struct Matcher<'a, S> {
+pub struct PatternMatcher<'a, S> {
     subject: &'a [u8],
     pattern: &'a [u8],
     captures: [Capture; CAPTURES_MAX],
@@ -34,12 +34,12 @@ pub struct Matcher<'a, S> {
     stop: S,
 }
 
-impl<'a, S: Fn() -> bool> Matcher<'a, S> {
-    /// A matcher that ends with [`PatternError::Stopped`] soon after `stop` has begun to return
-    /// true. The subject has less than 2^31 bytes.
+impl<'a, S: Fn() -> bool> PatternMatcher<'a, S> {
+    /// Returns a matcher that fails with [`PatternError::Stopped`] soon after `stop` begins to
+    /// return true. The subject must be shorter than 2^31 bytes.
     pub fn new(subject: &'a [u8], pattern: &'a [u8], stop: S) -> Self {
         let end = pattern.iter().position(|byte| *byte == 0).unwrap_or(pattern.len());
-        Matcher {
+        PatternMatcher {
             subject,
             pattern: &pattern[..end],
             captures: [Capture::default(); CAPTURES_MAX],
@@ -55,18 +55,18 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         &self.captures[..self.level]
     }
 
-    /// Finds the first match that begins at byte `from` or later; with `anchors`, a `^` at the
-    /// pattern's beginning allows only `from` itself.
+    /// Finds the first match that begins at byte `from` or later; if `anchors`, a `^` at the start
+    /// of the pattern allows only `from` itself.
     ///
     /// # Errors
-    /// The pattern is malformed, or the caller stopped it.
+    /// The pattern is malformed or too complex, or `stop` returned true.
     pub fn search(&mut self, from: u32, anchors: bool) -> Result<Option<Match>, PatternError> {
         let anchored = anchors && self.pattern.first() == Some(&b'^');
         let first = usize::from(anchored);
         let head = self.head(first)?;
         let mut start = from;
         loop {
-            // Where the first class is missing, nothing else is looked at.
+            // Skip positions where the first class does not match.
             if let Some(end) = head {
                 while !anchored && self.byte(start).is_some() && !self.single(start, first, end)? {
                     self.charge(1)?;
@@ -84,7 +84,8 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         }
     }
 
-    /// The end of the class that a match has to begin with; none where it may begin otherwise.
+    /// Returns the end of the class that a match must begin with; None if a match may begin
+    /// otherwise.
     fn head(&mut self, p: usize) -> Result<Option<usize>, PatternError> {
         let next = self.item(p + 1);
         let other = match self.item(p) {
@@ -103,7 +104,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
     /// Finds a text without special characters.
     ///
     /// # Errors
-    /// The caller stopped it.
+    /// `stop` returned true.
     pub fn search_plain(&mut self, from: u32, text: &[u8]) -> Result<Option<Match>, PatternError> {
         let length = text.len() as u32;
         for start in from..=self.subject.len() as u32 {
@@ -117,7 +118,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         Ok(None)
     }
 
-    /// Counts work, and asks the caller now and then.
+    /// Counts steps, and calls `stop` after each [`STEPS`] of them.
     #[inline]
     fn charge(&mut self, steps: u32) -> Result<(), PatternError> {
         self.steps = self.steps.saturating_add(steps);
@@ -128,7 +129,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         if (self.stop)() { Err(PatternError::Stopped) } else { Ok(()) }
     }
 
-    /// A byte of the pattern; NUL behind its end.
+    /// Returns a byte of the pattern; NUL after its end.
     #[inline]
     fn item(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
@@ -139,7 +140,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         self.subject.get(at as usize).copied()
     }
 
-    /// Matches the pattern from `p` on at `s`; gives the end of the match.
+    /// Matches the pattern from `p` on at `s`. Returns the end of the match.
     fn attempt(&mut self, mut s: u32, mut p: usize) -> Outcome {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -184,18 +185,18 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
                 _ => {}
             }
             let end = self.class_end(p)?;
-            let met = self.single(s, p, end)?;
+            let matched = self.single(s, p, end)?;
             match self.item(end) {
                 b'?' => {
-                    if met && let Some(found) = self.attempt(s + 1, end + 1)? {
+                    if matched && let Some(found) = self.attempt(s + 1, end + 1)? {
                         break Some(found);
                     }
                     p = end + 1;
                 }
                 b'*' => break self.most(s, p, end)?,
-                b'+' => break if met { self.most(s + 1, p, end)? } else { None },
+                b'+' => break if matched { self.most(s + 1, p, end)? } else { None },
                 b'-' => break self.fewest(s, p, end)?,
-                _ if met => (s, p) = (s + 1, end),
+                _ if matched => (s, p) = (s + 1, end),
                 _ => break None,
             }
         };
@@ -203,7 +204,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         Ok(outcome)
     }
 
-    /// As many of the class at `p` as there are, then fewer and fewer.
+    /// Matches as many of the class at `p` as possible, then fewer.
     fn most(&mut self, s: u32, p: usize, end: usize) -> Outcome {
         let mut count = self.run(s, p, end)?;
         loop {
@@ -217,33 +218,33 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         }
     }
 
-    /// How many of the class at `p` there are at `s`.
+    /// Returns how many bytes at `s` are in the class at `p`.
     fn run(&mut self, s: u32, p: usize, end: usize) -> Result<u32, PatternError> {
         const PIECE: usize = 256;
         let (subject, pattern) = (self.subject, self.pattern);
         let (first, second) = (self.item(p), self.item(p + 1));
         let mut count = 0;
         for piece in subject[s as usize..].chunks(PIECE) {
-            let run = |met: &dyn Fn(u8) -> bool| {
-                piece.iter().position(|byte| !met(*byte)).unwrap_or(piece.len())
+            let run = |matched: &dyn Fn(u8) -> bool| {
+                piece.iter().position(|byte| !matched(*byte)).unwrap_or(piece.len())
             };
-            let met = match first {
+            let matched = match first {
                 b'.' => piece.len(),
                 b'%' => piece.iter().position(|b| !in_class(*b, second)).unwrap_or(piece.len()),
                 b'[' => run(&|byte| in_set(byte, pattern, p, end - 1)),
                 literal => run(&|byte| byte == literal),
             };
             let each = if first == b'[' { end - p } else { 1 };
-            self.charge(u32::try_from(each * met).unwrap_or(u32::MAX))?;
-            count += met as u32;
-            if met < piece.len() {
+            self.charge(u32::try_from(each * matched).unwrap_or(u32::MAX))?;
+            count += matched as u32;
+            if matched < piece.len() {
                 break;
             }
         }
         Ok(count)
     }
 
-    /// As few of them as possible, then more and more.
+    /// Matches as few of the class at `p` as possible, then more.
     fn fewest(&mut self, mut s: u32, p: usize, end: usize) -> Outcome {
         loop {
             if let Some(found) = self.attempt(s, end + 1)? {
@@ -279,13 +280,13 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         Ok(found)
     }
 
-    /// What capture `%1` matched, once more.
+    /// Matches the text of a capture (`%1`) again.
     fn again(&mut self, s: u32, digit: u8) -> Outcome {
         let index = usize::from(digit.wrapping_sub(b'1'));
         let capture = self.captures().get(index).ok_or(PatternError::CaptureIndex)?;
         let length = match capture.length {
             CaptureLength::Unfinished => return Err(PatternError::CaptureIndex),
-            // LuaJIT takes its mark for a length here, which no subject is as long as.
+            // LuaJIT uses the position mark as the length here, and no subject is that long.
             CaptureLength::Position => return Ok(None),
             CaptureLength::Bytes(length) => length,
         };
@@ -321,7 +322,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         Ok(None)
     }
 
-    /// Where the pattern goes on behind `%f[set]` if the set begins at `s`.
+    /// Returns the pattern position after `%f[set]` if the set begins at `s`.
     fn frontier(&mut self, s: u32, p: usize) -> Result<Option<usize>, PatternError> {
         if self.item(p) != b'[' {
             return Err(PatternError::Frontier);
@@ -334,7 +335,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         Ok(begins.then_some(end))
     }
 
-    /// The end of the class that begins at `p`.
+    /// Returns the end of the class that begins at `p`.
     #[inline]
     fn class_end(&mut self, p: usize) -> Result<usize, PatternError> {
         match self.item(p) {
@@ -361,7 +362,7 @@ impl<'a, S: Fn() -> bool> Matcher<'a, S> {
         }
     }
 
-    /// Whether there is a byte at `s`, of the class from `p` up to `end`.
+    /// Returns whether the byte at `s` exists and is in the class from `p` to `end`.
     #[inline]
     fn single(&mut self, s: u32, p: usize, end: usize) -> Result<bool, PatternError> {
         let Some(byte) = self.byte(s) else { return Ok(false) };

@@ -1,14 +1,15 @@
-//! The slot: what the runtime hands to a script of one event, and the batch of slots that a driver walks.
+//! Event slots, which the runtime passes to scripts, and the size of a batch of slots.
 //!
-//! A slot is plain memory that Lua reads through its FFI (`script/prelude/view.lua` declares the same
-//! struct; a test compares the sizes and offsets), so its layout is a contract. Its pointers lead into a
-//! ring or a scratch buffer and are good until the batch that holds it was dispatched.
+//! A slot is plain memory that Lua reads through its FFI (`script/prelude/view.lua` declares the
+//! same struct; a test compares sizes and offsets), so its layout is a contract. Its pointers refer
+//! to a ring or a scratch buffer and are valid until the batch that contains the slot has been
+//! dispatched.
 
-/// One event as a driver loop sees it.
+/// One event, as passed to a driver loop.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// Nanoseconds since the run began, after ordering; exact to 2^53.
+    /// Nanoseconds since the start of the run, after ordering; exact to 2^53.
     pub time: f64,
     /// The tracepoint's raw record (`PERF_SAMPLE_RAW`), or null.
     pub raw: *const u8,
@@ -22,7 +23,7 @@ pub struct Slot {
     pub period: u64,
     /// Process id, in the pid namespace of this process.
     pub pid: u32,
-    /// Thread id, likewise.
+    /// Thread id, in the same namespace.
     pub tid: u32,
     /// The CPU that wrote the record; below [`CPUS_MAX`].
     pub cpu: u16,
@@ -35,7 +36,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot that points nowhere.
+    /// A slot without data.
     pub const EMPTY: Slot = Slot {
         time: 0.0,
         raw: std::ptr::null(),
@@ -51,10 +52,10 @@ impl Slot {
         chain_len: 0,
     };
 
-    /// Where no event is: a slot of no role.
+    /// Marks the absence of an event: a slot without a role.
     pub const NONE: Slot = Slot { ev: ROLES_MAX, ..Slot::EMPTY };
 
-    /// A slot that points to a raw record, and else is empty.
+    /// Returns a slot that points to a raw record and is otherwise empty.
     #[inline(always)]
     pub fn of(raw: &[u8]) -> Slot {
         Slot {
@@ -65,12 +66,13 @@ impl Slot {
     }
 }
 
-/// Slots of a batch: 64 KiB, which fits the second-level cache. A batch costs half a microsecond or more whatever it holds,
-/// so smaller ones are dearer (384: 2 ns an event, 128: 9 ns). Indexes fit a `u16`.
+/// Slots per batch: 64 KiB, which fits the second-level cache. A batch has a fixed cost of at least
+/// half a microsecond, so smaller batches cost more per event (384 slots: 2 ns, 128 slots: 9 ns).
+/// Indexes fit a `u16`.
 pub const BATCH: usize = 1024;
 
-/// Numbers of CPUs are below this: no kernel can be built for more than 8192.
+/// CPU numbers are below this; Linux supports at most 8192 CPUs.
 pub const CPUS_MAX: u32 = 1 << 16;
 
-/// Numbers of roles are below this; the number itself is no role.
+/// Role numbers are below this; the value itself is not a role.
 pub const ROLES_MAX: u16 = u16::MAX;

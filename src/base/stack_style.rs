@@ -1,4 +1,4 @@
-//! How the frames of a stack are written: which of them, which parts of each, in which order, and what stands between.
+//! Text format of stacks: which frames, which parts of a frame, their order, and the separators.
 //!
 //! ```text
 //! ffffffff824b84f6 native_write_msr+0x6 ([kernel])
@@ -6,41 +6,42 @@
 //!            89a97 server_loop2+0x547 (/usr/sbin/sshd) at serverloop.c:351
 //! ```
 //!
-//! [`parse_frame`] reads such a line back, so a recording keeps stacks as they were printed.
+//! [`parse_frame`] parses such a line, so recordings store stacks as printed.
 
 use super::frame::Frame;
 use super::nearest::{did_you_mean, nearest};
 use super::text::digits;
 
-/// What of a stack is written. Without an address, symbol or file that is known, what is known is written.
+/// The parts of a stack that are printed. A frame without any of the selected parts is printed as
+/// its address, or else as `[unknown]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackStyle {
-    /// The kernel's frames.
+    /// Kernel frames.
     pub kernel: bool,
-    /// The process's frames.
+    /// User frames.
     pub user: bool,
     /// The address of a frame.
     pub address: bool,
     /// The function.
     pub symbol: bool,
-    /// Behind the function, how far into it.
+    /// Offset in the function, after its name.
     pub offset: bool,
-    /// The file that it is in.
+    /// The file of the frame's code.
     pub dso: bool,
     /// Outermost first.
     pub reverse: bool,
-    /// Between two frames; with none each has a line.
+    /// Separator between two frames; None prints each frame on its own line.
     pub between: Option<String>,
-    /// Behind the last one.
+    /// Text after the last frame.
     pub behind: String,
 }
 
-/// The words of a style.
+/// Options of a style.
 const WORDS: [&str; 9] =
     ["kernel", "user", "addr", "symbol", "offset", "dso", "reverse", "frames=TEXT", "stacks=TEXT"];
 
 impl Default for StackStyle {
-    /// Everything, innermost first, a line a frame.
+    /// Everything, innermost first, one frame per line.
     fn default() -> StackStyle {
         StackStyle {
             kernel: true,
@@ -57,18 +58,19 @@ impl Default for StackStyle {
 }
 
 impl StackStyle {
-    /// Functions only, parted by `;`.
+    /// Returns the style of function names separated by `;`.
     pub fn symbols() -> StackStyle {
         let between = Some(";".to_owned());
         StackStyle { address: false, offset: false, dso: false, between, ..StackStyle::default() }
     }
 
-    /// Reads a comma list of words: `kernel`, `user`, `addr`, `symbol`, `offset`, `dso`, `reverse`, and `frames=TEXT` and
-    /// `stacks=TEXT` for what stands between frames and behind a stack (`\n` and `\t` in it are a line's end and a tab).
-    /// Without `kernel` and `user` both are meant, without a part of a frame all parts.
+    /// Parses a comma-separated list of options: `kernel`, `user`, `addr`, `symbol`, `offset`,
+    /// `dso`, `reverse`, and `frames=TEXT` and `stacks=TEXT` for the text between frames and after
+    /// a stack, where `\n` and `\t` stand for newline and tab. Without `kernel` and `user` both are
+    /// printed; without a part of a frame all parts are.
     ///
     /// # Errors
-    /// A word that is none of these.
+    /// An option is unknown.
     pub fn parse(list: &str) -> Result<StackStyle, String> {
         let mut given = [false; 7];
         let mut style = StackStyle::default();
@@ -84,10 +86,10 @@ impl StackStyle {
             } else {
                 let near = nearest(word, WORDS.into_iter());
                 let hint = match near.is_empty() {
-                    true => format!("; there are {}", WORDS.join(", ")),
+                    true => format!("; expected {}", WORDS.join(", ")),
                     false => did_you_mean(&near),
                 };
-                return Err(format!("a stack's style has no '{word}'{hint}"));
+                return Err(format!("unknown stack option '{word}'{hint}"));
             }
         }
         let [kernel, user, address, symbol, offset, dso, reverse] = given;
@@ -102,7 +104,7 @@ impl StackStyle {
         Ok(style)
     }
 
-    /// The frames that are written, in the order in which they are.
+    /// Returns the frames to print, in print order.
     pub fn chosen<'a>(&self, frames: &'a [Frame]) -> Vec<&'a Frame> {
         let shown = |frame: &&Frame| if frame.kernel { self.kernel } else { self.user };
         let mut chosen: Vec<&Frame> = frames.iter().filter(shown).collect();
@@ -112,11 +114,11 @@ impl StackStyle {
         chosen
     }
 
-    /// Writes a frame, its address `width` wide.
+    /// Appends a frame, with its address padded to `width`.
     pub fn push(&self, out: &mut Vec<u8>, frame: &Frame, width: usize) {
         let start = out.len();
         let symbol = frame.symbol.as_deref().filter(|_| self.symbol);
-        // An address of 0 is none: the frame stands for something else, or is of a recording that has names only.
+        // Address 0 means none: the frame is not code, or is from a recording with names only.
         let alone = symbol.is_none() && (frame.dso.is_none() || !self.dso);
         if frame.address != 0 && (self.address || alone) {
             let width = if self.address { width } else { 0 };
@@ -153,15 +155,15 @@ impl StackStyle {
         }
     }
 
-    /// A frame as text.
+    /// Returns a frame as text.
     pub fn text(&self, frame: &Frame) -> String {
         let mut out = Vec::new();
         self.push(&mut out, frame, 0);
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// A frame in a table. Where neither addresses nor files are shown, what has no symbol is its file in brackets: a row for
-    /// each address would say nothing.
+    /// Returns a frame as table text. If neither addresses nor files are shown, a frame without a
+    /// symbol is its file in brackets, because a row per address is not useful.
     pub fn in_table(&self, frame: &Frame) -> String {
         match frame.symbol.is_none() && !self.address && !self.dso {
             true => frame.name().into_owned(),
@@ -174,8 +176,8 @@ fn unescaped(text: &str) -> String {
     text.replace("\\n", "\n").replace("\\t", "\t")
 }
 
-/// The frame that a line tells of, as [`StackStyle::push`] writes it; a name alone is one of the kernel, a word in brackets
-/// (`[truncated]`) of nobody.
+/// Parses a frame printed by [`StackStyle::push`]. A name without an address or file is a kernel
+/// frame; a name in brackets (`[truncated]`) is not.
 pub fn parse_frame(text: &str) -> Frame {
     let mut frame = Frame::default();
     let mut rest = text;
@@ -187,7 +189,7 @@ pub fn parse_frame(text: &str) -> Frame {
         frame.line = Some((file.into(), line));
         rest = before;
     }
-    // The name of a file that was deleted ends with a word in parentheses of its own.
+    // The name of a deleted file ends with a suffix in parentheses.
     let opens = [" (/", " ([", " (inlined"].into_iter().filter_map(|open| rest.rfind(open)).max();
     if let Some(at) = opens.filter(|at| *at > 0)
         && let Some((before, name)) =
@@ -202,7 +204,8 @@ pub fn parse_frame(text: &str) -> Frame {
             rest = before;
         }
     }
-    // A function stands behind its address with an offset, so no word of a name is taken for one.
+    // A function after an address always has an offset, so no part of a name is parsed as an
+    // address.
     let (word, behind) = rest.split_once(' ').unwrap_or((rest, ""));
     if word == rest {
         frame.address = hex(word).filter(|_| word.len() >= 5).unwrap_or(0);
@@ -222,13 +225,13 @@ pub fn parse_frame(text: &str) -> Frame {
     frame
 }
 
-/// A number as it is written, without zeros in front.
+/// Parses a hexadecimal number without leading zeros.
 fn hex(digits: &str) -> Option<u64> {
     let value = u64::from_str_radix(digits, 16).ok()?;
     (format!("{value:x}") == digits).then_some(value)
 }
 
-/// Whether a name in brackets is of a process's own mapping and no kernel module's.
+/// Returns whether a name in brackets is a mapping of a process, not a kernel module.
 fn of_process(dso: &str) -> bool {
     const MAPPINGS: [&str; 6] =
         ["[vdso]", "[vsyscall]", "[heap]", "[stack]", "[uprobes]", "[guest]"];
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_shows_the_parts_that_are_asked_for() {
+    fn a_frame_shows_the_requested_parts() {
         let poll = frame(0x118e5f, "__ppoll", "/usr/lib/libc.so.6");
         assert_eq!(text("", &poll), "118e5f __ppoll+0x4f (/usr/lib/libc.so.6)");
         assert_eq!(text("symbol", &poll), "__ppoll");
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out_and_something_is_always_shown() {
+    fn unknown_parts_are_omitted_and_something_is_always_shown() {
         assert_eq!(text("", &frame(0x10000, "", "")), "10000");
         assert_eq!(text("symbol", &frame(0x10000, "", "/bin/x")), "10000");
         assert_eq!(text("symbol,dso", &frame(0x10000, "", "/bin/x")), "(/bin/x)");
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_table_code_without_symbols_is_its_file() {
+    fn tables_show_the_file_of_code_without_symbols() {
         let text =
             |dso, style: &str| StackStyle::parse(style).unwrap().in_table(&frame(0x10000, "", dso));
         assert_eq!(text("/usr/lib/libfoo.so", "symbol"), "[libfoo.so]");
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_chosen_by_their_side_and_turned_round() {
+    fn kernel_or_user_frames_are_selected_and_reversed() {
         let frames = [frame(1 << 63, "k", "[kernel]"), frame(1, "u", "/bin/x")];
         let chosen = |style: &str| {
             let style = StackStyle::parse(style).unwrap();
@@ -307,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn separators_are_part_of_a_style_and_other_words_are_refused() {
+    fn separators_are_options_and_unknown_options_are_refused() {
         let style = StackStyle::parse("symbol, frames= <- ,stacks=\\n").unwrap();
         assert_eq!((style.between.as_deref(), &*style.behind), (Some(" <-"), "\n"));
         assert_eq!(
             StackStyle::parse("kernal").unwrap_err(),
-            "a stack's style has no 'kernal'; did you mean 'kernel'?"
+            "unknown stack option 'kernal'; did you mean 'kernel'?"
         );
     }
 
     #[test]
-    fn a_name_alone_is_read_as_the_kernels() {
+    fn a_bare_name_is_read_as_a_kernel_symbol() {
         let read = parse_frame("operator new(unsigned long)");
         assert_eq!(read.symbol.as_deref(), Some("operator new(unsigned long)"));
         assert!(read.kernel && read.dso.is_none() && read.address == 0);
@@ -327,8 +330,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(
-            address in (1u64 << 20)..u64::MAX, offset: u32, module: bool, inlined: bool, line in 0u32..100,
+        fn a_printed_frame_round_trips(
+            address in (1u64 << 20)..u64::MAX,
+            offset: u32,
+            module: bool,
+            inlined: bool,
+            line in 0u32..100,
             symbol in "[a-z_][a-zA-Z0-9_:<>, ()*&~]{0,20}[a-z_>]", file in "[a-z]{1,9}\\.c",
         ) {
             let dso = match (address >> 63 == 1, module) {

@@ -1,12 +1,12 @@
-//! Durations, sizes and percentages as people type and read them, and counts as they read them.
+//! Parses and formats durations, sizes and percentages, and formats counts.
 //!
-//! A suffix always wins; a number without one has the unit that the caller gives. Durations become whole
-//! nanoseconds, sizes whole bytes, both by integer arithmetic: `0.1s` is exactly 100 000 000 ns. An error
-//! says what was wrong and shows a value that would have been right.
+//! A number without a suffix has the caller's default unit. Durations become whole nanoseconds,
+//! sizes whole bytes, both by integer arithmetic: `0.1s` is exactly 100 000 000 ns. An error names
+//! the problem and shows a valid value.
 
 use anyhow::{Result, bail};
 
-/// The unit of a duration typed without a suffix.
+/// A unit of durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds, `ns`.
@@ -34,7 +34,7 @@ impl Unit {
         Unit::Hour,
     ];
 
-    /// The suffix: `ns us ms s m h`.
+    /// Returns the suffix: `ns us ms s m h`.
     pub fn suffix(self) -> &'static str {
         match self {
             Unit::Nanosecond => "ns",
@@ -46,7 +46,7 @@ impl Unit {
         }
     }
 
-    /// Nanoseconds in one of it.
+    /// Returns the unit's length in nanoseconds.
     pub fn nanoseconds(self) -> u64 {
         match self {
             Unit::Nanosecond => 1,
@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// The unit that a suffix names; `µs` is taken for `us`, `min` for `m`.
+    /// Returns the unit with this suffix; `µs` equals `us`, `min` equals `m`.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
         match suffix {
             "µs" | "μs" => Some(Unit::Microsecond),
@@ -68,7 +68,11 @@ impl Unit {
     }
 }
 
-/// A duration in nanoseconds: `10ms`, `1.5s`, or a number of `bare` units. What is below a nanosecond is cut off.
+/// Parses a duration into nanoseconds: `10ms`, `1.5s`, or a number of `bare` units. Fractions of a
+/// nanosecond are dropped.
+///
+/// # Errors
+/// The text is not a number with a known unit, or is longer than 2^64 ns, 584 years.
 pub fn parse_duration(text: &str, bare: Unit) -> Result<u64> {
     duration(text, Some(bare))
 }
@@ -81,7 +85,10 @@ pub fn bare_duration(text: &str, bare: Unit) -> Option<String> {
     (suffix.is_empty() && !is_zero).then(|| format!("{}{}", number.trim(), bare.suffix()))
 }
 
-/// A duration in nanoseconds whose text has to name its unit: `10ms`, `1.5s`.
+/// Parses a duration that must have a unit into nanoseconds: `10ms`, `1.5s`.
+///
+/// # Errors
+/// The same as for [`parse_duration`], or the unit is missing.
 pub fn parse_duration_with_unit(text: &str) -> Result<u64> {
     duration(text, None)
 }
@@ -92,13 +99,14 @@ fn duration(text: &str, bare: Option<Unit>) -> Result<u64> {
     let unit = match suffix {
         "" => match bare {
             Some(bare) => bare,
-            None => bail!("`{text}` is not a duration: it names no unit; {example}"),
+            None => bail!("`{text}` is not a duration: the unit is missing; {example}"),
         },
         "%" => bail!("`{text}` is a percentage, not a duration; {example}"),
         _ => match Unit::from_suffix(suffix) {
             Some(unit) => unit,
             None => bail!(
-                "`{text}` is not a duration: no unit `{suffix}`; ns, us, ms, s, m and h are known, {example}"
+                "`{text}` is not a duration: unknown unit `{suffix}`; use ns, us, ms, s, m or h, \
+                 {example}"
             ),
         },
     };
@@ -107,11 +115,17 @@ fn duration(text: &str, bare: Option<Unit>) -> Result<u64> {
         Scaled::NotANumber => {
             bail!("`{text}` is not a duration: it does not begin with a number; {example}")
         }
-        Scaled::TooLarge => bail!("`{text}` is too long a duration: at most 584 years; {example}"),
+        Scaled::TooLarge => {
+            bail!("`{text}` is too long: a duration is at most 584 years; {example}")
+        }
     }
 }
 
-/// A size in bytes: `4GB`, `64K`, or a number of bytes. Units count by 1024, in either case, with or without `B` or `iB`.
+/// Parses a size into bytes: `4GB`, `64K`, or a number of bytes. Units are powers of 1024, in
+/// either case, with or without `B` or `iB`.
+///
+/// # Errors
+/// The text is not a number with a known unit, or does not fit 64 bits.
 pub fn parse_size(text: &str) -> Result<u64> {
     let (number, suffix) = split(text);
     let example = "for example 4GB, 256M or 65536";
@@ -123,7 +137,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
         "g" | "gb" | "gib" => 1 << 30,
         "t" | "tb" | "tib" => 1 << 40,
         _ => bail!(
-            "`{text}` is not a size: no unit `{suffix}`; B, KB, MB, GB and TB are known, {example}"
+            "`{text}` is not a size: unknown unit `{suffix}`; use B, KB, MB, GB or TB, {example}"
         ),
     };
     match scaled(number, bytes) {
@@ -132,16 +146,19 @@ pub fn parse_size(text: &str) -> Result<u64> {
             bail!("`{text}` is not a size: it does not begin with a number; {example}")
         }
         Scaled::TooLarge => {
-            bail!("`{text}` is too large a size: it does not fit 64 bits; {example}")
+            bail!("`{text}` is too large: a size must fit in 64 bits; {example}")
         }
     }
 }
 
-/// A share in percent: `30%`, `0.5`. May exceed 100, since two CPUs are 200 % of one.
+/// Parses a percentage: `30%`, `0.5`. May exceed 100, since two CPUs are 200 % of one.
+///
+/// # Errors
+/// The text is not a finite number, or has a unit other than `%`.
 pub fn parse_percent(text: &str) -> Result<f64> {
     let (number, suffix) = split(text);
     if !matches!(suffix, "" | "%") {
-        bail!("`{text}` is not a percentage: no unit `{suffix}`; for example 30 or 0.5%");
+        bail!("`{text}` is not a percentage: unknown unit `{suffix}`; for example 30 or 0.5%");
     }
     match number.parse::<f64>() {
         Ok(share) if share.is_finite() => Ok(share),
@@ -151,17 +168,18 @@ pub fn parse_percent(text: &str) -> Result<f64> {
     }
 }
 
-/// A duration as read: the largest unit that leaves a whole part, at most three decimals. `1500000` is `1.5ms`.
+/// Formats a duration in the largest unit with a value of at least one, with at most three
+/// decimals: `1500000` is `1.5ms`.
 pub fn human_ns(ns: u64) -> String {
     human(ns, Unit::ALL.map(|unit| (unit.suffix(), unit.nanoseconds())).as_slice())
 }
 
-/// A size as read, counted by 1024, at most three decimals: `268435456` is `256MB`.
+/// Formats a size in powers of 1024, with at most three decimals: `268435456` is `256MB`.
 pub fn human_bytes(bytes: u64) -> String {
     human(bytes, &[("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("TB", 1 << 40)])
 }
 
-/// So many of something: `1 error`, `2 errors`, `1 process`, `0 processes`.
+/// Formats a count with its noun: `1 error`, `2 errors`, `1 process`, `0 processes`.
 pub fn counted(count: u64, one: &str) -> String {
     let plural = match (count, one.ends_with('s')) {
         (1, _) => "",
@@ -171,7 +189,7 @@ pub fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{plural}")
 }
 
-/// The leading number of `text` and what follows it, both trimmed.
+/// Splits `text` into the leading number and the rest, both trimmed.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -185,7 +203,7 @@ enum Scaled {
     TooLarge,
 }
 
-/// A decimal number times `scale`, rounded down, without passing through a float.
+/// Multiplies a decimal number by `scale`, rounded down, without floating point.
 fn scaled(number: &str, scale: u64) -> Scaled {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -200,7 +218,7 @@ fn scaled(number: &str, scale: u64) -> Scaled {
         }
     }
     value *= scale;
-    // Digits beyond the 18th are below a nanosecond of any unit.
+    // Digits after the 18th are below a nanosecond, or a byte, in any unit.
     let (mut part, mut base) = (0u128, 1u128);
     for digit in fraction.bytes().take(18) {
         part = part * 10 + u128::from(digit - b'0');
@@ -209,7 +227,8 @@ fn scaled(number: &str, scale: u64) -> Scaled {
     u64::try_from(value + part * scale / base).map_or(Scaled::TooLarge, Scaled::Value)
 }
 
-/// `value` in the largest of `units` that it reaches after rounding to a thousandth.
+/// Formats `value` in the largest of `units` in which it is at least one after rounding to a
+/// thousandth.
 fn human(value: u64, units: &[(&str, u64)]) -> String {
     let thousandths =
         |scale: u64| (u128::from(value) * 1000 + u128::from(scale) / 2) / u128::from(scale);
@@ -232,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suffix_wins_and_a_bare_number_has_the_given_unit() {
+    fn a_suffix_overrides_the_unit_for_bare_numbers() {
         for (text, bare, ns) in [
             ("10ms", Unit::Second, 10_000_000),
             ("1.5s", Unit::Nanosecond, 1_500_000_000),
@@ -251,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_unit_is_understood_the_text_names_one() {
+    fn a_duration_without_a_default_unit_must_have_one() {
         for (text, ns) in [
             ("1s", 1_000_000_000),
             ("2.5 ms", 2_500_000),
@@ -263,20 +282,21 @@ mod tests {
         ] {
             assert_eq!(parse_duration_with_unit(text).unwrap(), ns, "{text}");
         }
-        assert!(error(parse_duration_with_unit("1")).contains("it names no unit"));
-        assert!(error(parse_duration_with_unit("-1s")).contains("no unit `-1s`"));
+        assert!(error(parse_duration_with_unit("1")).contains("the unit is missing"));
+        assert!(error(parse_duration_with_unit("-1s")).contains("unknown unit `-1s`"));
     }
 
     #[test]
-    fn a_wrong_duration_says_what_is_wrong_and_shows_a_right_one() {
+    fn a_duration_error_has_the_problem_and_an_example() {
         let parse = |text| error(parse_duration(text, Unit::Millisecond));
         assert_eq!(
             parse("10sec"),
-            "`10sec` is not a duration: no unit `sec`; ns, us, ms, s, m and h are known, for example 10ms, 1.5s or 500us"
+            "`10sec` is not a duration: unknown unit `sec`; use ns, us, ms, s, m or h, \
+             for example 10ms, 1.5s or 500us"
         );
         assert!(parse("30%").contains("is a percentage, not a duration"));
         assert!(parse("").contains("does not begin with a number"));
-        assert!(parse("-5ms").contains("no unit `-5ms`"));
+        assert!(parse("-5ms").contains("unknown unit `-5ms`"));
         assert!(parse("1.2.3s").contains("does not begin with a number"));
         assert!(parse("18446744073709551615s").contains("at most 584 years"));
         assert!(parse("99999999999999999999999999999999999999999s").contains("at most 584 years"));
@@ -295,16 +315,16 @@ mod tests {
         ] {
             assert_eq!(parse_size(text).unwrap(), bytes, "{text}");
         }
-        assert!(error(parse_size("4X")).contains("no unit `X`"));
-        assert!(error(parse_size("99999999TB")).contains("does not fit 64 bits"));
+        assert!(error(parse_size("4X")).contains("unknown unit `X`"));
+        assert!(error(parse_size("99999999TB")).contains("must fit in 64 bits"));
     }
 
     #[test]
-    fn percentages_take_a_sign_or_none() {
+    fn percentages_have_an_optional_sign() {
         assert_eq!(parse_percent("30%").unwrap(), 30.0);
         assert_eq!(parse_percent("0.5").unwrap(), 0.5);
         assert_eq!(parse_percent("200 %").unwrap(), 200.0);
-        assert!(error(parse_percent("30ms")).contains("no unit `ms`"));
+        assert!(error(parse_percent("30ms")).contains("unknown unit `ms`"));
         assert!(error(parse_percent("%")).contains("does not begin with a number"));
     }
 
@@ -342,9 +362,9 @@ mod tests {
         }
 
         #[test]
-        fn a_shown_duration_reads_back_within_a_thousandth(ns: u64) {
+        fn a_formatted_duration_round_trips_within_a_thousandth(ns: u64) {
             let back = parse_duration(&human_ns(ns), Unit::Nanosecond);
-            // Rounding up may pass the largest u64 by less than a thousandth of an hour.
+            // Rounding up may exceed the largest u64 by less than a thousandth of an hour.
             if let Ok(back) = back {
                 prop_assert!(back.abs_diff(ns) <= ns / 1000);
             } else {

@@ -1,17 +1,18 @@
-//! One value of an event's field, borrowed from the record: what decoders yield and printers take.
+//! A value of an event's field, borrowed from the record: the output of decoders and the input of
+//! printers.
 
-/// A field's value with the sign and meaning that the event's format gives it.
+/// A field's value, with the sign and type from the event's format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// A signed integer of any width.
     Int(i64),
     /// An unsigned integer of any width.
     Uint(u64),
-    /// An unsigned integer that reads best in hexadecimal: a pointer.
+    /// An unsigned integer to be shown in hexadecimal: a pointer.
     Pointer(u64),
     /// Text, up to its NUL; not always UTF-8.
     Text(&'a [u8]),
-    /// Bytes without meaning: an array of u8, a structure.
+    /// Uninterpreted bytes: an array of u8, a structure.
     Bytes(&'a [u8]),
     /// An array of integers, `size` bytes each (1, 2, 4 or 8), native order.
     Array {
@@ -24,7 +25,7 @@ pub enum Value<'a> {
     },
 }
 
-/// What a field's values are, as the header of a recording names it.
+/// The type of a field's values, as named in the header of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
     /// [`Value::Int`].
@@ -54,19 +55,19 @@ impl ValueType {
         (ValueType::Uints, "u64[]"),
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ValueType::ALL.iter().find(|(of, _)| *of == self).map_or("", |(_, name)| name)
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn named(name: &str) -> Option<ValueType> {
         ValueType::ALL.iter().find(|(_, of)| *of == name).map(|(of, _)| *of)
     }
 }
 
 impl<'a> Value<'a> {
-    /// The elements of an array as wide integers; empty for every other value.
+    /// Returns the elements of an array as wide integers; nothing for any other value.
     pub fn elements(&self) -> impl Iterator<Item = i128> + 'a {
         let (bytes, size, signed) = match *self {
             Value::Array { bytes, size, signed } => (bytes, usize::from(size.max(1)), signed),
@@ -76,7 +77,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An integer of 1 to 8 bytes in native order, widened with its sign.
+/// Reads an integer of 1 to 8 bytes in native byte order, with sign extension.
 pub fn read_int(bytes: &[u8], signed: bool) -> i128 {
     let n = bytes.len().min(8);
     let mut wide = [0u8; 8];

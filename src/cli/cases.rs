@@ -1,11 +1,13 @@
-//! `test [--bless] [FILE…]`: monitors over recorded or written events, and what they must print. It takes no privilege.
+//! `test [--bless] [FILE…]`: runs monitors over recorded or written events, and compares what they
+//! print. Needs no privilege.
 //!
-//! A case is a file `NAME.events`, as `trace --events` prints it or somebody writes it (see [`crate::source::replay`]). Each of
-//! its lines `# run MONITOR [OPTION…]` is a run over the file, in the file's own folder; without one it is `NAME.lua`
-//! beside it. What the runs print is compared with `NAME.out`, which `--bless` writes if every run
-//! started. A FILE is a case, a monitor (its cases are `NAME.events` and `NAME-*.events` beside it)
-//! or a folder; none is this folder. A monitor without a case is loaded, and declares its events.
-//! Exit code 1 if a case fails, or a monitor does not load.
+//! A case is a file `NAME.events`, printed by `trace --events` or written by hand (see
+//! [`crate::source::replay`]). Each of its lines `# run MONITOR [OPTION…]` is a run over the file,
+//! in the file's own folder; without such a line it is `NAME.lua` beside it. The output of the runs
+//! is compared with `NAME.out`, which `--bless` writes if every run started. A FILE is a case, a
+//! monitor (its cases are `NAME.events` and `NAME-*.events` beside it) or a folder; the default is
+//! the current folder. A monitor without a case is loaded, and declares its events. The exit code
+//! is 1 if a case fails, or a monitor does not load.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,21 +18,21 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use similar::TextDiff;
 
-use super::{Failed, run::Runtime};
+use super::{CommandError, run::Runtime};
 use crate::base::text::{escape, message};
 use crate::base::units::counted;
 use crate::output::file;
 
-/// Runs the cases that `words` name, and says to `out` how they went.
+/// Runs the cases that `words` name, and reports the results to `out`.
 ///
 /// # Errors
-/// A file that is none of the three, or that cannot be read.
+/// A file is none of the three, or cannot be read.
 pub fn run(
     words: &[OsString],
     bless: bool,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
-) -> Result<u8, Failed> {
+) -> Result<u8, CommandError> {
     let here = OsString::from(".");
     let words = if words.is_empty() { std::slice::from_ref(&here) } else { words };
     let (mut cases, mut failed, mut unloaded) = (Vec::new(), 0, false);
@@ -43,7 +45,7 @@ pub fn run(
     for case in &cases {
         let verdict = judge(case, bless)?;
         failed += u64::from(verdict.failed);
-        writeln!(out, "{}  {}", verdict.word, message::path(case))?;
+        writeln!(out, "{}  {}", verdict.status, message::path(case))?;
         show(&verdict.shown, out)?;
     }
     if !cases.is_empty() {
@@ -54,14 +56,15 @@ pub fn run(
     Ok(u8::from(failed > 0 || unloaded))
 }
 
-/// What a monitor that has no case is: whether it loads.
+/// Checks a monitor without a case: returns whether it loads.
 fn loads(script: &OsStr, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<bool> {
     let name = message::path(Path::new(script));
     match runtime.check(&script.to_string_lossy()) {
         Ok(None) => writeln!(out, "loads    {name}; there is no case (perilune help test)")?,
         Ok(Some(why)) => writeln!(
             out,
-            "loads    {name}; its events were not looked at ({why}), and there is no case (perilune help test)"
+            "loads    {name}; its events were not checked ({why}), and there is no case \
+             (perilune help test)"
         )?,
         Err(why) => {
             writeln!(out, "FAILED   {name}")?;
@@ -72,7 +75,7 @@ fn loads(script: &OsStr, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Resu
     Ok(true)
 }
 
-/// Lines that explain what stands above them.
+/// Prints indented lines that explain the line above them.
 fn show(lines: &str, out: &mut dyn Write) -> Result<()> {
     for line in lines.lines() {
         let mut text = b"    ".to_vec();
@@ -82,7 +85,7 @@ fn show(lines: &str, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The cases that a word of the command line means; none only for a monitor.
+/// Returns the cases of a command line argument; the list is empty only for a monitor.
 fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
     let extension = word.extension().and_then(|e| e.to_str());
     if extension == Some("events") {
@@ -95,7 +98,7 @@ fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
             let folder = word.parent().filter(|folder| *folder != "");
             (folder.unwrap_or(Path::new(".")), word.file_stem().and_then(|stem| stem.to_str()))
         }
-        _ => bail!("'{}' is no FILE.events, no FILE.lua and no folder", word.display()),
+        _ => bail!("'{}' is not a FILE.events, FILE.lua or folder", word.display()),
     };
     let is_of = |path: &Path| {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -118,14 +121,17 @@ fn cases_of(word: &Path) -> Result<Vec<PathBuf>> {
     Ok(cases)
 }
 
-/// How a case went.
+/// The result of a case.
 struct Verdict {
     failed: bool,
-    word: &'static str,
+    status: &'static str,
     shown: String,
 }
 
-/// Runs a case, and compares or writes what it prints.
+/// Runs a case, and writes its output as the expected one.
+///
+/// # Errors
+/// The case cannot be run or written, or one of its runs did not begin.
 pub(super) fn bless(case: &Path) -> Result<()> {
     let verdict = judge(case, true)?;
     ensure!(!verdict.failed, "{}", verdict.shown.trim_end());
@@ -136,7 +142,7 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
     let Printed { text: got, refused } = printed(case)?;
     let path = case.with_extension("out");
     let expected = fs::read_to_string(&path).ok();
-    let verdict = |failed, word, shown| Ok(Verdict { failed, word, shown });
+    let verdict = |failed, status, shown| Ok(Verdict { failed, status, shown });
     match expected {
         Some(expected) if expected == got => verdict(false, "ok     ", String::new()),
         _ if bless && !refused.is_empty() => {
@@ -151,7 +157,7 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
             true,
             "FAILED ",
             format!(
-                "there is no {}; read this, and take it over with --bless:\n{got}",
+                "there is no {}; if this output is correct, accept it with --bless:\n{got}",
                 path.display()
             ),
         ),
@@ -163,11 +169,11 @@ fn judge(case: &Path, bless: bool) -> Result<Verdict> {
     }
 }
 
-/// What the runs of a case print.
+/// The output of the runs of a case.
 struct Printed {
-    /// Each behind its command. Of one that fails also why.
+    /// Each output after its command, with the error if the run failed.
     text: String,
-    /// Of those that did not begin, the command and why.
+    /// The command and error of each run that did not begin.
     refused: String,
 }
 
@@ -175,7 +181,7 @@ fn printed(case: &Path) -> Result<Printed> {
     let (mut text, mut refused) = (String::new(), String::new());
     let own = std::env::current_exe()?;
     let folder = case.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
-    let file = case.file_name().context("a case has a name")?;
+    let file = case.file_name().context("the case has no file name")?;
     for run in runs(case)? {
         text += &format!("$ perilune {run}\n");
         let words = words(&run).with_context(|| format!("{}: # run {run}", case.display()))?;
@@ -194,7 +200,7 @@ fn printed(case: &Path) -> Result<Printed> {
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             text += &format!("{}\n{why}", output.status);
-            // One that began has printed at least how many errors there were.
+            // A run that began has printed at least the number of its errors.
             if output.stdout.is_empty() {
                 refused += &format!("$ perilune {run}\n{why}");
             }
@@ -203,7 +209,7 @@ fn printed(case: &Path) -> Result<Printed> {
     Ok(Printed { text, refused })
 }
 
-/// The lines `# run …` of a case, or the monitor of its name.
+/// Returns the lines `# run …` of a case, or the monitor with its name.
 fn runs(case: &Path) -> Result<Vec<String>> {
     let text =
         fs::read_to_string(case).with_context(|| format!("failed to read `{}`", case.display()))?;
@@ -224,7 +230,7 @@ fn runs(case: &Path) -> Result<Vec<String>> {
     Ok(vec![monitor.file_name().unwrap_or_default().to_string_lossy().into_owned()])
 }
 
-/// Words of a command, parted by blanks that stand in no quotes of either kind.
+/// Splits a command at blanks outside of quotes of either kind.
 fn words(command: &str) -> Result<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in command.chars() {
@@ -248,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_parted_by_blanks_outside_of_quotes() {
+    fn words_are_separated_by_blanks_outside_quotes() {
         let all = words("top  -e 'a:b/x == \"y\"/' --k= ''").unwrap();
         assert_eq!(all, ["top", "-e", "a:b/x == \"y\"/", "--k=", ""]);
         assert!(words("top 'x").is_err());

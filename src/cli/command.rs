@@ -1,15 +1,17 @@
-//! A monitor's command line: its options and the host's as one clap command, and the words behind it as a request.
+//! A monitor's command line: one clap command with its own options and the host's, parsed into a
+//! request.
 //!
-//! The first free word begins a workload, and everything from there on belongs to it, as does everything behind
-//! `--`. A monitor with a positional option takes that from the free words first. The one word `help` behind events asks
-//! what these are; a command of that name is run by `-- help`.
+//! The first free argument begins a workload, to which all following arguments belong, as do all
+//! arguments after `--`. A monitor with a positional option takes it from the free arguments first.
+//! The single argument `help` after events asks for their description; `-- help` runs a command of
+//! that name.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
-use super::{Failed, host, refusal};
+use super::{CommandError, host, refusal};
 use crate::{
     base::units::human_ns,
     event::selector::Selector,
@@ -17,31 +19,31 @@ use crate::{
     script::{
         monitor::Monitor,
         option::{
-            Attrs, Kind, OptionSpec, args, shared,
-            value::{OptionValue, Values},
+            Attrs, OptionKind, OptionSpec, args, shared,
+            value::{OptionValue, OptionValues},
         },
     },
 };
 
-/// The id of the workload's words; upper case, so that no option has it.
+/// The id of the workload's arguments; in upper case, so that no option has it.
 const WORKLOAD: &str = "COMMAND";
 
-/// What the words behind a monitor ask for.
+/// The parsed arguments of a monitor.
 #[derive(Debug)]
 pub enum Parsed {
     /// `-h`, `-?`, `--help`.
     Help,
     /// `--usage`.
     Usage,
-    /// `help` behind events.
-    Events(Asked),
+    /// `help` after events.
+    Events(EventsHelp),
     /// A run.
     Run(Box<RunRequest>),
 }
 
-/// `-e EVENT,… help`: what is to be described.
+/// `-e EVENT,… help`: the events to describe.
 #[derive(Debug)]
-pub struct Asked {
+pub struct EventsHelp {
     /// Each `-e` as typed, or `--alloc`: the option, its attributes and its selectors.
     pub groups: Vec<(String, Attrs, Vec<Selector>)>,
     /// `--json`.
@@ -50,15 +52,18 @@ pub struct Asked {
     pub replay: Option<PathBuf>,
 }
 
-/// Parses the words behind a monitor; `called` is the word that it was called by, a name or a path.
-pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Parsed, Failed> {
+/// Parses the arguments of a monitor; `called` is the name or path by which it was called.
+///
+/// # Errors
+/// An option is unknown, or has an invalid value.
+pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Parsed, CommandError> {
     let host_options = host::options();
     let all: Vec<OptionSpec> = monitor.options.iter().chain(&host_options).cloned().collect();
     let usage = |error: anyhow::Error| {
         let text = format!("{}: {error:#}", monitor.name);
-        // What shows the place under the text says enough.
-        let more = format!(" ({} shows more)", refusal::how_to_ask(called));
-        Failed::Usage(if text.contains('\n') { text } else { text + &more })
+        // A text that shows the position of the error needs no reference to the help.
+        let more = format!(" ({} shows more)", refusal::help_command(called));
+        CommandError::Usage(if text.contains('\n') { text } else { text + &more })
     };
 
     let (before, behind) = split_at_dashes(words);
@@ -66,7 +71,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     let before = args::attach_choices(before.to_vec(), &all, positional);
     let matches = command(monitor)
         .try_get_matches_from(before)
-        .map_err(|error| Failed::Usage(refusal::line(monitor, called, &all, &error)))?;
+        .map_err(|error| CommandError::Usage(refusal::line(monitor, called, &all, &error)))?;
     if matches.get_flag("help") {
         return Ok(Parsed::Help);
     }
@@ -87,7 +92,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     let workload = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default().cloned();
     host.workload = join_at_dashes(workload.collect(), behind);
     if host.workload.is_empty() && behind.is_some() {
-        return Err(usage(anyhow::anyhow!("no command behind '--'")));
+        return Err(usage(anyhow::anyhow!("no command after '--'")));
     }
     if let Some(option) = monitor.options.iter().find(|option| starts_load(option, &values)) {
         if !host.workload.is_empty() {
@@ -109,21 +114,22 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     })))
 }
 
-/// Whether the option was given, and starts a command of perilune's own.
-fn starts_load(option: &OptionSpec, values: &Values) -> bool {
+/// Returns whether the option was given, and starts one of perilune's own commands as a workload.
+fn starts_load(option: &OptionSpec, values: &OptionValues) -> bool {
     option.load.is_some() && values.get(&option.long).is_some_and(OptionValue::is_given)
 }
 
-/// The command that the option starts.
+/// Returns the command that the option starts.
 fn load(option: &OptionSpec) -> anyhow::Result<Vec<OsString>> {
-    let own = std::env::current_exe().context("failed to find the program of perilune")?;
+    let own = std::env::current_exe().context("failed to find perilune's own executable")?;
     Ok(std::iter::once(own.into_os_string()).chain(option.load.map(OsString::from)).collect())
 }
 
-/// The clap command of a monitor, whose options have been checked by [`crate::script::option::check_names`].
+/// Builds the clap command of a monitor, whose options have been checked by
+/// [`crate::script::option::check_names`].
 pub fn command(monitor: &Monitor) -> Command {
     let workload = Arg::new(WORKLOAD)
-        .help("start this and watch it, until it ends")
+        .help("command to start and to watch until it ends")
         .help_heading("Workload")
         .value_parser(ValueParser::os_string())
         .action(ArgAction::Append)
@@ -134,7 +140,7 @@ pub fn command(monitor: &Monitor) -> Command {
     let mut common = host::options();
     if let Some(ns) = monitor.every_ns {
         for option in common.iter_mut().filter(|option| option.long == "interval") {
-            option.help += &format!("; without it every {}, of a COMMAND once", human_ns(ns));
+            option.help += &format!("; default {}, or once for a COMMAND", human_ns(ns));
         }
     }
     Command::new(monitor.name.clone())
@@ -148,13 +154,13 @@ pub fn command(monitor: &Monitor) -> Command {
         .arg(workload)
 }
 
-/// What events the word `help` behind them asks for. Whether they are enough for a run is no matter then.
-fn asked(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<Option<Asked>> {
+/// Returns the events that a following `help` asks about, even if they do not suffice for a run.
+fn asked(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<Option<EventsHelp>> {
     let mut free = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default();
     if free.next().is_none_or(|word| word != "help") {
         return Ok(None);
     }
-    // Behind the first free word clap reads no option any more, and this one stands there as well as before.
+    // clap parses no option after the first free argument, so --json is also accepted there.
     let json = match free.next() {
         None => matches.get_flag("json"),
         Some(word) if word == "--json" && free.len() == 0 => true,
@@ -162,7 +168,9 @@ fn asked(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<Option<Asked
     };
     let mut groups = Vec::new();
     for option in &monitor.options {
-        let (Kind::Events { attrs, .. } | Kind::Event { attrs }) = &option.kind else { continue };
+        let (OptionKind::Events { attrs, .. } | OptionKind::Event { attrs }) = &option.kind else {
+            continue;
+        };
         for typed in matches.get_many::<OsString>(&option.long).unwrap_or_default() {
             let text = typed.to_string_lossy();
             let list = Selector::parse_list(&text)
@@ -171,11 +179,11 @@ fn asked(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<Option<Asked
         }
     }
     let path = |name: &str| matches.get_one::<OsString>(name).map(PathBuf::from);
-    let asked = Asked { groups, json, replay: path("replay") };
+    let asked = EventsHelp { groups, json, replay: path("replay") };
     Ok((!asked.groups.is_empty()).then_some(asked))
 }
 
-/// The words before the first `--`, and those behind it. No value of an option can be a bare `--`.
+/// Splits the arguments at the first `--`. An option cannot have a bare `--` as its value.
 fn split_at_dashes(words: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     match words.iter().position(|w| w == "--") {
         Some(at) => (&words[..at], words.get(at + 1..)),
@@ -183,7 +191,8 @@ fn split_at_dashes(words: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     }
 }
 
-/// A workload that began before the `--` owns it, too: `sh -c 'echo $1' -- x`.
+/// Joins the parts around `--`, which belongs to a workload that began before it:
+/// `sh -c 'echo $1' -- x`.
 fn join_at_dashes(mut workload: Vec<OsString>, behind: Option<&[OsString]>) -> Vec<OsString> {
     if let Some(behind) = behind {
         if !workload.is_empty() {

@@ -1,37 +1,41 @@
-//! `-e EVENT help` and `list -v EVENT`: what an event's records hold, and a command to begin with.
+//! `-e EVENT help` and `list -v EVENT`: the fields of an event's records, and a command to start
+//! from.
 //!
-//! Read from tracefs alone (or from a recording), so it takes no perf event. With `--json` one object an event:
-//! `type` (`event_format`), `event`, `id`, `fields` (`name type offset size signed common`), `constants` (of a
-//! field: `field flags values`, each `[number or text, name]`), `print_fmt`, `filter` (one to begin with); then one of `type` `command` each, with
-//! `command`. These objects belong to no run, so they carry neither time nor monitor.
+//! Read from tracefs (or a recording) only, so no perf event is opened. With `--json`, one object
+//! per event: `type` (`event_format`), `event`, `id`, `fields`
+//! (`name type offset size signed common`), `constants` (per field: `field flags values`, each
+//! `[number or text, name]`), `print_fmt`, `filter` (an example); then one object per command:
+//! `type` (`command`), `command`. These objects do not belong to a run, so they have neither time
+//! nor monitor.
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::{Failed, begin, command::Asked, run::Runtime};
+use super::{CommandError, command::EventsHelp, run::Runtime, suggest};
 use crate::base::text::{escape, message};
-use crate::decode::format::{Element, Field, Format, Kind};
-use crate::event::catalog::{Event, What, expand};
+use crate::decode::format::{Element, Field, FieldKind, Format};
+use crate::event::catalog::{Event, EventKind, expand};
 use crate::event::constants::{self, Constant, Constants};
-use crate::event::function::{Function, Kind as Of};
+use crate::event::function::{FunctionEvent, ProbeKind as Of};
 
-/// Events that are described as text at once: a glob may match thousands. JSON is for programs and has all.
+/// Limit of events described as text at once, since a glob may match thousands. JSON has all.
 pub const EVENTS: usize = 32;
 
-/// Names of values that one field shows as text; JSON has all.
+/// Limit of value names shown for a field as text. JSON has all.
 const CONSTANTS: usize = 24;
 
-/// What `perilune NAME -e EVENT help` prints: each event once, and the call to begin with.
+/// Prints the output of `perilune NAME -e EVENT help`: each event once, and the command to start
+/// from.
 ///
 /// # Errors
-/// An event that there is not, with the nearest; a recording that cannot be read.
+/// An event does not exist (the error has the nearest names), or a recording cannot be read.
 pub fn asked(
     name: &str,
-    asked: &Asked,
+    asked: &EventsHelp,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
-) -> Result<u8, Failed> {
+) -> Result<u8, CommandError> {
     let catalog = runtime.catalog(asked.replay.as_deref())?;
     let (mut all, mut command) = (Vec::new(), format!("perilune {name}"));
     for (option, attrs, selectors) in &asked.groups {
@@ -40,15 +44,15 @@ pub fn asked(
             group.extend(expand(&*catalog, selector)?);
         }
         let list = match group.len() > selectors.len() {
-            // A glob stays one: nobody edits a line of a hundred names.
+            // Keep a glob: a line with a hundred names cannot be edited.
             true => selectors.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(","),
-            false => begin::selectors(&group, attrs),
+            false => suggest::selectors(&group, attrs),
         };
-        command += &format!(" {option} {}", begin::quoted(&list));
+        command += &format!(" {option} {}", suggest::quoted(&list));
         all.extend(group);
     }
     if let Some(path) = &asked.replay {
-        command += &format!(" --replay {}", begin::quoted(&path.to_string_lossy()));
+        command += &format!(" --replay {}", suggest::quoted(&path.to_string_lossy()));
     }
     let mut events: Vec<&Event> = Vec::new();
     for event in &all {
@@ -66,7 +70,10 @@ pub fn asked(
     Ok(0)
 }
 
-/// Writes what each event is, then the commands, each of which is run as it stands.
+/// Writes a description of each event, then the commands, each of which runs as it is.
+///
+/// # Errors
+/// The output cannot be written.
 pub fn write(
     events: &[&Event],
     commands: &[String],
@@ -92,7 +99,7 @@ pub fn write(
         let lead = if i == 0 { "Begin with:" } else { "           " };
         writeln!(text, "{lead} {command}")?;
     }
-    // Names come from a recording, too, which may be anybody's.
+    // Names may also come from a recording, which is not trusted.
     let mut shown = Vec::new();
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         escape::push_shown(&mut shown, line.strip_suffix(b"\n").unwrap_or(line));
@@ -103,13 +110,13 @@ pub fn write(
 
 fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     let format = match &event.what {
-        What::Tracepoint { format } => format,
-        What::Counter(counter) => {
+        EventKind::Tracepoint { format } => format,
+        EventKind::Counter(counter) => {
             let (type_, config) = (counter.type_, counter.config);
             writeln!(out, "{}: a counter (type {type_}, config {config:#x})", event.name)?;
             return writeln!(out, "  no fields; its samples have _period, _ip and _addr");
         }
-        What::Function(function) => return write_function(event, function, out),
+        EventKind::Function(function) => return write_function(event, function, out),
     };
     writeln!(out, "{}: tracepoint {}", event.name, format.id)?;
     write_fields(format, out)?;
@@ -118,26 +125,23 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     }
     let common: Vec<&str> =
         format.fields.iter().filter(|f| f.common).map(|f| f.name.as_str()).collect();
-    writeln!(out, "  and, as every tracepoint: {}", common.join(", "))?;
-    if let Some(filter) = begin::filter(format) {
-        writeln!(out, "  narrowed in the kernel:   {}/{filter}/", event.name)?;
+    writeln!(out, "  common fields:    {}", common.join(", "))?;
+    if let Some(filter) = suggest::filter(format) {
+        writeln!(out, "  in-kernel filter: {}/{filter}/", event.name)?;
     }
     Ok(())
 }
 
-fn write_function(event: &Event, function: &Function, out: &mut dyn Write) -> io::Result<()> {
+fn write_function(event: &Event, function: &FunctionEvent, out: &mut dyn Write) -> io::Result<()> {
     let (when, ip) = match function.kind {
-        Of::Kprobe => ("as it is called", "in it, behind the probe at its beginning"),
-        Of::Kretprobe => ("as it returns", "in what the kernel has it return to, for the probe"),
-        Of::Uprobe => ("as it is called", "where it begins"),
-        Of::Uretprobe => ("as it returns", "where it returns to"),
+        Of::Kprobe => ("when it is called", "the address after the probe at its beginning"),
+        Of::Kretprobe => ("when it returns", "an address in the return trampoline of the kernel"),
+        Of::Uprobe => ("when it is called", "the address of its beginning"),
+        Of::Uretprobe => ("when it returns", "the return address"),
     };
     writeln!(out, "{}: a function {when}", event.name)?;
     write_fields(&function.format, out)?;
-    writeln!(
-        out,
-        "  as the registers have them: an int is (int)arg1, what is no number or address is elsewhere"
-    )?;
+    writeln!(out, "  raw register values: (int)arg1 for an int; no floats and no structs")?;
     writeln!(out, "  _ip is {ip}")
 }
 
@@ -164,26 +168,29 @@ fn write_fields(format: &Format, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A number of 64 bits with or without a sign.
+/// Returns a 64-bit number, signed if negative.
 fn integer(number: i128) -> Value {
     u64::try_from(number).map_or_else(|_| json!(number as i64), |number| json!(number))
 }
 
-/// Whether integers have a sign; None where the question does not arise.
+/// Returns whether integers are signed; `None` for other fields.
 fn sign(field: &Field) -> Option<&'static str> {
     let integers = matches!(
         field.kind,
-        Kind::Int | Kind::Array(_) | Kind::DataLoc(Element::Int(_)) | Kind::RelLoc(Element::Int(_))
+        FieldKind::Int
+            | FieldKind::Array(_)
+            | FieldKind::DataLoc(Element::Int(_))
+            | FieldKind::RelLoc(Element::Int(_))
     );
     integers.then_some(if field.signed { "signed" } else { "unsigned" })
 }
 
-/// `prev_state is any of 0x1 S, 0x2 D`.
+/// Formats the names of a field's values: `prev_state is any of 0x1 S, 0x2 D`.
 fn shown(constants: &Constants) -> String {
     let value = |c: &Constant| match c.number {
         Some(number) if constants.flags => format!("{:#x} {}", number as u64, c.name),
         Some(number) => format!("{number} {}", c.name),
-        // Longer than its name is worth.
+        // The text is too long to be useful.
         None if c.text.len() > 20 => c.name.clone(),
         None => format!("{} {}", c.text, c.name),
     };
@@ -198,12 +205,12 @@ fn shown(constants: &Constants) -> String {
 
 fn object(event: &Event) -> Value {
     match &event.what {
-        What::Tracepoint { format } => tracepoint(&event.name, format),
-        What::Function(function) => json!({
+        EventKind::Tracepoint { format } => tracepoint(&event.name, format),
+        EventKind::Function(function) => json!({
             "type": "event_format", "event": event.name, "fields": fields(&function.format),
             "function": { "type": function.counter.type_, "config": function.counter.config },
         }),
-        What::Counter(counter) => json!({
+        EventKind::Counter(counter) => json!({
             "type": "event_format", "event": event.name, "fields": [],
             "counter": { "type": counter.type_, "config": counter.config },
         }),
@@ -229,6 +236,6 @@ fn tracepoint(name: &str, format: &Format) -> Value {
     json!({
         "type": "event_format", "event": name, "id": format.id, "fields": fields(format),
         "constants": constants.collect::<Vec<_>>(), "print_fmt": format.print_fmt,
-        "filter": begin::filter(format),
+        "filter": suggest::filter(format),
     })
 }

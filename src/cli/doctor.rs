@@ -1,9 +1,11 @@
-//! `doctor [--json]`: what this machine lets a run do, a line for each thing, and what to do about the rest.
+//! `doctor [--json]`: checks what runs can do on this machine, one line per check, with advice on
+//! problems.
 //!
-//! Each check is a function of what was seen ([`Machine`]) in `checks::ALL`. Exit code 1 if something is missing that
-//! every monitor needs, else 0: a virtual machine without counters is no failure. With `--json` one object a
-//! check: `type` (`check`), `check`, `state` (`ok limited missing`), `found`, `advice` (or null), `list`. Like those of
-//! `list` they belong to no run, and carry neither time nor monitor.
+//! Each check is a function of [`machine::MachineFacts`], in `checks::ALL`. The exit code is 1 if
+//! something is missing that every monitor needs, else 0: a virtual machine without hardware
+//! counters is not a failure. With `--json`, one object per check: `type` (`check`), `check`,
+//! `state` (`ok limited missing`), `found`, `advice` (or null), `list`. Like the objects of `list`,
+//! they do not belong to a run, and have neither time nor monitor.
 
 mod checks;
 mod machine;
@@ -13,46 +15,46 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use crate::base::text::{escape, message};
-pub use machine::Machine;
+pub use machine::MachineFacts;
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// As a run wants it.
+enum CheckState {
+    /// As runs need it.
     Ok,
-    /// Some of what perilune does will not work, or not as well.
+    /// Some functions of perilune do not work, or not as well.
     Limited,
-    /// It is not there.
+    /// Not available.
     Missing,
 }
 
-impl State {
+impl CheckState {
     fn word(self) -> &'static str {
         match self {
-            State::Ok => "ok",
-            State::Limited => "limited",
-            State::Missing => "missing",
+            CheckState::Ok => "ok",
+            CheckState::Limited => "limited",
+            CheckState::Missing => "missing",
         }
     }
 }
 
-/// What a check found.
+/// A finished check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Check {
-    /// What was looked at.
+    /// The thing that was checked.
     name: &'static str,
-    state: State,
+    state: CheckState,
     /// Every monitor needs it.
     needed: bool,
     found: String,
-    /// What to do; None where nothing has to be done.
+    /// The advice; `None` if nothing has to be done.
     advice: Option<String>,
-    /// What it concerns, one a line.
+    /// The affected items, one per line.
     list: Vec<String>,
 }
 
 impl Check {
-    fn new(name: &'static str, state: State, found: impl Into<String>) -> Check {
+    fn new(name: &'static str, state: CheckState, found: impl Into<String>) -> Check {
         let found = found.into();
         Check { name, state, needed: false, found, advice: None, list: Vec::new() }
     }
@@ -66,10 +68,13 @@ impl Check {
     }
 }
 
-/// Writes every check; gives the exit code.
-pub fn write(machine: &Machine, json: bool, out: &mut dyn Write) -> io::Result<u8> {
+/// Writes every check. Returns the exit code.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn write(machine: &MachineFacts, json: bool, out: &mut dyn Write) -> io::Result<u8> {
     let checks: Vec<Check> = checks::ALL.iter().map(|check| check(machine)).collect();
-    let failed = checks.iter().any(|check| check.needed && check.state == State::Missing);
+    let failed = checks.iter().any(|check| check.needed && check.state == CheckState::Missing);
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in &checks {
         let Check { name, state, found, advice, list, .. } = check;

@@ -1,66 +1,82 @@
-//! The host's own options, which every monitor has: one table, and what the values mean.
+//! The host's own options, which every monitor has: one table, and how their values are
+//! interpreted.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     base::{cpulist, stack_style::StackStyle, units::Unit},
-    event::sampling::Part,
+    event::sampling::ChainPart,
     run::request::{Color, HostOptions},
     script::option::{
-        Kind, OptionSpec,
-        value::{OptionValue, Values},
+        OptionKind, OptionSpec,
+        value::{OptionValue, OptionValues},
     },
 };
 
-/// The shortest interval, in nanoseconds.
+/// Shortest report interval, in nanoseconds.
 pub const LEAST_INTERVAL_NS: u64 = 1_000_000;
 
-/// Data pages of one ring at most: 4 GiB of 4 KiB pages.
+/// Largest number of data pages of a ring: 4 GiB with 4 KiB pages.
 pub const MOST_PAGES: u64 = 1 << 20;
 
-/// The host's options in the order of help. `-?` beside `-h` is added where they become arguments.
+/// Returns the host's options in help order. `-?` is added to `-h` where they become arguments.
 pub fn options() -> Vec<OptionSpec> {
-    use Kind::{Duration, Flag, List, Repeated, Size, Text, Whole};
-    let color =
-        || Kind::Choice { of: ["auto", "always", "never"].map(str::to_owned).to_vec(), bare: None };
-    // name, letter, kind, value, default, help
+    use OptionKind::{Duration, Flag, List, Repeated, Size, Text, Whole};
+    let color = || OptionKind::Choice {
+        of: ["auto", "always", "never"].map(str::to_owned).to_vec(),
+        bare: None,
+    };
+    // Columns: name, letter, kind, value, default, help.
     #[rustfmt::skip]
     let table = [
         ("cpu", Some('C'), List, "LIST", "", "watch these CPUs only: 0-3,8"),
-        ("all-cpus", Some('a'), Flag, "", "", "watch all CPUs; a workload then is only the clock"),
+        ("all-cpus", Some('a'), Flag, "", "", "watch all CPUs; a workload only sets the duration"),
         ("pids", Some('p'), List, "PID,…", "", "watch these processes"),
         ("tids", Some('t'), List, "TID,…", "", "watch these threads"),
-        ("interval", Some('i'), Duration(Unit::Millisecond), "INT", "", "report this often; at least 1ms"),
+        ("interval", Some('i'), Duration(Unit::Millisecond), "INT", "",
+            "report interval, at least 1ms"),
         ("exit-N", Some('N'), Whole(1), "N", "", "end after N events"),
         ("duration", None, Duration(Unit::Second), "TIME", "", "end after this time"),
-        ("mmap-pages", Some('m'), Whole(1), "N", "", "pages of each ring, rounded up to a power of two"),
-        ("watermark", None, Whole(0), "PCT", "50", "percent of a ring that wakes the run; 0: every event"),
-        ("realtime", None, Flag, "", "", "go first where others keep all CPUs busy and events are lost for it: SCHED_RR 1, for half of a CPU at most"),
-        ("order", None, Flag, "", "", "put the events of all CPUs into the order of time"),
-        ("no-order", None, Flag, "", "", "take the events as they come"),
-        ("order-mem", None, Size, "SIZE", "", "accepted for the C tool's sake: the merge needs none"),
-        ("user-callchain", None, Flag, "", "", "of each stack, take the frames of user space only"),
-        ("kernel-callchain", None, Flag, "", "", "of each stack, take the frames of the kernel only"),
-        ("json", None, Flag, "", "", "one JSON object a line"),
-        ("plugin", None, List, "FILE,…", "", "run these files for their printers; may be given again"),
-        ("events", None, Flag, "", "", "the printed events as a recording, for --replay"),
-        ("batch", Some('b'), Flag, "", "", "text that scrolls, also where there could be a full screen"),
+        ("mmap-pages", Some('m'), Whole(1), "N", "",
+            "pages of each ring, rounded up to a power of two"),
+        ("watermark", None, Whole(0), "PCT", "50",
+            "ring fill level in percent that wakes perilune; 0: every event"),
+        ("realtime", None, Flag, "", "",
+            "run at SCHED_RR priority 1 (at most 50 % of a CPU) to lose fewer events on a busy \
+             machine"),
+        ("order", None, Flag, "", "", "deliver the events of all CPUs in time order"),
+        ("no-order", None, Flag, "", "", "deliver the events as they arrive"),
+        ("user-callchain", None, Flag, "", "", "record only the user-space frames of stacks"),
+        ("kernel-callchain", None, Flag, "", "",
+            "record only the kernel frames of stacks"),
+        ("json", None, Flag, "", "", "print one JSON object per line"),
+        ("plugin", None, List, "FILE,…", "",
+            "load printers from these files; may be repeated"),
+        ("events", None, Flag, "", "", "print the events as a recording for --replay"),
+        ("batch", Some('b'), Flag, "", "",
+            "print scrolling text, even if a full screen is possible"),
         ("output", Some('o'), Text, "FILE", "", "write results to FILE instead of stdout"),
-        ("total", None, Flag, "", "", "at the end, report the whole run once more"),
-        ("stats", None, Flag, "", "", "at the end, report what the run cost, and the script lines that were not compiled"),
-        ("verbose", Some('v'), Repeated, "", "", "say more; -vv: every event as it is opened"),
-        ("quiet", Some('q'), Flag, "", "", "results and errors only"),
-        ("lines", None, Flag, "", "", "of stacks, show source lines and inlined functions; slow with large programs"),
-        ("stack-style", None, Text, "LIST", "", "of stacks, print kernel,user,addr,symbol,offset,dso,reverse,frames=TEXT,stacks=TEXT"),
+        ("total", None, Flag, "", "", "also report the whole run at its end"),
+        ("stats", None, Flag, "", "",
+            "report overhead and uncompiled script lines at the end"),
+        ("verbose", Some('v'), Repeated, "", "",
+            "print more notes; -vv: also every event as it is opened"),
+        ("quiet", Some('q'), Flag, "", "", "print only results and errors"),
+        ("lines", None, Flag, "", "",
+            "show source lines and inlined functions in stacks; slow for large programs"),
+        ("stack-style", None, Text, "LIST", "",
+            "print in stacks: kernel,user,addr,symbol,offset,dso,reverse,frames=TEXT,stacks=TEXT"),
         ("color", None, color(), "WHEN", "auto", "colour text: auto, always or never"),
-        ("no-color", None, Flag, "", "", "the same as --color never"),
-        ("self", None, Flag, "", "", "also trace perilune itself (sched and interrupt events always include it)"),
-        ("replay", None, Text, "FILE", "", "take the events from FILE instead of the kernel"),
-        ("lua-mem", None, Size, "SIZE", "256MB", "memory that the script may use"),
-        ("aggregate-mem", None, Size, "SIZE", "512MB", "memory that all tables and pending states together may use"),
+        ("no-color", None, Flag, "", "", "same as --color never"),
+        ("self", None, Flag, "", "",
+            "also trace perilune itself (sched and interrupt events always include it)"),
+        ("replay", None, Text, "FILE", "", "read the events from FILE instead of the kernel"),
+        ("lua-mem", None, Size, "SIZE", "256MB", "memory limit of the script"),
+        ("aggregate-mem", None, Size, "SIZE", "512MB",
+            "memory limit of all tables and pending states together"),
         ("unsafe", None, Flag, "", "", "let the script use files, commands and memory"),
         ("help", Some('h'), Flag, "", "", "print this help"),
-        ("usage", None, Flag, "", "", "print how it is called, in short"),
+        ("usage", None, Flag, "", "", "print the usage line"),
     ];
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let row = |(long, short, kind, value, default, help)| OptionSpec {
@@ -72,7 +88,7 @@ pub fn options() -> Vec<OptionSpec> {
     table.map(row).into()
 }
 
-/// Whether a word as typed is one of them: `-C`, `-C0`, `--cpu=0`.
+/// Returns whether an argument is a host option: `-C`, `-C0`, `--cpu=0`.
 pub fn is_option(word: &str) -> bool {
     let options = options();
     match word.strip_prefix("--") {
@@ -87,8 +103,11 @@ pub fn is_option(word: &str) -> bool {
     }
 }
 
-/// What the values mean, without a workload, and a line for each that is taken otherwise than typed.
-pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
+/// Interprets the values, without a workload. Also returns a note for each value that was adjusted.
+///
+/// # Errors
+/// A value is invalid, or two options contradict each other.
+pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
     let mut notes = Vec::new();
     let flag = |name: &str| values.get(name) == Some(&OptionValue::Flag(true));
     let path = |name| text(values, name).map(Into::into);
@@ -108,14 +127,14 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
             (_, true) => Some(false),
             _ => None,
         },
-        order_mem: number(values, "order-mem"),
         callchain: match (flag("user-callchain"), flag("kernel-callchain")) {
             (true, true) => bail!(
-                "--user-callchain and --kernel-callchain leave nothing of a stack; leave both away to have both parts"
+                "--user-callchain and --kernel-callchain exclude each other; omit both to record \
+                 whole stacks"
             ),
-            (true, _) => Part::User,
-            (_, true) => Part::Kernel,
-            _ => Part::Both,
+            (true, _) => ChainPart::User,
+            (_, true) => ChainPart::Kernel,
+            _ => ChainPart::Both,
         },
         json: flag("json"),
         events: flag("events"),
@@ -157,7 +176,10 @@ pub fn meaning(values: &Values) -> Result<(HostOptions, Vec<String>)> {
     Ok((host, notes))
 }
 
-/// Refuses what a replay cannot do; `host` with its workload.
+/// Refuses options that do not work with a replay; `host` includes the workload.
+///
+/// # Errors
+/// Such an option was given.
 pub fn check_replay(host: &HostOptions) -> Result<()> {
     if host.replay.is_none() {
         return Ok(());
@@ -168,20 +190,20 @@ pub fn check_replay(host: &HostOptions) -> Result<()> {
         ("-m", host.mmap_pages.is_some()),
     ];
     for (what, given) in live {
-        ensure!(!given, "{what} means nothing to --replay, which reads a file; leave it away");
+        ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");
     }
     Ok(())
 }
 
-fn text<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
+fn text<'a>(values: &'a OptionValues, name: &str) -> Option<&'a str> {
     match values.get(name) {
         Some(OptionValue::Text(text) | OptionValue::Choice(text)) => Some(text),
         _ => None,
     }
 }
 
-/// The value of an option that counts something: bytes, nanoseconds, times.
-fn number(values: &Values, name: &str) -> Option<u64> {
+/// Returns the value of a numeric option: bytes, nanoseconds, counts.
+fn number(values: &OptionValues, name: &str) -> Option<u64> {
     match values.get(name) {
         Some(OptionValue::Number(n)) => Some(*n as u64),
         Some(OptionValue::Count(n) | OptionValue::DurationNs(n) | OptionValue::Bytes(n)) => {
@@ -191,8 +213,8 @@ fn number(values: &Values, name: &str) -> Option<u64> {
     }
 }
 
-/// Process or thread numbers, each once, as typed.
-fn tasks(values: &Values, name: &str) -> Result<Vec<u32>> {
+/// Returns process or thread numbers in the order given, without duplicates.
+fn tasks(values: &OptionValues, name: &str) -> Result<Vec<u32>> {
     let Some(list) = text(values, name) else { return Ok(Vec::new()) };
     let mut tasks = Vec::new();
     for word in list.split(',').map(str::trim) {
@@ -204,13 +226,13 @@ fn tasks(values: &Values, name: &str) -> Result<Vec<u32>> {
                 }
             }
             _ if word.is_empty() => bail!("`{list}`: a number is missing; for example 1234,1240"),
-            _ => bail!("`{word}` is not the number of a task; for example 1234,1240"),
+            _ => bail!("`{word}` is not a PID or TID; for example 1234,1240"),
         }
     }
     Ok(tasks)
 }
 
-fn interval(values: &Values) -> Result<Option<u64>> {
+fn interval(values: &OptionValues) -> Result<Option<u64>> {
     let ns = number(values, "interval");
     ensure!(
         ns.is_none_or(|ns| ns >= LEAST_INTERVAL_NS),
@@ -219,24 +241,25 @@ fn interval(values: &Values) -> Result<Option<u64>> {
     Ok(ns)
 }
 
-fn duration(values: &Values) -> Result<Option<u64>> {
+fn duration(values: &OptionValues) -> Result<Option<u64>> {
     let ns = number(values, "duration");
-    ensure!(ns != Some(0), "a run of no time sees nothing; leave it away to run until Ctrl-C");
+    ensure!(ns != Some(0), "must be greater than 0; omit it to run until Ctrl-C");
     Ok(ns)
 }
 
-fn pages(values: &Values, notes: &mut Vec<String>) -> Result<Option<u32>> {
+fn pages(values: &OptionValues, notes: &mut Vec<String>) -> Result<Option<u32>> {
     let Some(asked) = number(values, "mmap-pages") else { return Ok(None) };
     ensure!(asked <= MOST_PAGES, "{asked} pages are too many for a ring; at most {MOST_PAGES}");
     let pages = asked.next_power_of_two();
     if pages != asked {
-        notes.push(format!("-m {asked}: a ring has a power of two of pages; taking {pages}"));
+        notes
+            .push(format!("-m {asked}: the pages of a ring must be a power of two; using {pages}"));
     }
     Ok(u32::try_from(pages).ok())
 }
 
-fn watermark(values: &Values) -> Result<u8> {
+fn watermark(values: &OptionValues) -> Result<u8> {
     let percent = number(values, "watermark").unwrap_or_default();
-    ensure!(percent <= 100, "{percent} is more than a whole ring; 0 to 100");
+    ensure!(percent <= 100, "{percent} is out of range; expected 0 to 100");
     Ok(percent as u8)
 }

@@ -1,8 +1,8 @@
-//! `list [-v] [--json] [GLOB]`: the events that this machine has; with `-v`, what their records hold. `kprobe:GLOB` and
-//! `uprobe:FILE:GLOB` list functions.
+//! `list [-v] [--json] [GLOB]`: the events of this machine; with `-v`, the fields of their records.
+//! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions.
 //!
-//! With `--json` one object an event: `type` (`event`), `event`, `aliases`, `sort`; with `-v` those of
-//! [`describe`].
+//! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`; with `-v`,
+//! the objects of [`describe`].
 
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -10,8 +10,9 @@ use std::rc::Rc;
 use serde_json::json;
 
 use super::{
-    Failed, begin, describe,
+    CommandError, describe,
     run::{EventName, Runtime},
+    suggest,
 };
 use crate::base::text::message;
 use crate::base::{
@@ -19,93 +20,107 @@ use crate::base::{
     nearest::{did_you_mean, nearest},
 };
 use crate::event::catalog::Event;
-use crate::event::function::Named;
-use crate::script::option::{Attr, Attrs};
+use crate::event::function::FunctionName;
+use crate::script::option::{AttrKind, Attrs};
 
-/// How to list.
+/// Output options of the list.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Way {
-    /// `-v`: what the records hold, too.
+pub struct ListOptions {
+    /// `-v`: include the fields of the records.
     pub verbose: bool,
     /// `--json`.
     pub json: bool,
 }
 
-/// Writes a line for each event whose name or alias matches `pattern`, or holds it if it is a plain word.
+/// Writes a line for each event whose name or alias matches `pattern`, or contains it if it is not
+/// a glob.
+///
+/// # Errors
+/// No event matches, `-v` lacks a pattern, or the events cannot be read.
 pub fn write(
     pattern: Option<&str>,
-    way: Way,
+    options: ListOptions,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
-) -> Result<u8, Failed> {
-    if way.verbose && pattern.is_none() {
+) -> Result<u8, CommandError> {
+    if options.verbose && pattern.is_none() {
         let why = "list: -v needs an event, or a glob: perilune list -v 'sched:*'";
-        return Err(Failed::Usage(why.to_owned()));
+        return Err(CommandError::Usage(why.to_owned()));
     }
-    if let Some(named) = pattern.and_then(Named::parse) {
-        return functions(&named, way, runtime, out);
+    if let Some(named) = pattern.and_then(FunctionName::parse) {
+        return functions(&named, options, runtime, out);
     }
     let events = runtime.events()?;
     let wanted = pattern.unwrap_or("*");
     let exact = |event: &&EventName| names(event).any(|name| name == wanted);
     let matching: Vec<&EventName> = match events.iter().find(exact) {
-        // A name that begins others' means itself where much would be printed of each.
-        Some(event) if way.verbose => vec![event],
+        // With -v, an exact name selects only itself, since each event prints much.
+        Some(event) if options.verbose => vec![event],
         _ => events.iter().filter(|e| names(e).any(|name| is_wanted(wanted, name))).collect(),
     };
     if matching.is_empty() {
-        return Err(Failed::Running(anyhow::anyhow!(
+        return Err(CommandError::Running(anyhow::anyhow!(
             "no event matches '{wanted}'{}",
             hint(wanted, &events)
         )));
     }
-    if way.verbose {
-        return describe_all(&matching, way, runtime, out);
+    if options.verbose {
+        return describe_all(&matching, options, runtime, out);
     }
-    Ok(write_names(&matching, way, out)?)
+    Ok(write_names(&matching, options, out)?)
 }
 
-/// The functions whose names match, or hold a plain word; of a FILE alone, or `kprobe:`, all of them.
+/// Lists the functions whose names match, or contain a plain text; all functions of a FILE, or of
+/// the kernel, if no name is given.
 fn functions(
-    named: &Named,
-    way: Way,
+    named: &FunctionName,
+    options: ListOptions,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
-) -> Result<u8, Failed> {
+) -> Result<u8, CommandError> {
     if named.file.as_deref() == Some("") {
         let usage = named.kind.usage();
-        return Err(Failed::Usage(format!("list: a FILE is missing: perilune list '{usage}'")));
+        return Err(CommandError::Usage(format!(
+            "list: a FILE is missing: perilune list '{usage}'"
+        )));
     }
     let catalog = runtime.catalog(None)?;
     let word = &named.function;
     let glob = if glob::is_glob(word) { word.clone() } else { format!("*{word}*") };
     let found = catalog.functions(&named.with(&glob), usize::MAX)?;
-    let event =
-        |one: &Named| EventName { name: one.to_string(), aliases: Vec::new(), sort: "function" };
+    let event = |one: &FunctionName| EventName {
+        name: one.to_string(),
+        aliases: Vec::new(),
+        sort: "function",
+    };
     let matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
-        Some(one) if way.verbose => vec![event(one)],
+        Some(one) if options.verbose => vec![event(one)],
         _ => found.iter().map(event).collect(),
     };
     if matching.is_empty() {
-        // What there is to say of a name that is none, whoever looks for it has to say.
+        // The lookup explains why the name has no match.
         let described = catalog.describe(&named.to_string()).map(drop);
         let none = || anyhow::anyhow!("no function matches '{named}'");
-        return Err(Failed::Running(
+        return Err(CommandError::Running(
             described.err().filter(|_| glob != *word).unwrap_or_else(none),
         ));
     }
     let matching: Vec<&EventName> = matching.iter().collect();
-    match way.verbose {
-        true => describe_all(&matching, way, runtime, out),
-        false => Ok(write_names(&matching, way, out)?),
+    match options.verbose {
+        true => describe_all(&matching, options, runtime, out),
+        false => Ok(write_names(&matching, options, out)?),
     }
 }
 
-fn write_names(matching: &[&EventName], way: Way, out: &mut dyn Write) -> io::Result<u8> {
+fn write_names(
+    matching: &[&EventName],
+    options: ListOptions,
+    out: &mut dyn Write,
+) -> io::Result<u8> {
     let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
     for event in matching {
         let EventName { name, aliases, sort } = event;
-        if way.json {
+        if options.json {
             let object =
                 json!({ "type": "event", "event": name, "aliases": aliases, "sort": sort });
             writeln!(out, "{}", message::json(&object.to_string()))?;
@@ -118,11 +133,11 @@ fn write_names(matching: &[&EventName], way: Way, out: &mut dyn Write) -> io::Re
 
 fn describe_all(
     matching: &[&EventName],
-    way: Way,
+    options: ListOptions,
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
-) -> Result<u8, Failed> {
-    let most = if way.json { matching.len() } else { describe::EVENTS };
+) -> Result<u8, CommandError> {
+    let most = if options.json { matching.len() } else { describe::EVENTS };
     let catalog = runtime.catalog(None)?;
     let events: Vec<Rc<Event>> = matching
         .iter()
@@ -134,20 +149,20 @@ fn describe_all(
         _ => Vec::new(),
     };
     let borrowed: Vec<&Event> = events.iter().map(|event| &**event).collect();
-    describe::write(&borrowed, &commands, way.json, out)?;
+    describe::write(&borrowed, &commands, options.json, out)?;
     if let Some(more @ 1..) = matching.len().checked_sub(most) {
-        writeln!(out, "and {more} more match; narrow the glob, or take --json, which has all")?;
+        writeln!(out, "and {more} more match; narrow the glob, or use --json to print all")?;
     }
     Ok(0)
 }
 
-/// What to begin with: the event printed, and counted.
+/// Returns commands to start from: one prints the event, one counts it.
 fn commands(event: &Rc<Event>) -> Vec<String> {
-    let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), Attr::Expr));
-    let counted = begin::selectors(std::slice::from_ref(event), &Attrs::from(attrs));
+    let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), AttrKind::Expr));
+    let counted = suggest::selectors(std::slice::from_ref(event), &Attrs::from(attrs));
     vec![
-        format!("perilune trace -e {}", begin::quoted(&event.name)),
-        format!("perilune top -e {}", begin::quoted(&counted)),
+        format!("perilune trace -e {}", suggest::quoted(&event.name)),
+        format!("perilune top -e {}", suggest::quoted(&counted)),
     ]
 }
 
@@ -167,7 +182,7 @@ fn shown(event: &EventName) -> String {
     names(event).collect::<Vec<_>>().join(" OR ")
 }
 
-/// The nearest names; of a glob over a system's events, the nearest systems.
+/// Returns a hint with the nearest names; for a glob over a system's events, the nearest systems.
 fn hint(pattern: &str, events: &[EventName]) -> String {
     let all = events.iter().flat_map(names);
     let near: Vec<String> = match pattern.split_once(':') {

@@ -1,10 +1,13 @@
-//! `monitors`: all of them, what they do and where they come from.
+//! `monitors`: lists all monitors, their purpose and their origin.
 
 use std::io::{self, Write};
 
 use super::run::Runtime;
 
-/// Writes a line for each monitor. One that does not load is listed with its error.
+/// Writes a line for each monitor. A monitor that does not load is listed with its error.
+///
+/// # Errors
+/// The output cannot be written.
 pub fn write(runtime: &mut dyn Runtime, out: &mut dyn Write) -> io::Result<()> {
     let lines: Vec<(String, String, String)> = runtime
         .monitors()
@@ -25,11 +28,12 @@ pub fn write(runtime: &mut dyn Runtime, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A monitor's summary and origin; the first line of its error, and no origin, if it does not load.
+/// Returns a monitor's summary and origin; if it does not load, the first line of its error, and no
+/// origin.
 pub(super) fn described(name: &str, runtime: &mut dyn Runtime) -> (String, String) {
     match runtime.load(name) {
         Ok(Some(monitor)) => (monitor.summary, monitor.origin),
-        Ok(None) => ("is gone".to_owned(), String::new()),
+        Ok(None) => ("no longer exists".to_owned(), String::new()),
         Err(error) => {
             let text = format!("{error:#}");
             (format!("does not load: {}", text.lines().next().unwrap_or_default()), String::new())

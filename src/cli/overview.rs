@@ -1,13 +1,13 @@
-//! `perilune` alone: the monitors by purpose, and the three ways to use them.
+//! `perilune` without arguments: the monitors by purpose, and the three ways to use them.
 
 use std::io::{self, Write};
 
 use super::{monitors, run::Runtime};
 
-/// How the program is called, in short.
+/// The usage of the program.
 pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]]";
 
-/// What the bundled monitors are for. Any other is yours.
+/// The bundled monitors by purpose. All others are the user's.
 const PURPOSES: [(&str, &[&str]); 7] = [
     ("Any event", &["trace", "top", "stat", "multi-trace", "mpdelay", "nested", "eval"]),
     ("What tasks do", &["syscalls", "signal", "task-state", "rundelay", "sched-migrate"]),
@@ -18,31 +18,34 @@ const PURPOSES: [(&str, &[&str]); 7] = [
     ("Virtual machines", &["kvm-exit"]),
 ];
 
-/// The ways in. Each command is one that works.
+/// The ways to start. Each command works as it is.
 const WAYS: &str = "\
-Run      perilune syscalls                   what all tasks ask of the kernel, until Ctrl-C
-         perilune syscalls ls -l             what one command asks
+Run      perilune syscalls                   system calls of all tasks, until Ctrl-C
+         perilune syscalls ls -l             system calls of one command
          perilune help syscalls              its options
-Write    a file forks.lua, a few lines that are a whole monitor:
-           local m = monitor { summary = \"forks, as they happen\" }
+Write    forks.lua, a whole monitor:
+           local m = monitor { summary = \"forks as they happen\" }
            function m.init() evsel(\"sched:sched_process_fork\", function(e) emit(e) end) end
            return m
-         perilune forks.lua                  runs like any other
-         perilune help new                   a longer one to begin with; help test, help types: cases, your editor
+         perilune forks.lua                  run it like a bundled monitor
+         perilune help new                   create one from a template; see also help test, types
 Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_switch help
-                                             its fields, and a command to begin with
+                                             its fields, and a command to start with
          perilune trace -e sched:sched_process_exec
          perilune trace -e uprobe:bash:shell_execve
-                                             a function of a program; kprobe:FUNCTION is one of the kernel, and
-                                             uretprobe:, kretprobe: are their returns
-         perilune repl                       a prompt: open, count, time and draw events as they come
-         perilune monitors                   where each monitor comes from
-         perilune doctor                     what this machine lets a run do
-         perilune --symbols FILE             names for the addresses in stdin, as pprof --symbols
+                                             a function of a program; kprobe:FUNCTION for the
+                                             kernel; uretprobe:, kretprobe: for returns
+         perilune repl                       prompt to open, count, time and draw events
+         perilune monitors                   all monitors and their origin
+         perilune doctor                     what works on this machine
+         perilune --symbols FILE             name the addresses in stdin, as pprof --symbols
 ";
 
 /// Writes the overview.
+///
+/// # Errors
+/// The output cannot be written.
 pub fn write(runtime: &mut dyn Runtime, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "perilune watches a Linux machine live. Every monitor is a Lua script.\n")?;
     let names = runtime.monitors();
@@ -57,7 +60,7 @@ pub fn write(runtime: &mut dyn Runtime, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{WAYS}\nUsage: {USAGE}")
 }
 
-/// The names that are there, in the order of [`PURPOSES`], then the rest.
+/// Groups the names that exist in the order of [`PURPOSES`], then the others.
 fn by_purpose(names: &[String]) -> Vec<(&str, Vec<&str>)> {
     let known = |name: &str| PURPOSES.iter().any(|(_, members)| members.contains(&name));
     let bundled = PURPOSES.iter().map(|(purpose, members)| {

@@ -1,4 +1,4 @@
-//! What clap refuses, said in one line of ours: what, why, what to do.
+//! Converts clap's errors into a single line: what, why, how to fix it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -7,12 +7,12 @@ use crate::{
     script::{monitor::Monitor, option::OptionSpec},
 };
 
-/// How a monitor's help is asked for: `perilune signal --help`.
-pub(super) fn how_to_ask(called: &str) -> String {
+/// Returns the command that prints a monitor's help: `perilune signal --help`.
+pub(super) fn help_command(called: &str) -> String {
     format!("perilune {called} --help")
 }
 
-/// The line for an error of parsing a monitor's words; `options` are all that it takes.
+/// Returns the line for an error in a monitor's arguments; `options` are all options that it has.
 pub(super) fn line(
     monitor: &Monitor,
     called: &str,
@@ -25,12 +25,12 @@ pub(super) fn line(
         Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
         _ => "",
     };
-    // clap shows an option with its value, `--filter <GLOB>`.
+    // clap reports an option with its value, `--filter <GLOB>`.
     let arg = context(ContextKind::InvalidArg).split([' ', '=', '[']).next().unwrap_or_default();
     let value = context(ContextKind::InvalidValue);
     let option = options.iter().find(|o| arg.strip_prefix("--") == Some(&o.long));
     let typed = option.map_or_else(|| arg.to_owned(), OptionSpec::typed);
-    let lists = format!("({} lists them)", how_to_ask(called));
+    let lists = format!("({} lists them)", help_command(called));
     match error.kind() {
         ErrorKind::UnknownArgument => {
             format!("{name}: no option '{arg}'{} {lists}", nearest_option(arg, options))
@@ -42,7 +42,7 @@ pub(super) fn line(
             format!("{name}: '{typed}' needs a value: {example}")
         }
         ErrorKind::TooManyValues => {
-            format!("{name}: '{typed}' takes no value; leave '={value}' away")
+            format!("{name}: '{typed}' takes no value; omit '={value}'")
         }
         ErrorKind::ArgumentConflict => format!("{name}: '{typed}' is given twice; give it once"),
         _ => format!("{name}: {} {lists}", first_line(error)),
@@ -56,7 +56,7 @@ fn nearest_option(arg: &str, options: &[OptionSpec]) -> String {
     did_you_mean(&dashed.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// clap's own words, without its prefix.
+/// Returns clap's own text, without its prefix.
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();

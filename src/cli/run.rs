@@ -1,4 +1,4 @@
-//! What commands stand on: where monitors come from, which events there are, and the run itself.
+//! The interface to the rest of the program: monitors, events, and the run itself.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,56 +16,76 @@ use crate::{
 pub struct Bundled {
     /// Its name.
     pub name: String,
-    /// Why it would not.
+    /// Why it would not begin.
     pub lacks: Option<String>,
-    /// What it would measure instead of what it is meant to, a line for each event.
+    /// The fallbacks that it would measure, one line per event.
     pub fallbacks: Vec<String>,
 }
 
 /// The part of the program that reads scripts, asks the kernel and runs monitors.
 pub trait Runtime {
-    /// Names of all monitors that can be found, sorted.
+    /// Returns the names of all monitors that can be found, sorted.
     fn monitors(&mut self) -> Vec<String>;
 
-    /// The monitor of that name, or of that path when it holds a `/` or ends in `.lua`. `None` if there is
-    /// none; an error if there is one and it does not load. Opens nothing but the script.
+    /// Returns the monitor with that name, or with that path if it contains a `/` or ends in
+    /// `.lua`; `None` if there is none. Opens nothing but the script.
+    ///
+    /// # Errors
+    /// The monitor exists and does not load.
     fn load(&mut self, name: &str) -> Result<Option<Monitor>>;
 
-    /// The events of this machine, in the order to be listed. What cannot be listed is a warning.
+    /// Returns the events of this machine, in list order. An unreadable group of events becomes a
+    /// warning.
+    ///
+    /// # Errors
+    /// No events can be listed.
     fn events(&mut self) -> Result<Vec<EventName>>;
 
-    /// What the events of this machine are, or those of a recording.
+    /// Returns the catalog of this machine's events, or of a recording's.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
     fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>>;
 
-    /// The monitor that a text declares, which stands in no folder.
+    /// Loads a monitor from a text that is not in a file.
+    ///
+    /// # Errors
+    /// The text does not load.
     fn load_text(&mut self, script: &Script) -> Result<Monitor> {
-        bail!("{}: there is nothing here to load it", script.name)
+        bail!("{}: monitors cannot be loaded here", script.name)
     }
 
-    /// Runs a session at a prompt, after the lines of the file `begin`, and returns the exit code.
+    /// Runs a session at a prompt, after the lines of the file `begin`. Returns the exit code.
+    ///
+    /// # Errors
+    /// The session cannot begin, or its results cannot be written.
     fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
         let _ = begin;
-        bail!("{}: there is no prompt here", request.called)
+        bail!("{}: a prompt is not available here", request.called)
     }
 
-    /// Runs to the end and returns the exit code. An error is printed by the caller as the one error line.
+    /// Runs to the end, and returns the exit code.
+    ///
+    /// # Errors
+    /// The run fails; the caller prints the error as the single error line.
     fn run(&mut self, request: RunRequest) -> Result<u8>;
 
-    /// Loads the script at that path and lets it declare what it watches; nothing is opened. Gives why its events were not looked at,
-    /// where this machine does not tell them.
+    /// Loads the script at that path, and lets it declare its events; nothing is opened. Returns
+    /// why its events were not checked, if this machine does not list them.
     ///
     /// # Errors
     /// The script does not load, or declares an event or reads a field that is not there.
     fn check(&mut self, path: &str) -> Result<Option<String>> {
-        bail!("{path}: there is nothing here to load it")
+        bail!("{path}: monitors cannot be loaded here")
     }
 
-    /// The bundled monitors, as they would begin here. One that has to be told its events begins.
+    /// Returns the bundled monitors, and how they would begin here. A monitor that requires events
+    /// as an argument counts as one that begins.
     fn bundled(&mut self) -> Vec<Bundled> {
         Vec::new()
     }
 
-    /// What was left out on the way, such as a script that others can write; each is said once.
+    /// Returns and clears the warnings, such as a script skipped because other users can write it.
     fn take_warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -76,8 +96,8 @@ pub trait Runtime {
 pub struct EventName {
     /// The name, `sched:sched_switch` or `cpu-cycles`.
     pub name: String,
-    /// Other names for the same: `cycles`.
+    /// Other names of the event: `cycles`.
     pub aliases: Vec<String>,
-    /// What sort it is, one word: `tracepoint`, `software`, `hardware`, `accounting`.
+    /// The sort of event: `tracepoint`, `software`, `hardware`, `accounting`, `function`.
     pub sort: &'static str,
 }

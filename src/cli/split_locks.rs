@@ -1,25 +1,25 @@
-//! `split-locks [N]`: makes real split locks, to see what counts them and what the kernel does then.
+//! `split-locks [N]`: makes real split locks, to test what counts them and how the kernel reacts.
 
 use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::Context as _;
 
-use super::{Failed, one_word};
+use super::{CommandError, optional_argument};
 use crate::sys::split_lock;
 
-/// Split locks that are made without a number.
+/// Default number of split locks.
 const COUNT: u64 = 100_000;
 
-/// Makes them in this process, and writes how many and how long each took.
+/// Makes split locks in this process, and writes how many, and the time of each.
 ///
 /// # Errors
-/// A word that is not a number; another architecture.
-pub fn run(words: &[OsString], out: &mut dyn Write) -> Result<u8, Failed> {
-    let count = match one_word("split-locks", words)? {
+/// The argument is not a number, or the architecture is not supported.
+pub fn run(words: &[OsString], out: &mut dyn Write) -> Result<u8, CommandError> {
+    let count = match optional_argument("split-locks", words)? {
         None => COUNT,
         Some(word) => word.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
-            Failed::Usage(format!("split-locks: '{word}' is not a number of split locks: 1000"))
+            CommandError::Usage(format!("split-locks: '{word}' is not a count; for example 1000"))
         })?,
     };
     let made = split_lock::make(count).context("split-locks")?;

@@ -1,12 +1,14 @@
-//! `perilune --symbols FILE`: names for addresses of a process, asked as `pprof --symbols` is.
+//! `perilune --symbols FILE`: names for addresses of a process, with the interface of
+//! `pprof --symbols`.
 //!
-//! So does gperftools' heap checker, with `$PPROF_PATH`: stdin has the text of the process's `/proc/self/maps`, in which it writes
-//! the device as `00:00`, and then an address a line, `0x…`. The answer is a name a line, in the order of the
-//! addresses; `??` where none is known. Parameters of functions are left out, as pprof does.
+//! gperftools' heap checker uses it through `$PPROF_PATH`: stdin has the text of the process's
+//! `/proc/self/maps`, in which it writes the device as `00:00`, and then one address per line,
+//! `0x…`. The answer is one name per line, in the order of the addresses, and `??` for unknown
+//! ones. Function parameters are omitted, as in pprof.
 //!
-//! As with pprof, any line with a word `0x…` asks for the first of them, and gets one answer; what is neither that nor a mapping gets
-//! none. A line of nothing but hexadecimal digits asks, too. Without any mapping, addresses are those of the file itself, as `nm`
-//! shows them.
+//! As with pprof, any line with a word `0x…` asks for the first of them, and gets one answer. A
+//! line of only hexadecimal digits asks, too. Other lines that are not mappings get no answer.
+//! Without any mapping, addresses are those of the file itself, as shown by `nm`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,22 +19,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::base::frame::Frame;
-use crate::symbol::Tables;
-use crate::sys::maps::{Row, row};
+use crate::symbol::ObjectSymbols;
+use crate::sys::maps::{ProcMapping, row};
 use crate::task::objects::Object;
 
 /// Bytes of a line that are read: longer than any path.
 const LINE_MAX: u64 = 1 << 16;
 
-/// Answers what `questions` ask. `program` is taken for what has the program's name there.
+/// Answers the `questions`. `program` replaces a mapped file of the same name that cannot be
+/// opened.
 ///
 /// # Errors
-/// The questions cannot be read, or the answers not be written.
+/// The questions cannot be read, or the answers cannot be written.
 pub fn answer(program: &Path, questions: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
     let mut questions = questions;
-    let (mut line, mut maps, mut tables) = (Vec::new(), Vec::<Row>::new(), Known::new());
+    let (mut line, mut maps, mut tables) = (Vec::new(), Vec::<ProcMapping>::new(), Known::new());
     while io::Read::take(&mut questions, LINE_MAX).read_until(b'\n', &mut line)? > 0 {
-        match (row(&line), asked(&line)) {
+        match (row(&line), queried_address(&line)) {
             (Some(row), _) => maps.push(row),
             (None, Some(address)) => {
                 let name = address.and_then(|address| match maps.is_empty() {
@@ -48,8 +51,9 @@ pub fn answer(program: &Path, questions: impl BufRead, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// The address that a line asks for; None inside if it is no address after all: one too long still gets an answer.
-fn asked(line: &[u8]) -> Option<Option<u64>> {
+/// Returns the address that a line asks for. The inner `None` is a number that is too long for an
+/// address, which still gets an answer.
+fn queried_address(line: &[u8]) -> Option<Option<u64>> {
     let line = String::from_utf8_lossy(line);
     let is_number =
         |digits: &&str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -62,14 +66,14 @@ fn asked(line: &[u8]) -> Option<Option<u64>> {
     Some(u64::from_str_radix(digits, 16).ok())
 }
 
-type Known = HashMap<Vec<u8>, Option<Tables>>;
+type Known = HashMap<Vec<u8>, Option<ObjectSymbols>>;
 
-fn name(program: &Path, maps: &[Row], tables: &mut Known, address: u64) -> Option<Rc<str>> {
+fn name(program: &Path, maps: &[ProcMapping], tables: &mut Known, address: u64) -> Option<Rc<str>> {
     let row = maps.iter().find(|row| row.start <= address && address < row.end())?;
     let table = tables.entry(row.path.clone()).or_insert_with(|| {
         let path = Path::new(OsStr::from_bytes(&row.path));
         let object = Object::open(path, 0);
-        // The program may have been called by a path that leads nowhere from here.
+        // The path of the program may not exist here, for example a relative one.
         let same = path.file_name() == program.file_name();
         let object = object.or_else(|| same.then(|| Object::open(program, 0)).flatten())?;
         let is_that = object.inode().is_some_and(|inode| inode == row.inode || row.inode == 0);
@@ -82,9 +86,9 @@ fn name(program: &Path, maps: &[Row], tables: &mut Known, address: u64) -> Optio
     frames.pop()?.symbol
 }
 
-/// The name of an address as the file itself counts them.
+/// Returns the name of an address of the file itself.
 fn own_name(program: &Path, tables: &mut Known, address: u64) -> Option<Rc<str>> {
-    // No mapping has such a path: of those it has to be known that they are of this very file.
+    // The NUL distinguishes the key from mapping paths, whose tables must pass an inode check.
     let key = [b"\0", program.as_os_str().as_bytes()].concat();
     let open = || Some(tables_of(Object::open(program, 0)?, program));
     let mut frames: Vec<Frame> = Vec::new();
@@ -93,11 +97,11 @@ fn own_name(program: &Path, tables: &mut Known, address: u64) -> Option<Rc<str>>
     frames.pop()?.symbol
 }
 
-fn tables_of(object: Object, path: &Path) -> Tables {
-    Tables::of(&Rc::new(object), path, &[PathBuf::from("/")], false)
+fn tables_of(object: Object, path: &Path) -> ObjectSymbols {
+    ObjectSymbols::of(&Rc::new(object), path, &[PathBuf::from("/")], false)
 }
 
-/// A name without anything that would end the line, or speak to a terminal: it is whatever the file says.
+/// Escapes line ends and terminal sequences in a name, which comes from an untrusted file.
 fn printable(name: &str) -> Cow<'_, str> {
     if !name.contains(char::is_control) {
         return name.into();
@@ -106,7 +110,7 @@ fn printable(name: &str) -> Cow<'_, str> {
     name.chars().map(shown).collect::<String>().into()
 }
 
-/// A name without the parameters behind it.
+/// Returns a name without its parameters.
 fn short(name: &str) -> &str {
     let mut depth = 0_usize;
     for (at, c) in name.char_indices() {
@@ -146,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_line_whatever_the_name() {
+    fn an_answer_is_always_one_line() {
         assert_eq!(printable("f\ng\x1b[2J"), "f\\ng\\u{1b}[2J");
         assert_eq!(printable("größe"), "größe");
     }
 
     #[test]
-    fn addresses_of_this_very_process_are_named_in_their_order() {
+    fn addresses_of_this_process_are_named_in_order() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let program = std::env::current_exe().unwrap();
         let (one, other) = (answer_nothing as *const () as u64, answer_more as *const () as u64);
@@ -165,7 +169,7 @@ mod tests {
         assert!(lines[0].ends_with("::answer_nothing"), "{lines:?}");
         assert_eq!(lines[1], "??");
         assert!(lines[2].ends_with("::answer_more"), "{lines:?}");
-        // As gperftools writes it, and of another file.
+        // A mapping as gperftools writes it, of another file.
         let other_file =
             format!("{:x}-{:x} r-xp 0 00:00 1 {}\n{one:#x}\n", one - 1, one + 1, program.display());
         let mut answers = Vec::new();
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_asks_if_it_has_a_number_marked_as_hexadecimal_or_nothing_but_one() {
+    fn a_line_is_a_query_if_it_has_a_0x_number_or_is_only_hexadecimal() {
         for (line, asks) in [
             ("0x10\n", Some(Some(0x10))),
             ("  0X10 0x20\r\n", Some(Some(0x10))),
@@ -186,7 +190,7 @@ mod tests {
             ("dead beef", None),
             ("", None),
         ] {
-            assert_eq!(asked(line.as_bytes()), asks, "{line}");
+            assert_eq!(queried_address(line.as_bytes()), asks, "{line}");
         }
     }
 

@@ -1,8 +1,10 @@
-//! `types [DIR]`: the API and the events of this kernel, described to editors and checkers of Lua (LuaCATS).
+//! `types [DIR]`: describes the API and this kernel's events to editors and checkers of Lua
+//! (LuaCATS).
 //!
-//! `DIR/types/` gets the files of `stdlib/meta`, and for each system of tracepoints a file with a class for every
-//! event: the fields that its records have as `e.FIELD`, by the parser that decodes them. `DIR/.luarc.json` points
-//! lua-language-server and emmylua there; one that is there already is left as it is.
+//! `DIR/types/` gets the files of `stdlib/meta`, and for each system of tracepoints a file with one
+//! class per event: its record fields as `e.FIELD`, from the parser that decodes them.
+//! `DIR/.luarc.json` makes lua-language-server and emmylua read them; an existing one is not
+//! changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,19 +14,21 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::{Failed, run::Runtime};
+use super::{CommandError, run::Runtime};
 use crate::base::units::counted;
-use crate::decode::format::{Element, Field, Format, Kind};
+use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 use crate::event::function;
 use crate::output::file;
 use crate::script::bundle;
-use crate::sys::held::{Links, open_regular};
+use crate::sys::mapped_file::{Links, open_regular};
 
-/// What generated files begin with; a file of that name that does not is somebody's own.
+/// The beginning of generated files. A file of that name with another beginning belongs to the
+/// user.
 const OURS: &str = "---@meta\n";
 
-/// How editors are told where the types are. A monitor's locals get their values in `init`, so none is nil where it is used.
+/// Editor settings that find the types. A monitor's locals get their values in `init`, so they are
+/// not nil where they are used.
 const SETTINGS: &str = r#"{
   "$schema": "https://raw.githubusercontent.com/LuaLS/vscode-lua/master/setting/schema.json",
   "runtime.version": "LuaJIT",
@@ -41,11 +45,16 @@ const SETTINGS: &str = r#"{
 }
 "#;
 
-/// Writes the files into `folder`, and says to `out` what they hold.
+/// Writes the files into `folder`, and prints to `out` what they contain.
 ///
 /// # Errors
-/// Tracepoints that cannot be read; a folder that cannot be written; a file of one of the names that is none of ours.
-pub fn write(folder: &Path, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<u8, Failed> {
+/// Tracepoints cannot be read, the folder cannot be written, or a file with one of the names was
+/// not written by this command.
+pub fn write(
+    folder: &Path,
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
     let catalog = runtime.catalog(None)?;
     let mut systems: BTreeMap<String, Vec<(String, Format)>> = BTreeMap::new();
     let mut unread = 0;
@@ -67,18 +76,18 @@ pub fn write(folder: &Path, runtime: &mut dyn Runtime, out: &mut dyn Write) -> R
     let (shown, settings) = (types.display(), folder.join(".luarc.json"));
     writeln!(out, "{shown}: the API, and {}", counted(events as u64, "event"))?;
     if unread > 0 {
-        writeln!(out, "{} left out: perilune doctor says why", counted(unread, "event"))?;
+        writeln!(out, "{} omitted: perilune doctor shows why", counted(unread, "event"))?;
     }
     match open_regular(&settings, Links::Followed).and_then(io::read_to_string) {
         Ok(text) if text == SETTINGS => {}
         Ok(_) => writeln!(
             out,
-            "{}: left as it is; it needs \"workspace.library\": [\"types\"]",
+            "{}: not changed; it needs \"workspace.library\": [\"types\"]",
             settings.display()
         )?,
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             file::write(&settings, SETTINGS.as_bytes())?;
-            writeln!(out, "{}: points editors there", settings.display())?;
+            writeln!(out, "{}: editor settings that use them", settings.display())?;
         }
         Err(why) => return Err(anyhow::Error::new(why).context(failed(&settings)).into()),
     }
@@ -94,15 +103,15 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| failed(folder))?;
     if is_of_another(&path) {
         anyhow::bail!(
-            "{}: is no file of types, so it is not overwritten; name another folder",
+            "{}: not written by perilune types, so it is not overwritten; use another folder",
             path.display()
         );
     }
     file::write(&path, text.as_bytes())
 }
 
-/// Whether a file is there that this command did not write. A FIFO or a device is refused when it
-/// is written.
+/// Returns whether the path is a file that this command did not write. A FIFO or a device is
+/// refused when it is written.
 fn is_of_another(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = open_regular(path, Links::Followed)
@@ -110,10 +119,11 @@ fn is_of_another(path: &Path) -> bool {
     read.is_ok() && begin != OURS.as_bytes()
 }
 
-/// The file of one system.
+/// Generates the file of one system.
 fn described(system: &str, events: &[(String, Format)]) -> String {
     let mut text = format!(
-        "{OURS}--- The tracepoints of `{system}`, as this kernel describes them; written by `perilune types`.\n\
+        "{OURS}--- The tracepoints of `{system}`, as this kernel describes them; written by \
+         `perilune types`.\n\
          error \"this file describes events to editors and checkers; it cannot be required\"\n"
     );
     for (name, format) in events {
@@ -132,9 +142,10 @@ fn described(system: &str, events: &[(String, Format)]) -> String {
     text
 }
 
-/// `perilune.sched.sched_switch`: the class of an event's records. All functions have the same two.
+/// Returns the class of an event's records: `perilune.sched.sched_switch`. All functions share two
+/// classes.
 pub(super) fn class_of(event: &str) -> String {
-    if let Some((kind, _)) = function::Kind::in_front_of(event) {
+    if let Some((kind, _)) = function::ProbeKind::split_prefix(event) {
         let class = if kind.at_return() { "perilune.Return" } else { "perilune.Call" };
         return class.to_owned();
     }
@@ -147,16 +158,18 @@ pub(super) fn class_of(event: &str) -> String {
     format!("perilune.{}.{}", word(system), word(name))
 }
 
-/// What `e.FIELD` is in Lua; see `script::view`.
+/// Returns the Lua type of `e.FIELD`; see `script::view`.
 fn type_of(field: &Field) -> &'static str {
     match field.kind {
-        Kind::Int | Kind::Pointer if !matches!(field.size, 1 | 2 | 4 | 8) => "string",
-        // A pointer is no number that a double holds.
-        Kind::Pointer => "integer|string",
-        Kind::Int => "integer",
-        Kind::Array(_) | Kind::DataLoc(Element::Int(_)) | Kind::RelLoc(Element::Int(_)) => {
-            "integer[]"
+        FieldKind::Int | FieldKind::Pointer if !matches!(field.size, 1 | 2 | 4 | 8) => "string",
+        // A double cannot hold every pointer.
+        FieldKind::Pointer => "integer|string",
+        FieldKind::Int => "integer",
+        FieldKind::Array(_)
+        | FieldKind::DataLoc(Element::Int(_))
+        | FieldKind::RelLoc(Element::Int(_)) => "integer[]",
+        FieldKind::Chars | FieldKind::Bytes | FieldKind::DataLoc(_) | FieldKind::RelLoc(_) => {
+            "string"
         }
-        Kind::Chars | Kind::Bytes | Kind::DataLoc(_) | Kind::RelLoc(_) => "string",
     }
 }

@@ -1,25 +1,25 @@
-//! Names of the running kernel's enumerators, from the description of its own types (BTF).
+//! Values of the running kernel's enumerators, from the description of its types (BTF).
 //!
-//! A print format may name an enumerator where the kernel's source did not say that it has to be exported:
-//! `TCP_ESTABLISHED` means nothing without its number. `/sys/kernel/btf/vmlinux` has it, where the kernel was
-//! built so. Layout: Documentation/bpf/btf.rst. Only enumerations are read, everything else is stepped over.
+//! A print format may contain an enumerator such as `TCP_ESTABLISHED` that the kernel's source does
+//! not export with its value. `/sys/kernel/btf/vmlinux` has the value, if the kernel was built with
+//! BTF. Layout: Documentation/bpf/btf.rst. Only enumerations are read, all other types are skipped.
 
 use std::collections::HashMap;
 
-/// Names and numbers of enumerators.
+/// Names and values of enumerators.
 #[derive(Clone, Debug, Default)]
 pub struct Enumerators(HashMap<Box<str>, Option<i64>>);
 
 impl Enumerators {
-    /// Reads a description in this machine's byte order; what is malformed ends it.
+    /// Parses BTF in this machine's byte order, up to the first malformed part.
     pub fn parse(btf: &[u8]) -> Enumerators {
         let mut found = Enumerators::default();
-        // A description that ends early has named what it named.
+        // Keep the enumerators in front of a malformed part.
         let _ = found.read(btf);
         found
     }
 
-    /// The number of a name; None when it is unknown, or has two numbers.
+    /// Returns the value of a name; None if it is unknown or has two values.
     pub fn get(&self, name: &str) -> Option<i64> {
         *self.0.get(name)?
     }
@@ -35,7 +35,7 @@ impl Enumerators {
             btf.get(start..start.checked_add(len)?)
         };
         let (mut types, strings) = (part(8)?, part(16)?);
-        while let Some(kind) = Described::read(types) {
+        while let Some(kind) = BtfType::read(types) {
             let members = types.get(12..kind.size)?;
             if kind.is_enum {
                 for member in members.chunks_exact(kind.step) {
@@ -66,17 +66,17 @@ impl Enumerators {
 }
 
 /// One `struct btf_type`.
-struct Described {
+struct BtfType {
     is_enum: bool,
     signed: bool,
-    /// Bytes of a member.
+    /// Bytes per member.
     step: usize,
-    /// Bytes with its members.
+    /// Bytes including the members.
     size: usize,
 }
 
-impl Described {
-    fn read(types: &[u8]) -> Option<Described> {
+impl BtfType {
+    fn read(types: &[u8]) -> Option<BtfType> {
         let info = u32_at(types, 4)?;
         let (kind, members) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
         const ENUM: u32 = 6;
@@ -94,7 +94,7 @@ impl Described {
             2 | 7..=12 | 16 | 18 => (4, 0),
             _ => return None,
         };
-        Some(Described {
+        Some(BtfType {
             is_enum: kind == ENUM || kind == ENUM64,
             signed: info >> 31 != 0,
             step,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A description of these types, with a table of strings.
+    /// Returns BTF with these types and this string table.
     fn btf(types: &[u32], strings: &str) -> Vec<u8> {
         let types: Vec<u8> = types.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let (types_len, strings_len) = (types.len() as u32, strings.len() as u32);
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(words: Vec<u32>, cut in 0usize..200) {
+        fn any_bytes_are_read_without_a_panic(words: Vec<u32>, cut in 0usize..200) {
             let all = btf(&words, "\0A\0");
             Enumerators::parse(&all[..cut.min(all.len())]);
             Enumerators::parse(&all);

@@ -1,10 +1,11 @@
-//! Expressions of C, as `print fmt` and selectors write them: text to a tree, and the rules of C's integers.
+//! Parser for C expressions in `print fmt` and selectors: text to a tree, with C's integer types.
 //!
-//! All operators but assignment, with C's precedence; casts, `sizeof`, calls, `a[i]`, `a->b`, `a.b`, `{ a, b }` as an
-//! argument, and the statement expression `({ int x = a; …; x; })` that the kernel's `min()` leaves in a format.
-//! A tree says nothing of what names mean: whoever evaluates it knows the event's fields and the functions. Both
-//! the nesting of a text and the height of its tree are bounded, so no text can exhaust the stack, neither here nor
-//! where a tree is walked or dropped.
+//! Supports all operators except assignment, with C's precedence; casts, `sizeof`, calls, `a[i]`,
+//! `a->b`, `a.b`, `{ a, b }` as an argument, and the statement expression `({ int x = a; …; x; })`
+//! that the kernel's `min()` expands to. The tree does not resolve names: the evaluator knows the
+//! event's fields and the functions. Both the nesting of the text and the height of the tree are
+//! bounded, so no text can exhaust the stack, neither in the parser nor where a tree is walked or
+//! dropped.
 
 mod lex;
 mod parse;
@@ -13,39 +14,44 @@ mod types;
 pub use parse::{parse, parse_list};
 pub use types::{Int, Pointee, Type};
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Bytes from the start of the text to the place that a fault should point at: the operator, the name.
+pub struct ExprNode {
+    /// Byte offset in the text at which an error is reported: of the operator or the name.
     pub at: usize,
-    /// What it is.
-    pub kind: Kind,
+    /// Kind of expression.
+    pub kind: ExprKind,
 }
 
-impl Node {
-    /// Visits this and everything in it, in the text's order but an operation before its operands.
-    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Node)) {
+impl ExprNode {
+    /// Visits this node and its descendants, in text order, each operation before its operands.
+    pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a ExprNode)) {
         visit(self);
         match &self.kind {
-            Kind::Number(..)
-            | Kind::Text(_)
-            | Kind::Name(_)
-            | Kind::SizeOfType(_)
-            | Kind::Statements(_) => {}
-            Kind::Unary(_, a) | Kind::Cast(_, a) | Kind::SizeOf(a) | Kind::Member(a, _) => {
+            ExprKind::Number(..)
+            | ExprKind::Text(_)
+            | ExprKind::Name(_)
+            | ExprKind::SizeOfType(_)
+            | ExprKind::Statements(_) => {}
+            ExprKind::Unary(_, a)
+            | ExprKind::Cast(_, a)
+            | ExprKind::SizeOf(a)
+            | ExprKind::Member(a, _) => {
                 a.walk(visit);
             }
-            Kind::Binary(_, a, b) | Kind::Index(a, b) => {
+            ExprKind::Binary(_, a, b) | ExprKind::Index(a, b) => {
                 a.walk(visit);
                 b.walk(visit);
             }
-            Kind::Choice(condition, then, other) => {
+            ExprKind::Choice(condition, then, other) => {
                 condition.walk(visit);
                 then.iter().for_each(|then| then.walk(visit));
                 other.walk(visit);
             }
-            Kind::Call(_, all) | Kind::Braces(all) => all.iter().for_each(|node| node.walk(visit)),
-            Kind::Block(locals, value) => {
+            ExprKind::Call(_, all) | ExprKind::Braces(all) => {
+                all.iter().for_each(|node| node.walk(visit));
+            }
+            ExprKind::Block(locals, value) => {
                 locals.iter().for_each(|local| local.value.walk(visit));
                 value.walk(visit);
             }
@@ -53,53 +59,53 @@ impl Node {
     }
 }
 
-/// What an expression is made of.
+/// Kinds of expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExprKind {
     /// An integer or character constant, and its type by C's rules.
     Number(u64, Int),
-    /// A string literal without its quotes, escapes resolved, neighbours joined.
+    /// A string literal without quotes, escapes resolved, adjacent literals joined.
     Text(Vec<u8>),
     /// A name.
     Name(String),
     /// `op a`
-    Unary(Unary, Box<Node>),
+    Unary(Unary, Box<ExprNode>),
     /// `a op b`
-    Binary(Binary, Box<Node>, Box<Node>),
+    Binary(Binary, Box<ExprNode>, Box<ExprNode>),
     /// `a ? b : c`; without `b` it is GNU's `a ?: c`.
-    Choice(Box<Node>, Option<Box<Node>>, Box<Node>),
+    Choice(Box<ExprNode>, Option<Box<ExprNode>>, Box<ExprNode>),
     /// `(type)a`
-    Cast(Type, Box<Node>),
+    Cast(Type, Box<ExprNode>),
     /// `sizeof(type)`
     SizeOfType(Type),
     /// `sizeof a`
-    SizeOf(Box<Node>),
+    SizeOf(Box<ExprNode>),
     /// `name(a, b)`
-    Call(String, Vec<Node>),
+    Call(String, Vec<ExprNode>),
     /// `a[b]`
-    Index(Box<Node>, Box<Node>),
+    Index(Box<ExprNode>, Box<ExprNode>),
     /// `a->name` or `a.name`
-    Member(Box<Node>, String),
-    /// `{ a, b }`, as the arguments of `__print_flags` have it.
-    Braces(Vec<Node>),
+    Member(Box<ExprNode>, String),
+    /// `{ a, b }`, as in the arguments of `__print_flags`.
+    Braces(Vec<ExprNode>),
     /// `({ type name = a; …; b; })`
-    Block(Vec<Local>, Box<Node>),
-    /// A statement expression that does more than declare: its text. It cannot be evaluated.
+    Block(Vec<Local>, Box<ExprNode>),
+    /// The text of a statement expression with more than declarations. It cannot be evaluated.
     Statements(String),
 }
 
 /// A variable of a statement expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
-    /// Its type; `None` after `typeof` and `__auto_type`: its value's own.
+    /// Its type; `None` after `typeof` and `__auto_type`, which mean the type of the value.
     pub ty: Option<Type>,
     /// Its name.
     pub name: String,
     /// Its value.
-    pub value: Node,
+    pub value: ExprNode,
 }
 
-/// Operators of one operand.
+/// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
     /// `-`
@@ -116,7 +122,7 @@ pub enum Unary {
     Address,
 }
 
-/// Operators of two operands, in the order of C's precedence, tightest first.
+/// Binary operators, in the order of C's precedence, tightest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Binary {
     /// `*`
@@ -145,7 +151,7 @@ pub enum Binary {
     Eq,
     /// `!=`
     Ne,
-    /// `a ~ "glob"`: of filters, not of C; as tight as `==`.
+    /// `a ~ "glob"`: in filters, not in C; same precedence as `==`.
     Glob,
     /// `&`
     And,
@@ -159,18 +165,18 @@ pub enum Binary {
     OrOr,
 }
 
-/// What is wrong with a text, and where.
+/// An error in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// Bytes from the start of the text; its length when something is missing at the end.
+    /// Byte offset in the text; its length if something is missing at the end.
     pub at: usize,
-    /// What is wrong, and what would be right.
+    /// The problem and its fix.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault at a place.
+    /// Returns a fault at a byte offset.
     pub fn new(at: usize, message: impl Into<String>) -> Fault {
         Fault { at, message: message.into() }
     }

@@ -1,55 +1,56 @@
-//! The clock that stamps events, the wall clock and the run's own time, each from the other.
+//! Conversion between the clock of the events, the wall clock and the time of the run.
 //!
-//! Events carry nanoseconds of a clock that nothing steps (`CLOCK_MONOTONIC` when live). People read
-//! wall time, scripts count from the start of the run. One pair of readings taken together ties them.
-//! The pair stays as it is: when the wall clock is set while the run lasts, stamps go on evenly as it
-//! stood at the pair, so that two events are always as far apart as they were.
+//! Events have nanoseconds of a clock that is never set (`CLOCK_MONOTONIC` when live). Output shows
+//! wall-clock time, scripts count from the start of the run. One pair of simultaneous readings
+//! relates the clocks. The pair is never updated: if the wall clock is set during the run, output
+//! times continue without a step, so intervals between events stay correct.
 
 use crate::base::draw::Stamp;
 
-/// Converts times of one run.
+/// Converts the times of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// The wall clock and the event clock, read at the same moment.
+    /// The wall clock and the event clock at the same moment.
     pair: Stamp,
-    /// When the run began, nanoseconds of the event clock.
+    /// Start of the run, in nanoseconds of the event clock.
     start: u64,
 }
 
 impl Clock {
-    /// From one reading of both clocks, and when the run began by the event clock.
+    /// Returns a converter from one reading of both clocks and the start of the run on the event
+    /// clock.
     pub fn new(pair: Stamp, start_clock_ns: u64) -> Clock {
         Clock { pair, start: start_clock_ns }
     }
 
-    /// Nanoseconds since the Unix epoch; the ends of the range hold what lies beyond them.
+    /// Returns nanoseconds since the Unix epoch; saturates at the ends of the range.
     pub fn wall_ns(&self, clock_ns: u64) -> i64 {
         self.pair.wall_ns.saturating_add(distance(self.pair.clock_ns, clock_ns))
     }
 
-    /// Nanoseconds since the run began, exact to 2^53 (104 days). Negative for a record that was written
-    /// while the run was still starting.
+    /// Returns nanoseconds since the start of the run, exact to 2^53 (104 days). Negative for a
+    /// record from before the start.
     #[inline]
     pub fn since_start(&self, clock_ns: u64) -> f64 {
         distance(self.start, clock_ns) as f64
     }
 
-    /// Both clocks.
+    /// Returns the time on both clocks.
     pub fn stamp(&self, clock_ns: u64) -> Stamp {
         Stamp { wall_ns: self.wall_ns(clock_ns), clock_ns }
     }
 
-    /// The event clock at a time of the run, in nanoseconds as [`Clock::since_start`] counts them; not a
-    /// number means the start.
+    /// Returns the event clock at a time of the run, in nanoseconds as returned by
+    /// [`Clock::since_start`]; NaN means the start.
     pub fn clock_ns(&self, since_start: f64) -> u64 {
         self.start.saturating_add_signed(since_start as i64)
     }
 }
 
-/// From one reading to another, negative when `to` is the earlier.
+/// Returns the time from one reading to another, negative if `to` is earlier.
 #[inline]
 fn distance(from: u64, to: u64) -> i64 {
-    // Two readings of one clock are less than 292 years apart; anything further is not a time.
+    // Readings of one clock are less than 292 years apart; a larger difference is not a time.
     to.wrapping_sub(from) as i64
 }
 
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_the_run_leads_back_to_the_clock() {
+    fn a_run_time_converts_back_to_clock_time() {
         for clock_ns in [498 * SECOND - 3, 498 * SECOND, 600 * SECOND + 123_456_789] {
             assert_eq!(clock().clock_ns(clock().since_start(clock_ns)), clock_ns);
         }

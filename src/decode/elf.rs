@@ -1,10 +1,10 @@
-//! What a running program's ELF file says of itself: its segments, its sections, its build-id, where its debug file is.
+//! Segments, sections, build-id and debug link of an ELF file.
 //!
-//! Both classes, in the byte order of this machine, as elf(5) describes them. Nothing is kept but the bytes: whoever
-//! asks twice parses twice. Offsets that lead out of the file lead to None.
+//! Supports both classes, in this machine's byte order, as described in elf(5). Nothing is cached:
+//! each call parses the bytes. Offsets outside the file result in None.
 //!
-//! Anybody can make a file, and all of its tables overlap: so there is a limit to what is read of each, far beyond that
-//! of real files.
+//! The files are untrusted and their tables may overlap, so each table is read up to a limit that
+//! is far beyond that of real files.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use symbols::{Function, Table};
+pub use symbols::{ElfFunction, SymbolTable};
 
-/// Executable or library, object or debug file.
+/// An executable, library, object file or debug file.
 #[derive(Clone, Copy, Debug)]
 pub struct Elf<'a> {
     bytes: &'a [u8],
-    /// Class: addresses of 8 bytes or of 4.
+    /// Class: addresses have 8 bytes instead of 4.
     wide: bool,
 }
 
@@ -29,11 +29,11 @@ pub struct Segment {
     pub kind: u32,
     /// `PF_*`.
     pub flags: u32,
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// Where in memory, before the object is moved to where it is mapped.
+    /// Address in memory, before relocation.
     pub address: u64,
-    /// Bytes in the file.
+    /// Size in the file, in bytes.
     pub file_size: u64,
 }
 
@@ -44,11 +44,12 @@ pub struct Section<'a> {
     pub kind: u32,
     /// `SHF_*`.
     pub flags: u64,
-    /// Where in memory, before the object is moved to where it is mapped; 0 if it is not loaded.
+    /// Address in memory, before relocation; 0 if the section is not loaded.
     pub address: u64,
-    /// Bytes in memory.
+    /// Size in memory, in bytes.
     pub size: u64,
-    /// Its bytes in the file; None if it has none there (`SHT_NOBITS`), as in a debug file.
+    /// Its bytes in the file; None if the file does not contain them (`SHT_NOBITS`), as in a debug
+    /// file.
     pub bytes: Option<&'a [u8]>,
 }
 
@@ -61,21 +62,21 @@ pub const EXECUTABLE: u32 = 1;
 /// `SHF_COMPRESSED`.
 pub const COMPRESSED: u64 = 0x800;
 
-/// Sections, and segments, that are read.
+/// Maximum number of sections, and of segments.
 const HEADERS_MAX: u64 = 1 << 16;
-/// Bytes of a section's name that are read; what is longer is cut.
+/// Maximum length of a section name in bytes; longer names are truncated.
 const NAME_MAX: usize = 256;
-/// Bytes of all notes together that are searched for the build-id.
+/// Maximum total size of the notes that are searched for the build-id.
 const NOTES_MAX: usize = 64 << 10;
 
 const NOBITS: u32 = 8;
 const SHT_NOTE: u32 = 7;
 const NT_GNU_BUILD_ID: u32 = 3;
-/// `PN_XNUM` and `SHN_XINDEX`: the real number stands in the first section header.
-const ELSEWHERE: u64 = 0xffff;
+/// `PN_XNUM` and `SHN_XINDEX`: the actual number is in the first section header.
+const EXTENDED: u64 = 0xffff;
 
 impl<'a> Elf<'a> {
-    /// None if these are not the first bytes of an ELF file of this machine's byte order.
+    /// Returns None unless `bytes` begin with an ELF header in this machine's byte order.
     pub fn new(bytes: &'a [u8]) -> Option<Elf<'a>> {
         const NATIVE: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
         let wide = match bytes {
@@ -86,12 +87,12 @@ impl<'a> Elf<'a> {
         (bytes.len() >= if wide { 64 } else { 52 }).then_some(Elf { bytes, wide })
     }
 
-    /// Whether addresses have 64 bits.
+    /// Returns whether addresses have 64 bits.
     pub fn is_wide(&self) -> bool {
         self.wide
     }
 
-    /// The program headers, in their order.
+    /// Returns the program headers, in file order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + use<'a> {
         let elf = *self;
         let (table, size, count) = match self.wide {
@@ -99,10 +100,10 @@ impl<'a> Elf<'a> {
             false => (self.word4(28), self.half(42), self.half(44)),
         };
         let count = match count {
-            Some(ELSEWHERE) => self.header_of_section(0).and_then(|at| elf.info(at)),
+            Some(EXTENDED) => self.header_of_section(0).and_then(|at| elf.info(at)),
             count => count,
         };
-        // A header that is smaller than it must be has no place for what is in it.
+        // A header below the minimum size does not contain all fields.
         let least = if self.wide { 56 } else { 32 };
         let (table, size) = (table.unwrap_or(0), size.filter(|size| *size >= least));
         let (size, count) = (size.unwrap_or(0), size.and(count));
@@ -110,7 +111,7 @@ impl<'a> Elf<'a> {
         (0..count).map_while(move |i| elf.segment(table.checked_add(i * size)?))
     }
 
-    /// The sections with their names, in their order.
+    /// Returns the sections with their names, in file order.
     pub fn sections(&self) -> impl Iterator<Item = (&'a [u8], Section<'a>)> + use<'a> {
         let elf = *self;
         let names = self.section_names().unwrap_or_default();
@@ -121,16 +122,16 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// The first section of that name.
+    /// Returns the first section with this name.
     pub fn section(&self, name: &str) -> Option<Section<'a>> {
         self.sections().find(|(found, _)| *found == name.as_bytes()).map(|(_, section)| section)
     }
 
-    /// The address, before the object is moved, of what lies so many bytes into the file.
+    /// Returns the address, before relocation, of the byte at this file offset.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         let load = self.segments().filter(|segment| segment.kind == LOAD);
         let holds = |s: &Segment| offset.checked_sub(s.offset).is_some_and(|by| by < s.file_size);
-        // A byte of the file may be mapped by two segments, of which one can be executed.
+        // Two segments may map the same byte of the file; prefer an executable one.
         let (mut any, mut executable) = (None, None);
         for segment in load.filter(holds) {
             let address = segment.address.checked_add(offset - segment.offset);
@@ -142,12 +143,12 @@ impl<'a> Elf<'a> {
         executable.or(any)
     }
 
-    /// The build-id that the linker wrote into a note.
+    /// Returns the build-id from the linker's note.
     pub fn build_id(&self) -> Option<&'a [u8]> {
         let of_segments = self.segments().filter(|segment| segment.kind == NOTE);
         let of_segments = of_segments.filter_map(|s| self.slice(s.offset, s.file_size));
         let elf = *self;
-        // A debug file has no bytes where its segments say, but keeps the section.
+        // A debug file does not contain the segments' bytes, but keeps the section.
         let of_sections = self.headers_of_sections().map_while(move |at| elf.section_at(at));
         let of_sections = of_sections.filter(|section| section.kind == SHT_NOTE);
         let of_sections = of_sections.filter_map(|section| section.bytes);
@@ -164,7 +165,8 @@ impl<'a> Elf<'a> {
             .find_map(build_id_in)
     }
 
-    /// The name of the file that has the debug information, and the CRC of all its bytes, from `.gnu_debuglink`.
+    /// Returns the name of the file with the debug information, and the CRC of its contents, from
+    /// `.gnu_debuglink`.
     pub fn debug_link(&self) -> Option<(&'a [u8], u32)> {
         let bytes = self.section(".gnu_debuglink")?.bytes?;
         let name = until_nul(bytes);
@@ -172,7 +174,7 @@ impl<'a> Elf<'a> {
         (!name.is_empty()).then_some((name, u32::from_ne_bytes(*crc)))
     }
 
-    /// Where the file's header lies, the table of its sections, and their names.
+    /// Returns the file ranges of the ELF header, the section header table and the section names.
     pub fn outline(&self) -> Option<[Range<usize>; 3]> {
         let first = usize::try_from(self.header_of_section(0)?).ok()?;
         let size = self.half(if self.wide { 58 } else { 46 })?;
@@ -182,7 +184,7 @@ impl<'a> Elf<'a> {
         Some([header, table, self.range_of(self.section_names()?)?])
     }
 
-    /// The bytes that a compressed section (`SHF_COMPRESSED`) has when unpacked, as its first bytes tell.
+    /// Returns the uncompressed size of a compressed section (`SHF_COMPRESSED`), from its header.
     pub fn unpacked_size(&self, section: &[u8]) -> Option<u64> {
         match self.wide {
             true => section.get(8..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)),
@@ -190,7 +192,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    /// Where in the file a part of its bytes lies.
+    /// Returns the file range of a part of the file's bytes.
     pub fn range_of(&self, part: &[u8]) -> Option<Range<usize>> {
         let start = (part.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
         Some(start..start.checked_add(part.len())?)
@@ -203,7 +205,7 @@ impl<'a> Elf<'a> {
     }
 
     fn section_count(&self) -> Option<u64> {
-        // 0, too, says that there are more than the field can hold, if there is a table at all.
+        // 0 also means that the number does not fit the field, if there is a table at all.
         match self.half(if self.wide { 60 } else { 48 })? {
             0 => self.size(self.header_of_section(0)?),
             count => Some(count),
@@ -212,7 +214,7 @@ impl<'a> Elf<'a> {
 
     fn section_names(&self) -> Option<&'a [u8]> {
         let index = match self.half(if self.wide { 62 } else { 50 })? {
-            ELSEWHERE => self.link(self.header_of_section(0)?)?,
+            EXTENDED => self.link(self.header_of_section(0)?)?,
             index => index,
         };
         self.section_at(self.header_of_section(index)?)?.bytes
@@ -289,16 +291,17 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// The build-id among notes: each has the sizes of its name and of what it says, a type, and both, padded.
+/// Returns the build-id in a list of notes. A note has the sizes of its name and its contents, a
+/// type, the name and the contents, both padded.
 fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
     loop {
         let word = |at: usize| Some(u32::from_ne_bytes(*notes.get(at..)?.first_chunk()?));
         let (name_size, size, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
         let name = notes.get(12..)?.get(..name_size)?;
         let rest = notes.get(12..)?.get(name_size.next_multiple_of(4)..)?;
-        let said = rest.get(..size)?;
-        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" && !said.is_empty() {
-            return Some(said);
+        let contents = rest.get(..size)?;
+        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" && !contents.is_empty() {
+            return Some(contents);
         }
         notes = rest.get(size.next_multiple_of(4)..)?;
     }

@@ -1,6 +1,7 @@
-//! The flags column of an event line, from `common_flags` and `common_preempt_count`, in ftrace's letters.
+//! The flags column of an event line, from `common_flags` and `common_preempt_count`, in ftrace's
+//! letters.
 //!
-//! Bits and letters are those of the kernel's `enum trace_flag_type` and of its latency format
+//! Bits are those of the kernel's `enum trace_flag_type`, letters those of its latency format
 //! (Documentation/trace/ftrace.rst).
 
 const IRQS_OFF: u8 = 0x01;
@@ -12,10 +13,11 @@ const PREEMPT_RESCHED: u8 = 0x20;
 const NMI: u8 = 0x40;
 const BH_OFF: u8 = 0x80;
 
-/// What stands there when an event has no such fields.
+/// Shown for an event without these fields.
 pub const UNKNOWN: [u8; 4] = *b"....";
 
-/// Interrupts, need for rescheduling, context, depth of disabled preemption.
+/// Returns the letters for interrupts, need for rescheduling and context, and the depth of disabled
+/// preemption.
 pub fn letters(flags: u8, preempt_count: u8) -> [u8; 4] {
     let has = |bits| flags & bits == bits;
     let interrupts = match (has(IRQS_OFF), has(BH_OFF)) {

@@ -1,7 +1,7 @@
-//! A tracepoint's `format` file: where each field lies in a raw record, and how to read it.
+//! A tracepoint's `format` file: position and type of each field in a raw record.
 //!
-//! Offsets, sizes and signs come from the file and from nowhere else: kernels pad, hide and move fields.
-//! What a field means comes from its type's text: `char[16]` is text whatever its sign says, because
+//! Offsets, sizes and signs are taken only from the file: kernels pad, hide and move fields. The
+//! meaning of a field is taken from its type: `char[16]` is text regardless of its sign, because
 //! `char` is unsigned on some architectures. The kernel writes these files in `f_show()` and
 //! `print_event_fields()` of kernel/trace/trace_events.c.
 
@@ -20,11 +20,11 @@ pub struct Format {
     pub name: String,
     /// Its id, `perf_event_attr.config`.
     pub id: u64,
-    /// All fields, the common ones first, as in the file.
+    /// All fields, common ones first, as in the file.
     pub fields: Vec<Field>,
     /// The `print fmt:` text, unparsed.
     pub print_fmt: String,
-    /// Bytes that a record must have to hold every field's fixed part.
+    /// Minimum size of a record in bytes: the end of the last field's fixed part.
     pub fixed_size: usize,
 }
 
@@ -33,75 +33,76 @@ pub struct Format {
 pub struct Field {
     /// Name as in the file.
     pub name: String,
-    /// The type's text as in the file, without the name: `char[16]`, `__data_loc char[]`, `const char *`.
+    /// The type as in the file, without the name: `char[16]`, `__data_loc char[]`, `const char *`.
     pub type_text: String,
-    /// Bytes from the start of the raw record.
+    /// Offset in the raw record in bytes.
     pub offset: usize,
-    /// Bytes of the fixed part.
+    /// Size of the fixed part in bytes.
     pub size: usize,
     /// Whether integers (or elements) are signed.
     pub signed: bool,
-    /// Whether it is one of the `common_*` fields.
+    /// Whether the field is one of the `common_*` fields.
     pub common: bool,
-    /// How to read it.
-    pub kind: Kind,
+    /// How to decode it.
+    pub kind: FieldKind,
 }
 
-/// What a field holds.
+/// The encoding of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// An integer of `size` bytes: 1, 2, 4 or 8.
     Int,
-    /// A pointer or an address: an unsigned integer that reads best in hexadecimal.
+    /// A pointer or an address: an unsigned integer, shown in hexadecimal.
     Pointer,
     /// `char[N]`: text that ends at NUL or at `size`.
     Chars,
-    /// An array of integers, each of this many bytes, within `size`.
+    /// An array of integers of this many bytes each, within `size`.
     Array(u8),
-    /// Bytes without a known meaning: an array of u8, a structure.
+    /// Uninterpreted bytes: an array of u8, a structure.
     Bytes,
-    /// `__data_loc`: a u32 at `offset`, low half the offset from the record's start, high half the length.
+    /// `__data_loc`: a u32 at `offset` with the data's offset from the start of the record in the
+    /// lower half and the length in the upper half.
     DataLoc(Element),
-    /// `__rel_loc`: likewise, the offset counted from the end of this field.
+    /// `__rel_loc`: the same, with the offset from the end of this field.
     RelLoc(Element),
 }
 
-/// What a dynamic array is made of.
+/// The elements of a dynamic array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// `char[]`: text.
     Char,
-    /// Integers of this many bytes (u8 excepted).
+    /// Integers of this many bytes, more than one.
     Int(u8),
     /// Bytes.
     Byte,
 }
 
-/// Why a field could not be read: the record is shorter than the format says.
+/// The record is too short for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the record is too short for the field")]
 pub struct TooShort;
 
 impl Format {
-    /// The field of that name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// Each own field (not `common_*`) with its value; a field that cannot be read is left out.
-    pub fn values<'a>(&'a self, raw: &'a [u8]) -> Values<'a> {
-        Values { fields: self.fields.iter(), raw }
+    /// Returns each own field (not `common_*`) with its value; skips fields that cannot be read.
+    pub fn values<'a>(&'a self, raw: &'a [u8]) -> FieldValues<'a> {
+        FieldValues { fields: self.fields.iter(), raw }
     }
 }
 
 /// The fields of one record; see [`Format::values`].
 #[derive(Clone, Debug)]
-pub struct Values<'a> {
+pub struct FieldValues<'a> {
     fields: std::slice::Iter<'a, Field>,
     raw: &'a [u8],
 }
 
-impl<'a> Iterator for Values<'a> {
+impl<'a> Iterator for FieldValues<'a> {
     type Item = (&'a str, Value<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -114,34 +115,41 @@ impl<'a> Iterator for Values<'a> {
 }
 
 impl Field {
-    /// The field's value in a raw record. Integers and elements are in native byte order.
+    /// Returns the field's value in a raw record. Integers and elements are in native byte order.
+    ///
+    /// # Errors
+    /// The record ends before the field or before its dynamic data.
     pub fn read<'a>(&self, raw: &'a [u8]) -> Result<Value<'a>, TooShort> {
         let fixed = self.offset.checked_add(self.size).and_then(|end| raw.get(self.offset..end));
         let fixed = fixed.ok_or(TooShort)?;
         Ok(match self.kind {
-            Kind::Int => self.integer(fixed),
-            Kind::Pointer => Value::Pointer(read_int(fixed, false) as u64),
-            Kind::Chars => Value::Text(until_nul(fixed)),
-            Kind::Array(width) => array(fixed, width, self.signed),
-            Kind::Bytes => Value::Bytes(fixed),
-            Kind::DataLoc(element) => self.dynamic(raw, fixed, 0, element)?,
-            Kind::RelLoc(element) => self.dynamic(raw, fixed, self.offset + self.size, element)?,
+            FieldKind::Int => self.integer(fixed),
+            FieldKind::Pointer => Value::Pointer(read_int(fixed, false) as u64),
+            FieldKind::Chars => Value::Text(until_nul(fixed)),
+            FieldKind::Array(width) => array(fixed, width, self.signed),
+            FieldKind::Bytes => Value::Bytes(fixed),
+            FieldKind::DataLoc(element) => self.dynamic(raw, fixed, 0, element)?,
+            FieldKind::RelLoc(element) => {
+                self.dynamic(raw, fixed, self.offset + self.size, element)?
+            }
         })
     }
 
-    /// What [`Field::read`] gives.
+    /// Returns the type of the value that [`Field::read`] returns.
     pub fn value_type(&self) -> ValueType {
         match self.kind {
-            Kind::Int if self.signed => ValueType::Int,
-            Kind::Int => ValueType::Uint,
-            Kind::Pointer => ValueType::Pointer,
-            Kind::Chars | Kind::DataLoc(Element::Char) | Kind::RelLoc(Element::Char) => {
-                ValueType::Text
-            }
-            Kind::Bytes | Kind::DataLoc(Element::Byte) | Kind::RelLoc(Element::Byte) => {
-                ValueType::Bytes
-            }
-            Kind::Array(_) | Kind::DataLoc(Element::Int(_)) | Kind::RelLoc(Element::Int(_)) => {
+            FieldKind::Int if self.signed => ValueType::Int,
+            FieldKind::Int => ValueType::Uint,
+            FieldKind::Pointer => ValueType::Pointer,
+            FieldKind::Chars
+            | FieldKind::DataLoc(Element::Char)
+            | FieldKind::RelLoc(Element::Char) => ValueType::Text,
+            FieldKind::Bytes
+            | FieldKind::DataLoc(Element::Byte)
+            | FieldKind::RelLoc(Element::Byte) => ValueType::Bytes,
+            FieldKind::Array(_)
+            | FieldKind::DataLoc(Element::Int(_))
+            | FieldKind::RelLoc(Element::Int(_)) => {
                 if self.signed {
                     ValueType::Ints
                 } else {
@@ -151,11 +159,14 @@ impl Field {
         }
     }
 
-    /// The bytes that a dynamic field points to, terminator included; None when the field is not dynamic.
+    /// Returns the bytes of a dynamic field, terminator included; None if the field is not dynamic.
+    ///
+    /// # Errors
+    /// The record ends before the field or before its data.
     pub fn dynamic_bytes<'a>(&self, raw: &'a [u8]) -> Option<Result<&'a [u8], TooShort>> {
         let base = match self.kind {
-            Kind::DataLoc(_) => 0,
-            Kind::RelLoc(_) => self.offset.checked_add(self.size)?,
+            FieldKind::DataLoc(_) => 0,
+            FieldKind::RelLoc(_) => self.offset.checked_add(self.size)?,
             _ => return None,
         };
         let end = self.offset.checked_add(self.size)?;
@@ -183,7 +194,7 @@ impl Field {
     }
 }
 
-/// What a location word (length above, offset below) points to.
+/// Returns the data that a location word refers to (length in the upper half, offset in the lower).
 fn located<'a>(raw: &'a [u8], word: &[u8], base: usize) -> Result<&'a [u8], TooShort> {
     let word = read_int(word, false) as u64;
     let start = base.checked_add((word & 0xffff) as usize).ok_or(TooShort)?;

@@ -1,18 +1,22 @@
-//! A tracepoint's `print fmt`, compiled once, evaluated for each record as the kernel would.
+//! Compiles a tracepoint's `print fmt` and evaluates it for each record as the kernel does.
 //!
-//! [`Program::compile`] resolves everything that an event does not change: where fields lie, tables of names, the
-//! layout of each conversion. [`Program::push`] then appends an event's text to the caller's buffer: it allocates
-//! nothing of its own, is bounded by [`TEXT_MAX`], and takes any bytes.
+//! [`PrintProgram::compile`] resolves everything that does not depend on the event: field
+//! positions, tables of names, the layout of each conversion. [`PrintProgram::push`] then appends
+//! an event's text to the caller's buffer: it does not allocate other memory, is bounded by
+//! [`TEXT_MAX`], and accepts any bytes.
 //!
-//! The text is what the kernel writes behind the event's name in tracefs' `trace`, but for these:
-//! - `%p` writes the address, as the trace option `nohash-ptr` does, not a hash of it: 16 digits. `%pK` does, too.
-//! - The base of the array of pages (`vmemmap_base`) is known to the kernel alone: `page=` is `?`,
-//!   and the `pfn=` beside it tells the page. [`Program::unknown`] names what is missing.
-//! - What controls a terminal in the text of a record is escaped; tabs of the format itself stay.
-//! - A string of the kernel to which a record only points is what [`Kernel::text`] knows of it, else its address.
-//! - A line break at the end is left out.
-//! - Events of `syscalls` have a `print fmt`, but `trace` shows them by a printer of their own
-//!   (`sys_close(fd: 3)`); here the format counts (`fd: 0x00000003`), as it does for perf.
+//! The text equals the text after the event's name in tracefs' `trace`, with these differences:
+//! - `%p` and `%pK` print the address with 16 digits, as with the trace option `nohash-ptr`,
+//!   instead of a hash of it.
+//! - The base of the array of pages (`vmemmap_base`) is known only to the kernel: `page=` is `?`,
+//!   and `pfn=` next to it identifies the page. [`PrintProgram::unknown`] returns the missing name.
+//! - Terminal control characters in the text of a record are escaped; tabs of the format itself are
+//!   kept.
+//! - A kernel string to which a record only points is the result of [`KernelData::text`], or else
+//!   its address.
+//! - A newline at the end is omitted.
+//! - Events of `syscalls` have a `print fmt`, but `trace` uses a separate printer for them
+//!   (`sys_close(fd: 3)`); here the format is used (`fd: 0x00000003`), as in perf.
 
 mod call;
 mod compile;
@@ -20,6 +24,7 @@ mod expression;
 mod functions;
 mod network;
 mod number;
+mod operand;
 mod pointer;
 mod template;
 #[cfg(test)]
@@ -31,32 +36,34 @@ use std::cell::Cell;
 use super::format::{Format, TooShort};
 use crate::base::text::escape;
 pub use compile::parse;
-use number::{Base, Layout};
+use number::{Base, NumberLayout};
 use pointer::Extension;
-use template::Flags;
-use value::{At, Machine, Place, Value};
+use template::ConversionFlags;
+use value::{At, Evaluator, IntValue, PointerTarget};
 
-/// The most bytes that an event's text has, as much as the kernel gives a line. What is longer is cut.
+/// Maximum length of an event's text in bytes, which is the kernel's limit for a line. Longer text
+/// is truncated.
 pub const TEXT_MAX: usize = 8 << 10;
 
-/// What of the running kernel a text may need beside the record.
-pub trait Kernel {
-    /// Ticks a second, for times in jiffies; 0 when unknown. Asked when a format is compiled.
+/// Data of the running kernel that a text may need in addition to the record.
+pub trait KernelData {
+    /// Returns the ticks per second, for times in jiffies; 0 if unknown. Called when a format is
+    /// compiled.
     fn hz(&self) -> u32;
-    /// The number of an enumerator that a format names. Asked when a format is compiled.
+    /// Returns the value of an enumerator in a format. Called when a format is compiled.
     fn enumerator(&self, name: &str) -> Option<i64>;
-    /// The function or variable at an address; None when unknown, and the address is shown.
+    /// Returns the function or variable at an address; None if unknown, which prints the address.
     fn symbol(&self, address: u64) -> Option<Symbol<'_>>;
-    /// The text that the kernel keeps at an address (`printk_formats` in tracefs lists such).
+    /// Returns the text at an address in the kernel (listed in `printk_formats` of tracefs).
     fn text(&self, address: u64) -> Option<&[u8]>;
 }
 
-/// What stands at an address of the kernel.
+/// A symbol of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Bytes from its start to the address.
+    /// Offset of the address in the symbol, in bytes.
     pub offset: u64,
     /// Its size in bytes.
     pub size: u64,
@@ -64,11 +71,11 @@ pub struct Symbol<'a> {
     pub module: Option<&'a str>,
 }
 
-/// No kernel at hand: addresses stay numbers.
+/// A kernel without data: addresses are printed as numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unknown;
 
-impl Kernel for Unknown {
+impl KernelData for Unknown {
     fn hz(&self) -> u32 {
         0
     }
@@ -83,60 +90,66 @@ impl Kernel for Unknown {
     }
 }
 
-/// Why a format cannot be evaluated, for whoever lists such events; these print `name=value`.
+/// Why a format cannot be evaluated; its events are printed as `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct UnsupportedFormat(pub String);
 
 /// A compiled `print fmt`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Program {
-    steps: Box<[Step]>,
-    /// Bytes that a record has to have.
+pub struct PrintProgram {
+    steps: Box<[PrintStep]>,
+    /// Minimum size of a record in bytes.
     fixed_size: usize,
-    /// What only the kernel knows, for which there is a `?`.
+    /// The name that only the kernel knows and that is printed as `?`.
     unknown: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PrintStep {
     Literal(Box<[u8]>),
-    /// A decimal number that is laid out in no way.
-    Decimal(Value, bool),
-    /// Text that is laid out in no way.
-    Text(Place),
-    /// Anything.
-    Conversion(Box<(Conversion, Spec)>),
+    /// A decimal number without flags, width or precision; true if it is signed.
+    Decimal(IntValue, bool),
+    /// Text without flags, width or precision.
+    Text(PointerTarget),
+    /// Any other conversion.
+    Conversion(Box<(Conversion, ConversionSpec)>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Conversion {
-    Number(Value, Base),
-    Char(Value),
-    Text(Place),
-    Pointer(Extension, Place),
+    Number(IntValue, Base),
+    Char(IntValue),
+    Text(PointerTarget),
+    Pointer(Extension, PointerTarget),
 }
 
-/// Flags, width and precision before the event has its say.
+/// Flags, width and precision before evaluation for an event.
 #[derive(Clone, Debug, PartialEq)]
-struct Spec {
-    flags: Flags,
-    width: Option<Value>,
-    precision: Option<Value>,
+struct ConversionSpec {
+    flags: ConversionFlags,
+    width: Option<IntValue>,
+    precision: Option<IntValue>,
 }
 
-impl Program {
+impl PrintProgram {
     /// Compiles the `print fmt` of a format.
     ///
     /// # Errors
-    /// What in it cannot be evaluated: a name that only the kernel knows, a pointer into its memory.
-    pub fn compile(format: &Format, kernel: &dyn Kernel) -> Result<Program, Refused> {
-        let steps = compile::steps(format, kernel).map_err(|fault| Refused(fault.message))?;
+    /// The format cannot be evaluated: it uses a name that only the kernel knows, or follows a
+    /// pointer into kernel memory.
+    pub fn compile(
+        format: &Format,
+        kernel: &dyn KernelData,
+    ) -> Result<PrintProgram, UnsupportedFormat> {
+        let steps =
+            compile::steps(format, kernel).map_err(|fault| UnsupportedFormat(fault.message))?;
         let (steps, unknown) = (steps.all.into(), steps.unknown);
-        Ok(Program { steps, fixed_size: format.fixed_size, unknown })
+        Ok(PrintProgram { steps, fixed_size: format.fixed_size, unknown })
     }
 
-    /// The name of the kernel's that a conversion needs and nobody else knows: it writes `?`.
+    /// Returns the name that a conversion needs and only the kernel knows; the conversion prints
+    /// `?`.
     pub fn unknown(&self) -> Option<&'static str> {
         self.unknown
     }
@@ -144,22 +157,28 @@ impl Program {
     /// Appends the text of a raw record.
     ///
     /// # Errors
-    /// A record that ends before what its format or itself says; nothing is appended then.
-    pub fn push(&self, out: &mut Vec<u8>, raw: &[u8], kernel: &dyn Kernel) -> Result<(), TooShort> {
+    /// The record is shorter than its format or its own location words require; nothing is appended
+    /// then.
+    pub fn push(
+        &self,
+        out: &mut Vec<u8>,
+        raw: &[u8],
+        kernel: &dyn KernelData,
+    ) -> Result<(), TooShort> {
         if raw.len() < self.fixed_size {
             return Err(TooShort);
         }
         let start = out.len();
-        let machine = Machine { raw, kernel, short: Cell::new(false), start };
+        let machine = Evaluator { raw, kernel, short: Cell::new(false), start };
         for step in &self.steps {
             match step {
-                Step::Literal(text) => out.extend_from_slice(text),
-                Step::Decimal(value, signed) => {
+                PrintStep::Literal(text) => out.extend_from_slice(text),
+                PrintStep::Decimal(value, signed) => {
                     let base = if *signed { Base::Signed } else { Base::Unsigned };
-                    number::push(out, machine.value(value), base, Layout::default());
+                    number::push(out, machine.value(value), base, NumberLayout::default());
                 }
-                Step::Text(place) => push_text(out, &machine, place, None),
-                Step::Conversion(both) => both.0.push(out, &machine, &both.1),
+                PrintStep::Text(place) => push_text(out, &machine, place, None),
+                PrintStep::Conversion(both) => both.0.push(out, &machine, &both.1),
             }
             if machine.is_full(out) {
                 break;
@@ -175,7 +194,7 @@ impl Program {
 }
 
 impl Conversion {
-    fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Machine<'a>, spec: &'a Spec) {
+    fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Evaluator<'a>, spec: &'a ConversionSpec) {
         let layout = spec.layout(machine);
         match self {
             Conversion::Number(value, base) => {
@@ -197,16 +216,16 @@ impl Conversion {
     }
 }
 
-impl Spec {
-    /// A width below zero is a flag `-`, a precision below zero is 0.
-    fn layout<'a>(&'a self, machine: &Machine<'a>) -> Layout {
-        let amount = |value: &'a Value| machine.value(value).cast_signed();
+impl ConversionSpec {
+    /// A negative width means the flag `-`, a negative precision 0.
+    fn layout<'a>(&'a self, machine: &Evaluator<'a>) -> NumberLayout {
+        let amount = |value: &'a IntValue| machine.value(value).cast_signed();
         let width = self.width.as_ref().map_or(0, amount);
         let mut flags = self.flags;
         flags.left |= width < 0;
         let precision = self.precision.as_ref().map(amount);
         let most = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        Layout {
+        NumberLayout {
             flags,
             width: most(width.unsigned_abs()),
             precision: precision.map(|n| most(n.max(0).cast_unsigned())),
@@ -214,8 +233,13 @@ impl Spec {
     }
 }
 
-/// Writes text up to its NUL, and no more than `most` bytes.
-fn push_text<'a>(out: &mut Vec<u8>, machine: &Machine<'a>, place: &'a Place, most: Option<usize>) {
+/// Appends text up to its NUL, at most `most` bytes.
+fn push_text<'a>(
+    out: &mut Vec<u8>,
+    machine: &Evaluator<'a>,
+    place: &'a PointerTarget,
+    most: Option<usize>,
+) {
     let most = most.unwrap_or(usize::MAX);
     let until = |text: &'a [u8]| {
         let text = text.get(..most).unwrap_or(text);

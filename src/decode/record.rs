@@ -1,28 +1,28 @@
-//! Every record that the kernel writes into a ring, borrowed from its bytes.
+//! All records that the kernel writes into a ring, borrowed from the ring's bytes.
 //!
 //! [`parse`] takes the bytes of one record, header first, and the layout of the event that wrote it
-//! (with IDENTIFIER and `sample_id_all` any record tells which: [`super::sample::identifier`]).
-//! Fields bear the names that `include/uapi/linux/perf_event.h` gives them, and that file is the
-//! source of each layout; the bits of `misc` that a kind of record defines are fields of their own.
-//! A kind that is not known yet is a value, not an error. Bits that only the perf tool sets in its
-//! own files (FORK_EXEC, PROC_MAP_PARSE_TIMEOUT) are not looked at.
+//! (with IDENTIFIER and `sample_id_all`, [`super::sample::identifier`] returns the event of any
+//! record). Field names are those of `include/uapi/linux/perf_event.h`, which is also the source of
+//! each layout; the bits of `misc` that a kind of record defines are separate fields. An unknown
+//! kind is a value, not an error. Bits that only the perf tool sets in its own files (FORK_EXEC,
+//! PROC_MAP_PARSE_TIMEOUT) are ignored.
 
-use super::read::{Asked, ReadFormat};
-use super::sample::{Layout, Sample, Trailer};
+use super::cursor::{Bad, Fields, Words};
+use super::read::{ReadBits, ReadFormat};
+use super::sample::{RecordLayout, Sample, Trailer};
 use super::side_band::{
-    Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, CpuMode, ItraceStart, Ksymbol,
-    Lost, LostSamples, MappedFile, Mmap, Mmap2, Namespaces, Read, Switch, SwitchCpuWide, Task,
-    TextPoke, Throttle,
+    Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, CpuMode, FileIdentity,
+    ItraceStart, KsymbolRecord, Lost, LostSamples, Mmap, Mmap2, Namespaces, ReadRecord, Switch,
+    SwitchCpuWide, TaskRecord, TextPoke, Throttle,
 };
-use super::words::{Bad, Fields, Words};
 use perf_event_open_sys::bindings as abi;
 
 /// `struct perf_event_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// `PERF_RECORD_*`; the kernel calls it `type`.
+    /// `PERF_RECORD_*`; named `type` in the kernel.
     pub kind: u32,
-    /// `PERF_RECORD_MISC_*`: their meaning depends on the kind.
+    /// `PERF_RECORD_MISC_*`; the meaning depends on the kind.
     pub misc: u16,
     /// Bytes of the whole record.
     pub size: u16,
@@ -38,22 +38,22 @@ pub enum Record<'a> {
     /// `PERF_RECORD_COMM`: a thread has a new name.
     Comm(Comm<'a>),
     /// `PERF_RECORD_EXIT`: a thread ends.
-    Exit(Task),
-    /// `PERF_RECORD_THROTTLE`: an event fires too often and is switched off until the next tick.
+    Exit(TaskRecord),
+    /// `PERF_RECORD_THROTTLE`: an event fires too often and is disabled until the next tick.
     Throttle(Throttle),
-    /// `PERF_RECORD_UNTHROTTLE`: it is on again.
+    /// `PERF_RECORD_UNTHROTTLE`: the event is enabled again.
     Unthrottle(Throttle),
     /// `PERF_RECORD_FORK`: a thread begins.
-    Fork(Task),
-    /// `PERF_RECORD_READ`: what an inherited event counted in a task that ended.
-    Read(Read<'a>),
-    /// `PERF_RECORD_SAMPLE`: the event itself.
+    Fork(TaskRecord),
+    /// `PERF_RECORD_READ`: counter values of an inherited event in a task that ended.
+    Read(ReadRecord<'a>),
+    /// `PERF_RECORD_SAMPLE`: an event.
     Sample {
-        /// Where `ip` lies.
+        /// The mode of the code at `ip`.
         cpumode: CpuMode,
-        /// `PERF_RECORD_MISC_EXACT_IP`: `ip` is the very instruction that caused the event.
+        /// `PERF_RECORD_MISC_EXACT_IP`: `ip` is exactly the instruction that caused the event.
         exact_ip: bool,
-        /// Its fields.
+        /// The sample's fields.
         sample: Sample<'a>,
     },
     /// `PERF_RECORD_MMAP2`: a mapping, with the file's identity and the protection.
@@ -66,31 +66,32 @@ pub enum Record<'a> {
     LostSamples(LostSamples),
     /// `PERF_RECORD_SWITCH`: the traced task was switched.
     Switch(Switch),
-    /// `PERF_RECORD_SWITCH_CPU_WIDE`: likewise, seen from the CPU.
+    /// `PERF_RECORD_SWITCH_CPU_WIDE`: the same, for an event of a CPU.
     SwitchCpuWide(SwitchCpuWide),
     /// `PERF_RECORD_NAMESPACES`: the namespaces of a task.
     Namespaces(Namespaces<'a>),
-    /// `PERF_RECORD_KSYMBOL`: a kernel symbol comes or goes.
-    Ksymbol(Ksymbol<'a>),
-    /// `PERF_RECORD_BPF_EVENT`: a BPF program comes or goes.
+    /// `PERF_RECORD_KSYMBOL`: a kernel symbol was registered or unregistered.
+    Ksymbol(KsymbolRecord<'a>),
+    /// `PERF_RECORD_BPF_EVENT`: a BPF program was loaded or unloaded.
     BpfEvent(BpfEvent),
-    /// `PERF_RECORD_CGROUP`: a cgroup begins.
+    /// `PERF_RECORD_CGROUP`: a cgroup was created.
     Cgroup(Cgroup<'a>),
-    /// `PERF_RECORD_TEXT_POKE`: the kernel patches itself.
+    /// `PERF_RECORD_TEXT_POKE`: the kernel modified its code.
     TextPoke(TextPoke<'a>),
-    /// `PERF_RECORD_AUX_OUTPUT_HW_ID`: the hardware's own number of an event that writes into an AUX stream.
+    /// `PERF_RECORD_AUX_OUTPUT_HW_ID`: the hardware's id of an event that writes into an AUX
+    /// stream.
     AuxOutputHwId(AuxOutputHwId),
-    /// `PERF_RECORD_CALLCHAIN_DEFERRED`: the user part of call chains that were taken before.
+    /// `PERF_RECORD_CALLCHAIN_DEFERRED`: the user part of earlier call chains.
     CallchainDeferred(CallchainDeferred<'a>),
-    /// A kind that a newer kernel added.
+    /// A kind added by a newer kernel.
     Unknown(u32),
 }
 
 impl Header {
-    /// Bytes of a header.
+    /// Size of a header in bytes.
     pub const SIZE: usize = 8;
 
-    /// The header that `bytes` begins with.
+    /// Reads the header at the start of `bytes`.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Header> {
         let (kind, rest) = bytes.split_first_chunk()?;
@@ -103,12 +104,12 @@ impl Header {
         })
     }
 
-    /// Whether a bit of `misc` is set.
+    /// Returns whether a bit of `misc` is set.
     pub fn has(&self, bit: u32) -> bool {
         u32::from(self.misc) & bit != 0
     }
 
-    /// What the CPU was doing.
+    /// Returns the mode of the CPU.
     pub fn cpumode(&self) -> CpuMode {
         match u32::from(self.misc) & abi::PERF_RECORD_MISC_CPUMODE_MASK {
             abi::PERF_RECORD_MISC_KERNEL => CpuMode::Kernel,
@@ -121,8 +122,11 @@ impl Header {
     }
 }
 
-/// The record that `bytes` begins with; what lies behind its size is not looked at.
-pub fn parse<'a>(bytes: &'a [u8], layout: &Layout) -> Result<Record<'a>, Bad> {
+/// Decodes the record at the start of `bytes`; ignores bytes after its size.
+///
+/// # Errors
+/// The size in the header is invalid, or less than the record's kind and layout require.
+pub fn parse<'a>(bytes: &'a [u8], layout: &RecordLayout) -> Result<Record<'a>, Bad> {
     let header = Header::read(bytes).ok_or(Bad::Header)?;
     let record = bytes.get(..usize::from(header.size)).ok_or(Bad::Size)?;
     let body = record.get(Header::SIZE..).ok_or(Bad::Size)?;
@@ -138,7 +142,7 @@ pub fn parse<'a>(bytes: &'a [u8], layout: &Layout) -> Result<Record<'a>, Bad> {
     side_band(header, fields, layout.shape().read_format, layout.trailer(record))
 }
 
-/// A record that is no sample, from the fields between its header and its trailer.
+/// Decodes a record other than a sample from the fields between its header and its trailer.
 fn side_band(
     header: Header,
     mut fields: Fields<'_>,
@@ -187,10 +191,10 @@ fn side_band(
         abi::PERF_RECORD_FORK => Record::Fork(task(f, trailer)?),
         abi::PERF_RECORD_THROTTLE => Record::Throttle(throttle(f, trailer)?),
         abi::PERF_RECORD_UNTHROTTLE => Record::Unthrottle(throttle(f, trailer)?),
-        abi::PERF_RECORD_READ => Record::Read(Read {
+        abi::PERF_RECORD_READ => Record::Read(ReadRecord {
             pid: f.u32()?,
             tid: f.u32()?,
-            values: ReadFormat::take(&mut Words::new(f.0), Asked::new(read_format))
+            values: ReadFormat::take(&mut Words::new(f.0), ReadBits::new(read_format))
                 .ok_or(Bad::Body)?,
             trailer,
         }),
@@ -221,7 +225,7 @@ fn side_band(
             },
             trailer,
         }),
-        abi::PERF_RECORD_KSYMBOL => Record::Ksymbol(Ksymbol {
+        abi::PERF_RECORD_KSYMBOL => Record::Ksymbol(KsymbolRecord {
             addr: f.u64()?,
             len: f.u32()?,
             ksym_type: f.u16()?,
@@ -253,21 +257,27 @@ fn side_band(
     })
 }
 
-fn task(f: &mut Fields<'_>, trailer: Option<Trailer>) -> Result<Task, Bad> {
+fn task(f: &mut Fields<'_>, trailer: Option<Trailer>) -> Result<TaskRecord, Bad> {
     let (pid, ppid, tid, ptid) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
-    Ok(Task { pid, ppid, tid, ptid, time: f.u64()?, trailer })
+    Ok(TaskRecord { pid, ppid, tid, ptid, time: f.u64()?, trailer })
 }
 
 fn throttle(f: &mut Fields<'_>, trailer: Option<Trailer>) -> Result<Throttle, Bad> {
     Ok(Throttle { time: f.u64()?, id: f.u64()?, stream_id: f.u64()?, trailer })
 }
 
-/// 24 bytes, of an inode or of a build id: its size, three bytes that mean nothing, 20 bytes of room.
-fn mapped_file<'a>(f: &mut Fields<'a>, build_id: bool) -> Result<MappedFile<'a>, Bad> {
+/// Decodes the 24 bytes of an inode or of a build id: its size, three unused bytes, and 20 bytes
+/// for the id.
+fn mapped_file<'a>(f: &mut Fields<'a>, build_id: bool) -> Result<FileIdentity<'a>, Bad> {
     if build_id {
         let [size, _, _, _] = f.bytes()?;
         let room = f.slice(20)?;
-        return Ok(MappedFile::BuildId(room.get(..usize::from(size)).ok_or(Bad::Body)?));
+        return Ok(FileIdentity::BuildId(room.get(..usize::from(size)).ok_or(Bad::Body)?));
     }
-    Ok(MappedFile::Inode { maj: f.u32()?, min: f.u32()?, ino: f.u64()?, ino_generation: f.u64()? })
+    Ok(FileIdentity::Inode {
+        maj: f.u32()?,
+        min: f.u32()?,
+        ino: f.u64()?,
+        ino_generation: f.u64()?,
+    })
 }

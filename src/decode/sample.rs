@@ -1,33 +1,35 @@
-//! A sample's bytes into values, by the bits that its event was opened with.
+//! Decodes samples, according to the attributes of their event.
 //!
-//! An event's attributes fix what its records look like. [`Layout`] works that out once; decoding a
-//! sample is then one length check and a few loads at known places:
+//! The attributes of an event determine the layout of its records. [`RecordLayout`] computes it
+//! once; decoding a sample then takes one length check and a few loads at known offsets:
 //!
 //! ```text
 //!   header | IDENTIFIER IP TID TIME ADDR ID STREAM_ID CPU PERIOD | READ CALLCHAIN RAW | rest
-//!          |<---- one word each: its place is known ------------>|<-- each has its -->|  `rest.rs`,
-//!                                                                     own length         on demand
+//!          |<----------- one word each, known offset ----------->|<---- variable ---->| decoded
+//!                                                                                       on demand
 //!
-//!   any other record:  header | its own fields | TID TIME ID STREAM_ID CPU IDENTIFIER   (`sample_id_all`)
-//!                                              |<----- the trailer: places from the end ----->|
+//!   other records: header | own fields | TID TIME ID STREAM_ID CPU IDENTIFIER  (`sample_id_all`)
+//!                                      |< the trailer: offsets from the end ->|
 //! ```
 //!
-//! Events that share a ring may have different layouts: give them all IDENTIFIER and `sample_id_all`,
-//! so that [`identifier`] finds whose record it is before anything else is known.
+//! Events that share a ring may have different layouts: open all of them with IDENTIFIER and
+//! `sample_id_all`, so that [`identifier`] returns the event of a record before anything else is
+//! decoded.
 //!
 //! Source: `PERF_RECORD_SAMPLE` and `struct sample_id` in `include/uapi/linux/perf_event.h`, and
 //! `perf_output_sample()` in `kernel/events/core.c`.
 
-use super::read::{Asked, ReadFormat};
-use super::rest::Rest;
-use super::words::{Bad, Words};
+use super::cursor::{Bad, Words};
+use super::read::{ReadBits, ReadFormat};
+use super::sample_extra::SampleExtra;
 use perf_event_open_sys::bindings as abi;
 
-/// The attributes of an event that decide what its records look like; names and values as in `perf_event_attr`.
+/// The attributes of an event that determine the layout of its records; names and values as in
+/// `perf_event_attr`.
 ///
-/// Bits of `sample_type` that the ABI does not know are not looked at: no kernel opens such an event.
+/// Unknown bits of `sample_type` are ignored: no kernel opens such an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct RecordAttrs {
     /// `PERF_SAMPLE_*`.
     pub sample_type: u64,
     /// `PERF_FORMAT_*`.
@@ -38,53 +40,54 @@ pub struct Shape {
     pub sample_regs_user: u64,
     /// One bit for each register of `PERF_SAMPLE_REGS_INTR`.
     pub sample_regs_intr: u64,
-    /// Whether records that are no samples end with a trailer.
+    /// Whether records other than samples end with a trailer.
     pub sample_id_all: bool,
     /// How many events a sample stands for if it does not have `PERF_SAMPLE_PERIOD`; 0 is 1.
     pub fixed_period: u64,
 }
 
-/// How to read the records of one event.
+/// The layout of the records of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    shape: Shape,
+pub struct RecordLayout {
+    shape: RecordAttrs,
     head: Places,
     trailer: Places,
 }
 
-/// A sample's fields up to its raw data, and its cgroup. What was not asked for is 0 or empty, but `period` is then 1.
+/// A sample's fields up to its raw data, and its cgroup. Fields that the event does not have are 0
+/// or empty, except that `period` is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`, which are the same number: the event's id.
     pub id: u64,
     /// Instruction pointer.
     pub ip: u64,
-    /// Process id, as the opener's pid namespace numbers it.
+    /// Process id, in the pid namespace of the opener.
     pub pid: u32,
-    /// Thread id, likewise.
+    /// Thread id, in the same namespace.
     pub tid: u32,
     /// Nanoseconds of the event's clock.
     pub time: u64,
-    /// Address that the event is about: of a page fault, a data access, a breakpoint.
+    /// Address of the event: of a page fault, a data access, a breakpoint.
     pub addr: u64,
-    /// Id of the very event; differs from `id` for an inherited one.
+    /// Id of this instance of the event; differs from `id` if it is inherited.
     pub stream_id: u64,
     /// The CPU that wrote the sample.
     pub cpu: u32,
-    /// How much of the event this sample stands for.
+    /// Number of occurrences that this sample represents.
     pub period: u64,
     /// Counter values.
     pub read: ReadFormat<'a>,
-    /// Return addresses, the innermost first, in sections that begin with a `PERF_CONTEXT_*` marker.
+    /// Return addresses, innermost first, in sections that begin with a `PERF_CONTEXT_*` marker.
     pub callchain: Words<'a>,
-    /// A tracepoint's record, and up to seven bytes that pad it.
+    /// A tracepoint's record, with up to seven bytes of padding.
     pub raw: &'a [u8],
-    /// `PERF_SAMPLE_CGROUP`, the one field out of the rest that a slot has room for.
+    /// `PERF_SAMPLE_CGROUP`, the only field after the raw data that is decoded here.
     pub cgroup: u64,
     rest: Words<'a>,
 }
 
-/// A sample of the layout that most tracepoints have; see [`Layout::is_plain`].
+/// A sample with the most common layout of tracepoints; see [`RecordLayout::is_plain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain<'a> {
     /// Process id.
@@ -95,7 +98,7 @@ pub struct Plain<'a> {
     pub time: u64,
     /// The CPU that wrote the sample.
     pub cpu: u32,
-    /// A tracepoint's record, and up to seven bytes that pad it.
+    /// A tracepoint's record, with up to seven bytes of padding.
     pub raw: &'a [u8],
 }
 
@@ -107,7 +110,8 @@ impl<'a> Plain<'a> {
         | abi::PERF_SAMPLE_CPU
         | abi::PERF_SAMPLE_RAW;
 
-    /// Reads a whole record, header included, whose layout [is plain](Layout::is_plain): every place is a constant.
+    /// Reads a whole record, header included, whose layout [is plain](RecordLayout::is_plain):
+    /// every offset is a constant.
     #[inline(always)]
     pub fn read(record: &'a [u8]) -> Option<Plain<'a>> {
         let (head, rest) = record.split_first_chunk::<44>()?;
@@ -124,7 +128,8 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// `struct sample_id`: who wrote a record that is no sample, and when. What was not asked for is 0.
+/// `struct sample_id`: task, time, event and CPU of a record other than a sample. Fields that the
+/// event does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
     /// Process id.
@@ -135,14 +140,14 @@ pub struct Trailer {
     pub time: u64,
     /// `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`: the event's id.
     pub id: u64,
-    /// Id of the very event.
+    /// Id of this instance of the event.
     pub stream_id: u64,
     /// The CPU that wrote the record.
     pub cpu: u32,
 }
 
-/// The id of the event that a record belongs to, when all events of the ring have `PERF_SAMPLE_IDENTIFIER`
-/// and `sample_id_all`: the first word of a sample, the last one of every other record.
+/// Returns the id of the event of a record, if all events of the ring have `PERF_SAMPLE_IDENTIFIER`
+/// and `sample_id_all`: the first word of a sample, the last one of any other record.
 #[inline]
 pub fn identifier(record: &[u8]) -> Option<u64> {
     let (header, body) = record.split_first_chunk::<HEADER>()?;
@@ -153,46 +158,50 @@ pub fn identifier(record: &[u8]) -> Option<u64> {
     }
 }
 
-/// Bytes of `struct perf_event_header`.
+/// Size of `struct perf_event_header` in bytes.
 const HEADER: usize = 8;
 
-/// `perf_event_header.type` is a u32 in native order.
+/// Returns whether `perf_event_header.type`, a u32 in native order, is that of a sample.
 #[inline]
 fn is_sample(header: &[u8; HEADER]) -> bool {
     header[..4] == abi::PERF_RECORD_SAMPLE.to_ne_bytes()
 }
 
-impl Shape {
-    /// Whether one of these bits is set in `sample_type`.
+impl RecordAttrs {
+    /// Returns whether one of these bits is set in `sample_type`.
     #[inline]
     pub fn samples(&self, bits: u32) -> bool {
         self.sample_type & u64::from(bits) != 0
     }
 
-    /// Whether one of these bits is set in `branch_sample_type`.
+    /// Returns whether one of these bits is set in `branch_sample_type`.
     pub(super) fn branches(&self, bits: u32) -> bool {
         self.branch_sample_type & u64::from(bits) != 0
     }
 }
 
-impl Layout {
-    /// Works out where everything lies.
-    pub fn new(shape: Shape) -> Layout {
-        Layout { shape, head: Places::head(&shape), trailer: Places::trailer(&shape) }
+impl RecordLayout {
+    /// Computes the layout.
+    pub fn new(shape: RecordAttrs) -> RecordLayout {
+        RecordLayout { shape, head: Places::head(&shape), trailer: Places::trailer(&shape) }
     }
 
-    /// Whether samples are just identifier, task, time, CPU and raw data, so that [`Plain::read`] reads them.
+    /// Returns whether samples have exactly identifier, task, time, CPU and raw data, so that
+    /// [`Plain::read`] can read them.
     pub fn is_plain(&self) -> bool {
         self.shape.sample_type == u64::from(Plain::KINDS)
     }
 
-    /// What it was made from.
-    pub fn shape(&self) -> &Shape {
+    /// Returns the attributes of the layout.
+    pub fn shape(&self) -> &RecordAttrs {
         &self.shape
     }
 
-    /// Decodes a sample from its bytes behind the header. What lies behind the raw data is not looked at, unless
-    /// the cgroup was asked for.
+    /// Decodes a sample from its bytes after the header. Data after the raw data is decoded only
+    /// for the cgroup.
+    ///
+    /// # Errors
+    /// The sample is shorter than its layout requires.
     #[inline(always)]
     pub fn sample<'a>(&self, body: &'a [u8]) -> Result<Sample<'a>, Bad> {
         let head = Words::new(body);
@@ -221,7 +230,7 @@ impl Layout {
         };
         let shape = &self.shape;
         if shape.samples(abi::PERF_SAMPLE_READ) {
-            let asked = Asked::new(shape.read_format);
+            let asked = ReadBits::new(shape.read_format);
             sample.read = ReadFormat::take(&mut words, asked).ok_or(Bad::Read)?;
         }
         if shape.samples(abi::PERF_SAMPLE_CALLCHAIN) {
@@ -238,19 +247,22 @@ impl Layout {
         Ok(sample)
     }
 
-    /// Out of line, and with the words alone: the usual samples stay in registers.
+    /// Not inlined, and takes only the words, so that common samples stay in registers.
     #[inline(never)]
     fn cgroup_in(&self, rest: Words<'_>) -> Result<u64, Bad> {
-        Rest::decode(&self.shape, rest).map(|rest| rest.cgroup)
+        SampleExtra::decode(&self.shape, rest).map(|rest| rest.cgroup)
     }
 
-    /// Decodes what lies behind the raw data of a sample of this layout.
-    pub fn rest<'a>(&self, sample: &Sample<'a>) -> Result<Rest<'a>, Bad> {
-        Rest::decode(&self.shape, sample.rest)
+    /// Decodes the fields after the raw data of a sample of this layout.
+    ///
+    /// # Errors
+    /// The sample is shorter than its layout requires.
+    pub fn rest<'a>(&self, sample: &Sample<'a>) -> Result<SampleExtra<'a>, Bad> {
+        SampleExtra::decode(&self.shape, sample.rest)
     }
 
-    /// The trailer of a record that is no sample, given whole; None without `sample_id_all`, or when the
-    /// record is too short for it.
+    /// Returns the trailer of a whole record other than a sample; None without `sample_id_all`, or
+    /// if the record is too short.
     pub fn trailer(&self, record: &[u8]) -> Option<Trailer> {
         let size = self.trailer_size();
         let start = record.len().checked_sub(size).filter(|start| *start >= HEADER)?;
@@ -268,22 +280,23 @@ impl Layout {
         })
     }
 
-    /// Bytes of the trailer; 0 without `sample_id_all`.
+    /// Returns the size of the trailer in bytes; 0 without `sample_id_all`.
     pub fn trailer_size(&self) -> usize {
         8 * self.trailer.words
     }
 
-    /// The byte of a whole sample where its time begins, a u64; None without `PERF_SAMPLE_TIME`.
+    /// Returns the offset of the time, a u64, in a whole sample; None without `PERF_SAMPLE_TIME`.
     pub fn time_offset(&self) -> Option<usize> {
         (self.head.time != ABSENT).then(|| HEADER + 8 * self.head.time)
     }
 
-    /// How many bytes before the end of any other record its time begins, a u64; None when its trailer has none.
+    /// Returns the offset of the time, a u64, from the end of any other record; None if its trailer
+    /// has none.
     pub fn trailer_time_from_end(&self) -> Option<usize> {
         (self.trailer.time != ABSENT).then(|| 8 * (self.trailer.words - self.trailer.time))
     }
 
-    /// When a record was written, a sample or another, given whole; None when it does not tell.
+    /// Returns the time of a whole record, a sample or another; None if it has none.
     #[inline]
     pub fn time(&self, record: &[u8]) -> Option<u64> {
         let (header, body) = record.split_first_chunk::<HEADER>()?;
@@ -295,8 +308,8 @@ impl Layout {
     }
 }
 
-/// Which word holds which field. A place that was not asked for is [`ABSENT`], so that the check against
-/// the record's length, which has to be made anyway, also finds that there is none.
+/// The word index of each field. A field that the event does not have is [`ABSENT`], so that the
+/// bounds check, which is required anyway, also detects its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
     id: usize,
@@ -307,16 +320,16 @@ struct Places {
     stream_id: usize,
     cpu: usize,
     period: usize,
-    /// How many there are in all.
+    /// Total number of words.
     words: usize,
 }
 
-/// No slice has a word of this index.
+/// An index that is out of bounds in every slice.
 const ABSENT: usize = usize::MAX;
 
 impl Places {
-    fn head(shape: &Shape) -> Places {
-        let mut next = Next { shape, words: 0 };
+    fn head(shape: &RecordAttrs) -> Places {
+        let mut next = WordAssigner { shape, words: 0 };
         let identifier = next.place(abi::PERF_SAMPLE_IDENTIFIER);
         let ip = next.place(abi::PERF_SAMPLE_IP);
         let tid = next.place(abi::PERF_SAMPLE_TID);
@@ -329,9 +342,10 @@ impl Places {
         Places { id, ip, tid, time, addr, stream_id, cpu, period, words: next.words }
     }
 
-    fn trailer(shape: &Shape) -> Places {
-        let none = Shape::default();
-        let mut next = Next { shape: if shape.sample_id_all { shape } else { &none }, words: 0 };
+    fn trailer(shape: &RecordAttrs) -> Places {
+        let none = RecordAttrs::default();
+        let mut next =
+            WordAssigner { shape: if shape.sample_id_all { shape } else { &none }, words: 0 };
         let tid = next.place(abi::PERF_SAMPLE_TID);
         let time = next.place(abi::PERF_SAMPLE_TIME);
         let id = next.place(abi::PERF_SAMPLE_ID);
@@ -343,13 +357,13 @@ impl Places {
     }
 }
 
-/// Gives out places in the order in which they are asked for.
-struct Next<'a> {
-    shape: &'a Shape,
+/// Assigns word indexes in the order of the calls.
+struct WordAssigner<'a> {
+    shape: &'a RecordAttrs,
     words: usize,
 }
 
-impl Next<'_> {
+impl WordAssigner<'_> {
     fn place(&mut self, bit: u32) -> usize {
         if !self.shape.samples(bit) {
             return ABSENT;
@@ -364,7 +378,7 @@ fn word(words: Words<'_>, place: usize) -> u64 {
     words.get(place).unwrap_or(0)
 }
 
-/// A word that holds two u32, the one at the lower address first.
+/// Returns the two u32 of a word, the one at the lower address first.
 #[inline]
 fn halves(words: Words<'_>, place: usize) -> (u32, u32) {
     let word = word(words, place);
@@ -372,7 +386,7 @@ fn halves(words: Words<'_>, place: usize) -> (u32, u32) {
     if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
 }
 
-/// The size in bytes, a u32, and right behind it the bytes: together they fill whole words.
+/// Takes the size in bytes, a u32, and the bytes directly after it: together they fill whole words.
 #[inline]
 fn take_raw<'a>(words: &mut Words<'a>) -> Option<&'a [u8]> {
     let (size, _) = halves(*words, 0);

@@ -1,16 +1,17 @@
-//! The fields of the records that are no samples: one plain struct a kind, in the kernel's words.
+//! The fields of records other than samples: one plain struct per kind, with the kernel's field
+//! names.
 //!
-//! `trailer` is who wrote the record and when; None without `sample_id_all`. Texts end before their
-//! NUL and need not be UTF-8.
+//! `trailer` is the task, time and CPU of the record; None without `sample_id_all`. Texts end
+//! before their NUL and need not be UTF-8.
 
+use super::cursor::Words;
 use super::read::ReadFormat;
 use super::sample::Trailer;
-use super::words::Words;
 
-/// What the CPU was doing: `PERF_RECORD_MISC_CPUMODE_MASK`.
+/// The mode of the CPU: `PERF_RECORD_MISC_CPUMODE_MASK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuMode {
-    /// Not told, or a mode that is not known yet.
+    /// Not known, or a mode added by a newer kernel.
     Unknown,
     /// The kernel.
     Kernel,
@@ -27,7 +28,7 @@ pub enum CpuMode {
 /// `PERF_RECORD_MMAP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mmap<'a> {
-    /// Whether it is of user space, or one of the kernel's own images.
+    /// `User` for a mapping of a process, `Kernel` for one of the kernel's own images.
     pub cpumode: CpuMode,
     /// `PERF_RECORD_MISC_MMAP_DATA`: not executable.
     pub data: bool,
@@ -37,20 +38,20 @@ pub struct Mmap<'a> {
     pub tid: u32,
     /// First address.
     pub addr: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Bytes into the file; of the kernel's image, its own address.
+    /// Offset in the file in bytes; for the kernel's image, its address.
     pub pgoff: u64,
     /// Path, or a name such as `[heap]` or `//anon`.
     pub filename: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_MMAP2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mmap2<'a> {
-    /// Whether it is of user space, or one of the kernel's own images.
+    /// `User` for a mapping of a process, `Kernel` for one of the kernel's own images.
     pub cpumode: CpuMode,
     /// `PERF_RECORD_MISC_MMAP_DATA`: not executable.
     pub data: bool,
@@ -60,25 +61,25 @@ pub struct Mmap2<'a> {
     pub tid: u32,
     /// First address.
     pub addr: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Bytes into the file.
+    /// Offset in the file in bytes.
     pub pgoff: u64,
-    /// Which file it is.
-    pub file: MappedFile<'a>,
+    /// Identity of the file.
+    pub file: FileIdentity<'a>,
     /// `PROT_*`.
     pub prot: u32,
     /// `MAP_*`.
     pub flags: u32,
     /// Path, or a name such as `[heap]` or `//anon`.
     pub filename: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
-/// How MMAP2 identifies a file.
+/// The identity of a file in MMAP2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MappedFile<'a> {
+pub enum FileIdentity<'a> {
     /// By its inode.
     Inode {
         /// Major number of the device.
@@ -87,7 +88,7 @@ pub enum MappedFile<'a> {
         min: u32,
         /// Inode number.
         ino: u64,
-        /// Tells two files apart that had the same inode number one after the other.
+        /// Distinguishes successive files with the same inode number.
         ino_generation: u64,
     },
     /// By its build id, up to 20 bytes: `PERF_RECORD_MISC_MMAP_BUILD_ID`.
@@ -97,11 +98,11 @@ pub enum MappedFile<'a> {
 /// `PERF_RECORD_LOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Id of the event that found room again: not of the one whose records were lost.
+    /// Id of the event whose record fitted again, not of the one whose records were lost.
     pub id: u64,
     /// Records lost in this ring.
     pub lost: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
@@ -110,14 +111,14 @@ pub struct Lost {
 pub struct LostSamples {
     /// Samples lost.
     pub lost: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_COMM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comm<'a> {
-    /// `PERF_RECORD_MISC_COMM_EXEC`: by exec, which also means that all mappings are gone.
+    /// `PERF_RECORD_MISC_COMM_EXEC`: the name was set by exec, which also removed all mappings.
     pub exec: bool,
     /// Process id.
     pub pid: u32,
@@ -125,13 +126,13 @@ pub struct Comm<'a> {
     pub tid: u32,
     /// The new name.
     pub comm: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_FORK` and `PERF_RECORD_EXIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskRecord {
     /// Process id.
     pub pid: u32,
     /// Process id of the parent.
@@ -142,7 +143,7 @@ pub struct Task {
     pub ptid: u32,
     /// Nanoseconds of the event's clock.
     pub time: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
@@ -153,35 +154,35 @@ pub struct Throttle {
     pub time: u64,
     /// The event's id.
     pub id: u64,
-    /// Id of the very event.
+    /// Id of this instance of the event, which differs from `id` if it is inherited.
     pub stream_id: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_READ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read<'a> {
+pub struct ReadRecord<'a> {
     /// Process id.
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// What was counted.
+    /// Counter values.
     pub values: ReadFormat<'a>,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_AUX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aux {
-    /// Where the data begins in the AUX area, bytes.
+    /// Start of the data in the AUX area, in bytes.
     pub aux_offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub aux_size: u64,
     /// `PERF_AUX_FLAG_*`: truncated, overwrite, partial, collision, and the PMU's format.
     pub flags: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
@@ -192,33 +193,33 @@ pub struct ItraceStart {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_SWITCH`; the task is in the trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// `PERF_RECORD_MISC_SWITCH_OUT`: it leaves the CPU; otherwise it comes.
+    /// `PERF_RECORD_MISC_SWITCH_OUT`: the task is switched out; otherwise it is switched in.
     pub out: bool,
-    /// `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`: it leaves although it could run.
+    /// `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`: the task is preempted.
     pub preempt: bool,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_SWITCH_CPU_WIDE`; the task is in the trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchCpuWide {
-    /// `PERF_RECORD_MISC_SWITCH_OUT`: it leaves the CPU; otherwise it comes.
+    /// `PERF_RECORD_MISC_SWITCH_OUT`: the task is switched out; otherwise it is switched in.
     pub out: bool,
-    /// `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`: it leaves although it could run.
+    /// `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`: the task is preempted.
     pub preempt: bool,
-    /// Process id of the next task when it leaves, of the previous one when it comes.
+    /// Process id of the next task on switch-out, of the previous task on switch-in.
     pub next_prev_pid: u32,
-    /// Thread id, likewise.
+    /// Thread id of the same task.
     pub next_prev_tid: u32,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
@@ -229,52 +230,52 @@ pub struct Namespaces<'a> {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Two words each, device and inode; see [`Namespaces::get`].
+    /// Two words per namespace, device and inode; see [`Namespaces::get`].
     pub link_info: Words<'a>,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_KSYMBOL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ksymbol<'a> {
+pub struct KsymbolRecord<'a> {
     /// First address.
     pub addr: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// `PERF_RECORD_KSYMBOL_TYPE_*`: of a BPF program, out of line code.
+    /// `PERF_RECORD_KSYMBOL_TYPE_*`: a BPF program, out-of-line code.
     pub ksym_type: u16,
-    /// `PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER`: it goes.
+    /// `PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER`: the symbol was unregistered.
     pub unregister: bool,
     /// Its name.
     pub name: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_BPF_EVENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BpfEvent {
-    /// `PERF_BPF_EVENT_*`: a program was loaded, unloaded; the kernel calls it `type`.
+    /// `PERF_BPF_EVENT_*`: the program was loaded or unloaded; named `type` in the kernel.
     pub kind: u16,
-    /// None is defined yet.
+    /// No flags are defined yet.
     pub flags: u16,
     /// Id of the program.
     pub id: u32,
-    /// Its tag.
+    /// Tag of the program.
     pub tag: [u8; 8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_CGROUP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cgroup<'a> {
-    /// What `PERF_SAMPLE_CGROUP` tells.
+    /// The value of `PERF_SAMPLE_CGROUP`.
     pub id: u64,
-    /// Path below the root of the hierarchy.
+    /// Path relative to the root of the hierarchy.
     pub path: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
@@ -287,32 +288,33 @@ pub struct TextPoke<'a> {
     pub old: &'a [u8],
     /// The code now.
     pub new: &'a [u8],
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_AUX_OUTPUT_HW_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuxOutputHwId {
-    /// The hardware's number.
+    /// The hardware's id of the event.
     pub hw_id: u64,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 /// `PERF_RECORD_CALLCHAIN_DEFERRED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallchainDeferred<'a> {
-    /// The same number stands in the samples that this completes, behind `PERF_CONTEXT_USER_DEFERRED`.
+    /// The number after `PERF_CONTEXT_USER_DEFERRED` in the samples that this record completes.
     pub cookie: u64,
-    /// Return addresses, the innermost first.
+    /// Return addresses, innermost first.
     pub ips: Words<'a>,
-    /// Who and when.
+    /// Task, time and CPU of the record.
     pub trailer: Option<Trailer>,
 }
 
 impl Namespaces<'_> {
-    /// Device and inode of a namespace by its `*_NS_INDEX` (net, uts, ipc, pid, user, mnt, cgroup).
+    /// Returns device and inode of a namespace by its `*_NS_INDEX` (net, uts, ipc, pid, user, mnt,
+    /// cgroup).
     pub fn get(&self, index: u32) -> Option<(u64, u64)> {
         let at = 2 * usize::try_from(index).ok()?;
         Some((self.link_info.get(at)?, self.link_info.get(at + 1)?))

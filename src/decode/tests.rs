@@ -1,4 +1,4 @@
-//! Records as the kernel writes them against the decoders.
+//! Tests of the decoders with records in the kernel's layout.
 
 pub(crate) mod encode;
 mod kernel;

@@ -1,4 +1,4 @@
-//! The events that there are, described when asked for.
+//! Catalog of the events of a machine or a recording, described on demand.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -18,7 +18,7 @@ use crate::{
     decode::format::Format,
     event::{
         counter::{self, Counter},
-        function::{self, Function, Functions, Named},
+        function::{self, FunctionEvent, FunctionName, Functions},
         name,
         selector::Selector,
     },
@@ -27,37 +27,38 @@ use crate::{
 /// An event that can be opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The one name that is shown: `sys:name`, `page-faults:u`, `msr/tsc/`.
+    /// The name to show, aliases resolved: `sys:name`, `page-faults:u`, `msr/tsc/`.
     pub name: String,
-    /// Its kind.
-    pub what: What,
+    /// Kind of the event.
+    pub what: EventKind,
 }
 
-/// What kind of event.
+/// Kind of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum EventKind {
     /// A tracepoint; `format.id` is its config.
     Tracepoint {
         /// The layout of its records.
         format: Format,
     },
-    /// A function.
-    Function(Function),
-    /// Anything else.
+    /// A call or return of a function.
+    Function(FunctionEvent),
+    /// Any other event.
     Counter(Counter),
 }
 
 impl Event {
-    /// The layout of its raw records, or of what a function was given or returned, if it has any.
+    /// Returns the layout of its raw records, or of a function's arguments or return value; None
+    /// for a counter.
     pub fn format(&self) -> Option<&Format> {
         match &self.what {
-            What::Tracepoint { format } => Some(format),
-            What::Function(function) => Some(&function.format),
-            What::Counter(_) => None,
+            EventKind::Tracepoint { format } => Some(format),
+            EventKind::Function(function) => Some(&function.format),
+            EventKind::Counter(_) => None,
         }
     }
 
-    /// As the header of a recording names it.
+    /// Returns the event as it is described in the header of a recording.
     pub fn opened(&self) -> OpenedEvent {
         let fields = self.format().into_iter().flat_map(|format| &format.fields);
         let fields = fields.filter(|field| !field.common);
@@ -65,90 +66,115 @@ impl Event {
         OpenedEvent { name: self.name.clone(), fields }
     }
 
-    /// The function, if it is one.
-    pub fn function(&self) -> Option<&Function> {
+    /// Returns the function if this is a function event.
+    pub fn function(&self) -> Option<&FunctionEvent> {
         match &self.what {
-            What::Function(function) => Some(function),
+            EventKind::Function(function) => Some(function),
             _ => None,
         }
     }
 }
 
-/// The events of a machine, or of a recording.
+/// The events of a machine or of a recording.
 pub trait Catalog {
-    /// The event of that exact name. Errors: there is none (with what was probably meant), or it cannot be read.
+    /// Returns the event with exactly this name.
+    ///
+    /// # Errors
+    /// No such event exists (the message suggests similar names), or it cannot be read.
     fn describe(&self, name: &str) -> Result<Rc<Event>>;
-    /// All tracepoints as `sys:name`, sorted. Errors: they cannot be listed.
+    /// Returns the names of all tracepoints as `sys:name`, sorted; for a recording, of all its
+    /// events.
+    ///
+    /// # Errors
+    /// They cannot be listed.
     fn names(&self) -> Result<Vec<String>>;
-    /// The functions that a glob means, of those that can be watched, at most so many. Errors: they cannot be listed, or not be
-    /// watched at all.
-    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
-        let is = |named: &Named| {
+    /// Returns at most `most` functions that match a glob and can be probed.
+    ///
+    /// # Errors
+    /// They cannot be listed, or this kernel cannot probe functions.
+    fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
+        let is_wanted = |named: &FunctionName| {
             named.with("") == glob.with("")
                 && glob::matches(glob.function.as_bytes(), named.function.as_bytes())
         };
         let all = self.names()?;
-        Ok(all.iter().filter_map(|name| Named::parse(name)).filter(is).take(most).collect())
+        Ok(all
+            .iter()
+            .filter_map(|name| FunctionName::parse(name))
+            .filter(is_wanted)
+            .take(most)
+            .collect())
     }
-    /// Whether a format has every field that records of its event can have. A recording has those of its lines only.
+    /// Returns whether a format lists every field that records of its event can have. The formats
+    /// of a recording list only the fields that its lines contain.
     fn is_whole(&self) -> bool {
         true
     }
 }
 
-/// The events that a selector means, in the catalog's order; at least one.
+/// Returns the events that a selector names, in the catalog's order; at least one.
 ///
-/// A glob (`sched:sched_wak*`; without a colon it is for the part behind it) means every tracepoint
-/// that matches, of alternatives (`a|b`) the first that exists is meant.
+/// A glob (`sched:sched_wak*`; without a colon it is matched with the part behind the colon) names
+/// every tracepoint that matches. Alternatives (`a|b`) name the first one that exists.
+///
+/// # Errors
+/// No alternative exists: an unknown event, a glob that matches nothing or too many functions, or
+/// an event that cannot be read. The error is that of the first alternative.
 pub fn expand(catalog: &dyn Catalog, selector: &Selector) -> Result<Vec<Rc<Event>>> {
-    expand_where(catalog, selector, &mut |event| Some(event.clone())).map(|meant| meant.events)
+    expand_where(catalog, selector, &mut |event| Some(event.clone()))
+        .map(|selected| selected.events)
 }
 
-/// What a selector means.
+/// The events that a selector names.
 #[derive(Debug)]
-pub struct Meant {
+pub struct SelectedEvents {
     /// The events, at least one.
     pub events: Vec<Rc<Event>>,
-    /// The glob that they match; None if it names one event.
+    /// The glob that they match; None if the selector names one event.
     pub glob: Option<Rc<str>>,
 }
 
-/// Like [`expand`], for alternatives whose existence only opening them can tell (`cycles|cpu-clock`).
+/// Like [`expand`], for alternatives that must be opened to find out whether they exist
+/// (`cycles|cpu-clock`).
 ///
-/// `tried` gives an event as it can be opened, or nothing: then it counts as absent when there is another
-/// alternative left. The last one is given as it is, so that its refusal is shown when it is opened.
+/// `try_open` returns an event in the form in which it opens, or None if it does not open. An
+/// alternative that does not open counts as absent while another one is left. The last one is
+/// returned unchanged, so that opening it reports why the kernel refuses it.
+///
+/// # Errors
+/// As [`expand`].
 pub fn expand_where(
     catalog: &dyn Catalog,
     selector: &Selector,
-    tried: &mut dyn FnMut(&Rc<Event>) -> Option<Rc<Event>>,
-) -> Result<Meant> {
+    try_open: &mut dyn FnMut(&Rc<Event>) -> Option<Rc<Event>>,
+) -> Result<SelectedEvents> {
     let mut alternatives = selector.alternatives().peekable();
-    let mut fault = None;
+    let mut first_error = None;
     while let Some(name) = alternatives.next() {
         let is_last = alternatives.peek().is_none();
         let events = match expand_name(catalog, name) {
             Ok(events) => events,
             Err(e) => {
-                fault = fault.or(Some(e));
+                first_error = first_error.or(Some(e));
                 continue;
             }
         };
-        let is_glob = match Named::parse(name) {
+        let is_glob = match FunctionName::parse(name) {
             Some(named) => glob::is_glob(&named.function),
             None => glob::is_glob(name) && !name.contains('/'),
         };
         let glob = is_glob.then(|| Rc::from(name));
-        match events.iter().map(&mut *tried).collect::<Option<Vec<_>>>() {
-            Some(events) => return Ok(Meant { events, glob }),
-            None if is_last => return Ok(Meant { events, glob }),
+        match events.iter().map(&mut *try_open).collect::<Option<Vec<_>>>() {
+            Some(events) => return Ok(SelectedEvents { events, glob }),
+            None if is_last => return Ok(SelectedEvents { events, glob }),
             None => {}
         }
     }
-    Err(fault.unwrap_or_else(|| anyhow!("an event without a name")))
+    Err(first_error.unwrap_or_else(|| anyhow!("the selector has no event name")))
 }
 
 fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
-    if let Some(named) = Named::parse(name) {
+    if let Some(named) = FunctionName::parse(name) {
         return expand_function(catalog, &named);
     }
     if !glob::is_glob(name) || name.contains('/') {
@@ -167,12 +193,12 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
         .map(|event| catalog.describe(event))
         .collect::<Result<_>>()?;
     if found.is_empty() {
-        bail!("no event matches '{name}'{}", glob_meant(name, &names));
+        bail!("no event matches '{name}'{}", suggest_system(name, &names));
     }
     Ok(found)
 }
 
-fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>>> {
+fn expand_function(catalog: &dyn Catalog, named: &FunctionName) -> Result<Vec<Rc<Event>>> {
     if !glob::is_glob(&named.function) {
         return Ok(vec![catalog.describe(&named.to_string())?]);
     }
@@ -182,36 +208,37 @@ fn expand_function(catalog: &dyn Catalog, named: &Named) -> Result<Vec<Rc<Event>
     }
     if found.len() > FUNCTIONS_MAX {
         bail!(
-            "'{named}' matches more functions than can be watched at once; narrow the glob (perilune list '{named}' shows them)"
+            "'{named}' matches more than {FUNCTIONS_MAX} functions; narrow the glob (perilune list \
+             '{named}' shows them)"
         );
     }
     found.iter().map(|one| catalog.describe(&one.to_string())).collect()
 }
 
-/// Functions that one glob may mean, in a recording, too. How many can be open at once depends on the CPUs, and is looked at when they
-/// are opened.
+/// Maximum number of functions that one glob may match, also in a recording. The number that can be
+/// open at once depends on the CPUs and is checked when they are opened.
 const FUNCTIONS_MAX: usize = 1024;
 
-/// The glob with the system that was probably meant, when there is none of that name.
-fn glob_meant(glob: &str, names: &[String]) -> String {
+/// Returns a suggestion with a similar system if the system of the glob does not exist.
+fn suggest_system(glob: &str, names: &[String]) -> String {
     let Some((system, rest)) = glob.split_once(':') else { return String::new() };
     let mut systems: Vec<&str> = names.iter().filter_map(|n| Some(n.split_once(':')?.0)).collect();
     systems.dedup();
     if glob::is_glob(system) || systems.contains(&system) {
         return String::new();
     }
-    let meant: Vec<String> = nearest(system, systems.into_iter())
+    let similar: Vec<String> = nearest(system, systems.into_iter())
         .iter()
         .map(|system| format!("{system}:{rest}"))
         .collect();
-    did_you_mean(&meant.iter().map(String::as_str).collect::<Vec<_>>())
+    did_you_mean(&similar.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 type List = Box<dyn Fn() -> io::Result<Vec<(String, String)>>>;
 type ReadFormat = Box<dyn Fn(&str, &str) -> io::Result<String>>;
 type ReadPmu = Box<counter::ReadPmu<'static>>;
 
-/// What reading a file by a name that is none of a tracepoint comes to.
+/// Errors from reading the format of a name that is not a tracepoint's.
 const NO_SUCH_FILE: [io::ErrorKind; 4] = [
     io::ErrorKind::NotFound,
     io::ErrorKind::InvalidInput,
@@ -219,13 +246,13 @@ const NO_SUCH_FILE: [io::ErrorKind; 4] = [
     io::ErrorKind::InvalidFilename,
 ];
 
-/// ftrace's own records: they have formats, but nothing opens them, and they are not listed.
-const NO_TRACEPOINTS: &str = "ftrace";
+/// The system of ftrace's own records, which have formats but cannot be opened and are not listed.
+const FTRACE_SYSTEM: &str = "ftrace";
 
-/// The tracepoints of a tracefs, each format read and parsed once; and the counters.
+/// The tracepoints of a tracefs, each format read and parsed once; and counters and functions.
 ///
-/// Their list is long and the kernel makes it anew for each reader, so it is read only when a name needs it: a glob, or one
-/// that is wrong.
+/// The list of tracepoints is long and the kernel generates it for each reader, so it is read only
+/// for a glob or an unknown name.
 pub struct TracefsCatalog {
     list: List,
     names: OnceCell<Vec<String>>,
@@ -236,8 +263,9 @@ pub struct TracefsCatalog {
 }
 
 impl TracefsCatalog {
-    /// A catalog of the (system, name) pairs that `list` gives; `read_format` reads `events/SYSTEM/NAME/format`, or tells
-    /// that there is none ([`io::ErrorKind::NotFound`]).
+    /// Returns a catalog of the (system, name) pairs that `list` returns. `read_format` reads
+    /// `events/SYSTEM/NAME/format`; it fails with [`io::ErrorKind::NotFound`] if there is no such
+    /// file.
     pub fn new(list: List, read_format: ReadFormat) -> TracefsCatalog {
         TracefsCatalog {
             list,
@@ -249,13 +277,13 @@ impl TracefsCatalog {
         }
     }
 
-    /// Adds the PMUs; `read_pmu` reads a file by its path below /sys/bus/event_source/devices.
+    /// Adds the PMUs. `read_pmu` reads a file by its path below /sys/bus/event_source/devices.
     pub fn with_pmus(mut self, read_pmu: ReadPmu) -> TracefsCatalog {
         self.read_pmu = read_pmu;
         self
     }
 
-    /// Adds functions.
+    /// Adds function events, found by `functions`.
     pub fn with_functions(mut self, functions: Rc<dyn Functions>) -> TracefsCatalog {
         self.functions = Some(functions);
         self
@@ -263,27 +291,27 @@ impl TracefsCatalog {
 
     fn look_up(&self, name: &str) -> Result<Event> {
         if let Some((sys, event)) = name.split_once(':')
-            && sys != NO_TRACEPOINTS
+            && sys != FTRACE_SYSTEM
             && let Some(text) = self.format(sys, event, name)?
         {
             let format = Format::parse(&text)
                 .with_context(|| format!("failed to parse the format of `{name}`"))?;
-            return Ok(Event { name: name.to_owned(), what: What::Tracepoint { format } });
+            return Ok(Event { name: name.to_owned(), what: EventKind::Tracepoint { format } });
         }
         match counter::parse(name, &self.read_pmu)? {
-            Some((name, counter)) => Ok(Event { name, what: What::Counter(counter) }),
-            None => match &*self.meant(name)? {
+            Some((name, counter)) => Ok(Event { name, what: EventKind::Counter(counter) }),
+            None => match &*self.suggestions(name)? {
                 [] => bail!("no event '{name}' (perilune list shows all)"),
-                meant => bail!("no event '{name}'{}", did_you_mean(meant)),
+                similar => bail!("no event '{name}'{}", did_you_mean(similar)),
             },
         }
     }
 
-    /// The text of a format; None if there is no such tracepoint.
+    /// Returns the text of a format; None if there is no such tracepoint.
     fn format(&self, sys: &str, event: &str, name: &str) -> Result<Option<String>> {
         match (self.read_format)(sys, event) {
             Ok(text) => Ok(Some(text)),
-            // Counters have colons, too, and other files than tracepoints stand beside these.
+            // The name may be a counter with modifiers, or another file beside the tracepoints.
             Err(e) if NO_SUCH_FILE.contains(&e.kind()) => Ok(None),
             Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`")),
         }
@@ -300,8 +328,9 @@ impl TracefsCatalog {
         Ok(self.names.get_or_init(|| names))
     }
 
-    /// What was probably meant: a tracepoint of that very name in some system, else what is spelt alike.
-    fn meant(&self, name: &str) -> Result<Vec<&str>> {
+    /// Returns suggestions for an unknown name: tracepoints of the same name in any system, else
+    /// names with a similar spelling.
+    fn suggestions(&self, name: &str) -> Result<Vec<&str>> {
         let listed = self.listed()?;
         let event = name.rsplit_once(':').map_or(name, |(_, event)| event);
         let same = |full: &&str| full.split_once(':').is_some_and(|(_, e)| e == event);
@@ -327,8 +356,8 @@ impl TracefsCatalog {
 
 impl Catalog for TracefsCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
-        if let (Some(named), Some(functions)) = (Named::parse(name), &self.functions) {
-            // Looked for anew each time: a file may be another one by now.
+        if let (Some(named), Some(functions)) = (FunctionName::parse(name), &self.functions) {
+            // Not cached, because the file may have been replaced since.
             return function::describe(&named, &**functions, &self.read_pmu).map(Rc::new);
         }
         if let Some(known) = self.described.borrow().get(name) {
@@ -343,7 +372,7 @@ impl Catalog for TracefsCatalog {
         Ok(self.listed()?.to_vec())
     }
 
-    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
+    fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
         let Some(functions) = &self.functions else { return Ok(Vec::new()) };
         function::pmu(glob.kind, &self.read_pmu).map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)

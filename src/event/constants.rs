@@ -1,35 +1,35 @@
-//! The names that a print format gives to values: what `__print_symbolic` and `__print_flags` list.
+//! Names of values in a print format: the lists of `__print_symbolic` and `__print_flags`.
 //!
-//! For showing to people, so a list that is written in an unforeseen way is left out rather than refused. Values
-//! come out of the kernel's preprocessor as anything between `3` and four lines of shifts; those that are made of
-//! literals get their number, the rest keep their text.
+//! Used for display only, so a list in an unexpected form is omitted instead of refused. The
+//! kernel's preprocessor leaves values between `3` and four lines of shifts. A value made of
+//! literals is evaluated to its number; any other value keeps its text.
 
-use crate::decode::c::{Binary, Kind, Node, Type, Unary};
+use crate::decode::c::{Binary, ExprKind, ExprNode, Type, Unary};
 use crate::decode::print::parse;
 
 /// The named values of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constants {
-    /// The field that has them.
+    /// Name of the field.
     pub field: String,
-    /// Whether they are bits that add up; else one of them is the value.
+    /// Whether the values are flags that can be combined; otherwise the field has one of them.
     pub flags: bool,
-    /// In the format's order.
+    /// The values in the order of the format.
     pub values: Vec<Constant>,
 }
 
 /// A value and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The number, where the format has nothing but literals in it: some `i64` or `u64`.
+    /// The number, if the value consists of literals only; fits an `i64` or a `u64`.
     pub number: Option<i128>,
-    /// As the format spells it.
+    /// The value as spelled in the format.
     pub text: String,
     /// The name.
     pub name: String,
 }
 
-/// The calls that list names, and whether these are flags.
+/// Functions that list names, and whether the names are flags.
 const LISTS: [(&str, bool); 5] = [
     ("__print_symbolic", false),
     ("__print_symbolic64", false),
@@ -38,7 +38,7 @@ const LISTS: [(&str, bool); 5] = [
     ("__print_flags_u64", true),
 ];
 
-/// What a `print fmt` names; of several lists for one field the first.
+/// Returns the named values in a `print fmt`; for each field, its first list.
 pub fn of(print_fmt: &str) -> Vec<Constants> {
     let mut found: Vec<Constants> = Vec::new();
     let arguments = parse(print_fmt).unwrap_or_default();
@@ -54,9 +54,9 @@ pub fn of(print_fmt: &str) -> Vec<Constants> {
     found
 }
 
-/// The list of a call: the value, a separator of flags, then the pairs.
-fn listed(print_fmt: &str, node: &Node) -> Option<Constants> {
-    let Kind::Call(name, arguments) = &node.kind else { return None };
+/// Returns the list of a call, whose arguments are the value, a separator for flags, and the pairs.
+fn listed(print_fmt: &str, node: &ExprNode) -> Option<Constants> {
+    let ExprKind::Call(name, arguments) = &node.kind else { return None };
     let &(_, flags) = LISTS.iter().find(|(list, _)| list == name)?;
     let (value, pairs) = arguments.split_first()?;
     let field = field_of(value)?;
@@ -65,12 +65,12 @@ fn listed(print_fmt: &str, node: &Node) -> Option<Constants> {
     (!values.is_empty()).then(|| Constants { field: field.to_owned(), flags, values })
 }
 
-/// The one field that an expression reads: `REC->gfp_flags & 3`.
-fn field_of(expression: &Node) -> Option<&str> {
+/// Returns the only field that an expression such as `REC->gfp_flags & 3` reads.
+fn field_of(expression: &ExprNode) -> Option<&str> {
     let mut fields = Vec::new();
     expression.walk(&mut |node| {
-        if let Kind::Member(record, field) = &node.kind
-            && matches!(&record.kind, Kind::Name(name) if name == "REC")
+        if let ExprKind::Member(record, field) = &node.kind
+            && matches!(&record.kind, ExprKind::Name(name) if name == "REC")
         {
             fields.push(field.as_str());
         }
@@ -82,36 +82,36 @@ fn field_of(expression: &Node) -> Option<&str> {
     }
 }
 
-/// `{ VALUE, "NAME" }`.
-fn pair(print_fmt: &str, node: &Node) -> Option<Constant> {
-    let Kind::Braces(pair) = &node.kind else { return None };
-    let [value, Node { at: end, kind: Kind::Text(name) }] = &pair[..] else { return None };
+/// Returns the value and name of `{ VALUE, "NAME" }`.
+fn pair(print_fmt: &str, node: &ExprNode) -> Option<Constant> {
+    let ExprKind::Braces(pair) = &node.kind else { return None };
+    let [value, ExprNode { at: end, kind: ExprKind::Text(name) }] = &pair[..] else { return None };
     let name = String::from_utf8_lossy(name).into_owned();
     let text = print_fmt.get(node.at + 1..*end)?.trim().trim_end_matches(',').trim_end();
     (!name.is_empty()).then(|| Constant { number: number(value), text: text.to_owned(), name })
 }
 
-/// `3`, `-1`, `0x10UL`, `(1 << 4) | 3`. Nothing wraps: `1 << 31` is what whoever wrote it meant.
-fn number(node: &Node) -> Option<i128> {
+/// Evaluates `3`, `-1`, `0x10UL`, `(1 << 4) | 3`. Shifts do not wrap: `1 << 31` is positive.
+fn number(node: &ExprNode) -> Option<i128> {
     let value = match &node.kind {
-        Kind::Number(value, int) if int.signed => value.cast_signed().into(),
-        Kind::Number(value, _) => (*value).into(),
-        Kind::Unary(Unary::Minus, a) => -number(a)?,
-        Kind::Unary(Unary::Plus, a) => number(a)?,
-        Kind::Binary(Binary::Or, a, b) => number(a)? | number(b)?,
-        // Some sets of flags are others without a few: `A & ~(1 << 4)`.
-        Kind::Binary(Binary::And, a, b) => match &b.kind {
-            Kind::Unary(Unary::Complement, b) => number(a)? & !number(b)?,
+        ExprKind::Number(value, int) if int.signed => value.cast_signed().into(),
+        ExprKind::Number(value, _) => (*value).into(),
+        ExprKind::Unary(Unary::Minus, a) => -number(a)?,
+        ExprKind::Unary(Unary::Plus, a) => number(a)?,
+        ExprKind::Binary(Binary::Or, a, b) => number(a)? | number(b)?,
+        // Some sets of flags remove flags from another set: `A & ~(1 << 4)`.
+        ExprKind::Binary(Binary::And, a, b) => match &b.kind {
+            ExprKind::Unary(Unary::Complement, b) => number(a)? & !number(b)?,
             _ => number(a)? & number(b)?,
         },
-        Kind::Binary(Binary::Shl, a, b) => {
+        ExprKind::Binary(Binary::Shl, a, b) => {
             let by = u32::try_from(number(b)?).ok().filter(|by| *by < 64)?;
             number(a)? << by
         }
-        Kind::Binary(Binary::Shr, a, b) => {
+        ExprKind::Binary(Binary::Shr, a, b) => {
             number(a)? >> u32::try_from(number(b)?).ok().filter(|by| *by < 64)?
         }
-        Kind::Cast(Type::Int(int), a) => {
+        ExprKind::Cast(Type::Int(int), a) => {
             let value = int.wrap(number(a)? as u64);
             if int.signed { value.cast_signed().into() } else { value.into() }
         }
@@ -124,7 +124,7 @@ fn number(node: &Node) -> Option<i128> {
 mod tests {
     use super::*;
 
-    /// Field, flags, `number name` of each value.
+    /// Returns field, flags, and `number name` of each value.
     fn named(print_fmt: &str) -> Vec<(String, bool, Vec<String>)> {
         let shown = |c: &Constant| match c.number {
             Some(number) => format!("{number} {}", c.name),
@@ -136,7 +136,12 @@ mod tests {
 
     #[test]
     fn symbols_and_flags_are_found_with_their_field() {
-        let fmt = r#""vec=%u [action=%s] f=%s", REC->vec, __print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" }), __print_flags(REC->f & 0xf, "|", { (1 << 0), "A" }, { 0x2UL, "B" }, { ((1UL) << (3)), "C" })"#;
+        let fmt = concat!(
+            r#""vec=%u [action=%s] f=%s", REC->vec, "#,
+            r#"__print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" }), "#,
+            r#"__print_flags(REC->f & 0xf, "|", { (1 << 0), "A" }, { 0x2UL, "B" }, "#,
+            r#"{ ((1UL) << (3)), "C" })"#
+        );
         assert_eq!(
             named(fmt),
             [
@@ -147,8 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_plain_number_keeps_its_text() {
-        let fmt = r#""%s", __print_symbolic(REC->x, { ((A) | (1 << 2)), "odd, (name)" }, { SOME_ENUM, "e" })"#;
+    fn a_value_that_is_not_a_number_keeps_its_text() {
+        let fmt = concat!(
+            r#""%s", __print_symbolic(REC->x, "#,
+            r#"{ ((A) | (1 << 2)), "odd, (name)" }, { SOME_ENUM, "e" })"#
+        );
         let values = vec!["((A) | (1 << 2)) odd, (name)".to_owned(), "SOME_ENUM e".to_owned()];
         assert_eq!(named(fmt), [("x".to_owned(), false, values)]);
     }
@@ -182,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn a_template_with_quotes_of_its_own_hides_no_list() {
+    fn lists_are_found_behind_a_template_with_quotes() {
         let fmt = r#""n="%s", x=%s", REC->n, __print_symbolic(REC->x, { ONE, "1" }, { 2, "2" })"#;
         let values = vec!["ONE 1".to_owned(), "2 2".to_owned()];
         assert_eq!(named(fmt), [("x".to_owned(), false, values)]);
     }
 
     #[test]
-    fn what_is_no_list_of_one_field_is_left_out() {
+    fn a_list_without_exactly_one_field_is_omitted() {
         for fmt in [
             "",
             "\"%d\", REC->x",

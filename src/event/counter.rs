@@ -1,8 +1,8 @@
-//! Events that count without a format: `cycles:u`, `page-faults`, `msr/tsc/`.
+//! Events without a record format: `cycles:u`, `page-faults`, `msr/tsc/`.
 //!
-//! `NAME[:MODIFIERS]` is looked up in [`super::name`]; `PMU/TERMS/[MODIFIERS]` is translated by what
-//! the PMU says of itself in /sys/bus/event_source/devices/PMU: `type`, `events/ALIAS` (terms), and
-//! `format/TERM` (`config:0-7,32-35`: the bits that the term's value goes to).
+//! `NAME[:MODIFIERS]` is looked up in [`super::name`]. `PMU/TERMS/[MODIFIERS]` is translated with
+//! the PMU's files in /sys/bus/event_source/devices/PMU: `type`, `events/ALIAS` (terms), and
+//! `format/TERM` (`config:0-7,32-35`: the bits that hold the term's value).
 
 use std::io;
 
@@ -11,7 +11,7 @@ use perf_event_open_sys::bindings as abi;
 
 use crate::event::name;
 
-/// A counter, as far as `perf_event_attr` is concerned.
+/// The `perf_event_attr` fields of a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counter {
     /// `perf_event_attr.type`.
@@ -22,8 +22,8 @@ pub struct Counter {
     pub config1: u64,
     /// `perf_event_attr.config2`.
     pub config2: u64,
-    /// What is not counted.
-    pub exclude: Exclude,
+    /// Modes in which it does not count.
+    pub exclude: ExcludeBits,
     /// `perf_event_attr.precise_ip`, 0 to 3.
     pub precise_ip: u8,
 }
@@ -31,7 +31,7 @@ pub struct Counter {
 /// The `exclude_*` bits of `perf_event_attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub struct Exclude {
+pub struct ExcludeBits {
     pub user: bool,
     pub kernel: bool,
     pub hv: bool,
@@ -40,12 +40,15 @@ pub struct Exclude {
     pub idle: bool,
 }
 
-/// Reads a file of /sys/bus/event_source/devices by its path below.
+/// Reads a file by its path below /sys/bus/event_source/devices.
 pub type ReadPmu<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
 
-/// A counter and the name to show, aliases resolved; None when the text is no counter's name.
+/// Returns the name to show, aliases resolved, and the counter; None if the text is not the name of
+/// a counter.
 ///
-/// Errors: an unknown modifier; a PMU, a term or an alias that this machine has not.
+/// # Errors
+/// An unknown modifier, or one that the counter does not support; a PMU, term or alias that this
+/// machine does not have; a value that is invalid or too large for its term.
 pub fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<(String, Counter)>> {
     if let Some((pmu, rest)) = text.split_once('/') {
         let (terms, modifiers) = rest.split_once('/').unwrap_or((rest, ""));
@@ -61,25 +64,26 @@ pub fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<(String, Counter)>
     Ok(Some((format!("{}{colon}{modifiers}", named.name), counter)))
 }
 
-/// Whether the character can stand among modifiers.
+/// Returns whether the character is a modifier.
 pub(crate) fn is_modifier(c: char) -> bool {
     "ukhGHIp".contains(c)
 }
 
 impl Counter {
-    /// Which of [`crate::sys::proc_stat::Ticks`] it is, if it is read from /proc/stat.
+    /// Returns its index in [`crate::sys::proc_stat::Ticks`] if it is read from /proc/stat.
     pub fn cpu_time(&self) -> Option<usize> {
         (self.type_ == name::CPU_TIME).then_some(self.config as usize)
     }
 
-    /// Whether it is one of the kernel's clocks, which count nanoseconds and go on in an idle CPU.
+    /// Returns whether it is one of the kernel's clocks, which count nanoseconds and keep running
+    /// on an idle CPU.
     pub fn is_clock(&self) -> bool {
         let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
         self.type_ == abi::PERF_TYPE_SOFTWARE && clocks.map(u64::from).contains(&self.config)
     }
 
-    /// Whether it counts so fast that it is sampled at a rate: a clock, and what the hardware
-    /// counts.
+    /// Returns whether it counts so fast that it is sampled at a rate: clocks, and counters of the
+    /// hardware and of PMUs.
     pub fn has_rate(&self) -> bool {
         match self.type_ {
             abi::PERF_TYPE_SOFTWARE => self.is_clock(),
@@ -88,15 +92,19 @@ impl Counter {
         }
     }
 
-    /// `u k h` keep only the levels that are named, `G H` the guest or the host, `I` leaves the idle
-    /// task out, each `p` asks for more precision.
+    /// Applies modifiers: `u k h` count only the named privilege levels, `G H` only the guest or
+    /// the host, `I` excludes the idle task, each `p` requests more precision.
     fn modify(&mut self, event: &str, modifiers: &str) -> Result<()> {
         if self.cpu_time().is_some() {
-            ensure!(modifiers.is_empty(), "{event}: a time of /proc/stat has no modifiers");
+            ensure!(
+                modifiers.is_empty(),
+                "{event}: a CPU time of /proc/stat has no modifiers; omit `:{modifiers}`"
+            );
         }
         if let Some(c) = modifiers.chars().find(|c| !is_modifier(*c)) {
             bail!(
-                "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), I (not idle), p (precise)"
+                "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), \
+                 I (not idle), p (precise)"
             );
         }
         let has = |c: char| modifiers.contains(c);
@@ -109,13 +117,13 @@ impl Counter {
         }
         self.exclude.idle = has('I');
         let precise = modifiers.matches('p').count();
-        ensure!(precise <= 3, "{event}: at most ppp");
+        ensure!(precise <= 3, "{event}: more than three `p` modifiers; use at most ppp");
         self.precise_ip = precise as u8;
         Ok(())
     }
 
-    /// Sets one of the config words.
-    fn word(&mut self, name: &str) -> Option<&mut u64> {
+    /// Returns the config field of this name.
+    fn config_field(&mut self, name: &str) -> Option<&mut u64> {
         match name {
             "config" => Some(&mut self.config),
             "config1" => Some(&mut self.config1),
@@ -125,20 +133,23 @@ impl Counter {
     }
 
     fn term(&mut self, pmu: &str, term: &str, value: u64, read: &ReadPmu<'_>) -> Result<()> {
-        if let Some(word) = self.word(term) {
-            *word = value;
+        if let Some(config) = self.config_field(term) {
+            *config = value;
             return Ok(());
         }
         ensure!(is_file_name(term), "{pmu} has no term '{term}'");
         let format = read(&format!("{pmu}/format/{term}")).map_err(|_| {
             anyhow!("{pmu} has no term '{term}'; see /sys/bus/event_source/devices/{pmu}/format")
         })?;
-        let (word, bits) = format.trim().split_once(':').context("a format without `:`")?;
-        let word = self
-            .word(word)
-            .with_context(|| format!("{pmu}: the format of '{term}' is for {word}"))?;
-        let rest = spread(value, bits, word)
-            .with_context(|| format!("{pmu}: the format of '{term}' is {bits}"))?;
+        let (name, bits) = format
+            .trim()
+            .split_once(':')
+            .with_context(|| format!("{pmu}: the format of '{term}' has no `:`"))?;
+        let config = self.config_field(name).with_context(|| {
+            format!("{pmu}: the format of '{term}' sets an unknown field {name}")
+        })?;
+        let rest = spread(value, bits, config)
+            .with_context(|| format!("{pmu}: the format of '{term}' has invalid bits {bits}"))?;
         ensure!(rest == 0, "{pmu}: {value:#x} is too large for '{term}'");
         Ok(())
     }
@@ -169,14 +180,15 @@ fn pmu_counter(pmu: &str, terms: &str, read: &ReadPmu<'_>) -> Result<Counter> {
     Ok(counter)
 }
 
-/// Puts the low bits of a value where `0-7,32-35` says; what is left of the value, or None for a bad list.
-fn spread(mut value: u64, bits: &str, word: &mut u64) -> Option<u64> {
+/// Stores the low bits of a value in the bit ranges `0-7,32-35` of `config`. Returns the remaining
+/// high bits of the value, or None for an invalid list.
+fn spread(mut value: u64, bits: &str, config: &mut u64) -> Option<u64> {
     for range in bits.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
         let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
         let width = high.checked_sub(low)?.checked_add(1).filter(|_| high < 64)?;
         let mask = u64::MAX >> (64 - width);
-        *word = *word & !(mask << low) | (value & mask) << low;
+        *config = *config & !(mask << low) | (value & mask) << low;
         value = value.checked_shr(width).unwrap_or(0);
     }
     Some(value)
@@ -187,12 +199,12 @@ fn number(text: &str) -> Result<u64> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| anyhow!("'{text}' is no number: 10 and 0xa are"))
+    parsed.map_err(|_| anyhow!("'{text}' is not a number; write it as 10 or 0xa"))
 }
 
 fn is_file_name(name: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_word)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -226,29 +238,32 @@ mod tests {
     }
 
     #[test]
-    fn modifiers_narrow_what_is_counted() {
+    fn modifiers_exclude_the_modes_that_they_do_not_name() {
         let user = of("cycles:u").exclude;
-        assert_eq!(user, Exclude { kernel: true, hv: true, ..Exclude::default() });
+        assert_eq!(user, ExcludeBits { kernel: true, hv: true, ..ExcludeBits::default() });
         let both = of("cycles:uk").exclude;
-        assert_eq!(both, Exclude { hv: true, ..Exclude::default() });
-        assert_eq!(of("cycles:G").exclude, Exclude { host: true, ..Exclude::default() });
-        assert_eq!(of("cycles:H").exclude, Exclude { guest: true, ..Exclude::default() });
-        assert_eq!(of("cycles:GH").exclude, Exclude::default());
+        assert_eq!(both, ExcludeBits { hv: true, ..ExcludeBits::default() });
+        assert_eq!(of("cycles:G").exclude, ExcludeBits { host: true, ..ExcludeBits::default() });
+        assert_eq!(of("cycles:H").exclude, ExcludeBits { guest: true, ..ExcludeBits::default() });
+        assert_eq!(of("cycles:GH").exclude, ExcludeBits::default());
         assert!(of("cpu-clock:I").exclude.idle);
         assert_eq!(of("cycles:ppp").precise_ip, 3);
-        assert_eq!(fault("cycles:pppp"), "cycles:pppp: at most ppp");
+        assert_eq!(
+            fault("cycles:pppp"),
+            "cycles:pppp: more than three `p` modifiers; use at most ppp"
+        );
         assert!(fault("cycles:x").starts_with("cycles:x: unknown modifier 'x'; there are u k h"));
     }
 
     #[test]
-    fn the_name_shown_has_no_alias() {
+    fn aliases_are_resolved_in_the_shown_name() {
         assert_eq!(parse("faults:u", &machine).unwrap().unwrap().0, "page-faults:u");
         assert_eq!(parse("cs", &machine).unwrap().unwrap().0, "context-switches");
         assert_eq!(parse("sched:sched_switch", &machine).unwrap(), None);
     }
 
     #[test]
-    fn a_pmu_tells_what_its_terms_mean() {
+    fn terms_are_translated_with_the_files_of_the_pmu() {
         assert_eq!(of("msr/tsc/"), Counter { type_: 9, ..Counter::default() });
         assert_eq!(of("msr/smi/").config, 4);
         assert_eq!(of("msr/event=0x3/u").config, 3);
@@ -259,20 +274,23 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_the_kernels_accounting_is_a_counter() {
+    fn a_cpu_time_of_proc_stat_is_a_counter() {
         assert_eq!(of("steal-time").cpu_time(), Some(7));
         assert_eq!(of("cycles").cpu_time(), None);
         assert!(!of("user-time").has_rate());
-        assert_eq!(fault("user-time:u"), "user-time:u: a time of /proc/stat has no modifiers");
+        assert_eq!(
+            fault("user-time:u"),
+            "user-time:u: a CPU time of /proc/stat has no modifiers; omit `:u`"
+        );
     }
 
     #[test]
-    fn what_a_pmu_lacks_is_named() {
+    fn an_unknown_pmu_or_term_is_named_in_the_error() {
         assert!(fault("nopmu/x/").starts_with("no PMU 'nopmu' on this machine"));
         assert!(fault("../x/").starts_with("no PMU '..'"));
         assert!(fault("msr/nope/").starts_with("msr has no term 'nope'"));
         assert_eq!(fault("cpu/umask=0x100/"), "cpu: 0x100 is too large for 'umask'");
-        assert_eq!(fault("cpu/umask=many/"), "'many' is no number: 10 and 0xa are");
-        assert_eq!(fault("odd/x=1/"), "odd: the format of 'x' is 9-99");
+        assert_eq!(fault("cpu/umask=many/"), "'many' is not a number; write it as 10 or 0xa");
+        assert_eq!(fault("odd/x=1/"), "odd: the format of 'x' has invalid bits 9-99");
     }
 }

@@ -1,48 +1,57 @@
-//! The expressions of options and attributes (`key=(__cpu<<32)|vec`): C's, checked against an event, as Lua source.
+//! C expressions of options and attributes (`key=(__cpu<<32)|vec`): checked against an event and
+//! translated to Lua source.
 //!
 //! # The language
 //!
 //! | | |
 //! |-|-|
-//! | fields | the event's, by name: integers have C's type by their size and sign, `char[]` is text |
+//! | fields | the event's, by name: integers have the C type of their size and sign |
+//! | | `char[]` is text |
 //! | `field[i]` | an element of an array, or a character of text |
-//! | `_cpu _pid _tid _time _comm _period _ip _addr` | the sample's; numbers are `long`, the last three `unsigned long` |
-//! | `_stack` | the number of the sample's stack: a key for what is to be told apart by it |
-//! | `__cpu __pid` | the CPU and the *thread*: the words of the older tool |
-//! | `key` | instead of all these, in an expression of a key (`printkey`): a `long` |
-//! | `10 0x1f 017 0b11 10UL 'a'` | whole numbers, typed as in C |
+//! | `_cpu _pid _tid _time _comm` | values of the sample; numbers are `long` |
+//! | `_period _ip _addr` | values of the sample, `unsigned long` |
+//! | `_stack` | the number of the sample's stack, for use in a key |
+//! | `__cpu __pid` | the CPU and the *thread*: names of an older tool |
+//! | `key` | the only name in an expression of a key (`printkey`): a `long` |
+//! | `10 0x1f 017 0b11 10UL 'a'` | integers, typed as in C |
 //! | `"text"` | with C's escapes; text ends at its first NUL |
-//! | `* / % + - << >> < <= > >= & ^ \| && \|\| ! ~ ?: (type) sizeof` | C's, with its precedence, promotion and conversions |
+//! | `* / % + - << >> < <= > >= & ^ \| && \|\| ! ~ ?:` | as in C |
+//! | `(type) sizeof` | as in C |
 //! | `== !=` | of numbers, and of text |
-//! | `text ~ "glob"` | as in filters: `* ? [a-z] [!a-z]`; as tight as `==` |
+//! | `text ~ "glob"` | as in filters: `* ? [a-z] [!a-z]`; has the precedence of `==` |
 //! | `printf("%d %s", …)` | text; `d i u x X o c s p` with flags, width, precision, length |
-//! | `ksymbol(address)` | the kernel's function or variable there; the address where there is none |
+//! | `ksymbol(address)` | the kernel function or variable there; the address if there is none |
 //! | `comm_get(pid)` | the name of a task |
-//! | `syscall_name(nr)` | of this machine's architecture |
-//! | `exit_reason_str(reason)`, `(isa, reason)` | why a guest left: of this CPU's vendor, or `isa` 1 for VMX and 2 for SVM |
+//! | `syscall_name(nr)` | the name of a system call of this machine's architecture |
+//! | `exit_reason_str(reason)` | why a guest exited, on this CPU's vendor |
+//! | `exit_reason_str(isa, reason)` | the same for VMX (`isa` 1) or SVM (`isa` 2) |
 //! | `ntohl ntohs htonl htons` | network byte order |
 //! | `strncmp(a, b, n)` | -1, 0 or 1 |
-//! | `system("command")` | its exit status, by the shell; only with `--unsafe`. Names of tasks are anybody's words: never put one into a command |
+//! | `system("command")` | the exit status of a shell command; only with `--unsafe` |
 //!
-//! Assignment, the comma and everything that follows an address are no part of it. The event's own fields come
-//! before the sample's values of the same name.
+//! Operators have C's precedence, promotions and conversions. Assignment, the comma operator and
+//! access through addresses are not supported. The event's own fields take precedence over the
+//! sample's values of the same name. Never pass the name of a task to `system`: any user can choose
+//! it.
 //!
 //! # Values
 //!
-//! Arithmetic is exact in 64 bits, on a 64-bit machine's types. Signed overflow wraps. What C leaves undefined besides has a
-//! value, and each time is counted as `undefined` in the coverage: a division by zero, or of the least value by
-//! -1; a shift by a negative count, or by the width and more; an element outside its array: each gives 0. A
-//! dynamic field that the record does not hold gives "".
+//! Arithmetic is exact in 64 bits, with the types of a 64-bit machine. Signed overflow wraps. Other
+//! operations that C leaves undefined yield 0, and each is counted as `undefined` in the coverage:
+//! division by zero, or of the minimum value by -1; a shift by a negative count, or by the width or
+//! more; an element outside its array. A dynamic field that the record does not contain is counted,
+//! too, and yields "".
 //!
-//! A result is a Lua number when a double holds it exactly, read as a signed 64-bit integer; else it is its
-//! hexadecimal text, as with fields (`0xffffffff81000001`). So two keys are equal only if all 64 bits are.
-//! A pointer into the kernel is therefore a negative number, which costs no string per event.
-//! [`Expr::integer_type`] says how to show it.
+//! A result is a Lua number if a double holds it exactly, read as a signed 64-bit integer;
+//! otherwise it is hexadecimal text, as for fields (`0x20000000000001`). Two keys are therefore
+//! equal only if all 64 bits are equal. A kernel pointer is a negative number, which costs no
+//! string per event. [`Expr::integer_type`] returns how to show it.
 
 mod arithmetic;
 mod call;
 mod check;
 mod printf;
+mod sample;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -53,79 +62,84 @@ use crate::{
     decode::{c, format::Format},
     event::syntax::SyntaxError,
 };
-use check::{Checked, Checker};
-use value::{Held, Value};
+use check::{CheckedExpr, Checker};
+use value::{IntExpr, LuaRepr};
 
 /// A checked expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    kind: Kind,
+    kind: ResultKind,
     result: String,
     mixed: String,
     condition: Option<String>,
     integer_type: Option<IntegerType>,
 }
 
-/// What an expression gives.
+/// Type of an expression's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An integer; a number in Lua, or hexadecimal text where a double cannot hold it.
+pub enum ResultKind {
+    /// An integer: a number in Lua, or hexadecimal text if a double cannot hold it.
     Number,
     /// Text.
     Text,
 }
 
-/// What an expression may name.
+/// The names that an expression may use.
 #[derive(Clone, Copy, Debug)]
-pub enum Names<'a> {
+pub enum ExprNames<'a> {
     /// The fields of an event, and the values of every sample.
     Event {
-        /// Its name, for messages.
+        /// Name of the event, for messages.
         event: &'a str,
-        /// Its fields.
+        /// Fields of the event.
         format: &'a Format,
     },
     /// The variable `key`.
     Key,
 }
 
-/// What an expression may use.
+/// The names and functions that an expression may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
-    /// Names.
-    pub names: Names<'a>,
-    /// Whether it may start programs.
+pub struct ExprScope<'a> {
+    /// The names.
+    pub names: ExprNames<'a>,
+    /// Whether it may start programs with `system`.
     pub system: bool,
 }
 
 impl Expr {
-    /// Parses an expression over an event's fields, without `system`. `event` is its name, for messages.
+    /// Parses an expression over an event's fields, without `system`. `event` is the event's name,
+    /// for messages.
     ///
     /// # Errors
-    /// What is wrong, and where; for a name, those that exist.
+    /// The expression is invalid. The error has the position and, for an unknown name, the existing
+    /// names.
     pub fn parse(text: &str, event: &str, format: &Format) -> Result<Expr, SyntaxError> {
-        Expr::parse_in(text, &Scope { names: Names::Event { event, format }, system: false })
+        Expr::parse_in(
+            text,
+            &ExprScope { names: ExprNames::Event { event, format }, system: false },
+        )
     }
 
-    /// Parses an expression over whatever the scope has.
+    /// Parses an expression over the names and functions of a scope.
     ///
     /// # Errors
     /// As [`Expr::parse`].
-    pub fn parse_in(text: &str, scope: &Scope<'_>) -> Result<Expr, SyntaxError> {
+    pub fn parse_in(text: &str, scope: &ExprScope<'_>) -> Result<Expr, SyntaxError> {
         if text.trim().is_empty() {
             return Err(SyntaxError::new(text, text.len(), "an expression is missing"));
         }
         let checked = c::parse(text).and_then(|tree| Checker { scope, depth: 0 }.check(&tree));
         match checked {
-            Ok(Checked::Number(value)) => Ok(Expr {
-                kind: Kind::Number,
+            Ok(CheckedExpr::Number(value)) => Ok(Expr {
+                kind: ResultKind::Number,
                 result: result(&value),
                 mixed: mixed(&value),
                 condition: Some(value.condition()),
                 integer_type: Some(value.integer_type()),
             }),
-            Ok(Checked::Text(text)) => Ok(Expr {
-                kind: Kind::Text,
+            Ok(CheckedExpr::Text(text)) => Ok(Expr {
+                kind: ResultKind::Text,
                 mixed: text.code.clone(),
                 result: text.code,
                 condition: None,
@@ -135,45 +149,47 @@ impl Expr {
         }
     }
 
-    /// What it gives.
-    pub fn kind(&self) -> Kind {
+    /// Returns the type of the result.
+    pub fn kind(&self) -> ResultKind {
         self.kind
     }
 
-    /// Lua source of its value: an expression over the locals that `prelude/expression.lua` sets up: the slot
-    /// `s`, or the `key`, and the functions that generated code calls.
+    /// Returns Lua source of the value: an expression over the locals that
+    /// `prelude/expression.lua` sets up, which are the slot `s` or the `key`, and the functions
+    /// that generated code calls.
     pub fn lua(&self) -> &str {
         &self.result
     }
 
-    /// The same for values of any type by turns: what no double holds becomes hexadecimal text of
-    /// its value, with a sign, so that 2^64 - 1 is not -1. It costs a string per such value.
+    /// Like [`Expr::lua`], for use beside values of other integer types: a value that a double
+    /// cannot hold becomes signed hexadecimal text, so that 2^64 - 1 differs from -1. Costs a
+    /// string per such value.
     pub fn lua_mixed(&self) -> &str {
         &self.mixed
     }
 
-    /// How its 64 bits read; None if it is text.
+    /// Returns how its 64 bits are interpreted; None for text.
     pub fn integer_type(&self) -> Option<IntegerType> {
         self.integer_type
     }
 
-    /// Lua source of its truth, as a Lua boolean over the same locals; None if it is text.
+    /// Returns Lua source of its truth value, a Lua boolean over the same locals; None for text.
     pub fn condition(&self) -> Option<&str> {
         self.condition.as_deref()
     }
 }
 
-/// The code of a value as scripts get it.
-fn result(value: &Value) -> String {
-    match value.held {
-        Held::Box => format!("exact({})", value.in_box(true)),
+/// Returns the code of a value in the form that scripts get.
+fn result(value: &IntExpr) -> String {
+    match value.repr {
+        LuaRepr::Box => format!("exact({})", value.in_box(true)),
         _ => value.number(),
     }
 }
 
-/// The code of a value beside which others of any type stand.
-fn mixed(value: &Value) -> String {
-    let is_box = value.held == Held::Box;
+/// Returns the code of a value for use beside values of other integer types.
+fn mixed(value: &IntExpr) -> String {
+    let is_box = value.repr == LuaRepr::Box;
     match value.integer_type() {
         _ if !is_box => value.number(),
         IntegerType::Signed => format!("mixed_signed({})", value.in_box(true)),
@@ -181,7 +197,7 @@ fn mixed(value: &Value) -> String {
     }
 }
 
-/// What a field is called on a record in Lua: a keyword gets an underscore (`e.end_`).
+/// Returns the name of a field on a record in Lua; a keyword gets an underscore (`e.end_`).
 pub fn lua_name(field: &str) -> String {
     let underscore = if KEYWORDS.contains(&field) { "_" } else { "" };
     format!("{field}{underscore}")

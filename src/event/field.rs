@@ -1,19 +1,20 @@
-//! What to say of a field that an event does not have.
+//! Errors for fields that an event does not have.
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
     decode::format::Format,
 };
 
-/// Names that are listed before the list is cut.
+/// Maximum number of field names in a message.
 const LISTED: usize = 24;
 
-/// `sched:sched_switch has no field 'prev_com'; did you mean 'prev_comm'? It has prev_comm, …`
+/// Returns a message such as
+/// `sched:sched_switch has no field 'prev_com'; did you mean 'prev_comm'? It has prev_comm, …`.
 pub(crate) fn unknown(event: &str, field: &str, format: &Format) -> String {
     unknown_beside(event, field, format, &[])
 }
 
-/// As [`unknown`], where other names are known, too.
+/// Like [`unknown`], but also suggests names from `others`.
 pub(crate) fn unknown_beside(event: &str, field: &str, format: &Format, others: &[&str]) -> String {
     let all = format.fields.iter().map(|f| f.name.as_str()).chain(others.iter().copied());
     let own: Vec<&str> = format.fields.iter().filter(|f| !f.common).map(|f| &*f.name).collect();

@@ -1,21 +1,23 @@
-//! The kernel's tracepoint filter language: `prev_state == 0 && (prev_comm ~ "nginx*" || CPU & CPUS{0-3})`.
+//! The kernel's tracepoint filter language, such as
+//! `prev_state == 0 && (prev_comm ~ "nginx*" || CPU & CPUS{0-3})`.
 //!
-//! The kernel evaluates filters before it writes a record, at a fifth of the cost of the record. But it
-//! says only EINVAL, EPERM, ENOENT or ESRCH when it refuses one, each for many reasons, so we parse the
-//! same language first and say what is wrong and where. And where one tracepoint serves several roles,
-//! each role's own filter is evaluated here ([`Bound`]) as the kernel does it: widths, signs, cut numbers,
-//! unterminated text.
+//! The kernel evaluates filters before it writes a record, at a fifth of the cost of the record. It
+//! reports only EINVAL, EPERM, ENOENT or ESRCH for a filter that it refuses, each for many reasons.
+//! Filters are therefore parsed here first, to report the problem and its position. If one
+//! tracepoint serves several roles, each role's own filter is evaluated here ([`Bound`]) with the
+//! kernel's semantics: widths, signs, truncated numbers, unterminated text.
 //!
-//! We agree with the kernel on what is a filter, but for these, which it accepts and which never do what
-//! they say: an operator at the very end (`pid == 1 &&`), a number against an array or a bitmask, and
-//! `STACKTRACE`. Two are written differently for the kernel ([`Filter::to_kernel`]), which misreads them:
-//! in `(f.function == name)` it takes the parenthesis for a part of the name, and some globs match by
-//! short cuts that are wrong. A third is meant otherwise than it reads it ([`Filter::for_event`]).
+//! The parser accepts what the kernel accepts, except for filters that never work as written: an
+//! operator at the very end (`pid == 1 &&`), a number compared with an array or a bitmask, and
+//! `STACKTRACE`. [`Filter::to_kernel`] rewrites two forms that the kernel misreads: in
+//! `(f.function == name)` it takes the parenthesis for a part of the name, and for some globs it
+//! uses shortcuts that match incorrectly. [`Filter::for_event`] changes a third form.
 //!
-//! Words of the seeds' user-space filters are translated: `__cpu` is `CPU`, `__pid` `common_pid`, and
-//! `comm_get(__pid)` `COMM`.
+//! Names from the user-space filters of an older tool are translated: `__cpu` to `CPU`, `__pid` to
+//! `common_pid`, and `comm_get(__pid)` to `COMM`.
 //!
-//! Source: kernel/trace/trace_events_filter.c, Documentation/trace/events.rst, and probing 6.18.
+//! Source: kernel/trace/trace_events_filter.c, Documentation/trace/events.rst, and experiments with
+//! Linux 6.18.
 
 mod address;
 mod check;
@@ -30,83 +32,89 @@ mod tests;
 
 use std::rc::Rc;
 
-pub use eval::{Bound, Context, KernelOnly};
+pub use eval::{Bound, FilterInput, KernelOnly};
 pub use print::quote;
 
 use crate::{decode::format::Format, event::syntax::SyntaxError};
 
-/// Bytes that a filter may have: the kernel copies one page, terminator included.
+/// Maximum length of a filter in bytes: the kernel copies one page, terminator included.
 pub const LONGEST: usize = 4095;
 
-/// A parsed filter. Two filters are equal when the kernel would be told the same.
+/// A parsed filter. Two filters are equal if the kernel would get the same text.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    root: Node,
+    root: FilterNode,
 }
 
 impl Filter {
-    /// Parses a filter. Which fields there are and what they can be compared with is for [`Filter::check`].
+    /// Parses a filter. [`Filter::check`] checks its fields and what they are compared with.
+    ///
+    /// # Errors
+    /// A syntax error, with its position, or a filter that is too long for the kernel.
     pub fn parse(text: &str) -> Result<Filter, SyntaxError> {
         parse::parse(text).map(|root| Filter { root })
     }
 
-    /// The filter as it is meant for an event: text is compared with what a pointer of a system
-    /// call leads to in the task's memory (`.ustring`), since the kernel would look for it in its
-    /// own and find nothing.
+    /// Returns the filter as meant for an event: compares text with the memory of the task that a
+    /// system call's pointer argument points to (`.ustring`). Without it, the kernel would look for
+    /// the text in its own memory and find nothing.
     pub fn for_event(mut self, event: &str, format: &Format) -> Filter {
         self.root.for_event(event, format);
         self
     }
 
-    /// The conditions that all have to be met, one by one.
+    /// Returns the conditions that all have to be met, one by one.
     pub fn conjuncts(&self) -> Vec<Filter> {
         match &self.root {
-            Node::And(nodes) => nodes.iter().map(|node| Filter { root: node.clone() }).collect(),
+            FilterNode::And(nodes) => {
+                nodes.iter().map(|node| Filter { root: node.clone() }).collect()
+            }
             _ => vec![self.clone()],
         }
     }
 
-    /// Whether it compares text in a task's memory, which the kernel reads only while its page is
-    /// resident.
+    /// Returns whether it compares text in a task's memory, which the kernel reads only while the
+    /// page is resident.
     pub fn reads_user_memory(&self) -> bool {
-        fn reads(node: &Node) -> bool {
+        fn reads(node: &FilterNode) -> bool {
             match node {
-                Node::Is(predicate) => predicate.reading == Reading::UserText,
-                Node::Not(inner) => reads(inner),
-                Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(reads),
+                FilterNode::Is(predicate) => predicate.reading == FieldReading::UserText,
+                FilterNode::Not(inner) => reads(inner),
+                FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(reads),
             }
         }
         reads(&self.root)
     }
 
-    /// It without the conditions that [`Filter::to_kernel`] writes so; None when that leaves nothing to check.
+    /// Returns the filter without the conditions that [`Filter::to_kernel`] prints as `text`; None
+    /// if no condition is left.
     pub fn without(&self, text: &str) -> Option<Filter> {
         let conjuncts = self.conjuncts().into_iter();
         conjuncts.filter(|filter| filter.to_kernel() != text).reduce(Filter::and)
     }
 
-    /// What passes both.
+    /// Returns a filter that passes what passes both.
     pub fn and(self, other: Filter) -> Filter {
         let mut all = Vec::new();
         for root in [self.root, other.root] {
             match root {
-                Node::And(nodes) => all.extend(nodes),
+                FilterNode::And(nodes) => all.extend(nodes),
                 node => all.push(node),
             }
         }
-        Filter { root: Node::And(all) }
+        Filter { root: FilterNode::And(all) }
     }
 
-    /// What passes either.
+    /// Returns a filter that passes what passes either.
     pub fn or(self, other: Filter) -> Filter {
         let mut all = Vec::new();
         for root in [self.root, other.root] {
             match root {
-                Node::Or(nodes) => all.extend(nodes),
+                FilterNode::Or(nodes) => all.extend(nodes),
                 node => all.push(node),
             }
         }
-        Filter { root: Node::Or(all) }
+        Filter { root: FilterNode::Or(all) }
     }
 }
 
@@ -119,32 +127,32 @@ impl PartialEq for Filter {
 impl Eq for Filter {}
 
 #[derive(Clone, Debug)]
-enum Node {
+enum FilterNode {
     Is(Predicate),
-    Not(Box<Node>),
-    And(Vec<Node>),
-    Or(Vec<Node>),
+    Not(Box<FilterNode>),
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
 }
 
-/// One comparison, with the places of its parts in the text that it came from.
+/// One comparison, with the offsets of its parts in the source text.
 #[derive(Clone, Debug)]
 struct Predicate {
     source: Rc<str>,
     field_at: usize,
     value_at: usize,
     field: String,
-    reading: Reading,
+    reading: FieldReading,
     op: Op,
-    value: Operand,
+    value: FilterOperand,
 }
 
-/// What stands behind the field's dot.
+/// How a field is read: the suffix behind its dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum FieldReading {
     Plain,
     /// `.ustring`: a pointer to text in user space.
     UserText,
-    /// `.function`: an address within the function that is named.
+    /// `.function`: an address within the named function.
     Function,
 }
 
@@ -161,26 +169,26 @@ enum Op {
 }
 
 #[derive(Clone, Debug)]
-enum Operand {
-    /// As typed, for the kernel; and its value, which fits an i64 or a u64.
+enum FilterOperand {
+    /// The number as typed, for the kernel; and its value, which fits an i64 or a u64.
     Number { text: String, value: i128 },
-    /// Without its quotes, which were of this kind.
+    /// The text without its quotes, and the kind of the quotes.
     Text { text: String, quote: char },
-    /// `CPUS{list}`: as typed, and as ranges, both ends inclusive.
+    /// `CPUS{list}`: the list as typed, and as ranges with inclusive ends.
     Cpus { text: String, ranges: Vec<(u32, u32)> },
-    /// The name, or the address, behind `.function ==`.
+    /// The name or address behind `.function ==`.
     Function(String),
 }
 
-impl Node {
+impl FilterNode {
     fn for_event(&mut self, event: &str, format: &Format) {
         match self {
-            Node::Is(predicate) if predicate.is_of_task(event, format) => {
-                predicate.reading = Reading::UserText;
+            FilterNode::Is(predicate) if predicate.is_of_task(event, format) => {
+                predicate.reading = FieldReading::UserText;
             }
-            Node::Is(_) => {}
-            Node::Not(inner) => inner.for_event(event, format),
-            Node::And(nodes) | Node::Or(nodes) => {
+            FilterNode::Is(_) => {}
+            FilterNode::Not(inner) => inner.for_event(event, format),
+            FilterNode::And(nodes) | FilterNode::Or(nodes) => {
                 nodes.iter_mut().for_each(|node| node.for_event(event, format));
             }
         }

@@ -1,50 +1,53 @@
-//! Functions as events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` when they are called, `kretprobe:` and `uretprobe:` when
-//! they return.
+//! Function events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` at the call of a function,
+//! `kretprobe:` and `uretprobe:` at its return.
 //!
-//! They are opened through the PMUs of these names (kernel/events/core.c, since 4.17), never through files of tracefs: the
-//! probe is the event's own and goes with it, also when this process is killed. Their samples have no raw record but the
-//! registers of that moment, of which those are asked for that hold the arguments, or what is returned. A [`Format`] tells where
-//! each lies, so that whatever handles the records of a tracepoint handles these.
+//! They are opened through the PMUs `kprobe` and `uprobe` (kernel/events/core.c, since 4.17), never
+//! through files of tracefs: the probe belongs to the event and is removed with it, also if this
+//! process is killed. Instead of a raw record, a sample has the registers that hold the arguments
+//! or the return value. A [`Format`] describes where each register lies, so code for tracepoint
+//! records handles these samples as well.
 
 mod named;
 mod place;
 
-pub use named::{Kind, Named, file_in_front_of};
-pub use place::Place;
+pub use named::{FunctionName, ProbeKind, split_file};
+pub use place::FunctionLocation;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::catalog::{Event, What};
+use super::catalog::{Event, EventKind};
 use super::counter::{self, Counter, ReadPmu};
 use crate::base::glob;
-use crate::decode::format::{Field, Format, Kind as Holds};
+use crate::decode::format::{Field, FieldKind, Format};
 use crate::sys::registers;
 
-/// A function, as an event.
+/// A function event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function {
-    /// Which of the four.
-    pub kind: Kind,
-    /// Where its registers lie in the block of a sample.
+pub struct FunctionEvent {
+    /// Which of the four kinds it is.
+    pub kind: ProbeKind,
+    /// Layout of its registers in the register block of a sample.
     pub format: Format,
-    /// The PMU, and whether it is watched at the call or at the return.
+    /// The PMU, set to calls or returns.
     pub counter: Counter,
-    /// Where it begins.
-    pub place: Place,
+    /// Where the function begins.
+    pub place: FunctionLocation,
 }
 
-/// What finds functions by their names.
+/// Finds functions by name.
 pub trait Functions {
-    /// Where a function begins.
+    /// Returns where a function begins.
     ///
     /// # Errors
-    /// There is none, or more than one, or it cannot be watched: why, and what to do.
-    fn find(&self, named: &Named) -> Result<Place>;
+    /// No function or more than one has this name, or it cannot be probed. The error names the
+    /// reason and the fix.
+    fn find(&self, named: &FunctionName) -> Result<FunctionLocation>;
 
-    /// The functions of a file or of the kernel that can be watched and that are `wanted`, sorted, at most so many.
+    /// Returns at most `most` functions of a file, or of the kernel if `file` is None, that can be
+    /// probed and are `wanted`, sorted.
     ///
     /// # Errors
-    /// The file cannot be read, or has none.
+    /// The file cannot be read, or has no functions.
     fn names(
         &self,
         file: Option<&str>,
@@ -53,40 +56,49 @@ pub trait Functions {
     ) -> Result<Vec<String>>;
 }
 
-impl Function {
-    /// One bit for each register that its samples carry: `perf_event_attr.sample_regs_intr`.
+impl FunctionEvent {
+    /// Returns one bit for each register in its samples: `perf_event_attr.sample_regs_intr`.
     pub fn registers(&self) -> u64 {
-        bits(held_by(self.kind))
+        bits(registers_of(self.kind))
     }
 
-    /// Whether a block of registers can be believed when the task is one of 32 bits. The kernel's own functions are called the
-    /// same way on behalf of every task, and of none (`perf_reg_abi()` looks at the task); a program's are not.
+    /// Returns whether the registers are valid for a 32-bit task, too. Kernel functions have the
+    /// same calling convention for every task, and without a task (`perf_reg_abi()` looks at the
+    /// task); a program's functions do not.
     pub fn of_any_task(&self) -> bool {
         !self.kind.of_file()
     }
 }
 
-/// The event that a name means.
+/// Returns the event that a name stands for.
 ///
 /// # Errors
-/// This kernel has no such PMU; or as [`Functions::find`].
-pub fn describe(named: &Named, functions: &dyn Functions, read: &ReadPmu<'_>) -> Result<Event> {
+/// FILE or FUNCTION is missing, or this kernel has no such PMU; or as [`Functions::find`].
+pub fn describe(
+    named: &FunctionName,
+    functions: &dyn Functions,
+    read: &ReadPmu<'_>,
+) -> Result<Event> {
     let name = named.to_string();
     if named.function.is_empty() || named.file.as_deref() == Some("") {
-        bail!("{name}: what is to be watched is missing; write {}", named.kind.usage());
+        bail!("{name}: incomplete name; write {}", named.kind.usage());
     }
     let counter = pmu(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
-    let function = Function { kind: named.kind, format: format(named.kind), counter, place };
-    Ok(Event { name, what: What::Function(function) })
+    let function = FunctionEvent { kind: named.kind, format: format(named.kind), counter, place };
+    Ok(Event { name, what: EventKind::Function(function) })
 }
 
-/// The functions that a glob means, at most so many. The parts that compilers cut off functions (`f.cold`, `f.part.0`) are meant by globs with a dot
-/// only.
+/// Returns at most `most` functions that match a glob. The parts that compilers split off functions
+/// (`f.cold`, `f.part.0`) match only a glob that contains a dot.
 ///
 /// # Errors
 /// As [`Functions::names`].
-pub fn matching(glob: &Named, functions: &dyn Functions, most: usize) -> Result<Vec<Named>> {
+pub fn matching(
+    glob: &FunctionName,
+    functions: &dyn Functions,
+    most: usize,
+) -> Result<Vec<FunctionName>> {
     let parts = glob.function.contains('.');
     let wanted = |name: &str| {
         (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
@@ -97,11 +109,11 @@ pub fn matching(glob: &Named, functions: &dyn Functions, most: usize) -> Result<
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }
 
-/// The PMU of a kind, set to calls or returns.
+/// Returns the PMU of a kind, set to calls or returns.
 ///
 /// # Errors
-/// This kernel has none.
-pub fn pmu(kind: Kind, read: &ReadPmu<'_>) -> Result<Counter> {
+/// This kernel does not have the PMU.
+pub fn pmu(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<Counter> {
     let terms = if kind.at_return() { "retprobe" } else { "" };
     let pmu = kind.pmu();
     match counter::parse(&format!("{pmu}/{terms}/"), read) {
@@ -110,15 +122,15 @@ pub fn pmu(kind: Kind, read: &ReadPmu<'_>) -> Result<Counter> {
             "this kernel has no PMU '{pmu}' (CONFIG_{}_EVENTS, since 4.17); {}",
             pmu.to_ascii_uppercase(),
             match kind.of_file() {
-                true => "take a kernel that has it",
-                false => "take a tracepoint (perilune list shows all), or a kernel that has it",
+                true => "use a kernel that has it",
+                false => "use a tracepoint (perilune list shows all), or a kernel that has it",
             }
         ),
     }
 }
 
-/// The registers of a kind in the order of its fields, and what these are called.
-fn held_by(kind: Kind) -> &'static [(&'static str, u32)] {
+/// Returns the names and registers of a kind's fields, in the order of the fields.
+fn registers_of(kind: ProbeKind) -> &'static [(&'static str, u32)] {
     const AT: [u32; 6] = registers::ARGUMENTS;
     const ARGUMENTS: [(&str, u32); 6] = [
         ("arg1", AT[0]),
@@ -132,15 +144,15 @@ fn held_by(kind: Kind) -> &'static [(&'static str, u32)] {
     if kind.at_return() { &RETURNED } else { &ARGUMENTS }
 }
 
-fn bits(held: &[(&str, u32)]) -> u64 {
-    held.iter().fold(0, |bits, (_, register)| bits | 1 << register)
+fn bits(registers: &[(&str, u32)]) -> u64 {
+    registers.iter().fold(0, |bits, (_, register)| bits | 1 << register)
 }
 
-/// The layout of a block of registers: a word each, the lowest number first.
-pub fn format(kind: Kind) -> Format {
+/// Returns the layout of a block of registers: 8 bytes each, in ascending order of their numbers.
+pub fn format(kind: ProbeKind) -> Format {
     const WORD: usize = 8;
-    let held = held_by(kind);
-    let all = bits(held);
+    let registers = registers_of(kind);
+    let all = bits(registers);
     let field = |&(name, register): &(&str, u32)| Field {
         name: name.to_owned(),
         type_text: "long".to_owned(),
@@ -148,17 +160,17 @@ pub fn format(kind: Kind) -> Format {
         size: WORD,
         signed: true,
         common: false,
-        kind: Holds::Int,
+        kind: FieldKind::Int,
     };
-    // As tracefs prints its own probes: who knows the function knows what is a number in it.
-    let texts: Vec<String> = held.iter().map(|(name, _)| format!("{name}=0x%lx")).collect();
-    let values: Vec<String> = held.iter().map(|(name, _)| format!("REC->{name}")).collect();
+    // Prints hexadecimal, as tracefs does for its own probes: the types of values are not known.
+    let texts: Vec<String> = registers.iter().map(|(name, _)| format!("{name}=0x%lx")).collect();
+    let values: Vec<String> = registers.iter().map(|(name, _)| format!("REC->{name}")).collect();
     Format {
-        name: kind.word().to_owned(),
+        name: kind.prefix().to_owned(),
         id: 0,
-        fields: held.iter().map(field).collect(),
+        fields: registers.iter().map(field).collect(),
         print_fmt: format!("\"{}\", {}", texts.join(" "), values.join(", ")),
-        fixed_size: WORD * held.len(),
+        fixed_size: WORD * registers.len(),
     }
 }
 

@@ -1,21 +1,22 @@
-//! The names that perf has for software, hardware and cache events: a table, and the aliases.
+//! perf's names and aliases for software, hardware and cache events, and names for the CPU times of
+//! /proc/stat.
 //!
-//! Source: include/uapi/linux/perf_event.h for the numbers, `perf list` for the words.
+//! Source: include/uapi/linux/perf_event.h for the numbers, `perf list` for the names.
 
 use perf_event_open_sys::bindings as abi;
 
-use super::function::Kind;
+use super::function::ProbeKind;
 
 const SOFTWARE: u32 = abi::PERF_TYPE_SOFTWARE;
 const HARDWARE: u32 = abi::PERF_TYPE_HARDWARE;
 
-/// Stands for the times of a CPU in /proc/stat as `perf_event_attr.type`: no PMU has this number.
+/// Stands for the CPU times of /proc/stat as `perf_event_attr.type`; no PMU has this number.
 pub const CPU_TIME: u32 = u32::MAX;
 
-/// What a name stands for.
+/// The event that a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The name that is shown.
+pub struct NamedEvent {
+    /// The name to show.
     pub name: String,
     /// `perf_event_attr.type`.
     pub type_: u32,
@@ -23,10 +24,11 @@ pub struct Named {
     pub config: u64,
 }
 
-/// An event without modifiers: a name of the table, an alias, `L1-dcache-load-misses` and its family, or `rHEX`.
-pub fn lookup(name: &str) -> Option<Named> {
+/// Looks up a name without modifiers: a name of the table, an alias, a cache event such as
+/// `L1-dcache-load-misses`, or `rHEX`.
+pub fn lookup(name: &str) -> Option<NamedEvent> {
     let row = TABLE.iter().find(|row| row.0 == name || row.1.contains(&name));
-    row.map(|&(name, _, type_, config)| Named {
+    row.map(|&(name, _, type_, config)| NamedEvent {
         name: name.to_owned(),
         type_,
         config: u64::from(config),
@@ -35,15 +37,16 @@ pub fn lookup(name: &str) -> Option<Named> {
     .or_else(|| raw(name))
 }
 
-/// Whether a name is a tracepoint's, `sys:name`, or a function's, and not that of an event with modifiers as in `cycles:uH`.
+/// Returns whether a name is that of a tracepoint (`sys:name`) or a function, and not that of a
+/// counter with modifiers (`cycles:uH`).
 pub fn is_tracepoint(name: &str) -> bool {
-    Kind::in_front_of(name).is_some()
+    ProbeKind::split_prefix(name).is_some()
         || name
             .split_once(':')
             .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
 }
 
-/// Every name, each with its aliases.
+/// Returns every name with its aliases.
 pub fn all() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let table = TABLE.iter().map(|row| (row.0.to_owned(), row.1.to_vec()));
     let caches = CACHES.iter().flat_map(|cache| {
@@ -53,45 +56,47 @@ pub fn all() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     table.chain(caches)
 }
 
-/// The names and aliases of the table, without the caches.
+/// Returns the names and aliases of the table, without the cache events.
 pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(|row| std::iter::once(row.0).chain(row.1.iter().copied()))
 }
 
 #[rustfmt::skip]
 const TABLE: [(&str, &[&str], u32, u32); 32] = [
-    ("cpu-clock",               &[],                          SOFTWARE, abi::PERF_COUNT_SW_CPU_CLOCK),
-    ("task-clock",              &[],                          SOFTWARE, abi::PERF_COUNT_SW_TASK_CLOCK),
-    ("page-faults",             &["faults"],                  SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS),
-    ("context-switches",        &["cs"],                      SOFTWARE, abi::PERF_COUNT_SW_CONTEXT_SWITCHES),
-    ("cpu-migrations",          &["migrations"],              SOFTWARE, abi::PERF_COUNT_SW_CPU_MIGRATIONS),
-    ("minor-faults",            &[],                          SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS_MIN),
-    ("major-faults",            &[],                          SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS_MAJ),
-    ("alignment-faults",        &[],                          SOFTWARE, abi::PERF_COUNT_SW_ALIGNMENT_FAULTS),
-    ("emulation-faults",        &[],                          SOFTWARE, abi::PERF_COUNT_SW_EMULATION_FAULTS),
-    ("dummy",                   &[],                          SOFTWARE, abi::PERF_COUNT_SW_DUMMY),
-    ("bpf-output",              &[],                          SOFTWARE, abi::PERF_COUNT_SW_BPF_OUTPUT),
-    ("cgroup-switches",         &[],                          SOFTWARE, abi::PERF_COUNT_SW_CGROUP_SWITCHES),
-    ("cycles",                  &["cpu-cycles"],              HARDWARE, abi::PERF_COUNT_HW_CPU_CYCLES),
-    ("instructions",            &[],                          HARDWARE, abi::PERF_COUNT_HW_INSTRUCTIONS),
-    ("cache-references",        &[],                          HARDWARE, abi::PERF_COUNT_HW_CACHE_REFERENCES),
-    ("cache-misses",            &[],                          HARDWARE, abi::PERF_COUNT_HW_CACHE_MISSES),
-    ("branch-instructions",     &["branches"],                HARDWARE, abi::PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
-    ("branch-misses",           &[],                          HARDWARE, abi::PERF_COUNT_HW_BRANCH_MISSES),
-    ("bus-cycles",              &[],                          HARDWARE, abi::PERF_COUNT_HW_BUS_CYCLES),
-    ("stalled-cycles-frontend", &["idle-cycles-frontend"],    HARDWARE, abi::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
-    ("stalled-cycles-backend",  &["idle-cycles-backend"],     HARDWARE, abi::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
-    ("ref-cycles",              &[],                          HARDWARE, abi::PERF_COUNT_HW_REF_CPU_CYCLES),
-    ("user-time",                &[],                          CPU_TIME, 0),
-    ("nice-time",                &[],                          CPU_TIME, 1),
-    ("system-time",              &[],                          CPU_TIME, 2),
-    ("idle-time",                &[],                          CPU_TIME, 3),
-    ("iowait-time",              &[],                          CPU_TIME, 4),
-    ("irq-time",                 &[],                          CPU_TIME, 5),
-    ("softirq-time",             &[],                          CPU_TIME, 6),
-    ("steal-time",               &[],                          CPU_TIME, 7),
-    ("guest-time",               &[],                          CPU_TIME, 8),
-    ("guest-nice-time",          &[],                          CPU_TIME, 9),
+    ("cpu-clock",           &[],             SOFTWARE, abi::PERF_COUNT_SW_CPU_CLOCK),
+    ("task-clock",          &[],             SOFTWARE, abi::PERF_COUNT_SW_TASK_CLOCK),
+    ("page-faults",         &["faults"],     SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS),
+    ("context-switches",    &["cs"],         SOFTWARE, abi::PERF_COUNT_SW_CONTEXT_SWITCHES),
+    ("cpu-migrations",      &["migrations"], SOFTWARE, abi::PERF_COUNT_SW_CPU_MIGRATIONS),
+    ("minor-faults",        &[],             SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS_MIN),
+    ("major-faults",        &[],             SOFTWARE, abi::PERF_COUNT_SW_PAGE_FAULTS_MAJ),
+    ("alignment-faults",    &[],             SOFTWARE, abi::PERF_COUNT_SW_ALIGNMENT_FAULTS),
+    ("emulation-faults",    &[],             SOFTWARE, abi::PERF_COUNT_SW_EMULATION_FAULTS),
+    ("dummy",               &[],             SOFTWARE, abi::PERF_COUNT_SW_DUMMY),
+    ("bpf-output",          &[],             SOFTWARE, abi::PERF_COUNT_SW_BPF_OUTPUT),
+    ("cgroup-switches",     &[],             SOFTWARE, abi::PERF_COUNT_SW_CGROUP_SWITCHES),
+    ("cycles",              &["cpu-cycles"], HARDWARE, abi::PERF_COUNT_HW_CPU_CYCLES),
+    ("instructions",        &[],             HARDWARE, abi::PERF_COUNT_HW_INSTRUCTIONS),
+    ("cache-references",    &[],             HARDWARE, abi::PERF_COUNT_HW_CACHE_REFERENCES),
+    ("cache-misses",        &[],             HARDWARE, abi::PERF_COUNT_HW_CACHE_MISSES),
+    ("branch-instructions", &["branches"],   HARDWARE, abi::PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
+    ("branch-misses",       &[],             HARDWARE, abi::PERF_COUNT_HW_BRANCH_MISSES),
+    ("bus-cycles",          &[],             HARDWARE, abi::PERF_COUNT_HW_BUS_CYCLES),
+    ("stalled-cycles-frontend", &["idle-cycles-frontend"], HARDWARE,
+        abi::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
+    ("stalled-cycles-backend", &["idle-cycles-backend"], HARDWARE,
+        abi::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
+    ("ref-cycles",          &[],             HARDWARE, abi::PERF_COUNT_HW_REF_CPU_CYCLES),
+    ("user-time",           &[],             CPU_TIME, 0),
+    ("nice-time",           &[],             CPU_TIME, 1),
+    ("system-time",         &[],             CPU_TIME, 2),
+    ("idle-time",           &[],             CPU_TIME, 3),
+    ("iowait-time",         &[],             CPU_TIME, 4),
+    ("irq-time",            &[],             CPU_TIME, 5),
+    ("softirq-time",        &[],             CPU_TIME, 6),
+    ("steal-time",          &[],             CPU_TIME, 7),
+    ("guest-time",          &[],             CPU_TIME, 8),
+    ("guest-nice-time",     &[],             CPU_TIME, 9),
 ];
 
 const READ: u32 = abi::PERF_COUNT_HW_CACHE_OP_READ;
@@ -100,7 +105,7 @@ const PREFETCH: u32 = abi::PERF_COUNT_HW_CACHE_OP_PREFETCH;
 const ACCESS: u32 = abi::PERF_COUNT_HW_CACHE_RESULT_ACCESS;
 const MISS: u32 = abi::PERF_COUNT_HW_CACHE_RESULT_MISS;
 
-/// Name, id, and the operations that exist for it.
+/// Name, id, and supported operations of each cache.
 #[rustfmt::skip]
 const CACHES: [(&str, u32, &[u32]); 7] = [
     ("L1-dcache", abi::PERF_COUNT_HW_CACHE_L1D,  &[READ, WRITE, PREFETCH]),
@@ -121,11 +126,11 @@ const ACCESSES: [(&str, u32, u32); 6] = [
     ("prefetch-misses", PREFETCH, MISS),
 ];
 
-fn cache(name: &str) -> Option<Named> {
+fn cache(name: &str) -> Option<NamedEvent> {
     CACHES.iter().find_map(|(cache, id, operations)| {
         let access = name.strip_prefix(cache)?.strip_prefix('-')?;
         let (_, operation, result) = ACCESSES.iter().find(|row| row.0 == access)?;
-        operations.contains(operation).then(|| Named {
+        operations.contains(operation).then(|| NamedEvent {
             name: name.to_owned(),
             type_: abi::PERF_TYPE_HW_CACHE,
             config: u64::from(id | operation << 8 | result << 16),
@@ -133,11 +138,11 @@ fn cache(name: &str) -> Option<Named> {
     })
 }
 
-/// `r` and a hexadecimal number: the CPU's own encoding.
-fn raw(name: &str) -> Option<Named> {
+/// Parses `r` and a hexadecimal number: an event in the CPU's own encoding.
+fn raw(name: &str) -> Option<NamedEvent> {
     let digits = name.strip_prefix('r').filter(|d| d.chars().all(|c| c.is_ascii_hexdigit()))?;
     let config = u64::from_str_radix(digits, 16).ok()?;
-    Some(Named { name: name.to_owned(), type_: abi::PERF_TYPE_RAW, config })
+    Some(NamedEvent { name: name.to_owned(), type_: abi::PERF_TYPE_RAW, config })
 }
 
 #[cfg(test)]
@@ -145,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aliases_lead_to_the_name() {
+    fn an_alias_resolves_to_its_name() {
         let of = |name: &str| lookup(name).map(|n| (n.name, n.type_, n.config)).unwrap();
         assert_eq!(of("cpu-clock"), ("cpu-clock".into(), 1, 0));
         assert_eq!(of("faults"), ("page-faults".into(), 1, 2));
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_events_are_cache_operation_and_result() {
+    fn a_cache_event_combines_cache_operation_and_result() {
         let of = |name: &str| lookup(name).map(|n| (n.type_, n.config));
         assert_eq!(of("L1-dcache-loads"), Some((3, 0)));
         assert_eq!(of("L1-dcache-load-misses"), Some((3, 0x10000)));
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_that_is_listed_is_known() {
+    fn every_listed_name_can_be_looked_up() {
         assert_eq!(all().count(), 32 + 6 * 4 + 4 + 2 + 2);
         for (name, aliases) in all() {
             assert_eq!(lookup(&name).unwrap().name, name);

@@ -1,68 +1,73 @@
-//! Which events to open for the roles that a run has: a tracepoint that several roles name is opened once.
+//! Plans which events to open for the roles of a run; opens a tracepoint once for several roles.
 //!
-//! The kernel gets the OR of the roles' filters, and each role whose filter is narrower than that checks
-//! its own again, here. What only the kernel can check exactly ([`KernelOnly`], and the name of the task,
-//! which is not in the record) keeps an opening of its own, and so does whatever differs in what is
-//! sampled: one perf event has one period and one stack depth.
+//! The kernel gets the OR of the roles' filters, and each role with a narrower filter checks its
+//! own again in user space. A role has an opening of its own if only the kernel can check its
+//! filter ([`KernelOnly`], and the name of the task, which is not in the record), or if its
+//! sampling differs: one perf event has one period and one stack depth.
 
 use std::rc::Rc;
 
 use anyhow::Result;
 
 use crate::event::{
-    catalog::{Event, What},
-    filter::{Filter, KernelOnly, LONGEST, split::Rest},
+    catalog::{Event, EventKind},
+    filter::{Filter, KernelOnly, LONGEST, split::UserCondition},
 };
 
-/// Bytes of the kernel's longest filter that are left for conditions added later, such as our own threads'.
+/// Bytes of [`LONGEST`] reserved for conditions that are added later, such as the exclusion of
+/// perilune's own threads.
 const SPARE: usize = 256;
 
 /// One use of an event: an evsel of the script.
 #[derive(Clone, Debug)]
-pub struct Role<S> {
-    /// What is watched.
+pub struct EventRole<S> {
+    /// The event.
     pub event: Rc<Event>,
-    /// The glob that it is meant by: where the kernel refuses it, the others are watched without
-    /// it.
+    /// The glob that named the event. If the kernel refuses the event, the other matches are opened
+    /// without it.
     pub glob: Option<Rc<str>>,
-    /// Which of them, by what the kernel can tell; None is all.
+    /// The filter in the kernel's language; None passes every event.
     pub filter: Option<Filter>,
-    /// What else they have to meet, in user space; it does not matter for what is opened.
-    pub rest: Vec<Rest>,
-    /// The field that holds the thread an event is about, where that is another than the one it comes from.
+    /// Further conditions, checked in user space; they do not affect what is opened.
+    pub rest: Vec<UserCondition>,
+    /// The field that holds the thread that an event is about, if it is not the one that raised it.
     pub task: Option<String>,
-    /// How they are sampled, counted and where: whatever has to be equal to share one opening.
+    /// How and where the event is sampled or counted; equal for roles that share an opening.
     pub sampling: S,
 }
 
 /// An event to open.
 #[derive(Clone, Debug)]
-pub struct Opening<S> {
-    /// What to open.
+pub struct PlannedEvent<S> {
+    /// The event to open.
     pub event: Rc<Event>,
-    /// The glob that all of its roles, or the first, are meant by; None if a role names it exactly.
+    /// The glob of the first role; None if a role names the event exactly.
     pub glob: Option<Rc<str>>,
-    /// The filter for the kernel; None lets everything through.
+    /// The filter for the kernel; None passes everything.
     pub filter: Option<Filter>,
-    /// How.
+    /// How and where it is sampled or counted.
     pub sampling: S,
-    /// The roles that get its records, by index, ascending.
+    /// Indexes of the roles that get its records, ascending.
     pub roles: Vec<usize>,
-    /// Whether each role has to check its own filter, because the kernel's lets more through.
+    /// Whether each role checks its own filter, because the kernel's filter passes more.
     pub recheck: bool,
 }
 
-/// What a plan has to know of how a role is sampled.
+/// Properties of a role's sampling that affect the plan.
 pub trait Sampled {
-    /// Whether it is only counted: there is no record of which a role could check its own filter.
+    /// Returns whether the event is only counted: without records, a role cannot check its filter.
     fn is_counted(&self) -> bool;
 }
 
 /// Groups roles into openings, in the order in which their events are first named.
 ///
-/// Errors: a filter that does not fit its event, or any filter on a counter, which the kernel refuses.
-pub fn plan<S: Clone + PartialEq + Sampled>(roles: &[Role<S>]) -> Result<Vec<Opening<S>>> {
-    let mut openings: Vec<Opening<S>> = Vec::new();
+/// # Errors
+/// A filter does not fit its event, or its event is a counter or a function, for which the kernel
+/// refuses any filter.
+pub fn plan<S: Clone + PartialEq + Sampled>(
+    roles: &[EventRole<S>],
+) -> Result<Vec<PlannedEvent<S>>> {
+    let mut openings: Vec<PlannedEvent<S>> = Vec::new();
     for (index, role) in roles.iter().enumerate() {
         let checkable = is_checkable(role)? && !role.sampling.is_counted();
         let shared = openings.iter_mut().find(|opening| {
@@ -77,7 +82,7 @@ pub fn plan<S: Clone + PartialEq + Sampled>(roles: &[Role<S>]) -> Result<Vec<Ope
                 opening.roles.push(index);
                 opening.glob = opening.glob.take().filter(|_| role.glob.is_some());
             }
-            None => openings.push(Opening {
+            None => openings.push(PlannedEvent {
                 event: role.event.clone(),
                 glob: role.glob.clone(),
                 filter: role.filter.clone(),
@@ -90,30 +95,31 @@ pub fn plan<S: Clone + PartialEq + Sampled>(roles: &[Role<S>]) -> Result<Vec<Ope
     Ok(openings)
 }
 
-/// Whether a record alone tells if the role's filter lets it pass.
-fn is_checkable<S>(role: &Role<S>) -> Result<bool> {
+/// Returns whether the role's filter can be checked with the record alone.
+fn is_checkable<S>(role: &EventRole<S>) -> Result<bool> {
     let Some(filter) = &role.filter else { return Ok(true) };
     match &role.event.what {
-        What::Tracepoint { format } => match filter.bind(&role.event.name, format) {
-            Ok(bound) => Ok(!bound.asks_comm()),
+        EventKind::Tracepoint { format } => match filter.bind(&role.event.name, format) {
+            Ok(bound) => Ok(!bound.needs_comm()),
             Err(KernelOnly::Condition(_) | KernelOnly::UserText(_)) => Ok(false),
             Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
         },
-        What::Counter(_) | What::Function(_) => {
-            anyhow::bail!("{}: only a tracepoint has a filter", role.event.name)
+        EventKind::Counter(_) | EventKind::Function(_) => {
+            anyhow::bail!("{}: only tracepoints support a filter", role.event.name)
         }
     }
 }
 
-/// Whether the filters joined fit the kernel, and every role of the opening can check its own.
-fn can_join<S>(opening: &Opening<S>, roles: &[Role<S>], role: &Role<S>) -> bool {
+/// Returns whether the joined filters fit the kernel and every role of the opening can check its
+/// own.
+fn can_join<S>(opening: &PlannedEvent<S>, roles: &[EventRole<S>], role: &EventRole<S>) -> bool {
     let members = opening.roles.iter().filter_map(|index| roles.get(*index));
     members.into_iter().all(|member| is_checkable(member).unwrap_or(false))
         && either(opening.filter.clone(), role.filter.clone())
             .is_none_or(|filter| filter.to_kernel().len() + SPARE <= LONGEST)
 }
 
-/// What passes either; None is everything.
+/// Returns a filter for what passes either; None passes everything.
 fn either(a: Option<Filter>, b: Option<Filter>) -> Option<Filter> {
     match (a?, b?) {
         (a, b) if a == b => Some(a),
@@ -126,7 +132,7 @@ mod tests {
     use super::*;
     use crate::{decode::format::Format, event::counter::Counter};
 
-    /// From 100 on they are counted.
+    /// Values from 100 on are counted.
     impl Sampled for u32 {
         fn is_counted(&self) -> bool {
             *self >= 100
@@ -138,17 +144,20 @@ mod tests {
             "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
              field:void * function; offset:16; size:8; signed:0;\n",
         );
-        Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format: format.unwrap() } })
+        Rc::new(Event {
+            name: name.to_owned(),
+            what: EventKind::Tracepoint { format: format.unwrap() },
+        })
     }
 
-    fn role(name: &str, filter: &str, sampling: u32) -> Role<u32> {
+    fn role(name: &str, filter: &str, sampling: u32) -> EventRole<u32> {
         let filter = (!filter.is_empty()).then(|| Filter::parse(filter).unwrap());
         let event = tracepoint(name);
-        Role { event, glob: None, filter, rest: Vec::new(), task: None, sampling }
+        EventRole { event, glob: None, filter, rest: Vec::new(), task: None, sampling }
     }
 
-    /// Event, filter, roles, recheck.
-    fn planned(roles: &[Role<u32>]) -> Vec<(String, String, Vec<usize>, bool)> {
+    /// Returns event, filter, roles and recheck of each opening.
+    fn planned(roles: &[EventRole<u32>]) -> Vec<(String, String, Vec<usize>, bool)> {
         let openings = plan(roles).unwrap().into_iter();
         let filter = |f: Option<Filter>| f.map(|f| f.to_kernel()).unwrap_or_default();
         openings.map(|o| (o.event.name.clone(), filter(o.filter), o.roles, o.recheck)).collect()
@@ -193,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_without_a_filter_opens_it_for_all() {
+    fn a_role_without_a_filter_removes_the_kernel_filter() {
         let roles = [role("a:a", "pid == 1", 0), role("a:a", "", 0), role("a:a", "pid == 2", 0)];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1, 2], true)]);
         let roles = [role("a:a", "", 0), role("a:a", "pid == 1", 0)];
@@ -201,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_shares_no_filter_with_others() {
+    fn counted_events_with_different_filters_are_opened_separately() {
         let roles =
             [role("a:a", "pid==1", 100), role("a:a", "pid==2", 100), role("a:a", "pid==1", 100)];
         assert_eq!(
@@ -211,15 +220,15 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_a_role_names_exactly_is_of_no_glob() {
-        let of_glob = |name| Role { glob: Some("a:*".into()), ..role(name, "", 0) };
-        let all = plan(&[of_glob("a:a"), of_glob("a:b"), role("a:b", "", 0)]).unwrap();
+    fn an_event_that_a_role_names_exactly_has_no_glob() {
+        let from_glob = |name| EventRole { glob: Some("a:*".into()), ..role(name, "", 0) };
+        let all = plan(&[from_glob("a:a"), from_glob("a:b"), role("a:b", "", 0)]).unwrap();
         let globs: Vec<_> = all.iter().map(|opening| opening.glob.as_deref()).collect();
         assert_eq!(globs, [Some("a:*"), None]);
     }
 
     #[test]
-    fn what_is_sampled_differently_is_opened_apart() {
+    fn roles_with_different_sampling_are_opened_separately() {
         let roles = [role("a:a", "", 0), role("a:a", "", 1), role("a:a", "", 0)];
         assert_eq!(
             planned(&roles),
@@ -228,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_kernel_can_check_is_opened_apart() {
+    fn filters_that_only_the_kernel_can_check_are_opened_separately() {
         let symbol = "function.function == schedule";
         let roles = [
             role("a:a", symbol, 0),
@@ -243,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_task_is_left_to_the_kernel() {
+    fn only_the_kernel_checks_the_name_of_the_task() {
         let roles = [role("a:a", "!(COMM == \"a\" && pid == 1)", 0), role("a:a", "pid == 1", 0)];
         assert_eq!(planned(&roles).len(), 2);
     }
 
     #[test]
-    fn filters_that_are_too_long_together_are_opened_apart() {
+    fn filters_that_are_too_long_together_are_opened_separately() {
         let long = |n: u32| vec![format!("pid == {n}"); 200].join(" || ");
         let roles =
             [role("a:a", &long(1), 0), role("a:a", &long(2), 0), role("a:a", "pid == 3", 0)];
@@ -262,10 +271,10 @@ mod tests {
     fn a_filter_that_does_not_fit_is_refused() {
         let refusal = |role| plan(&[role]).unwrap_err().to_string();
         assert!(refusal(role("a:a", "pidd == 1", 0)).starts_with("a:a has no field 'pidd'"));
-        let counter = Event { name: "cycles".into(), what: What::Counter(Counter::default()) };
+        let counter = Event { name: "cycles".into(), what: EventKind::Counter(Counter::default()) };
         let filter = Some(Filter::parse("pid == 1").unwrap());
-        let role = Role { filter, ..role("a:a", "", 0) };
-        let refused = refusal(Role { event: Rc::new(counter), ..role });
-        assert_eq!(refused, "cycles: only a tracepoint has a filter");
+        let role = EventRole { filter, ..role("a:a", "", 0) };
+        let refused = refusal(EventRole { event: Rc::new(counter), ..role });
+        assert_eq!(refused, "cycles: only tracepoints support a filter");
     }
 }

@@ -1,45 +1,45 @@
-//! How often an event is sampled: each time that it happens, or at a rate.
+//! How often an event is sampled: at each occurrence, or at a rate.
 //!
-//! A tracepoint, a function, a breakpoint and a software count are taken each time. A clock and a
-//! counter of the hardware count nanoseconds, cycles, instructions: a sample of each of them is
-//! neither possible nor wanted.
+//! Tracepoints, functions, breakpoints and software counters are sampled at each occurrence.
+//! Clocks and hardware counters count nanoseconds, cycles or instructions, which are too frequent
+//! for a sample each; they are sampled at a rate.
 
 use anyhow::{Result, bail};
 
-use crate::event::catalog::{Event, What};
+use crate::event::catalog::{Event, EventKind};
 use crate::event::sampling::Sampling;
 
-/// Samples a second where nothing says how many.
-pub const USUAL_HZ: u64 = 100;
+/// Default sampling frequency in samples per second.
+pub const DEFAULT_HZ: u64 = 100;
 
-/// Nanoseconds between two samples of a clock at least: the kernel's timer takes a shorter period
-/// for this one (`perf_swevent_start_hrtimer()`, kernel/events/core.c).
+/// Minimum sampling period of a clock in nanoseconds: the kernel's timer raises a shorter period to
+/// this value (`perf_swevent_start_hrtimer()`, kernel/events/core.c).
 pub const CLOCK_PERIOD_MIN: u64 = 10_000;
 
-/// A rate as it is asked for.
+/// A requested sampling rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// Samples a second.
+pub enum SamplingRate {
+    /// Samples per second.
     Frequency(u64),
-    /// Events per sample; nanoseconds of a clock.
+    /// Events per sample; for a clock, nanoseconds per sample.
     Period(u64),
 }
 
 impl Sampling {
-    /// The rate that is asked for.
-    pub fn rate(&self) -> Option<Rate> {
-        self.freq.map(Rate::Frequency).or(self.period.map(Rate::Period))
+    /// Returns the requested rate.
+    pub fn rate(&self) -> Option<SamplingRate> {
+        self.freq.map(SamplingRate::Frequency).or(self.period.map(SamplingRate::Period))
     }
 
-    /// Asks for a rate.
-    pub fn set_rate(&mut self, rate: Rate) {
+    /// Sets the requested rate.
+    pub fn set_rate(&mut self, rate: SamplingRate) {
         (self.freq, self.period) = match rate {
-            Rate::Frequency(hz) => (Some(hz), None),
-            Rate::Period(events) => (None, Some(events)),
+            SamplingRate::Frequency(hz) => (Some(hz), None),
+            SamplingRate::Period(events) => (None, Some(events)),
         };
     }
 
-    /// Whether a field of perf_event_attr sets the rate.
+    /// Returns whether a field of perf_event_attr sets the rate directly.
     fn has_raw_rate(&self) -> bool {
         let is_rate = |name: &str| matches!(name, "sample_freq" | "sample_period");
         self.fields.iter().any(|(name, _)| is_rate(name))
@@ -47,37 +47,43 @@ impl Sampling {
 }
 
 impl Event {
-    /// Whether it is sampled at a rate, and not each time that it happens.
+    /// Returns whether the event is sampled at a rate instead of at each occurrence.
     pub fn has_rate(&self) -> bool {
-        matches!(&self.what, What::Counter(counter) if counter.has_rate())
+        matches!(&self.what, EventKind::Counter(counter) if counter.has_rate())
     }
 }
 
-impl What {
-    /// Whether it is one of the kernel's clocks.
+impl EventKind {
+    /// Returns whether the event is one of the kernel's clocks.
     pub fn is_clock(&self) -> bool {
-        matches!(self, What::Counter(counter) if counter.is_clock())
+        matches!(self, EventKind::Counter(counter) if counter.is_clock())
     }
 }
 
-/// How an event is sampled: as its evsel or selector asks, else as the run does, else [`USUAL_HZ`].
+/// Returns how an event is sampled. The rate is that of its evsel or selector, else the run's, else
+/// [`DEFAULT_HZ`].
 ///
 /// # Errors
-/// The period of a clock is shorter than its timer's.
-pub fn settle(event: &Event, sampling: &Sampling, of_run: Option<Rate>) -> Result<Sampling> {
+/// The period of a clock is shorter than [`CLOCK_PERIOD_MIN`].
+pub fn settle(
+    event: &Event,
+    sampling: &Sampling,
+    of_run: Option<SamplingRate>,
+) -> Result<Sampling> {
     let mut settled = sampling.clone();
     if sampling.count || sampling.has_raw_rate() {
         return Ok(settled);
     }
     if sampling.rate().is_none() && event.has_rate() {
-        settled.set_rate(of_run.unwrap_or(Rate::Frequency(USUAL_HZ)));
+        settled.set_rate(of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ)));
     }
-    if let (true, Some(Rate::Period(ns))) = (event.what.is_clock(), settled.rate())
+    if let (true, Some(SamplingRate::Period(ns))) = (event.what.is_clock(), settled.rate())
         && ns < CLOCK_PERIOD_MIN
     {
         bail!(
-            "{}: a period of {ns} ns is too short; the kernel's timer takes at least {CLOCK_PERIOD_MIN} ns: \
-             use a longer period, or a rate (freq={USUAL_HZ}, -F {USUAL_HZ})",
+            "{}: a period of {ns} ns is too short; the kernel's timer needs at least \
+             {CLOCK_PERIOD_MIN} ns: use a longer period, or a rate (freq={DEFAULT_HZ}, \
+             -F {DEFAULT_HZ})",
             event.name
         );
     }
@@ -92,27 +98,39 @@ mod tests {
     fn event(name: &str) -> Event {
         let none = |_: &str| Err(std::io::ErrorKind::NotFound.into());
         let (name, counter) = counter::parse(name, &none).unwrap().unwrap();
-        Event { name, what: What::Counter(counter) }
+        Event { name, what: EventKind::Counter(counter) }
     }
 
-    fn rate_of(name: &str, asked: Option<Rate>, of_run: Option<Rate>) -> Option<Rate> {
+    fn rate_of(
+        name: &str,
+        requested: Option<SamplingRate>,
+        of_run: Option<SamplingRate>,
+    ) -> Option<SamplingRate> {
         let mut sampling = Sampling::default();
-        asked.into_iter().for_each(|rate| sampling.set_rate(rate));
+        requested.into_iter().for_each(|rate| sampling.set_rate(rate));
         settle(&event(name), &sampling, of_run).unwrap().rate()
     }
 
     #[test]
-    fn clocks_and_hardware_have_a_rate_and_counts_are_taken_each() {
+    fn only_clocks_and_hardware_counters_get_a_default_rate() {
         for name in ["cpu-clock", "task-clock:u", "cycles:pp", "LLC-load-misses", "r1c2"] {
-            assert_eq!(rate_of(name, None, None), Some(Rate::Frequency(USUAL_HZ)), "{name}");
-            let of_run = Some(Rate::Period(50_000));
+            assert_eq!(
+                rate_of(name, None, None),
+                Some(SamplingRate::Frequency(DEFAULT_HZ)),
+                "{name}"
+            );
+            let of_run = Some(SamplingRate::Period(50_000));
             assert_eq!(rate_of(name, None, of_run), of_run, "{name}");
-            let own = Some(Rate::Frequency(7));
+            let own = Some(SamplingRate::Frequency(7));
             assert_eq!(rate_of(name, own, of_run), own, "{name}");
         }
         for name in ["page-faults", "context-switches", "cpu-migrations:u"] {
-            assert_eq!(rate_of(name, None, Some(Rate::Frequency(7))), None, "{name}");
-            assert_eq!(rate_of(name, Some(Rate::Period(3)), None), Some(Rate::Period(3)), "{name}");
+            assert_eq!(rate_of(name, None, Some(SamplingRate::Frequency(7))), None, "{name}");
+            assert_eq!(
+                rate_of(name, Some(SamplingRate::Period(3)), None),
+                Some(SamplingRate::Period(3)),
+                "{name}"
+            );
         }
     }
 
@@ -122,13 +140,13 @@ mod tests {
         let why = settle(&event("cpu-clock"), &sampling, None).unwrap_err().to_string();
         assert_eq!(
             why,
-            "cpu-clock: a period of 1 ns is too short; the kernel's timer takes at least 10000 ns: \
+            "cpu-clock: a period of 1 ns is too short; the kernel's timer needs at least 10000 ns: \
              use a longer period, or a rate (freq=100, -F 100)"
         );
         assert!(settle(&event("cycles"), &sampling, None).is_ok());
         sampling.period = Some(CLOCK_PERIOD_MIN);
         assert!(settle(&event("task-clock"), &sampling, None).is_ok());
-        // Its count is read, and not sampled.
+        // A counted event is read, not sampled, so its rate stays unset.
         let counted = Sampling { count: true, ..Sampling::default() };
         assert_eq!(settle(&event("cpu-clock"), &counted, None).unwrap(), counted);
     }

@@ -1,4 +1,4 @@
-//! How an event is sampled: what a script or a selector asks for beside the event itself.
+//! How an event is sampled: the options of a script or selector besides the event itself.
 
 use std::fmt;
 use std::rc::Rc;
@@ -9,61 +9,64 @@ use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::event::plan::Sampled;
 
-/// The wishes of one evsel. Two roles that differ in any of them are opened separately.
+/// The sampling options of one evsel. Roles with different options are opened separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
     /// Count only: no samples, read at each interval.
     pub count: bool,
-    /// Samples a second.
+    /// Samples per second.
     pub freq: Option<u64>,
     /// Events per sample.
     pub period: Option<u64>,
-    /// Take the call chain.
-    pub stack: Option<Stack>,
-    /// Only on these CPUs.
+    /// Record the call chain.
+    pub stack: Option<StackSampling>,
+    /// Open it on these CPUs only.
     pub cpus: Option<Vec<u32>>,
-    /// Do not count in user mode, kernel mode, the host, a guest, the idle task.
+    /// Modes in which it does not count.
     pub exclude: Exclude,
-    /// Follow what processes map, so that the functions of its addresses can be named without call chains, too.
+    /// Track the memory mappings of processes, so that addresses can be resolved to functions
+    /// without call chains, too.
     pub functions: bool,
-    /// Open it for whole CPUs even where tasks are watched: which of its records are theirs, a field says
-    /// ([`crate::event::plan::Role::task`]).
+    /// Open it for whole CPUs even if only some tasks are watched; a field
+    /// ([`crate::event::plan::EventRole::task`]) determines which records are theirs.
     pub whole_cpus: bool,
-    /// All its records are wanted where tasks or some CPUs are watched, whosever they are and wherever they come from, our own among
-    /// them: what is freed may be freed by anybody.
+    /// Deliver its records from all tasks and CPUs, perilune's own included, even if only some
+    /// tasks or CPUs are watched: memory, for example, may be freed by any task.
     pub everyone: bool,
-    /// Leave out the records of this very process, unless `--self` asks for them: nobody relates
-    /// them to others. Without it, those of the scheduler are handled, and not printed.
+    /// Omit the records of this process unless `--self` is given, because the script does not
+    /// relate them to other records. Without this option, its scheduler events are processed but
+    /// not printed.
     pub hide_self: bool,
-    /// The group that it is counted in: those of a name count at the same times.
+    /// Name of the group that it is counted in. Events of one group count at the same times.
     pub group: Option<Rc<str>>,
-    /// The control group whose tasks it counts, as the user typed it.
+    /// The control group whose tasks it counts, as typed.
     pub cgroup: Option<Rc<str>>,
-    /// Further `perf_event_attr` fields by their kernel names.
+    /// Further `perf_event_attr` fields, by their kernel names.
     pub fields: Vec<(String, u64)>,
 }
 
-/// How a call chain is taken, and what of it.
+/// How a call chain is recorded, and which of its frames are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stack {
-    /// How the user's part is found; the kernel always finds its own.
-    pub walk: Walk,
+pub struct StackSampling {
+    /// How the user frames are found; the kernel always finds its own frames.
+    pub walk: CallGraph,
     /// Which frames are wanted.
-    pub part: Part,
-    /// Frames at most; None is the limit of whoever walks.
+    pub part: ChainPart,
+    /// Maximum number of frames; None is the unwinder's own limit.
     pub depth: Option<u16>,
 }
 
-/// How the callers of a user function are found: what `--call-graph` takes.
+/// How the callers of a user function are found: the argument of `--call-graph`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Walk {
-    /// `fp`: the kernel follows the frame pointers. Cheapest, and blind to callers that keep none.
+pub enum CallGraph {
+    /// `fp`: the kernel follows the frame pointers. Cheapest; misses callers without a frame
+    /// pointer.
     #[default]
     FramePointers,
-    /// `dwarf[,SIZE]`: the kernel copies registers and so many bytes of the stack, which the unwind tables of the program
-    /// and its libraries then make sense of.
+    /// `dwarf[,SIZE]`: the kernel copies the registers and SIZE bytes of the stack, which are then
+    /// unwound with the unwind tables of the program and its libraries.
     Dwarf {
-        /// A multiple of 8, at most [`Walk::MOST_BYTES`].
+        /// Size of the stack copy: a multiple of 8, at most [`CallGraph::MOST_BYTES`].
         bytes: u16,
     },
     /// `lbr`: the hardware's record of the calls that have not returned yet.
@@ -72,13 +75,13 @@ pub enum Walk {
 
 /// Frames of a chain that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Part {
-    /// All.
+pub enum ChainPart {
+    /// All frames.
     #[default]
     Both,
-    /// `--user-callchain`: user space's.
+    /// `--user-callchain`: user frames.
     User,
-    /// `--kernel-callchain`: the kernel's.
+    /// `--kernel-callchain`: kernel frames.
     Kernel,
 }
 
@@ -93,8 +96,8 @@ pub struct Exclude {
     pub host: bool,
     /// `exclude_guest`.
     pub guest: bool,
-    /// `exclude_idle`, of the kernel's clocks: a hardware counter of cycles stops by itself in idle CPUs, and some
-    /// machines refuse the bit.
+    /// `exclude_idle`, for the kernel's clocks only: a hardware counter of cycles stops by itself
+    /// on idle CPUs, and some machines refuse the bit.
     pub idle: bool,
 }
 
@@ -105,68 +108,74 @@ impl Sampled for Sampling {
 }
 
 impl Sampling {
-    /// The CPUs as the `cpus=` attribute writes them, for a message.
+    /// Returns the CPUs in the syntax of the `cpus=` attribute, for messages.
     pub fn cpus_text(&self) -> Option<String> {
         self.cpus.as_deref().map(cpulist::format)
     }
 }
 
-impl Stack {
-    /// Whether the kernel's frames are wanted.
+impl StackSampling {
+    /// Returns whether kernel frames are wanted.
     pub fn kernel(&self) -> bool {
-        self.part != Part::User
+        self.part != ChainPart::User
     }
 
-    /// Whether user space's frames are wanted.
+    /// Returns whether user frames are wanted.
     pub fn user(&self) -> bool {
-        self.part != Part::Kernel
+        self.part != ChainPart::Kernel
     }
 }
 
-impl Walk {
-    /// The words of `--call-graph`, the first the one that it means without a word.
-    pub const WORDS: [&str; 3] = ["fp", "dwarf", "lbr"];
+impl CallGraph {
+    /// The methods of `--call-graph`; the first one is the default.
+    pub const METHODS: [&str; 3] = ["fp", "dwarf", "lbr"];
 
-    /// Bytes of stack that a sample carries when nobody says how many: 8 KiB hold the callers of most programs.
+    /// Default size of the stack copy in a sample: 8 KiB hold the callers of most programs.
     pub const BYTES: u16 = 8192;
 
-    /// The most that the kernel takes: `sample_stack_user` is a multiple of 8 below 64 KiB (kernel/events/core.c).
+    /// Maximum size of the stack copy: `sample_stack_user` is a multiple of 8 below 64 KiB
+    /// (kernel/events/core.c).
     pub const MOST_BYTES: u16 = 65528;
 
-    /// What was typed behind `--call-graph=`.
-    pub fn parse(text: &str) -> Result<Walk> {
-        let (word, size) = match text.split_once(',') {
-            Some((word, size)) => (word.trim(), Some(size.trim())),
+    /// Parses the argument of `--call-graph=`.
+    ///
+    /// # Errors
+    /// An unknown method, a size with `fp` or `lbr`, or a size that is not a positive multiple of 8
+    /// of at most [`CallGraph::MOST_BYTES`].
+    pub fn parse(text: &str) -> Result<CallGraph> {
+        let (method, size) = match text.split_once(',') {
+            Some((method, size)) => (method.trim(), Some(size.trim())),
             None => (text.trim(), None),
         };
-        match (word, size) {
-            ("fp", None) => Ok(Walk::FramePointers),
-            ("lbr", None) => Ok(Walk::Branches),
-            ("dwarf", None) => Ok(Walk::Dwarf { bytes: Walk::BYTES }),
+        match (method, size) {
+            ("fp", None) => Ok(CallGraph::FramePointers),
+            ("lbr", None) => Ok(CallGraph::Branches),
+            ("dwarf", None) => Ok(CallGraph::Dwarf { bytes: CallGraph::BYTES }),
             ("dwarf", Some(size)) => match size.parse::<u16>() {
-                Ok(bytes) if bytes > 0 && bytes % 8 == 0 => Ok(Walk::Dwarf { bytes }),
+                Ok(bytes) if bytes > 0 && bytes % 8 == 0 => Ok(CallGraph::Dwarf { bytes }),
                 _ => bail!(
-                    "`{size}` is no size of a stack's copy; a multiple of 8, at most {}: dwarf,16384",
-                    Walk::MOST_BYTES
+                    "invalid stack size `{size}`: expected bytes, a multiple of 8 and at most {}, \
+                     such as dwarf,16384",
+                    CallGraph::MOST_BYTES
                 ),
             },
             ("fp" | "lbr", Some(size)) => {
-                bail!("{word} takes no size; leave `,{size}` away, or take dwarf,{size}")
+                bail!("{method} takes no size; omit `,{size}`, or use dwarf,{size}")
             }
             _ => {
-                let hint = did_you_mean(&nearest(word, Walk::WORDS.into_iter()));
-                bail!("`{word}` is none of {}{hint}", Walk::WORDS.join(", "))
+                let hint = did_you_mean(&nearest(method, CallGraph::METHODS.into_iter()));
+                bail!("`{method}` is not one of {}{hint}", CallGraph::METHODS.join(", "))
             }
         }
     }
 }
 
-impl fmt::Display for Walk {
+impl fmt::Display for CallGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Walk::FramePointers => f.write_str("fp"),
-            Walk::Dwarf { bytes } => write!(f, "dwarf,{bytes}"),
-            Walk::Branches => f.write_str("lbr"),
+            CallGraph::FramePointers => f.write_str("fp"),
+            CallGraph::Dwarf { bytes } => write!(f, "dwarf,{bytes}"),
+            CallGraph::Branches => f.write_str("lbr"),
         }
     }
 }
@@ -176,27 +185,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_to_walk_is_parsed_and_printed() {
+    fn a_call_graph_method_is_parsed_and_printed() {
         for (text, walk) in [
-            ("fp", Walk::FramePointers),
-            ("lbr", Walk::Branches),
-            ("dwarf", Walk::Dwarf { bytes: 8192 }),
-            ("dwarf,16384", Walk::Dwarf { bytes: 16384 }),
-            ("dwarf, 65528", Walk::Dwarf { bytes: Walk::MOST_BYTES }),
+            ("fp", CallGraph::FramePointers),
+            ("lbr", CallGraph::Branches),
+            ("dwarf", CallGraph::Dwarf { bytes: 8192 }),
+            ("dwarf,16384", CallGraph::Dwarf { bytes: 16384 }),
+            ("dwarf, 65528", CallGraph::Dwarf { bytes: CallGraph::MOST_BYTES }),
         ] {
-            assert_eq!(Walk::parse(text).unwrap(), walk, "{text}");
-            assert_eq!(Walk::parse(&walk.to_string()).unwrap(), walk);
+            assert_eq!(CallGraph::parse(text).unwrap(), walk, "{text}");
+            assert_eq!(CallGraph::parse(&walk.to_string()).unwrap(), walk);
         }
     }
 
     #[test]
-    fn a_size_that_the_kernel_would_refuse_is_refused_with_the_reason() {
+    fn an_invalid_stack_size_is_refused_with_the_valid_range() {
         for size in ["0", "12", "65536", "65529", "-8", "8k", ""] {
-            let why = Walk::parse(&format!("dwarf,{size}")).unwrap_err().to_string();
-            assert!(why.ends_with("a multiple of 8, at most 65528: dwarf,16384"), "{why}");
+            let why = CallGraph::parse(&format!("dwarf,{size}")).unwrap_err().to_string();
+            assert!(
+                why.ends_with("a multiple of 8 and at most 65528, such as dwarf,16384"),
+                "{why}"
+            );
         }
-        let why = |text| Walk::parse(text).unwrap_err().to_string();
-        assert_eq!(why("fp,64"), "fp takes no size; leave `,64` away, or take dwarf,64");
-        assert_eq!(why("dwarv"), "`dwarv` is none of fp, dwarf, lbr; did you mean 'dwarf'?");
+        let why = |text| CallGraph::parse(text).unwrap_err().to_string();
+        assert_eq!(why("fp,64"), "fp takes no size; omit `,64`, or use dwarf,64");
+        assert_eq!(why("dwarv"), "`dwarv` is not one of fp, dwarf, lbr; did you mean 'dwarf'?");
     }
 }

@@ -1,31 +1,36 @@
-//! What was typed behind `-e`: `sys:name[/filter/ATTR/ATTR/.../]`, several joined by commas.
+//! The argument of `-e`: `sys:name[/filter/ATTR/ATTR/.../]`, several joined by commas.
 //!
 //! ```text
 //! sched:sched_switch//key=prev_pid/,sched:sched_wakeup/comm ~ "nginx*"/stack/alias=woken/
 //! page-faults:u          a counter, with its modifiers
-//! cpu-clock/freq=99/     it has no fields to filter by, so that its attributes may follow at once
-//! msr/tsc/               PMU/TERMS/[MODIFIERS], where the word before `/` is no event by itself
-//! irq:*   cycles|cpu-clock   a glob; the first that exists
-//! kprobe:vfs_read   uprobe:/usr/bin/bash:readline/arg1 > 0/stack/   functions ([`super::function`])
+//! cpu-clock/freq=99/     has no fields to filter by, so the attributes may follow directly
+//! msr/tsc/               PMU/TERMS/[MODIFIERS], if the name before `/` is not an event by itself
+//! irq:*                  a glob
+//! cycles|cpu-clock       alternatives: the first that exists
+//! kprobe:vfs_read        a function, see `super::function`
+//! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
 //! ```
 //!
-//! The FILE of a function goes up to the first `:`, if it is not quoted. `/` and `,` within quotes, parentheses or braces separate nothing, nor does a `,` in an attribute
-//! before a digit (`cpus=0-3,8`): no event begins so. The last `/` may be left out. A value may be
-//! quoted as a whole. Nothing is looked up here: whether the event, its fields and the
-//! attributes exist is asked later ([`super::catalog`], [`Selector::check_attrs`]).
+//! The FILE of a function ends at the first `:` unless it is quoted. `/` and `,` do not separate
+//! within quotes, parentheses or braces, nor does a `,` before a digit in an attribute
+//! (`cpus=0-3,8`), because no event begins with a digit. The last `/` may be omitted. A value may
+//! be quoted as a whole. The parser looks nothing up: [`super::catalog`] and
+//! [`Selector::check_attrs`] check later whether the event, its fields and the attributes exist.
 
+mod quote;
 #[cfg(test)]
 mod tests;
 
 use anyhow::{Result, bail};
+use quote::{Escape, skip_quoted, unquote};
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
     event::{
         counter,
-        function::{self, Kind},
+        function::{self, ProbeKind},
         name,
-        rate::Rate,
+        rate::SamplingRate,
         syntax::SyntaxError,
     },
 };
@@ -33,23 +38,26 @@ use crate::{
 /// One event of a list, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// All of its text.
+    /// The whole text of the selector.
     pub text: String,
     /// `sys:name`, `page-faults:u`, `msr/tsc/`; may be a glob or alternatives.
     pub name: String,
-    /// The filter's text; None when it is empty.
+    /// Text of the filter; None if it is empty.
     pub filter: Option<String>,
-    /// Attributes in the order typed: name, and what stands behind `=` without its quotes.
+    /// Attributes in the order typed: name, and the value without its quotes.
     pub attrs: Vec<(String, Option<String>)>,
 }
 
-/// The attributes that every monitor understands.
+/// The attributes that every monitor accepts.
 pub const BUILTIN: [&str; 6] = ["stack", "max-stack", "alias", "cpus", "freq", "period"];
 
 impl Selector {
-    /// Parses a comma list; it holds at least one selector.
+    /// Parses a comma-separated list of at least one selector.
+    ///
+    /// # Errors
+    /// A syntax error, with its position.
     pub fn parse_list(text: &str) -> Result<Vec<Selector>, SyntaxError> {
-        let mut parser = Parser { text, at: 0 };
+        let mut parser = SelectorParser { text, at: 0 };
         let mut list = vec![parser.selector()?];
         while parser.take(',') {
             list.push(parser.selector()?);
@@ -57,7 +65,7 @@ impl Selector {
         Ok(list)
     }
 
-    /// The names to try in turn: `cycles|cpu-clock` is two.
+    /// Returns the names to try in turn: two for `cycles|cpu-clock`.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
         let mut quote = None;
         let parts = self.name.split(move |c: char| {
@@ -71,71 +79,76 @@ impl Selector {
         parts.map(str::trim)
     }
 
-    /// The first attribute of that name: `Some(None)` when it has no value.
+    /// Returns the value of the first attribute with this name; `Some(None)` if it has no value.
     pub fn attr(&self, name: &str) -> Option<Option<&str>> {
         self.attrs.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_deref())
     }
 
-    /// Whether stacks are asked for: `stack`, or a `max-stack`.
+    /// Returns whether stacks are requested, by `stack` or `max-stack`.
     pub fn stack(&self) -> bool {
         self.attr("stack").is_some() || self.max_stack().is_some()
     }
 
-    /// `max-stack=N`, frames.
+    /// Returns the number of frames of `max-stack=N`.
     pub fn max_stack(&self) -> Option<u16> {
         self.attr("max-stack").flatten().and_then(|n| n.parse().ok())
     }
 
-    /// `alias=TEXT`.
+    /// Returns TEXT of `alias=TEXT`.
     pub fn alias(&self) -> Option<&str> {
         self.attr("alias").flatten()
     }
 
-    /// `cpus=LIST`, such as `0-3,8`.
+    /// Returns LIST of `cpus=LIST`, such as `0-3,8`.
     pub fn cpus(&self) -> Option<&str> {
         self.attr("cpus").flatten()
     }
 
-    /// `freq=N` or `period=N`.
-    pub fn rate(&self) -> Option<Rate> {
+    /// Returns the rate of `freq=N` or `period=N`.
+    pub fn rate(&self) -> Option<SamplingRate> {
         let number = |name| self.attr(name).flatten().and_then(|n| n.parse().ok());
-        number("freq").map(Rate::Frequency).or(number("period").map(Rate::Period))
+        number("freq").map(SamplingRate::Frequency).or(number("period").map(SamplingRate::Period))
     }
 
-    /// Checks that each attribute is built in or among the monitor's `declared` ones, and the values of the built-in ones.
+    /// Checks that each attribute is built in or one of the monitor's `declared` ones, and checks
+    /// the values of the built-in ones.
+    ///
+    /// # Errors
+    /// An unknown attribute, an attribute at the position of the filter, an invalid value, or both
+    /// `freq` and `period`.
     pub fn check_attrs(&self, declared: &[&str]) -> Result<()> {
         let known = || BUILTIN.iter().chain(declared).copied();
         if let Some(filter) = &self.filter {
-            let word = filter.split(['=', ' ']).next().unwrap_or_default();
-            let rest = filter[word.len()..].trim_start();
+            let first = filter.split(['=', ' ']).next().unwrap_or_default();
+            let rest = filter[first.len()..].trim_start();
             let is_attr = rest.is_empty() || rest.starts_with('=') && !rest.starts_with("==");
-            if is_attr && known().any(|name| name == word) {
+            if is_attr && known().any(|name| name == first) {
                 let name = &self.name;
-                bail!("'{word}' stands where the filter does; write {name}//{filter}/");
+                bail!("'{first}' is in the position of the filter; write {name}//{filter}/");
             }
         }
         for (name, value) in &self.attrs {
             if !known().any(|n| n == name) {
                 let guess = did_you_mean(&nearest(name, known()));
-                // A monitor may declare a built-in one, to have it in its help.
+                // A monitor may declare a built-in attribute to list it in its help.
                 let own = declared.iter().filter(|name| !BUILTIN.contains(name));
                 let all = BUILTIN.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
                 bail!("{} has no attribute '{name}'{guess} (there are {all})", self.name);
             }
             match (name.as_str(), value.as_deref()) {
                 ("stack", Some(value)) => {
-                    bail!("the attribute 'stack' takes no value, but has '{value}'")
+                    bail!("the attribute 'stack' has no value; omit `={value}`")
                 }
                 ("alias" | "cpus" | "max-stack" | "freq" | "period", None | Some("")) => {
                     bail!("the attribute '{name}' needs a value: {name}=VALUE")
                 }
                 ("max-stack", Some(value)) if !value.parse::<u16>().is_ok_and(|n| n > 0) => {
-                    bail!("the attribute 'max-stack' is a number of frames, not '{value}'")
+                    bail!("max-stack={value}: expected a number of frames greater than 0")
                 }
                 ("freq" | "period", Some(value)) if !value.parse::<u64>().is_ok_and(|n| n > 0) => {
                     let unit =
-                        if name == "freq" { "samples a second" } else { "events per sample" };
-                    bail!("the attribute '{name}' is a number of {unit}, not '{value}'")
+                        if name == "freq" { "samples per second" } else { "events per sample" };
+                    bail!("{name}={value}: expected a number of {unit} greater than 0")
                 }
                 _ => {}
             }
@@ -148,19 +161,12 @@ impl Selector {
     }
 }
 
-struct Parser<'a> {
+struct SelectorParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// Whether a backslash in a quoted text takes the meaning of the next character: not in the kernel's filters.
-#[derive(Clone, Copy, PartialEq)]
-enum Escape {
-    Backslash,
-    Nothing,
-}
-
-impl<'a> Parser<'a> {
+impl<'a> SelectorParser<'a> {
     fn fault(&self, at: usize, message: impl Into<String>) -> SyntaxError {
         SyntaxError::new(self.text, at, message)
     }
@@ -180,7 +186,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Up to one of the characters or the end.
+    /// Takes the text up to one of the characters or the end.
     fn until(&mut self, ends: &[char]) -> &'a str {
         let rest = self.rest();
         let part = &rest[..rest.find(ends).unwrap_or(rest.len())];
@@ -231,12 +237,12 @@ impl<'a> Parser<'a> {
         Ok(Selector { text, name, filter, attrs })
     }
 
-    /// One name of those that `|` joins: up to what ends it, of a function beginning with its FILE.
+    /// Takes one of the names joined by `|`. A function's FILE may contain `/`.
     fn alternative(&mut self) -> Result<(), SyntaxError> {
         const ENDS: [char; 3] = ['/', ',', '|'];
         self.skip_space();
         let start = self.at;
-        let Some((kind, rest)) = Kind::in_front_of(self.rest()) else {
+        let Some((kind, rest)) = ProbeKind::split_prefix(self.rest()) else {
             let name = self.until(&ENDS).trim_end();
             return match name.find(char::is_whitespace) {
                 Some(space) => Err(self.fault(start + space, "events are joined with `,`")),
@@ -245,7 +251,7 @@ impl<'a> Parser<'a> {
         };
         self.at = self.text.len() - rest.len();
         if kind.of_file() {
-            let (_, behind) = function::file_in_front_of(rest);
+            let (_, behind) = function::split_file(rest);
             self.at = self.text.len() - behind.len();
             if !self.take(':') {
                 let what = format!("the function is missing here: {}", kind.usage());
@@ -259,7 +265,7 @@ impl<'a> Parser<'a> {
         self.take('/')
     }
 
-    /// Whether nothing more of this selector comes.
+    /// Returns whether the selector ends here.
     fn ends(&mut self) -> bool {
         self.skip_space();
         self.rest().is_empty() || self.rest().starts_with(',')
@@ -269,7 +275,7 @@ impl<'a> Parser<'a> {
         self.rest().starts_with(['/', ','])
     }
 
-    /// `TERMS/[MODIFIERS]`, behind the first slash; the whole name with its slashes.
+    /// Takes `TERMS/[MODIFIERS]` behind the first slash. Returns the whole name with its slashes.
     fn pmu(&mut self, start: usize) -> Result<String, SyntaxError> {
         let slash = self.at - 1;
         self.segment(&['/'], Escape::Nothing)?;
@@ -277,8 +283,8 @@ impl<'a> Parser<'a> {
             return Err(self.fault(slash, "the terms of a PMU end with a `/`: msr/tsc/"));
         }
         let behind = self.at;
-        let word = self.rest().split(['/', ',']).next().unwrap_or_default().trim();
-        if !word.is_empty() && word.chars().all(counter::is_modifier) {
+        let modifiers = self.rest().split(['/', ',']).next().unwrap_or_default().trim();
+        if !modifiers.is_empty() && modifiers.chars().all(counter::is_modifier) {
             self.until(&['/', ',']);
             return Ok(self.text[start..self.at].trim_end().to_owned());
         }
@@ -292,14 +298,13 @@ impl<'a> Parser<'a> {
             Some((name, value)) => (name.trim_end(), Some(unquote(value, Escape::Backslash))),
             None => (text, None),
         };
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || !name.chars().all(is_word) {
-            return Err(self.fault(start, "an attribute has to stand here: NAME or NAME=VALUE"));
+        if name.is_empty() || !name.chars().all(is_attribute_char) {
+            return Err(self.fault(start, "expected an attribute: NAME or NAME=VALUE"));
         }
         Ok((name.to_owned(), value))
     }
 
-    /// The text up to one of `ends` that stands outside quotes, parentheses and braces.
+    /// Takes the text up to one of `ends` outside quotes, parentheses and braces.
     fn segment(&mut self, ends: &[char], escape: Escape) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         let mut open: Vec<(usize, char)> = Vec::new();
@@ -338,52 +343,29 @@ fn next_is_digit(text: &str, comma: usize) -> bool {
     text.as_bytes().get(comma + 1).is_some_and(u8::is_ascii_digit)
 }
 
-fn skip_quoted(chars: &mut std::str::CharIndices<'_>, quote: char, escape: Escape) -> bool {
-    while let Some((_, c)) = chars.next() {
-        match c {
-            '\\' if escape == Escape::Backslash => drop(chars.next()),
-            _ if c == quote => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Without the quotes when they enclose all of it; `\"` within becomes `"`.
-fn unquote(text: &str, escape: Escape) -> String {
-    let text = text.trim();
-    let mut chars = text.char_indices();
-    let quote = match chars.next() {
-        Some((_, quote @ ('"' | '\''))) => quote,
-        _ => return text.to_owned(),
-    };
-    if !skip_quoted(&mut chars, quote, escape) || chars.next().is_some() {
-        return text.to_owned();
-    }
-    let inner = &text[1..text.len() - 1];
-    match escape {
-        Escape::Backslash => inner.replace(&format!("\\{quote}"), &quote.to_string()),
-        Escape::Nothing => inner.to_owned(),
-    }
-}
-
-/// Whether it is an event with a name of its own, which has no fields to filter by: `cycles:u`,
-/// `cpu-clock`.
+/// Returns whether it is a counter with a name of its own, which has no fields to filter by:
+/// `cycles:u`, `cpu-clock`.
 fn is_counter(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
     name::lookup(first.split(':').next().unwrap_or_default()).is_some()
 }
 
-/// Whether a text is an attribute and not a condition: `stack`, `freq=99`.
+/// Returns whether a text is an attribute (`stack`, `freq=99`) and not a condition.
 fn is_attribute(text: &str) -> bool {
     let name = text.split('=').next().unwrap_or_default().trim_end();
     let rest = text[name.len()..].trim_start();
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let is_name = !name.trim_start().is_empty() && name.trim_start().chars().all(is_word);
+    let name = name.trim_start();
+    let is_name = !name.is_empty() && name.chars().all(is_attribute_char);
     is_name && (rest.is_empty() || rest.starts_with('=') && !rest.starts_with("=="))
 }
 
-/// Whether what stands before the first slash is a PMU: no tracepoint, no event with a name of its own.
+/// Returns whether an attribute's name may contain the character.
+fn is_attribute_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Returns whether the name before the first slash is a PMU: neither a tracepoint nor a counter
+/// with a name of its own.
 fn is_pmu(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
     !name.contains(':') && name::lookup(first).is_none()

@@ -1,25 +1,25 @@
-//! A fault in something that was typed: the text, and a caret under the place.
+//! Syntax errors: a message, the typed text, and a caret below the position.
 
 use std::fmt;
 
-/// Prints as the message, the text and a caret line:
+/// A syntax error. Prints the message, the text and a caret line:
 ///
 /// ```text
-/// `=` compares nothing; write `==`
+/// `=` is not a comparison; write `==`
 ///     prev_pid = 1
 ///              ^
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What is wrong, and what would be right.
+    /// The problem and the fix.
     pub message: String,
-    /// All of what was typed.
+    /// The whole typed text.
     pub text: String,
-    /// Bytes from the start of `text` to the fault; its length when something is missing at the end.
+    /// Byte offset of the fault in `text`; the length of `text` if something is missing at its end.
     pub place: usize,
 }
 
-/// Characters of the text that are shown before and behind the caret.
+/// Characters of the text that are shown on each side of the caret.
 const AROUND: usize = 60;
 
 impl SyntaxError {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_under_the_place() {
+    fn the_caret_is_below_the_position() {
         let error = SyntaxError::new("pid = 1", 4, "what");
         assert_eq!(error.to_string(), "what\n    pid = 1\n        ^");
         let error = SyntaxError::new("pid ==", 99, "what");
@@ -64,14 +64,14 @@ mod tests {
     }
 
     #[test]
-    fn characters_count_and_not_bytes() {
+    fn the_caret_column_counts_characters_not_bytes() {
         let error = SyntaxError::new("é\tx", 3, "what");
         assert_eq!(error.to_string(), "what\n    é x\n      ^");
         assert!(SyntaxError::new("é", 1, "").to_string().contains("é"));
     }
 
     #[test]
-    fn a_long_text_is_cut_around_the_place() {
+    fn a_long_text_is_shortened_around_the_position() {
         let text = "a".repeat(500);
         let lines: Vec<String> =
             SyntaxError::new(&text, 250, "x").to_string().lines().map(Into::into).collect();

@@ -4,15 +4,15 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// What came out: ring, the record's own time, the mended time.
-type Taken = (usize, u64, u64);
+/// A merged record: ring, the record's own time, the mended time.
+type Merged = (usize, u64, u64);
 
 /// Merges whole rings as their owner would, in passes with rising limits.
-fn merge(rings: &[Vec<u64>], limits: &[u64], step_ns: u64) -> (Vec<(u64, Taken)>, Counts) {
+fn merge(rings: &[Vec<u64>], limits: &[u64], step_ns: u64) -> (Vec<(u64, Merged)>, LateRecords) {
     let mut left: Vec<VecDeque<u64>> =
         rings.iter().map(|ring| ring.iter().copied().collect()).collect();
     let mut order = Order::with_step(rings.len(), step_ns);
-    let mut taken = Vec::new();
+    let mut records = Vec::new();
     for (ring, records) in left.iter().enumerate() {
         if let Some(&time) = records.front() {
             order.offer(ring, time);
@@ -20,36 +20,36 @@ fn merge(rings: &[Vec<u64>], limits: &[u64], step_ns: u64) -> (Vec<(u64, Taken)>
     }
     for &limit in limits {
         while let Some(next) = order.take(limit) {
-            let own = left[next.ring].pop_front().expect("a head of a ring that is empty");
-            taken.push((limit, (next.ring, own, next.time)));
+            let own = left[next.ring].pop_front().expect("the ring of a head has a record");
+            records.push((limit, (next.ring, own, next.time)));
             if let Some(&time) = left[next.ring].front() {
                 order.offer(next.ring, time);
             }
         }
     }
-    (taken, order.counts())
+    (records, order.counts())
 }
 
-fn taken(rings: &[Vec<u64>], limit: u64) -> Vec<Taken> {
-    merge(rings, &[limit], STEP_NS).0.into_iter().map(|(_, taken)| taken).collect()
+fn merge_all(rings: &[Vec<u64>], limit: u64) -> Vec<Merged> {
+    merge(rings, &[limit], STEP_NS).0.into_iter().map(|(_, record)| record).collect()
 }
 
 #[test]
-fn merges_by_time_and_by_ring_where_times_are_equal() {
-    let merged = taken(&[vec![12, 17, 21], vec![11, 12, 30], vec![]], 100);
+fn records_merge_by_time_and_then_by_ring() {
+    let merged = merge_all(&[vec![12, 17, 21], vec![11, 12, 30], vec![]], 100);
     let expected = [(1, 11), (0, 12), (1, 12), (0, 17), (0, 21), (1, 30)];
     assert_eq!(merged, expected.map(|(ring, time)| (ring, time, time)));
 }
 
 #[test]
-fn leaves_what_is_later_than_the_limit_for_the_next_pass() {
+fn records_later_than_the_limit_wait_for_the_next_pass() {
     let mut order = Order::new(2);
     order.offer(0, 12);
     order.offer(1, 21);
-    assert_eq!(order.take(20), Some(Next { ring: 0, time: 12 }));
+    assert_eq!(order.take(20), Some(NextRecord { ring: 0, time: 12 }));
     assert_eq!(order.take(20), None);
     assert_eq!(order.len(), 1);
-    assert_eq!(order.take(21), Some(Next { ring: 1, time: 21 }));
+    assert_eq!(order.take(21), Some(NextRecord { ring: 1, time: 21 }));
     assert_eq!(order.take(u64::MAX), None);
     assert!(order.is_empty());
 }
@@ -68,18 +68,18 @@ fn a_ring_that_was_empty_joins_with_its_next_record() {
 }
 
 #[test]
-fn lifts_a_small_step_back_and_counts_it() {
+fn a_small_step_back_is_lifted_and_counted() {
     // An interrupt's records stand before the one that it interrupted.
-    let merged = taken(&[vec![10, 14, 13, 20], vec![15]], 100);
+    let merged = merge_all(&[vec![10, 14, 13, 20], vec![15]], 100);
     assert_eq!(merged, [(0, 10, 10), (0, 14, 14), (0, 13, 14), (1, 15, 15), (0, 20, 20)]);
     let (_, counts) = merge(&[vec![10, 14, 13, 20], vec![15]], &[100], STEP_NS);
-    assert_eq!(counts, Counts { lifted: 1, disordered: 0 });
+    assert_eq!(counts, LateRecords { lifted: 1, disordered: 0 });
 }
 
 #[test]
-fn tells_a_step_at_the_bound_from_one_beyond_it() {
+fn a_step_beyond_the_bound_is_counted_as_disorder() {
     let (merged, counts) = merge(&[vec![5_000, 4_000, 3_999, 6_000]], &[u64::MAX], 1_000);
-    assert_eq!(counts, Counts { lifted: 1, disordered: 1 });
+    assert_eq!(counts, LateRecords { lifted: 1, disordered: 1 });
     let times: Vec<u64> = merged.iter().map(|(_, (_, _, time))| *time).collect();
     assert_eq!(times, [5_000, 5_000, 5_000, 6_000]);
 }
@@ -88,15 +88,18 @@ fn tells_a_step_at_the_bound_from_one_beyond_it() {
 fn a_record_of_another_ring_that_comes_late_is_lifted_too() {
     let mut order = Order::new(2);
     order.offer(0, 1_000);
-    assert_eq!(order.take(1_000), Some(Next { ring: 0, time: 1_000 }));
+    assert_eq!(order.take(1_000), Some(NextRecord { ring: 0, time: 1_000 }));
     order.offer(1, 990);
-    assert_eq!(order.take(1_000), Some(Next { ring: 1, time: 1_000 }));
-    assert_eq!(order.counts(), Counts { lifted: 1, disordered: 0 });
+    assert_eq!(order.take(1_000), Some(NextRecord { ring: 1, time: 1_000 }));
+    assert_eq!(order.counts(), LateRecords { lifted: 1, disordered: 0 });
 }
 
 #[test]
-fn the_ends_of_the_clock_are_times_like_any_other() {
-    assert_eq!(taken(&[vec![u64::MAX], vec![0]], u64::MAX), [(1, 0, 0), (0, u64::MAX, u64::MAX)]);
+fn zero_and_the_maximum_are_valid_times() {
+    assert_eq!(
+        merge_all(&[vec![u64::MAX], vec![0]], u64::MAX),
+        [(1, 0, 0), (0, u64::MAX, u64::MAX)]
+    );
 }
 
 /// Rings whose times rise by steps, with a step back here and there.
@@ -124,7 +127,7 @@ fn limits() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn everything_comes_out_once_and_each_ring_in_its_own_order(rings in rings(), mut limits in limits()) {
+    fn every_record_is_returned_once_in_ring_order(rings in rings(), mut limits in limits()) {
         limits.push(u64::MAX);
         let (merged, _) = merge(&rings, &limits, 100);
         let mut by_ring = vec![Vec::new(); rings.len()];
@@ -135,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn times_never_fall_and_nothing_is_later_than_the_limit(rings in rings(), limits in limits()) {
+    fn times_never_decrease_and_never_exceed_the_limit(rings in rings(), limits in limits()) {
         let (merged, _) = merge(&rings, &limits, 100);
         let mut last = 0;
         for (limit, (_, own, time)) in merged {
@@ -145,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn only_what_is_later_than_the_limit_stays_behind_it(rings in rings(), limit in 0u64..16_000) {
+    fn only_records_later_than_the_limit_remain(rings in rings(), limit in 0u64..16_000) {
         let (merged, _) = merge(&rings, &[limit], 100);
         let mut read = vec![0; rings.len()];
         for (_, (ring, _, _)) in merged {
@@ -157,10 +160,11 @@ proptest! {
     }
 
     #[test]
-    fn each_mended_record_is_counted_by_the_length_of_its_step(rings in rings()) {
+    fn each_corrected_record_is_counted_by_the_length_of_its_step(rings in rings()) {
         let (merged, counts) = merge(&rings, &[u64::MAX], 100);
         let steps = || merged.iter().map(|(_, (_, own, time))| time - own);
-        prop_assert_eq!(counts.lifted, steps().filter(|step| (1..=100).contains(step)).count() as u64);
+        let short = steps().filter(|step| (1..=100).contains(step)).count();
+        prop_assert_eq!(counts.lifted, short as u64);
         prop_assert_eq!(counts.disordered, steps().filter(|step| *step > 100).count() as u64);
     }
 
@@ -169,14 +173,14 @@ proptest! {
         for ring in &mut rings {
             ring.sort_unstable();
         }
-        let mut sorted: Vec<Taken> = rings
+        let mut sorted: Vec<Merged> = rings
             .iter()
             .enumerate()
             .flat_map(|(ring, times)| times.iter().map(move |time| (ring, *time, *time)))
             .collect();
         sorted.sort_by_key(|(ring, time, _)| (*time, *ring));
         let (merged, counts) = merge(&rings, &[u64::MAX], 100);
-        prop_assert_eq!(merged.into_iter().map(|(_, taken)| taken).collect::<Vec<_>>(), sorted);
-        prop_assert_eq!(counts, Counts::default());
+        prop_assert_eq!(merged.into_iter().map(|(_, record)| record).collect::<Vec<_>>(), sorted);
+        prop_assert_eq!(counts, LateRecords::default());
     }
 }

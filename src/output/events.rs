@@ -1,12 +1,13 @@
-//! The `.events` text: events as lines that a replay reads back, so that a recording is a test case.
+//! The `.events` text: one event per line, in a format that a replay reads, so that a recording can
+//! be used as a test case.
 //!
-//! [`crate::source::replay`] describes the format and reads it. Written here are events and what is
-//! needed to show them again, exactly: times in nanoseconds, values with their kind, names in quotes where
-//! they need it. The header lists every event that was opened, with its fields, so that a replay
-//! knows those that did not occur. Two things are not kept: the flags column, and fields that a
-//! script added. Reports have no place in it; notes, coverage and stats become comments.
+//! [`crate::source::replay`] describes the format and reads it. The text contains the events and
+//! everything needed to show them again exactly: times in nanoseconds, values with their type,
+//! names in quotes where needed. The header lists every opened event with its fields, so that a
+//! replay also knows events that did not occur. Two things are not stored: the flags column, and
+//! fields that a script added. Reports are omitted; notes, coverage and stats become comments.
 
-use super::Sink;
+use super::ByteSink;
 use super::text::{push_problems, stats_text};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
@@ -18,14 +19,15 @@ use std::io::{self, Write};
 
 /// Draws `.events` text.
 pub struct Events {
-    sink: Sink,
+    sink: ByteSink,
     start: Stamp,
 }
 
 impl Events {
-    /// Events to a writer; their times count from `start`, the run's beginning. An earlier event is written as time 0.
+    /// Writes events to `results`, with times relative to `start`, the beginning of the run. An
+    /// earlier event is written with time 0.
     pub fn new(results: Box<dyn Write>, start: Stamp) -> Events {
-        let mut sink = Sink::new(results);
+        let mut sink = ByteSink::new(results);
         let wall = Timestamp::from_nanosecond(start.wall_ns.into()).unwrap_or_default();
         let header = format!("# wall {wall}\n# TIME CPU TID COMM EVENT: field=value | stack\n");
         sink.buffer.extend_from_slice(header.as_bytes());
@@ -106,7 +108,8 @@ impl Draw for Events {
         if coverage.is_perfect() {
             return;
         }
-        let mut text = if last { b"coverage in all: ".to_vec() } else { b"coverage: ".to_vec() };
+        let mut text =
+            if last { b"coverage of the run: ".to_vec() } else { b"coverage: ".to_vec() };
         push_problems(&mut text, &coverage.problems());
         self.comment(&text);
     }
@@ -124,7 +127,7 @@ impl Draw for Events {
     }
 }
 
-/// A value with its kind: text that would read as something else stands in quotes.
+/// Appends a value with its type: text that would be read as another type is put in quotes.
 fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Text(text) if reads_as_other(text) => escape::push_quoted(out, text),
@@ -136,7 +139,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Whether bare text would read as a number, an array or bytes.
+/// Returns whether unquoted text would be read as a number, an array or bytes.
 fn reads_as_other(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     text.starts_with(b"hex:")
@@ -145,7 +148,8 @@ fn reads_as_other(text: &[u8]) -> bool {
         || digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Frames are parted by `;`: one that has it, or that quotes or blanks at its ends would change, stands in quotes.
+/// Appends a frame. Frames are separated by `;`: a frame that contains one, or that quotes or
+/// blanks at its ends would change, is put in quotes.
 fn push_frame(out: &mut Vec<u8>, frame: &str) {
     let bare = !frame.is_empty()
         && frame.trim() == frame

@@ -1,16 +1,17 @@
 //! Writes files, also into folders that other users may write to.
 //!
 //! [`writable`] resolves a path. The last component must not be a symbolic link; `is_followed`
-//! says which links before it are followed. An existing file must be a regular file of this user.
+//! decides which links before it are followed. An existing file must be a regular file of this
+//! user.
 //!
 //! A file is created without a name (`O_TMPFILE`) and linked when it is complete, so that no
 //! process reads half a picture, and a killed run leaves the previous file and nothing else. On a
-//! file system without `O_TMPFILE` it is created under a hidden name; the next run removes one that
-//! a killed run left.
+//! file system without `O_TMPFILE` it is created under a hidden name; the next run removes a hidden
+//! file that a killed run left.
 
-use crate::sys::folder::{Folder, let_it_block, reopen, try_lock};
+use crate::sys::folder::{Folder, reopen, set_blocking, try_lock};
 use crate::sys::user::effective_uid;
-use crate::sys::walk::{Place, Step, resolve};
+use crate::sys::walk::{PathStep, ResolvedPath, resolve};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -49,10 +50,10 @@ const OPEN_TO_OTHERS: u32 = 0o022;
 /// # Errors
 /// The last component is a symbolic link, outside /dev and /proc; `is_followed` refuses a
 /// component; the folder does not exist.
-pub fn writable(path: &Path) -> Result<Place> {
+pub fn writable(path: &Path) -> Result<ResolvedPath> {
     let shown = path.display();
     if path.file_name().is_none() {
-        bail!("`{shown}` names no file");
+        bail!("`{shown}` is not the name of a file");
     }
     resolve(path, |step| {
         if !is_followed(step) {
@@ -65,8 +66,8 @@ pub fn writable(path: &Path) -> Result<Place> {
         // Refuses even this user's own links: a forgotten one leads to a file that is not meant.
         if step.is_last && step.data.is_symlink() && !is_of_system(step.path) {
             bail!(
-                "`{shown}` is a symbolic link, which is not followed; name the file that it leads \
-                 to"
+                "`{shown}` is a symbolic link, which is not followed; name its target \
+                 instead"
             );
         }
         Ok(())
@@ -74,15 +75,16 @@ pub fn writable(path: &Path) -> Result<Place> {
     .with_context(|| format!("failed to create `{shown}`"))
 }
 
-/// Whether a path without links is one of the kernel's own names for files, such as /dev/stdout.
+/// Returns whether a path without links is one of the kernel's own names for files, such as
+/// /dev/stdout.
 fn is_of_system(path: &Path) -> bool {
     ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// Whether to follow a component. Refuses the symbolic links of other users, who could point them
-/// at any file of root. A user other than root follows them in folders that only their owner can
-/// write, as the kernel does with `protected_symlinks`.
-fn is_followed(step: &Step<'_>) -> bool {
+/// Returns whether to follow a component. Refuses the symbolic links of other users, who could
+/// point them at any file of root. A user other than root follows them in folders that only their
+/// owner can write, as the kernel does with `protected_symlinks`.
+fn is_followed(step: &PathStep<'_>) -> bool {
     let own = [0, effective_uid()].contains(&step.data.uid());
     let closed = step.folder.is_none_or(|folder| folder.mode() & OPEN_TO_OTHERS == 0);
     own || !step.data.is_symlink() || (closed && effective_uid() != 0)
@@ -93,19 +95,19 @@ fn is_followed(step: &Step<'_>) -> bool {
 pub struct Making {
     file: File,
     shown: PathBuf,
-    place: Place,
-    state: State,
+    place: ResolvedPath,
+    state: FileState,
 }
 
 #[derive(Debug)]
-enum State {
+enum FileState {
     Unnamed,
     Hidden(OsString),
     Placed,
 }
 
 impl Making {
-    /// Begins a file that is to stand at `path`.
+    /// Begins a file that will be placed at `path`.
     ///
     /// # Errors
     /// The existing file is not a regular file of this user, or the folder is not writable.
@@ -120,44 +122,45 @@ impl Making {
         let failed = || format!("failed to create `{}`", path.display());
         sweep(&place);
         let (file, state) = match begin_unnamed(&place.folder) {
-            Some(file) => (file, State::Unnamed),
+            Some(file) => (file, FileState::Unnamed),
             None => {
                 let (file, name) = begin_hidden(&place).with_context(failed)?;
-                (file, State::Hidden(name))
+                (file, FileState::Hidden(name))
             }
         };
-        // A file that takes another's place is as private as that was.
+        // The new file gets the permissions of the file it replaces.
         if let Some(mode) = mode {
             file.set_permissions(mode).with_context(failed)?;
         }
         Ok(Making { file, shown: path.to_owned(), place, state })
     }
 
-    /// What to write to.
+    /// Returns the file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Puts it in its place and keeps it open: what is written from now on can be seen.
+    /// Places the file at its path and keeps it open: later writes are visible.
     ///
     /// # Errors
-    /// The kernel's, or the name is now taken by anything but a regular file of this user.
+    /// The file cannot be linked or renamed, or the name now belongs to something other than a
+    /// regular file of this user.
     pub fn place(&mut self) -> Result<()> {
         let (folder, name) = (&self.place.folder, &self.place.name);
-        let failed = || format!("failed to put `{}` in its place", self.shown.display());
+        let failed = || format!("failed to move the new file to `{}`", self.shown.display());
         let hidden = match &self.state {
-            State::Placed => return Ok(()),
-            State::Hidden(hidden) => hidden.clone(),
-            State::Unnamed => match folder.link(&self.file, name) {
+            FileState::Placed => return Ok(()),
+            FileState::Hidden(hidden) => hidden.clone(),
+            FileState::Unnamed => match folder.link(&self.file, name) {
                 Ok(()) => {
-                    self.state = State::Placed;
+                    self.state = FileState::Placed;
                     return Ok(());
                 }
                 Err(why) if why.kind() == ErrorKind::AlreadyExists => {
                     // linkat(2) cannot replace a name; rename(2) can.
                     let hidden = free_name(&self.place, |hidden| folder.link(&self.file, hidden));
                     let ((), hidden) = hidden.with_context(failed)?;
-                    self.state = State::Hidden(hidden.clone());
+                    self.state = FileState::Hidden(hidden.clone());
                     hidden
                 }
                 Err(why) => return Err(why).with_context(failed),
@@ -167,14 +170,14 @@ impl Making {
             check_own(&self.shown, &there.metadata().with_context(failed)?)?;
         }
         folder.rename(&hidden, name).with_context(failed)?;
-        self.state = State::Placed;
+        self.state = FileState::Placed;
         Ok(())
     }
 }
 
 impl Drop for Making {
     fn drop(&mut self) {
-        if let State::Hidden(hidden) = &self.state {
+        if let FileState::Hidden(hidden) = &self.state {
             // A later run removes it if this fails.
             let _ = self.place.folder.remove(hidden);
         }
@@ -241,7 +244,7 @@ fn open(path: &Path) -> Result<File> {
         }
         _ => anyhow::Error::new(why).context(format!("failed to open `{shown}`")),
     })?;
-    let_it_block(&file).with_context(|| format!("failed to open `{shown}`"))?;
+    set_blocking(&file).with_context(|| format!("failed to open `{shown}`"))?;
     Ok(file)
 }
 
@@ -268,17 +271,18 @@ fn begin_unnamed(folder: &Folder) -> Option<File> {
 }
 
 /// Creates a file under a hidden name, locked by this process.
-fn begin_hidden(place: &Place) -> io::Result<(File, OsString)> {
+fn begin_hidden(place: &ResolvedPath) -> io::Result<(File, OsString)> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let (file, name) = free_name(place, |hidden| place.folder.open(hidden, flags))?;
-    // A file system may have no locks; then the process id in the name protects it from other runs.
+    // The file system may not support locks; then the process id in the name protects it from other
+    // runs.
     try_lock(&file);
     Ok((file, name))
 }
 
 /// Calls `make` with hidden names until one is free.
 fn free_name<T>(
-    place: &Place,
+    place: &ResolvedPath,
     make: impl Fn(&OsStr) -> io::Result<T>,
 ) -> io::Result<(T, OsString)> {
     for attempt in 0..100u32 {
@@ -289,7 +293,7 @@ fn free_name<T>(
             made => return made.map(|made| (made, hidden)),
         }
     }
-    Err(io::Error::other("the folder is full of unfinished files"))
+    Err(io::Error::other("100 unfinished files of this name are in the folder; remove them"))
 }
 
 fn prefix(name: &OsStr) -> OsString {
@@ -301,7 +305,7 @@ fn prefix(name: &OsStr) -> OsString {
 
 /// Removes hidden files that killed runs left: of this user, not locked, and whose process has
 /// ended.
-fn sweep(place: &Place) {
+fn sweep(place: &ResolvedPath) {
     let prefix = prefix(&place.name);
     for name in place.folder.names().unwrap_or_default() {
         let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());

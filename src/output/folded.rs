@@ -1,9 +1,11 @@
-//! Folded stacks: a line a stack, its frames root first and parted by `;`, then a blank and its weight.
+//! Folded stacks: one line per stack with its frames, root first and separated by `;`, then a blank
+//! and its weight.
 //!
-//! What flamegraph.pl and its kin read. The lines are sorted and each stack has one. A line of a run with intervals
-//! begins with the interval's start as two frames, `2026-11-21;15:46:33;…`, so that `grep 15:46:33` gives that interval.
+//! flamegraph.pl and similar tools read this format. The lines are sorted and each stack has one
+//! line. In a run with intervals, a line begins with the start of the interval as two frames,
+//! `2026-11-21;15:46:33;…`, so that `grep 15:46:33` selects that interval.
 
-use crate::base::flame::{Flame, Mark};
+use crate::base::flame::{Flame, FrameKind};
 use crate::base::text::digits;
 use jiff::tz::TimeZone;
 use std::io::{self, BufRead, Write};
@@ -13,7 +15,7 @@ use super::wall::Wall;
 /// Writes settled stacks.
 ///
 /// # Errors
-/// The writer's.
+/// `out` cannot be written to.
 pub fn write(flame: &Flame, out: &mut dyn Write) -> io::Result<()> {
     let mut line = Vec::with_capacity(1 << 16);
     for (frames, weight) in flame.stacks() {
@@ -34,10 +36,10 @@ pub fn write(flame: &Flame, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&line)
 }
 
-/// Reads what [`write()`] or another tool wrote; a line without a weight is left out and counted.
+/// Reads what [`write()`] or another tool wrote. A line without a weight is skipped and counted.
 ///
 /// # Errors
-/// The reader's.
+/// `from` cannot be read.
 pub fn read(from: impl BufRead) -> io::Result<(Flame, usize)> {
     let (mut flame, mut wrong) = (Flame::default(), 0);
     for line in from.split(b'\n') {
@@ -50,8 +52,11 @@ pub fn read(from: impl BufRead) -> io::Result<(Flame, usize)> {
         match line.rsplit_once(' ').and_then(|(stack, weight)| Some((stack, weight.parse().ok()?)))
         {
             Some((stack, weight)) => {
-                let frames: Vec<u32> =
-                    stack.trim_end().split(';').map(|name| flame.name(name, Mark::Plain)).collect();
+                let frames: Vec<u32> = stack
+                    .trim_end()
+                    .split(';')
+                    .map(|name| flame.name(name, FrameKind::Plain))
+                    .collect();
                 flame.push(&frames, weight);
             }
             None => wrong += 1,
@@ -61,7 +66,7 @@ pub fn read(from: impl BufRead) -> io::Result<(Flame, usize)> {
     Ok((flame, wrong))
 }
 
-/// The two frames that stand for a time: its date, and its time of day.
+/// Returns the two frames of a time: its date and its time of day.
 pub fn time_frames(zone: &TimeZone, wall_ns: i64) -> (String, String) {
     let (mut wall, mut text) = (Wall::new(zone.clone(), ' '), Vec::new());
     wall.push(&mut text, wall_ns);
@@ -76,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn folded_stacks_round_trip() {
         let text =
             "bash;main;operator new(unsigned long) 3\nnginx: worker;poll 18446744073709551615\n";
         let (flame, wrong) = read(text.as_bytes()).unwrap();
@@ -86,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_others_are_added_up_and_those_without_a_weight_counted() {
+    fn equal_lines_are_summed_and_lines_without_a_weight_counted() {
         let (flame, wrong) =
             read(&b"# x\nb;c 1\na 2\nb;c 4\n\nnonsense\nx 1.5\n\xff 1"[..]).unwrap();
         let mut written = Vec::new();

@@ -1,7 +1,8 @@
-//! A heat map of events over time as SVG: a column a second, a row for each part of it, the darker the more events.
+//! A heat map of events over time as SVG: one column per second, one row for each part of it;
+//! darker cells have more events.
 //!
-//! What a chart of counts per second hides shows here: a pause of a tenth of a second, work that comes every hundred
-//! milliseconds, phases. Each cell says its time and count when it is pointed at.
+//! It shows what a chart of counts per second hides: a pause of a tenth of a second, work that
+//! recurs every hundred milliseconds, phases. Each cell shows its time and count as a tooltip.
 
 use super::svg::{Caption, xml};
 use crate::base::heat::{Heat, ROWS};
@@ -9,7 +10,7 @@ use crate::base::units::human_ns;
 use std::io::{self, Write};
 
 const CELL_HEIGHT: usize = 8;
-/// A column's least and greatest width, and how wide all may be together.
+/// Minimum and maximum width of a column, and maximum width of all columns together.
 const COLUMN_WIDTH: (usize, usize, usize) = (1, 48, 1100);
 const LEFT: usize = 64;
 const TOP: usize = 64;
@@ -19,7 +20,7 @@ const RIGHT: usize = 24;
 /// Draws the map.
 ///
 /// # Errors
-/// The writer's.
+/// `out` cannot be written to.
 pub fn write(heat: &Heat, caption: &Caption, out: &mut dyn Write) -> io::Result<()> {
     let columns = heat.columns().len().max(1);
     let (least, most, all) = COLUMN_WIDTH;
@@ -31,12 +32,13 @@ pub fn write(heat: &Heat, caption: &Caption, out: &mut dyn Write) -> io::Result<
     write!(
         out,
         "<?xml version=\"1.0\" standalone=\"no\"?>\n\
-         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" \
-         font-family=\"monospace\" font-size=\"12\">\n\
+         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" \
+         viewBox=\"0 0 {0} {1}\" font-family=\"monospace\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{middle}\" y=\"26\" font-size=\"17\" text-anchor=\"middle\">{title}</text>\n\
          <text x=\"{middle}\" y=\"46\" fill=\"#666666\" text-anchor=\"middle\">{subtitle}</text>\n\
-         <rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"#fff8f0\" stroke=\"#cccccc\"/>\n",
+         <rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"#fff8f0\" \
+         stroke=\"#cccccc\"/>\n",
         picture.0, picture.1
     )?;
     write_cells(heat, wide, out)?;
@@ -51,7 +53,7 @@ fn write_cells(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> 
     for (column, rows) in heat.columns().iter().enumerate() {
         for (row, count) in rows.iter().enumerate().filter(|(_, count)| **count > 0) {
             let x = LEFT + column * wide;
-            // The begin of a second is at the bottom.
+            // The beginning of a second is at the bottom.
             let y = TOP + (ROWS - 1 - row) * CELL_HEIGHT;
             let at = (column as f64 * heat.column_ns() + row as f64 * row_ns) / 1e9;
             writeln!(
@@ -74,7 +76,7 @@ fn write_axes(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\">{part}</text>", LEFT - 6)?;
     }
     let columns = heat.columns().len().max(1);
-    // A label every 80 pixels or so, at round numbers.
+    // A label about every 80 pixels, at round numbers.
     let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
     let step = step.into_iter().find(|step| step * wide >= 80).unwrap_or(2000);
     for column in (0..columns).step_by(step) {
@@ -96,7 +98,7 @@ fn write_legend(heat: &Heat, y: usize, out: &mut dyn Write) -> io::Result<()> {
     let (cell, from) = (human_ns((heat.column_ns() / ROWS as f64) as u64), LEFT + 200);
     write!(
         out,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">events in {cell}: 1</text>",
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">events per {cell}: 1</text>",
         from - 8,
         y + 10
     )?;
@@ -120,7 +122,7 @@ fn share(count: u32, most: u32) -> f64 {
     f64::from(count) / f64::from(most.max(1))
 }
 
-/// From a light yellow over orange to a dark red, by the share of the most.
+/// Returns a colour from light yellow over orange to dark red, by the share of the maximum.
 pub(super) fn colour(share: f64) -> String {
     const SCALE: [[f64; 3]; 4] =
         [[255.0, 237.0, 160.0], [254.0, 178.0, 76.0], [240.0, 59.0, 32.0], [110.0, 0.0, 30.0]];
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_say_their_time_and_count() {
+    fn cells_have_their_time_and_count_as_title() {
         let mut heat = Heat::default();
         [0.5e9, 0.501e9, 2.25e9].into_iter().for_each(|time| heat.add(time));
         let svg = picture(&heat);
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_map_and_a_long_one_are_pictures_too() {
+    fn empty_and_long_maps_are_drawn() {
         assert!(picture(&Heat::default()).ends_with("</svg>\n"));
         let mut heat = Heat::default();
         (0..100_000).for_each(|second| heat.add(f64::from(second) * 1e9));

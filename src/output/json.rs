@@ -1,34 +1,41 @@
-//! JSON Lines: one object a line, for whoever reads with a program.
+//! JSON Lines: one object per line, for programs.
 //!
 //! Every object begins with `type`, `time` and `monitor`; the keys of a type are stable:
 //!
-//! | type | further keys |
-//! |---|---|
-//! | `event` | `event cpu pid tid comm`, the event's own fields, what the script adds, `detail` (its number) and `offset_ns` if it is printed as a part of one, `text` if the event has a printer, `stack` (an array of frames, innermost first, each as text prints it) if there is one |
-//! | `row` | `table`, then a key per column; the table of a row on its own is the monitor |
-//! | `hist` | `name unit`, a key per key column, `buckets: [[low, high, count], …]`, bounds inclusive |
-//! | `note` | `level` (`info warning alert error`), `text` |
-//! | `coverage` | `final`, `events`, `filtered`, each count of [`Coverage::problems`], `starts`, `open` |
-//! | `stats` | `events own_cpu_ns ns_per_event` (null of fewer than 1000) `lost max_rss_kb start_ms`, |
-//! | | `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null of too few samples) |
+//! - `event`: `event cpu pid tid comm`, the event's own fields, those that the script adds,
+//!   `detail` (its number) and `offset_ns` if the event is printed as part of a detail, `text` if
+//!   it has a printer, and `stack` if it has one: an array of frames, innermost first, each as text
+//!   output prints it.
+//! - `row`: `table`, then a key per column; the table of a single row is the monitor.
+//! - `hist`: `name unit`, a key per key column, `buckets: [[low, high, count], …]` with inclusive
+//!   bounds.
+//! - `note`: `level` (`info warning alert error`), `text`.
+//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::problems`], `starts`,
+//!   `open`.
+//! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
+//!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples).
 //!
-//! - `time` is RFC 3339 in UTC with microseconds, whatever the zone of the reader: `2026-11-21T09:00:00.100000Z`.
-//! - A name that is taken gets a trailing `_`, as a keyword does in a script: `comm` and `pid` of
-//!   `signal:signal_generate` are the target's and become `comm_` and `pid_`, beside the sender's `comm` and
-//!   `pid`. A name that itself ends so gets one more. Nothing is lost, and no key occurs twice.
+//! Values and names:
+//!
+//! - `time` is RFC 3339 in UTC with microseconds, independent of the local time zone:
+//!   `2026-11-21T09:00:00.100000Z`.
+//! - A name that is taken gets a trailing `_`, like a keyword in a script: `comm` and `pid` of
+//!   `signal:signal_generate` belong to the target and become `comm_` and `pid_`, beside the
+//!   sender's `comm` and `pid`. A name that itself ends in `_` gets one more. Nothing is lost, and
+//!   no key occurs twice.
 //! - The key of a column is its title in snake case, with `%` spelt out: `max(us)` is `max_us`,
 //!   `share%` is `share_percent`. Keys of a row that `emit` prints are those of the script.
-//! - Integers are exact, however large: a reader with doubles must look out above 2^53. Pointers are
-//!   strings, `"0xffffffff81c01f58"`, as fields and as keys; bytes are hexadecimal strings; what is
-//!   not a number, or infinite, is null.
-//! - In text that is not UTF-8 each wrong byte becomes the four characters `\xNN`. Control characters,
-//!   and characters that reorder a line, are escaped as JSON does it, `\u001b`.
+//! - Integers are exact, however large; a reader that uses doubles loses precision above 2^53.
+//!   Pointers are strings, `"0xffffffff81c01f58"`, as fields and as keys; bytes are hexadecimal
+//!   strings; NaN and infinity are null.
+//! - In text that is not UTF-8, each invalid byte becomes the four characters `\xNN`. Control
+//!   characters, and characters that reorder a line, are escaped as in JSON, `\u001b`.
 
-use super::Sink;
+use super::ByteSink;
 use super::wall::Wall;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{
-    Cell, Column, Draw, EventLine, EventText, Hist, Level, Report, Stamp, Stats, Table,
+    Cell, Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Stats, Table,
 };
 use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
@@ -39,16 +46,16 @@ use std::ops::Range;
 
 /// Draws JSON Lines.
 pub struct Json {
-    sink: Sink,
+    sink: ByteSink,
     wall: Wall,
     /// The monitor's name as a JSON string.
     monitor: Vec<u8>,
     stacks: StackStyle,
-    /// Where in the buffer the keys of the current object stand that came from elsewhere.
+    /// Positions in the buffer of the current object's keys that are not fixed.
     keys: Vec<Range<usize>>,
 }
 
-/// Keys of each type that its own names must not take.
+/// Fixed keys of each type, which other names must not take.
 const EVENT: &[&str] = &[
     "type",
     "time",
@@ -67,12 +74,12 @@ const ROW: &[&str] = &["type", "time", "monitor", "table"];
 const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
 
 impl Json {
-    /// JSON to a writer, in the name of a monitor.
+    /// Returns JSON output to a writer, for a monitor.
     pub fn new(results: Box<dyn Write>, monitor: &str, stacks: StackStyle) -> Json {
         let mut name = Vec::new();
         push_string(&mut name, monitor.as_bytes());
         Json {
-            sink: Sink::new(results),
+            sink: ByteSink::new(results),
             wall: Wall::new(TimeZone::UTC, 'T'),
             monitor: name,
             stacks,
@@ -96,7 +103,7 @@ impl Json {
         self.sink.buffer.extend_from_slice(b"}\n");
     }
 
-    /// A key of the type itself.
+    /// Appends a fixed key of the type.
     fn fixed(&mut self, key: &str) -> &mut Vec<u8> {
         let out = &mut self.sink.buffer;
         out.extend_from_slice(b",\"");
@@ -105,13 +112,13 @@ impl Json {
         out
     }
 
-    /// A key from elsewhere, made unlike those of the type and those before it.
-    fn own(&mut self, key: &str, taken: &[&str]) -> &mut Vec<u8> {
+    /// Appends another key, changed if it equals a fixed key or a previous one.
+    fn own(&mut self, key: &str, reserved: &[&str]) -> &mut Vec<u8> {
         let out = &mut self.sink.buffer;
         out.extend_from_slice(b",\"");
         let start = out.len();
         push_string_part(out, key.as_bytes());
-        if taken.contains(&key.trim_end_matches('_')) {
+        if reserved.contains(&key.trim_end_matches('_')) {
             out.push(b'_');
         }
         while self.keys.iter().any(|range| out.get(range.clone()) == out.get(start..)) {
@@ -131,7 +138,7 @@ impl Json {
         self.close();
     }
 
-    fn hist(&mut self, stamp: Stamp, hist: &Hist) {
+    fn hist(&mut self, stamp: Stamp, hist: &DrawnHistogram) {
         self.open("hist", stamp);
         push_string(self.fixed("name"), hist.name.as_bytes());
         push_string(self.fixed("unit"), hist.unit.as_bytes());
@@ -159,7 +166,7 @@ impl Draw for Json {
         self.open("event", event.stamp);
         push_string(self.fixed("event"), event.name.as_bytes());
         digits::push_u64(self.fixed("cpu"), event.cpu.into());
-        // As the kernel has them: -1 is a task that is being taken apart.
+        // Signed, as in the kernel: -1 is a task that is being released.
         digits::push_i64(self.fixed("pid"), event.pid.cast_signed().into());
         digits::push_i64(self.fixed("tid"), event.tid.cast_signed().into());
         push_string(self.fixed("comm"), event.comm);
@@ -294,7 +301,7 @@ fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
     }
 }
 
-/// An array of strings.
+/// Appends an array of strings.
 fn push_strings<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a [u8]>) {
     out.push(b'[');
     for (i, text) in texts.enumerate() {
@@ -306,7 +313,7 @@ fn push_strings<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a [u8]>) {
     out.push(b']');
 }
 
-/// The shortest form that reads back as the same double; null when it is not finite.
+/// Appends the shortest form that reads back as the same double; null if it is not finite.
 fn push_float(out: &mut Vec<u8>, value: f64) {
     // Writing to a Vec cannot fail.
     let _ = serde_json::to_writer(out, &value);
@@ -318,7 +325,7 @@ fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// What stands between the quotes of a JSON string.
+/// Appends the text between the quotes of a JSON string.
 fn push_string_part(out: &mut Vec<u8>, text: &[u8]) {
     if escape::all(text, |b| (0x20..0x7f).contains(&b) & (b != b'"') & (b != b'\\')) {
         return out.extend_from_slice(text);
@@ -331,7 +338,7 @@ fn push_string_part(out: &mut Vec<u8>, text: &[u8]) {
                 '\n' => out.extend_from_slice(b"\\n"),
                 '\t' => out.extend_from_slice(b"\\t"),
                 '\r' => out.extend_from_slice(b"\\r"),
-                // All of them are in the basic plane: four digits do.
+                // All of them are in the basic plane, so four digits are enough.
                 c if escape::harmful(c) => {
                     out.extend_from_slice(b"\\u");
                     digits::push_hex_bytes(out, &(c as u16).to_be_bytes());

@@ -1,17 +1,17 @@
-//! What the tests of all formats share: a writer that can be read, and events to draw.
+//! Helpers for the tests of all formats: a writer that can be read, and events to draw.
 
 use crate::base::draw::{Cell, Draw, EventLine, EventText, Stamp};
 use crate::base::frame::Frame;
 use crate::base::stack_style::StackStyle;
 use crate::base::value::Value;
 use crate::output::Colour;
-use crate::output::text::{Look, Text};
+use crate::output::text::{TextOptions, TextOutput};
 use jiff::tz::TimeZone;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-/// A writer that remembers; clones share what was written.
+/// A writer that stores what was written; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Written(Rc<RefCell<Vec<u8>>>);
 
@@ -31,7 +31,7 @@ impl io::Write for Written {
     }
 }
 
-/// A pipe whose reader has gone.
+/// A pipe whose reader is closed.
 pub(super) struct Closed;
 
 impl io::Write for Closed {
@@ -43,19 +43,19 @@ impl io::Write for Closed {
     }
 }
 
-/// `clock_ns` after 2026-11-21T09:00:00Z.
+/// Returns the time `clock_ns` after 2026-11-21T09:00:00Z.
 pub(super) fn stamp(clock_ns: u64) -> Stamp {
     Stamp { wall_ns: 1_795_251_600_000_000_000 + clock_ns as i64, clock_ns }
 }
 
-/// A frame of which the function's name is known, and nothing else.
+/// Returns a frame of which only the function's name is known.
 pub(super) fn named(symbol: &str) -> Frame {
     Frame { symbol: Some(symbol.into()), kernel: true, ..Frame::default() }
 }
 
-/// What an event is beside its fields: by default one of `bash` 300 on CPU 0 at 0.1 s.
+/// The parts of an event other than its fields: by default those of `bash` 300 on CPU 0 at 0.1 s.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
+pub(super) struct ProbeContext<'a> {
     pub(super) stamp: Stamp,
     pub(super) comm: &'a [u8],
     pub(super) tid: u32,
@@ -68,9 +68,9 @@ pub(super) struct Around<'a> {
     pub(super) stack: &'a [Frame],
 }
 
-impl Default for Around<'_> {
+impl Default for ProbeContext<'_> {
     fn default() -> Self {
-        Around {
+        ProbeContext {
             stamp: stamp(100_000_000),
             comm: b"bash",
             tid: 300,
@@ -86,8 +86,12 @@ impl Default for Around<'_> {
 }
 
 /// Draws an event of process 300.
-pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], around: &Around<'_>) {
-    let Around { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
+pub(super) fn draw_event(
+    draw: &mut dyn Draw,
+    fields: &[(&str, Value<'_>)],
+    around: &ProbeContext<'_>,
+) {
+    let ProbeContext { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
     let mut fields = fields.iter().copied();
     let fields = &mut fields;
     draw.event(&mut EventLine {
@@ -107,13 +111,13 @@ pub(super) fn draw_event(draw: &mut dyn Draw, fields: &[(&str, Value<'_>)], arou
     });
 }
 
-/// What is drawn as text: results and stderr.
+/// Returns what is drawn as text: results and stderr.
 pub(super) fn drawn_with(
-    change: impl FnOnce(&mut Look),
-    draw: impl FnOnce(&mut Text),
+    change: impl FnOnce(&mut TextOptions),
+    draw: impl FnOnce(&mut TextOutput),
 ) -> (String, String) {
     let (results, stderr) = (Written::default(), Written::default());
-    let mut look = Look {
+    let mut look = TextOptions {
         zone: TimeZone::UTC,
         colour: Colour::Never,
         quiet: false,
@@ -123,13 +127,13 @@ pub(super) fn drawn_with(
         pages: 512,
     };
     change(&mut look);
-    let mut text = Text::new(Box::new(results.clone()), Box::new(stderr.clone()), look);
+    let mut text = TextOutput::new(Box::new(results.clone()), Box::new(stderr.clone()), look);
     draw(&mut text);
     text.flush().unwrap();
     (results.text(), stderr.text())
 }
 
-/// What is drawn as text, without colour, in UTC.
-pub(super) fn drawn(draw: impl FnOnce(&mut Text)) -> String {
+/// Returns what is drawn as text, without colour, in UTC.
+pub(super) fn drawn(draw: impl FnOnce(&mut TextOutput)) -> String {
     drawn_with(|_| {}, draw).0
 }

@@ -1,15 +1,16 @@
-//! Flame graphs as pictures: SVG that a browser searches and zooms, drawn by inferno.
+//! Flame graphs as SVG that a browser can search and zoom, drawn by inferno.
 //!
-//! Colours tell whose code a frame is: orange the kernel's, aqua what was inlined, yellow C++ and Rust, green Java (and, as inferno
-//! tells by the name, whatever else has a `/` or a dot in it), red the rest. Of a
-//! difference, red is what grew and blue what shrank. A frame too narrow to be seen is left out before it is drawn, so
-//! a picture takes time for what it shows and not for what was measured.
+//! Colours show the origin of a frame: orange the kernel, aqua inlined functions, yellow C++ and
+//! Rust, green Java (and, because inferno decides by the name, any name with a `/` or a dot), red
+//! everything else. In a difference, red frames grew and blue ones shrank. Frames too narrow to be
+//! seen are removed before drawing, so the time to draw depends on what is shown, not on what was
+//! measured.
 
 use super::folded::time_frames;
 use super::text::push_problems;
 use crate::base::coverage::Coverage;
 use crate::base::draw::Stamp;
-use crate::base::flame::{Flame, Mark};
+use crate::base::flame::{Flame, FrameKind};
 use crate::base::units::human_ns;
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
@@ -17,20 +18,21 @@ use jiff::tz::TimeZone;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// A frame that has less than this share of the whole is not drawn: an eighth of a pixel.
-const SEEN: u64 = 10_000;
+/// Frames with less than the total divided by this are not drawn: an eighth of a pixel.
+const VISIBLE_PARTS: u64 = 10_000;
 
-/// Words around a picture.
+/// The texts of a picture.
 #[derive(Clone, Debug, Default)]
 pub struct Caption {
-    /// Over it: what was measured.
+    /// Title: what was measured.
     pub title: String,
-    /// Below that: when, how much, and what is missing.
+    /// Subtitle: when, how much, and what is missing.
     pub subtitle: String,
 }
 
 impl Caption {
-    /// `profile: cpu-clock` over `2026-11-21 15:46:33 to 15:48:33, 12000 samples; 312 lost`.
+    /// Returns a caption, such as the title `profile: cpu-clock` and the subtitle
+    /// `2026-11-21 15:46:33 to 15:48:33, 12000 samples; coverage: 312 lost`.
     pub fn of(
         monitor: &str,
         (title, unit): (&str, &str),
@@ -43,7 +45,7 @@ impl Caption {
         let (last_date, to) = time_frames(zone, end.wall_ns);
         let to = if date == last_date { to } else { format!("{last_date} {to}") };
         let mut subtitle = format!("{date} {from} to {to}, {}", amount(total, unit)).into_bytes();
-        // That tasks end inside of something is life, not a gap.
+        // Tasks that exit inside a state are normal, not a gap.
         let problems = Coverage { exited: 0, ..*coverage };
         if !problems.is_perfect() {
             subtitle.extend_from_slice(b"; coverage: ");
@@ -57,35 +59,36 @@ impl Caption {
     }
 }
 
-/// So much of a unit, as read: `12000 samples`, `49.157s in all`.
+/// Formats an amount of a unit: `12000 samples`, `49.157s in total`.
 pub fn amount(total: u64, unit: &str) -> String {
     match unit {
-        "ns" => format!("{} in all", human_ns(total)),
+        "ns" => format!("{} in total", human_ns(total)),
         unit => format!("{total} {unit}"),
     }
 }
 
-/// Draws settled stacks; without any, a picture that says so.
+/// Draws settled stacks; without any, a picture with a message.
 ///
 /// # Errors
-/// The writer's.
+/// `out` cannot be written to.
 pub fn write(flame: &Flame, caption: &Caption, out: &mut dyn Write) -> io::Result<()> {
     if flame.total() == 0 {
         return write_nothing(caption, out);
     }
-    let mut seen = flame.clone();
-    seen.prune(flame.total() / SEEN);
+    let mut visible = flame.clone();
+    visible.prune(flame.total() / VISIBLE_PARTS);
     let mut lines: Vec<String> =
-        seen.stacks().map(|(stack, weight)| line(&seen, stack, weight)).collect();
+        visible.stacks().map(|(stack, weight)| line(&visible, stack, weight)).collect();
     lines.sort_unstable();
     draw(&lines, flame, caption, out)
 }
 
-/// Draws how settled stacks differ from those of before: as wide as they are now, coloured by what changed. Before that
-/// the older ones are scaled to the same total, so that a longer run is no growth everywhere.
+/// Draws the difference between settled stacks and earlier ones: widths are the current ones,
+/// colours show the change. The earlier stacks are scaled to the same total first, so that a longer
+/// run does not appear as growth everywhere.
 ///
 /// # Errors
-/// The writer's.
+/// `out` cannot be written to.
 pub fn write_difference(
     before: &Flame,
     flame: &Flame,
@@ -108,8 +111,9 @@ pub fn write_difference(
     draw(&lines, flame, caption, out)
 }
 
-/// A line for inferno, which takes the colours from marks behind the names and does not show them. What would be such a mark
-/// in a name, or the first of two weights, is made to look the same and be none.
+/// Returns a line for inferno, which takes colours from marks after the names and does not show
+/// them. A name that contains such a mark, or ends in a number that would be read as the first of
+/// two weights, is changed to look the same without being one.
 fn line(flame: &Flame, stack: &[u32], weight: u64) -> String {
     let mut line = String::new();
     for (i, number) in stack.iter().enumerate() {
@@ -118,15 +122,15 @@ fn line(flame: &Flame, stack: &[u32], weight: u64) -> String {
         }
         let (name, mark) = (flame.name_of(*number), flame.mark_of(*number));
         match name.rsplit_once("_[") {
-            Some((name, rest)) if mark == Mark::Plain && rest.ends_with(']') => {
+            Some((name, rest)) if mark == FrameKind::Plain && rest.ends_with(']') => {
                 line.extend([name, "_\u{2060}[", rest]);
             }
             _ => line.push_str(name),
         }
         line.push_str(match mark {
-            Mark::Plain => "",
-            Mark::Kernel => "_[k]",
-            Mark::Inlined => "_[i]",
+            FrameKind::Plain => "",
+            FrameKind::Kernel => "_[k]",
+            FrameKind::Inlined => "_[i]",
         });
     }
     if let Some((name, last)) = line.rsplit_once(' ')
@@ -147,7 +151,8 @@ fn draw(lines: &[String], flame: &Flame, caption: &Caption, out: &mut dyn Write)
     options.colors = Palette::Multi(MultiPalette::Java);
     options.deterministic = true;
     options.image_width = Some(1200);
-    // Of its height: that of DejaVu Sans Mono. With inferno's own, names stand out of their frames where no browser cuts them.
+    // The width relative to the height, that of DejaVu Sans Mono. With inferno's default, names
+    // extend beyond their frames in viewers that do not clip them.
     options.font_width = 0.61;
     options.text_truncate_direction = TextTruncateDirection::Right;
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
@@ -157,15 +162,18 @@ fn write_nothing(caption: &Caption, out: &mut dyn Write) -> io::Result<()> {
     let (title, subtitle) = (xml(&caption.title), xml(&caption.subtitle));
     writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"90\" font-family=\"monospace\">\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"90\" \
+         font-family=\"monospace\">\
          <rect width=\"100%\" height=\"100%\" fill=\"#eeeeee\"/>\
          <text x=\"600\" y=\"30\" font-size=\"17\" text-anchor=\"middle\">{title}</text>\
-         <text x=\"600\" y=\"54\" font-size=\"12\" fill=\"#666666\" text-anchor=\"middle\">{subtitle}</text>\
-         <text x=\"600\" y=\"76\" font-size=\"12\" text-anchor=\"middle\">no stack was taken</text></svg>"
+         <text x=\"600\" y=\"54\" font-size=\"12\" fill=\"#666666\" \
+         text-anchor=\"middle\">{subtitle}</text>\
+         <text x=\"600\" y=\"76\" font-size=\"12\" text-anchor=\"middle\">\
+         no stack was recorded</text></svg>"
     )
 }
 
-/// Text that is safe between the tags and in the attributes of a picture.
+/// Returns text that is safe between the tags and in the attributes of a picture.
 pub(super) fn xml(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -185,7 +193,7 @@ pub(super) fn xml(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn flame(stacks: &[(&[(&str, Mark)], u64)]) -> Flame {
+    fn flame(stacks: &[(&[(&str, FrameKind)], u64)]) -> Flame {
         let mut flame = Flame::new("", "samples");
         for (frames, weight) in stacks {
             let frames: Vec<u32> =
@@ -203,12 +211,12 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const NGINX: (&str, Mark) = ("nginx", Mark::Plain);
-    const POLL: (&str, Mark) = ("do_poll", Mark::Kernel);
+    const NGINX: (&str, FrameKind) = ("nginx", FrameKind::Plain);
+    const POLL: (&str, FrameKind) = ("do_poll", FrameKind::Kernel);
 
     #[test]
     fn a_picture_has_its_caption_its_frames_and_no_marks() {
-        let flame = flame(&[(&[NGINX, POLL], 3), (&[NGINX, ("new<int>", Mark::Inlined)], 1)]);
+        let flame = flame(&[(&[NGINX, POLL], 3), (&[NGINX, ("new<int>", FrameKind::Inlined)], 1)]);
         let svg = picture(|caption, out| write(&flame, caption, out));
         for text in [
             "signal &lt;g&gt;",
@@ -223,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_says_how_much_changed() {
+    fn a_difference_shows_the_change() {
         let before = flame(&[(&[NGINX, POLL], 1), (&[NGINX], 1)]);
         let after = flame(&[(&[NGINX, POLL], 6), (&[NGINX], 2)]);
         let svg = picture(|caption, out| write_difference(&before, &after, caption, out));
@@ -231,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn without_stacks_the_picture_says_so() {
+    fn a_picture_without_stacks_has_a_message() {
         let svg = picture(|caption, out| write(&Flame::default(), caption, out));
-        assert!(svg.contains("no stack was taken") && svg.contains("signal &lt;g&gt;"));
+        assert!(svg.contains("no stack was recorded") && svg.contains("signal &lt;g&gt;"));
     }
 
     #[test]
-    fn a_name_that_ends_in_a_number_is_no_difference() {
-        let flame = flame(&[(&[NGINX, ("spinner 99", Mark::Plain)], 3), (&[NGINX, POLL], 1)]);
+    fn a_name_that_ends_in_a_number_is_not_a_difference() {
+        let flame = flame(&[(&[NGINX, ("spinner 99", FrameKind::Plain)], 3), (&[NGINX, POLL], 1)]);
         let svg = picture(|caption, out| write(&flame, caption, out));
         assert!(svg.contains("spinner\u{a0}99 (3 samples, 75.00%)"), "{svg}");
         assert!(svg.contains("do_poll (1 samples, 25.00%)"), "{svg}");
@@ -247,13 +255,13 @@ mod tests {
     #[test]
     fn a_name_does_not_choose_its_colour() {
         for name in ["a_[k]", "a_[i]", "a_[j]"] {
-            let flame = flame(&[(&[(name, Mark::Plain)], 1)]);
+            let flame = flame(&[(&[(name, FrameKind::Plain)], 1)]);
             let svg = picture(|caption, out| write(&flame, caption, out));
             let shown = name.replace('[', "\u{2060}[");
             let (_, frame) = svg.split_once(&format!("{shown} (1 samples, 100.00%)")).unwrap();
             let (_, colour) = frame.split_once("fill=\"rgb(").unwrap();
             let colour: Vec<&str> = colour.split([',', ')']).take(3).collect();
-            // Red has as much green as blue; orange, aqua and green have not.
+            // Red has equal green and blue parts; orange, aqua and green do not.
             assert_eq!(colour[1], colour[2], "{name}: {colour:?}");
         }
     }

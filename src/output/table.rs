@@ -1,24 +1,24 @@
 //! Tables and histograms as text.
 //!
-//! A column is as wide as its least width, its title or its widest cell. Widths count characters.
-//! The layouts of histograms (bounds, counts, 40 stars) and of ruled tables are those that users of
-//! `funclatency`-like tools know.
+//! A column is as wide as its minimum width, its title or its widest cell. Widths count characters.
+//! The layouts of histograms (bounds, counts, 40 stars) and of ruled tables are those of
+//! `funclatency` and similar tools.
 
-use super::laid::{Laid, Placed, Shown, lay_out, long_stacks};
-use super::{Colour, fit};
-use crate::base::draw::{Align, Cell, Hist, Style, Table};
+use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks};
+use super::{Colour, shrink};
+use crate::base::draw::{Align, Cell, DrawnHistogram, Style, Table};
 use crate::base::text::{digits, escape, field};
 
-/// Stars of the fullest bucket.
+/// Number of stars of the fullest bucket.
 const STARS: u64 = 40;
 
-/// Escape sequences for a terminal; each opens with one of these and closes with `RESET`.
+/// Escape sequences for a terminal; each begins with one of these and ends with `RESET`.
 pub(super) const BOLD: &[u8] = b"\x1b[1m";
 pub(super) const DIM: &[u8] = b"\x1b[2m";
 pub(super) const RED: &[u8] = b"\x1b[31m";
 const RESET: &[u8] = b"\x1b[0m";
 
-/// Draws between the escape sequence `paint` and its end, when there is colour.
+/// Draws between the escape sequence `paint` and its end, if colour is used.
 pub(super) fn painted(
     out: &mut Vec<u8>,
     colour: Colour,
@@ -35,8 +35,9 @@ pub(super) fn painted(
     }
 }
 
-/// Titles, their rule if the style has one, and the rows; in lines of `room` characters, where that is possible. The titles of the
-/// columns that there was no room for.
+/// Appends the titles, their rule if the style has one, and the rows, in lines of at most `room`
+/// characters where that is possible. Returns the titles of the columns that were omitted for lack
+/// of room.
 pub(super) fn push_table(
     out: &mut Vec<u8>,
     table: &Table,
@@ -49,20 +50,20 @@ pub(super) fn push_table(
         });
         out.push(b'\n');
     }
-    // Stacks too long for a column stand below their rows, a line a frame.
+    // Stacks too long for a column are printed below their rows, one line per frame.
     let below = long_stacks(table);
     let narrow = below.map(|column| without(table, column));
     let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
-    let spared = match room {
-        Some(room) => fit::fit(&mut laid, room),
+    let omitted = match room {
+        Some(room) => shrink::fit(&mut laid, room),
         None => {
-            fit::keep_in_sight(&mut laid);
+            shrink::limit_names(&mut laid);
             Vec::new()
         }
     };
-    let Laid { columns, titles, rows } = laid;
+    let TableLayout { columns, titles, rows } = laid;
     if columns.is_empty() && below.is_none() {
-        return spared;
+        return omitted;
     }
     painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
     out.push(b'\n');
@@ -79,25 +80,26 @@ pub(super) fn push_table(
                 let start = out.len();
                 out.extend_from_slice(b"        ");
                 escape::push_shown(out, frame.as_bytes());
-                room.iter().for_each(|room| fit::shorten(out, start, *room));
+                room.iter().for_each(|room| shrink::shorten(out, start, *room));
                 out.push(b'\n');
             }
         }
     }
-    spared
+    omitted
 }
 
-/// A line below a table: which columns had no room.
-pub(super) fn push_spared(out: &mut Vec<u8>, titles: &[Vec<u8>], colour: Colour) {
+/// Appends a line that lists the columns omitted for lack of room.
+pub(super) fn push_omitted(out: &mut Vec<u8>, titles: &[Vec<u8>], colour: Colour) {
     painted(out, colour, DIM, |out| {
-        out.extend_from_slice(b"(a wider terminal, a file and --json also have ");
+        out.extend_from_slice(b"(a wider terminal, a file or --json also shows ");
         out.extend_from_slice(&titles.join(&b' '));
         out.push(b')');
     });
     out.push(b'\n');
 }
 
-/// The table without a column; its rows without their cells of it, which have frames by the dozen.
+/// Returns the table without a column. Does not copy the cells of that column, which have dozens of
+/// frames.
 fn without(table: &Table, column: usize) -> Table {
     let others = |i: &usize| *i != column;
     let columns = (0..table.columns.len()).filter(others);
@@ -114,10 +116,10 @@ fn without(table: &Table, column: usize) -> Table {
     }
 }
 
-/// `title(unit) : count    distribution`, then a line a bucket.
-pub(super) fn push_hist(out: &mut Vec<u8>, hist: &Hist, colour: Colour) {
+/// Appends `title(unit) : count    distribution`, then one line per bucket.
+pub(super) fn push_hist(out: &mut Vec<u8>, hist: &DrawnHistogram, colour: Colour) {
     let digits = |n: i64| {
-        Shown::of(|out| {
+        MeasuredText::of(|out| {
             digits::push_i64(out, n);
             0
         })
@@ -173,7 +175,7 @@ pub(super) fn push_hist(out: &mut Vec<u8>, hist: &Hist, colour: Colour) {
     }
 }
 
-/// `name=value`; `-` for nothing.
+/// Appends `name=value`; the value of an empty cell is `-`.
 pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
     escape::push_shown(out, name.as_bytes());
     out.push(b'=');
@@ -183,7 +185,7 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
     }
 }
 
-fn push_row(out: &mut Vec<u8>, cells: &[Shown], columns: &[Placed]) {
+fn push_row(out: &mut Vec<u8>, cells: &[MeasuredText], columns: &[PlacedColumn]) {
     let start = out.len();
     for (i, (cell, column)) in cells.iter().zip(columns).enumerate() {
         if column.align == Align::Right {
@@ -197,13 +199,13 @@ fn push_row(out: &mut Vec<u8>, cells: &[Shown], columns: &[Placed]) {
             out.extend_from_slice(if column.arrow { b" => " } else { b" " });
         }
     }
-    // An empty last cell leaves no blanks behind.
+    // Removes the blanks of an empty last cell.
     while out.len() > start && out.last() == Some(&b' ') {
         out.pop();
     }
 }
 
-fn push_rule(out: &mut Vec<u8>, columns: &[Placed]) {
+fn push_rule(out: &mut Vec<u8>, columns: &[PlacedColumn]) {
     for (i, column) in columns.iter().enumerate() {
         out.resize(out.len() + column.width, b'-');
         if i + 1 < columns.len() {
@@ -212,7 +214,7 @@ fn push_rule(out: &mut Vec<u8>, columns: &[Placed]) {
     }
 }
 
-/// Blanks after (or before) something `used` wide, up to `width`.
+/// Appends blanks after (or before) a text of `used` characters, up to `width`.
 fn pad(out: &mut Vec<u8>, used: usize, width: usize) {
     out.resize(out.len() + width.saturating_sub(used), b' ');
 }

@@ -1,19 +1,23 @@
-//! Text for people: event lines, tables, histograms, each under the wall-clock time.
+//! Text output: event lines, tables and histograms, each with the wall-clock time.
 //!
-//! | what | where it goes | how it looks |
-//! |---|---|---|
-//! | event | results | `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`, the text of its printer or its print format, else `name=value …`, frames below, eight spaces in, as [`StackStyle`] has them; what the script adds stands above, after `* `; in a detail its offset stands in front, `+12.345 us` |
-//! | sample of a counter | results | `COMM TID SEC.USEC: %10u EVENT:` with its period, as `perf script` has it, then frames as above and an empty line; without frames its address stands there as `ip=` |
-//! | report | results | a line with the time, then tables and histograms; those without rows are left out, and if none has any, it says so |
-//! | alert | results | `WALL-CLOCK ALERT text` |
-//! | coverage | results | `coverage: 312 lost, 1 unmatched; …`, only when something was missed |
-//! | note, stats | stderr | `perilune: warning: text` |
+//! - Event, to the results: `WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: TEXT`. The text
+//!   is that of its printer or its print format, else `name=value …`. Frames follow, indented by
+//!   eight spaces, in the form that [`StackStyle`] defines. Fields that the script adds are printed
+//!   above, after `* `. In a detail, the line begins with the offset, `+12.345 us`.
+//! - Sample of a counter, to the results: `COMM TID SEC.USEC: %10u EVENT:` with its period, as in
+//!   `perf script`, then frames as above and an empty line. Without frames, the line has the
+//!   address as `ip=`.
+//! - Report, to the results: a line with the time, then tables and histograms. Those without rows
+//!   are omitted; if none has rows, the line reports that.
+//! - Alert, to the results: `WALL-CLOCK ALERT text`.
+//! - Coverage, to the results: `coverage: 312 lost, 1 unmatched; …`, only if something was missed.
+//! - Note and stats, to stderr: `perilune: warning: text`.
 //!
-//! Nothing that came from elsewhere reaches a terminal unescaped. Widths count characters.
+//! Text from outside is always escaped before it reaches a terminal. Widths count characters.
 
 use super::table::{DIM, RED, painted, push_pair};
 use super::wall::Wall;
-use super::{Colour, Sink};
+use super::{ByteSink, Colour};
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, EventLine, EventText, Level, Report, Stamp, Stats};
 use crate::base::stack_style::StackStyle;
@@ -28,52 +32,54 @@ mod report;
 
 pub(super) use report::shown;
 
-/// What about the text can be chosen.
+/// Options of text output.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct TextOptions {
     /// Zone of the wall-clock stamps.
     pub zone: TimeZone,
-    /// Escape sequences or none; see [`super::colour`].
+    /// Whether to use escape sequences; see [`super::colour`].
     pub colour: Colour,
     /// Hides information and warnings (`-q`), never alerts, errors or coverage.
     pub quiet: bool,
-    /// What is shown of stacks.
+    /// Format of stacks.
     pub stacks: StackStyle,
-    /// How many characters a line of the results has room for. None is no limit: only a terminal has one, and it may change.
+    /// Returns the width of a line of the results in characters; None for no limit. Only a terminal
+    /// has a width, and it may change.
     pub columns: fn() -> Option<usize>,
-    /// Whether messages go where results go, so that these have to be there before.
+    /// Whether messages go to the same place as results, which must then be flushed first.
     pub together: bool,
-    /// Data pages of each ring, so that a loss can name a larger number; 0 when there is no ring.
+    /// Data pages of each ring, so that a loss can suggest a larger number; 0 if there is no ring.
     pub pages: usize,
 }
 
 /// Draws text.
-pub struct Text {
-    results: Sink,
+pub struct TextOutput {
+    results: ByteSink,
     stderr: Box<dyn Write>,
-    look: Look,
+    look: TextOptions,
     wall: Wall,
-    /// Intervals whose coverage was shown, and the problems of the last of them.
+    /// Number of intervals whose coverage was shown, and the problems of the last of them.
     shown: (usize, Coverage),
-    /// Whether it was said which columns have no room.
-    told_spared: bool,
+    /// Whether the columns omitted for lack of room have been listed.
+    omitted_listed: bool,
 }
 
-impl Text {
-    /// Text with results to one writer, notes to the other. Notes are written at once.
-    pub fn new(results: Box<dyn Write>, stderr: Box<dyn Write>, look: Look) -> Text {
+impl TextOutput {
+    /// Returns text output with results to one writer and notes to the other. Notes are written at
+    /// once.
+    pub fn new(results: Box<dyn Write>, stderr: Box<dyn Write>, look: TextOptions) -> TextOutput {
         let wall = Wall::new(look.zone.clone(), ' ');
-        Text {
-            results: Sink::new(results),
+        TextOutput {
+            results: ByteSink::new(results),
             stderr,
             look,
             wall,
             shown: (0, Coverage::default()),
-            told_spared: false,
+            omitted_listed: false,
         }
     }
 
-    /// The wall-clock time and a blank.
+    /// Appends the wall-clock time and a blank.
     fn stamp(&mut self, stamp: Stamp) {
         let wall = &mut self.wall;
         painted(&mut self.results.buffer, self.look.colour, DIM, |out| {
@@ -82,17 +88,17 @@ impl Text {
         self.results.buffer.push(b' ');
     }
 
-    /// Writes to stderr at once. A stderr that cannot be written to has nobody to tell about it.
+    /// Writes to stderr at once. A failure is ignored, because it cannot be reported anywhere.
     fn say(&mut self, line: &[u8]) {
         if self.look.together {
-            // Told when the results are flushed next.
+            // A later flush of the results reports a persistent error.
             let _ = self.results.flush();
         }
         let _ = self.stderr.write_all(line).and_then(|()| self.stderr.flush());
     }
 }
 
-impl Draw for Text {
+impl Draw for TextOutput {
     fn event(&mut self, event: &mut EventLine<'_>) {
         if !event.extra.is_empty() {
             let out = &mut self.results.buffer;
@@ -127,7 +133,7 @@ impl Draw for Text {
                 let start = out.len();
                 let pushed = push(out);
                 match pushed {
-                    // Tabs of the format; those of the record are escaped by now.
+                    // Keeps the tabs of the format; those of the record are escaped by now.
                     true => escape::show_but_tabs_from(out, start),
                     false => out.truncate(start - 1),
                 }
@@ -136,10 +142,11 @@ impl Draw for Text {
         };
         let sampled = event.period.is_some();
         if !shown {
-            // What its line and its first frame have already is not said twice.
+            // Omits what the line and the first frame already show.
             let first_frame = !event.stack.is_empty();
-            let told = |name: &str| sampled && (name == "period" || name == "ip" && first_frame);
-            push_fields(out, &mut (&mut *event.fields).filter(|(name, _)| !told(name)));
+            let already_shown =
+                |name: &str| sampled && (name == "period" || name == "ip" && first_frame);
+            push_fields(out, &mut (&mut *event.fields).filter(|(name, _)| !already_shown(name)));
         }
         out.push(b'\n');
         if !event.stack.is_empty() {
@@ -160,7 +167,7 @@ impl Draw for Text {
 
     fn line(&mut self, text: &str) {
         for line in text.lines() {
-            // A tab stands between the arguments of `print`.
+            // `print` separates its arguments with tabs.
             push_line(&mut self.results.buffer, line);
             self.results.buffer.push(b'\n');
         }
@@ -185,17 +192,18 @@ impl Draw for Text {
     }
 
     fn coverage(&mut self, _stamp: Stamp, coverage: &Coverage, last: bool) {
-        // That tasks end inside of something (`exit` never returns) is life, not a gap; JSON has the count.
+        // Tasks that exit inside a call or a state (`exit` never returns) are normal, not a gap;
+        // JSON has the count.
         let coverage = &Coverage { exited: 0, ..*coverage };
         let (intervals, before) = self.shown;
-        // A run of one interval has said it already.
+        // A run of one interval has printed it already.
         let repeated = last && intervals == 1 && coverage.problems() == before.problems();
         if coverage.is_perfect() || repeated {
             return;
         }
         let out = &mut self.results.buffer;
         out.extend_from_slice(if last && intervals > 0 {
-            b"coverage in all: "
+            b"coverage of the run: "
         } else {
             b"coverage: "
         });
@@ -227,13 +235,13 @@ impl Draw for Text {
     }
 }
 
-/// `312 lost, 1 unmatched`: what went wrong.
+/// Appends the problems, such as `312 lost, 1 unmatched`.
 pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
     for (i, &(name, count)) in problems.iter().filter(|(_, n)| *n > 0).enumerate() {
         if i > 0 {
             out.extend_from_slice(b", ");
         }
-        // The others are no nouns: one is lost as two are.
+        // The other names are adjectives, which have no plural.
         let text = if name == "errors" {
             units::counted(count, "error")
         } else {
@@ -243,11 +251,11 @@ pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
     }
 }
 
-/// Follows the count of events that the kernel counted and did not deliver.
+/// Printed after the count of events that the kernel counted and did not deliver.
 pub(super) const UNDELIVERED: &[u8] =
     b"; the kernel counted the undelivered events and wrote no record of them";
 
-/// `; 558 of 600 starts (93 %) were not paired and are missing above`, where some were not.
+/// Appends `; 558 of 600 starts (93 %) were not paired and are missing above`, if any were not.
 fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {
     let (unpaired, starts) = (coverage.unpaired(), coverage.starts);
     if unpaired == 0 || starts == 0 {
@@ -263,7 +271,7 @@ fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {
     );
 }
 
-/// `1000 events, 15.3 ns each, …`: what the run cost.
+/// Returns the cost of the run: `1000 events, 15.3 ns each, …`.
 pub(super) fn stats_text(stats: &Stats) -> String {
     let each = stats.ns_per_event.map(|ns| format!(", {ns:.1} ns each"));
     let compiler = &stats.compiler;

@@ -1,4 +1,4 @@
-//! Wall-clock stamps: the calendar is asked once a second, not once an event.
+//! Wall-clock times. The calendar is computed once per second, not once per event.
 
 use crate::base::text::digits;
 use jiff::{Timestamp, tz::TimeZone};
@@ -15,12 +15,12 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    /// Stamps in `zone`, with `separator` between date and time of day.
+    /// Returns a formatter for times in `zone`, with `separator` between date and time of day.
     pub(super) fn new(zone: TimeZone, separator: char) -> Wall {
         Wall { zone, separator, second: None, text: Vec::with_capacity(32) }
     }
 
-    /// Date, time of day and microseconds of a time since the Unix epoch.
+    /// Appends the date, time of day and microseconds of a time since the Unix epoch.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, wall_ns: i64) {
         let second = wall_ns.div_euclid(1_000_000_000);
         if self.second != Some(second) {
@@ -31,7 +31,7 @@ impl Wall {
         digits::push_padded(out, wall_ns.rem_euclid(1_000_000_000) as u64 / 1000, 6, b'0');
     }
 
-    /// `15:46:33`.
+    /// Returns the time of day, as in `15:46:33`.
     pub(super) fn time_of_day(&mut self, wall_ns: i64) -> &[u8] {
         let second = wall_ns.div_euclid(1_000_000_000);
         if self.second != Some(second) {
@@ -41,7 +41,7 @@ impl Wall {
     }
 
     fn show(&mut self, second: i64) {
-        // Every i64 of nanoseconds lies between the years 1677 and 2262, which jiff can show.
+        // Every i64 of nanoseconds lies between the years 1677 and 2262, which jiff can represent.
         let time = Timestamp::from_second(second).unwrap_or_default();
         let local = self.zone.to_datetime(time);
         self.text.clear();

@@ -1,7 +1,8 @@
-//! The events of this machine: counters by name, functions by theirs, tracepoints as tracefs tells of them.
+//! The events of this machine: counters and functions by name, and tracepoints as described by
+//! tracefs.
 //!
-//! tracefs is looked for, and mounted where it is not, when the first name comes that is no counter's: who may not
-//! read it can still count what needs none.
+//! tracefs is searched, and mounted if it is not, when the first name is neither a counter nor a
+//! function. A user who may not read tracefs can still use the events that need none.
 
 use std::cell::OnceCell;
 use std::io;
@@ -11,7 +12,7 @@ use anyhow::Result;
 
 use crate::base::nearest::nearest;
 use crate::event::catalog::{Catalog, Event, TracefsCatalog};
-use crate::event::function::{Kind, Named};
+use crate::event::function::{FunctionName, ProbeKind};
 use crate::event::name;
 use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
@@ -40,12 +41,13 @@ impl Default for MachineCatalog {
 }
 
 impl MachineCatalog {
-    /// The tracefs, if a name has asked for it so far.
+    /// Returns the tracefs, if a name has required it so far.
     pub fn tracefs(&self) -> Option<&Tracefs> {
         self.tracepoints.get().map(|found| &*found.tracefs)
     }
 
-    /// The tracepoints. Where tracefs was refused it is asked again: that is rare, and the reason is told anew.
+    /// Returns the tracepoints. Retries tracefs after a refusal: that is rare, and the caller gets
+    /// the reason again.
     fn tracepoints(&self) -> Result<&TracefsCatalog> {
         if let Some(found) = self.tracepoints.get() {
             return Ok(&found.catalog);
@@ -62,12 +64,12 @@ impl MachineCatalog {
 impl Catalog for MachineCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
         let counter = self.counters.describe(name);
-        if counter.is_ok() || Kind::in_front_of(name).is_some() {
+        if counter.is_ok() || ProbeKind::split_prefix(name).is_some() {
             return counter;
         }
         match self.tracepoints() {
             Ok(found) => found.describe(name),
-            // A counter that is nearly spelt is the better guess than a tracepoint without its system.
+            // A misspelt counter is more likely than a tracepoint without its system.
             Err(_) if !name.contains(':') && !nearest(name, name::short_names()).is_empty() => {
                 counter
             }
@@ -79,7 +81,7 @@ impl Catalog for MachineCatalog {
         self.tracepoints()?.names()
     }
 
-    fn functions(&self, glob: &Named, most: usize) -> Result<Vec<Named>> {
+    fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
         self.counters.functions(glob, most)
     }
 }

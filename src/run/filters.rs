@@ -1,4 +1,5 @@
-//! What `-v` says of filters: which conditions the kernel checks, which are left for user space, and what each costs.
+//! The filter lines of `-v`: the conditions that the kernel checks, those left for user space, and
+//! the cost of each.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +7,14 @@ use crate::base::coverage::Coverage;
 use crate::event::filter::Filter;
 use crate::script::evsel::Role;
 
-/// Where a run's events come from, which decides who can filter them.
+/// Where a run's events come from, which decides where they can be filtered.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum From {
     Kernel,
     File,
 }
 
-/// A line for each event that has a filter.
+/// Returns a line for each event that has a filter.
 pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for role in roles {
@@ -25,12 +26,13 @@ pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
             (true, true, _) => continue,
             (_, _, From::File) => {
                 let both = [kernel, here].into_iter().filter(|text| !text.is_empty());
-                format!("filtered here: {}", both.collect::<Vec<_>>().join(" && "))
+                format!("filtered in user space: {}", both.collect::<Vec<_>>().join(" && "))
             }
             (false, true, _) => format!("filtered in the kernel: {kernel} ({REJECTED})"),
             (true, false, _) => format!("filtered in user space: {here} ({RECEIVED})"),
             (false, false, _) => format!(
-                "filtered in the kernel: {kernel} ({REJECTED}); then in user space: {here} ({RECEIVED})"
+                "filtered in the kernel: {kernel} ({REJECTED}); then in user space: {here} \
+                 ({RECEIVED})"
             ),
         };
         let line = format!("{}: {line}", role.event.name);
@@ -41,7 +43,8 @@ pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
     lines
 }
 
-/// Which events are filtered by text in a task's memory, and what that misses.
+/// Returns a note about events that are filtered by text in a task's memory, and what these filters
+/// miss.
 pub(super) fn user_text(roles: &[Role]) -> Option<String> {
     let reads = |role: &&Role| role.filter.as_ref().is_some_and(Filter::reads_user_memory);
     let names: BTreeSet<&str> = roles.iter().filter(reads).map(|role| &*role.event.name).collect();
@@ -50,14 +53,15 @@ pub(super) fn user_text(roles: &[Role]) -> Option<String> {
         let names = names.join(", ");
         format!(
             "{names}: filtered by text in the task's memory; events whose text is on a page that \
-             is not resident are left out"
+             is not resident are omitted"
         )
     })
 }
 
-/// What the kernel's tracing costs whoever causes the event; measured on kernel 6.18 in a virtual machine.
-const REJECTED: &str = "160-180 ns for each event that it rejects";
-const RECEIVED: &str = "500-900 ns for the record of each event that gets there, and our own";
+/// The cost of kernel tracing for the task that causes the event; measured on kernel 6.18 in a
+/// virtual machine.
+const REJECTED: &str = "160-180 ns per rejected event";
+const RECEIVED: &str = "500-900 ns per received event, plus perilune's own time";
 
 fn joined<T: AsRef<str>>(conditions: &[T]) -> String {
     let one = |text: &T| match text.as_ref() {
@@ -67,12 +71,12 @@ fn joined<T: AsRef<str>>(conditions: &[T]) -> String {
     conditions.iter().map(one).collect::<Vec<_>>().join(" && ")
 }
 
-/// What predicates kept back over the whole run; None when that was nothing.
-pub(super) fn kept_back(coverage: &Coverage) -> Option<String> {
+/// Returns a note about events rejected in user space over the whole run; `None` without any.
+pub(super) fn rejected_in_user_space(coverage: &Coverage) -> Option<String> {
     let received = coverage.events + coverage.filtered;
     (coverage.filtered > 0).then(|| {
         let filtered = coverage.filtered;
-        format!("{filtered} of {received} received events were kept back by filters in user space")
+        format!("{filtered} of {received} received events were rejected by user-space filters")
     })
 }
 
@@ -82,14 +86,14 @@ mod tests {
 
     use super::*;
     use crate::decode::format::Format;
-    use crate::event::catalog::{Event, What};
+    use crate::event::catalog::{Event, EventKind};
     use crate::event::filter::split::Split;
     use crate::event::sampling::Sampling;
 
     fn role(filter: &str) -> Role {
         let format =
             Format::parse("name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n").unwrap();
-        let event = Event { name: "a:x".into(), what: What::Tracepoint { format } };
+        let event = Event { name: "a:x".into(), what: EventKind::Tracepoint { format } };
         let split = Split::parse(filter, &event).unwrap();
         let sampling = Sampling::default();
         let (event, filter, rest) = (Rc::new(event), split.kernel, split.rest);
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_filtered_by_text_in_memory_are_named() {
+    fn events_filtered_by_text_in_memory_are_named() {
         let mut of_text = role("pid == 1");
         assert_eq!(user_text(&[of_text.clone()]), None);
         of_text.filter = Some(Filter::parse("pid == 1 && !(pid.ustring ~ \"a*\")").unwrap());
@@ -106,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_named_with_its_price() {
+    fn each_line_names_the_place_of_the_filter_and_its_cost() {
         let lines = |filter| explain(&[role(filter)], From::Kernel).join("\n");
         assert_eq!(
             lines("pid > 1 && CPU == 0"),
@@ -122,7 +126,7 @@ mod tests {
         );
         assert_eq!(
             explain(&[role("pid == 1 && _tid")], From::File),
-            ["a:x: filtered here: pid == 1 && _tid"]
+            ["a:x: filtered in user space: pid == 1 && _tid"]
         );
     }
 }

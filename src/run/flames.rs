@@ -1,9 +1,11 @@
-//! The files of `--flame-graph NAME`: NAME.folded and NAME.svg, and what it takes to compare with an older run.
+//! The files of `--flame-graph NAME`: NAME.folded and NAME.svg, and the comparison with an older
+//! run.
 //!
-//! Without `-i` there is one graph of the whole run, written at its end. With it each interval's stacks are appended when it
-//! ends, below its start as two frames, so the lines are in the order of time and a run that is killed has left all
-//! intervals but the last; the picture is drawn anew as often as that costs little. A monitor with several tables of
-//! stacks has files for each: the first is NAME, the others NAME-TABLE.
+//! Without `-i`, there is one graph of the whole run, written at its end. With `-i`, each
+//! interval's stacks are appended when it ends, below two frames with its start time. The lines are
+//! thus in time order, and a run that is killed leaves all intervals except the last. The picture
+//! is redrawn as often as that costs little. A monitor with several tables of stacks has files for
+//! each: NAME for the first, NAME-TABLE for the others.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -21,14 +23,15 @@ use crate::base::flame::Flame;
 use crate::output::file::Making;
 use crate::output::folded;
 use crate::output::svg::{self, Caption};
-use crate::script::aggregate::flame::{Drawn, Wish};
-use crate::script::option::value::{OptionValue, Values};
+use crate::script::aggregate::flame::{DrawnGraph, FlameOptions};
+use crate::script::option::value::{OptionValue, OptionValues};
 use crate::sys::clock::local_zone;
 
-/// Bytes of stacks that are held for a picture; of more, what is too narrow to be seen goes.
+/// Bytes of stacks that are kept for a picture; beyond it, frames too narrow to be seen are
+/// dropped.
 const BYTES: usize = 48 << 20;
 
-/// A picture is drawn before the end if that takes less than this part of the time.
+/// The picture is redrawn before the end if that takes less than 1/`PART` of the time.
 const PART: u32 = 20;
 
 /// The files of a run.
@@ -37,10 +40,10 @@ pub(super) struct Flames {
     monitor: String,
     zone: TimeZone,
     timed: bool,
-    /// The older run, and its file.
+    /// The older run to compare with, and its file.
     before: Option<(Flame, String)>,
     graphs: IndexMap<String, Graph>,
-    /// When the interval began, and the run.
+    /// When the current interval and the run began.
     since: Option<(Stamp, Stamp)>,
     drawn: Instant,
     cost: Duration,
@@ -51,26 +54,26 @@ struct Graph {
     path: PathBuf,
     folded: Making,
     all: Flame,
-    /// Whether `all` is only what was taken last.
+    /// `all` contains only the last snapshot.
     snapshot: bool,
 }
 
-/// What the options ask of the script's side.
-pub(super) fn wish(values: &Values) -> Option<Wish> {
+/// Returns what the options request from the script's side.
+pub(super) fn options(values: &OptionValues) -> Option<FlameOptions> {
     name(values)?;
     let weight = match values.get("weight") {
         Some(OptionValue::Choice(weight)) if weight != "count" => Some(weight.clone()),
         _ => None,
     };
-    Some(Wish { weight })
+    Some(FlameOptions { weight })
 }
 
-fn name(values: &Values) -> Option<&str> {
+fn name(values: &OptionValues) -> Option<&str> {
     text(values, "flame-graph")
 }
 
-/// The text of an option, if it is given.
-pub(super) fn text<'a>(values: &'a Values, option: &str) -> Option<&'a str> {
+/// Returns the text of an option, if it is given.
+pub(super) fn text<'a>(values: &'a OptionValues, option: &str) -> Option<&'a str> {
     match values.get(option) {
         Some(OptionValue::Text(text)) => Some(text),
         _ => None,
@@ -78,18 +81,19 @@ pub(super) fn text<'a>(values: &'a Values, option: &str) -> Option<&'a str> {
 }
 
 impl Flames {
-    /// Begins the first of the files, so that a folder that cannot be written to is told of before anything is measured; None
-    /// without `--flame-graph`.
+    /// Creates the first of the files, so that a folder that cannot be written to is reported
+    /// before anything is measured. Returns `None` without `--flame-graph`.
     ///
     /// # Errors
-    /// That, or the file of `--diff` cannot be read.
+    /// A file cannot be created, the file of `--diff` cannot be read, or `--diff` is combined with
+    /// `-i`.
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Flames>> {
         let Some(name) = name(&request.values) else { return Ok(None) };
         let name = without_ending(name);
         let timed = request.host.interval_ns.is_some();
         let before = match text(&request.values, "diff") {
             Some(_) if timed => {
-                anyhow::bail!("--diff compares whole runs, and -i parts this one; leave one away")
+                anyhow::bail!("--diff compares whole runs, but -i splits the run; omit one of them")
             }
             Some(path) => Some((older(Path::new(path))?, path.to_owned())),
             None => None,
@@ -110,23 +114,23 @@ impl Flames {
         Ok(Some(flames))
     }
 
-    /// The file of the first picture.
+    /// Returns the path of the first picture.
     pub(super) fn picture(&self) -> PathBuf {
         with_ending(&self.name, "svg")
     }
 
-    /// The run begins.
+    /// Sets the start of the run.
     pub(super) fn start(&mut self, now: Stamp) {
         self.since = Some((now, now));
     }
 
-    /// Takes the graphs of an interval that ends now; `last` is the run's.
+    /// Adds the graphs of an interval that ends now; `last` marks the last one of the run.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// A file cannot be written.
     pub(super) fn take(
         &mut self,
-        drawn: Vec<Drawn>,
+        drawn: Vec<DrawnGraph>,
         now: Stamp,
         coverage: &Coverage,
         last: bool,
@@ -135,7 +139,7 @@ impl Flames {
         self.since = Some((begin, now));
         let below = folded::time_frames(&self.zone, since.wall_ns);
         let below: &[&str] = if self.timed { &[&below.0, &below.1] } else { &[] };
-        for Drawn { table, flame, snapshot } in drawn {
+        for DrawnGraph { table, flame, snapshot } in drawn {
             if flame.is_empty() && !snapshot {
                 continue;
             }
@@ -154,11 +158,11 @@ impl Flames {
         Ok(())
     }
 
-    /// The graph of a table: the first one to come has the name itself.
+    /// Returns the graph of a table. The first one gets the plain name.
     fn graph(&mut self, table: String) -> Result<&mut Graph> {
         let first = self.graphs.len() == 1 && self.graphs.contains_key("");
         if first && self.graphs.values().all(|graph| graph.all.is_empty()) {
-            let graph = self.graphs.swap_remove("").context("there is a first graph")?;
+            let graph = self.graphs.swap_remove("").context("the first graph is missing")?;
             return Ok(self.graphs.entry(table).or_insert(graph));
         }
         if !self.graphs.contains_key(&table) {
@@ -166,7 +170,7 @@ impl Flames {
             path.push(format!("-{table}"));
             self.graphs.insert(table.clone(), Graph::begin(path.into())?);
         }
-        self.graphs.get_mut(&table).context("it was just put there")
+        self.graphs.get_mut(&table).context("the graph was not added")
     }
 
     fn draw(&mut self, begin: Stamp, end: Stamp, coverage: &Coverage, last: bool) -> Result<()> {
@@ -192,7 +196,7 @@ impl Flames {
         Ok(())
     }
 
-    /// What was written, in words.
+    /// Returns a line about each graph that was written.
     pub(super) fn summary(&self) -> Vec<String> {
         let graph = |graph: &Graph| {
             let path = graph.path.display();
@@ -201,15 +205,15 @@ impl Flames {
                 true => " at the end of the last interval",
                 false => "",
             };
-            format!("wrote {path}.folded and {path}.svg, of {amount}{last}")
+            format!("wrote {path}.folded and {path}.svg ({amount}{last})")
         };
         self.graphs.values().map(graph).collect()
     }
 
-    /// Writes a graph that a script has drawn itself: its files appear at once.
+    /// Writes a graph that a script has drawn itself. Its files appear at once.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// A file cannot be written.
     pub(super) fn write(monitor: &str, name: &str, flame: &Flame) -> Result<()> {
         let mut graph = Graph::begin(without_ending(name))?;
         graph.write_stacks(flame)?;
@@ -223,13 +227,14 @@ impl Flames {
 impl Graph {
     fn begin(path: PathBuf) -> Result<Graph> {
         let folded = Making::begin(&with_ending(&path, "folded"))?;
-        // Whether the picture can be made is also asked before anything is measured.
+        // Also checks that the picture can be created before anything is measured.
         drop(Making::begin(&with_ending(&path, "svg"))?);
         Ok(Graph { path, folded, all: Flame::default(), snapshot: false })
     }
 
-    /// Writes a part's stacks, all of them, and holds for the picture what can be seen. `now`: the file is seen at once.
-    /// The picture of snapshots is the last one: their sum would show what stood there for long many times.
+    /// Writes all stacks of an interval, and keeps the visible ones for the picture. `now` makes
+    /// the file visible at once. The picture of snapshots is the last one: a sum would count a
+    /// long-lived entry many times.
     fn take(&mut self, mut part: Flame, now: bool, snapshot: bool) -> Result<()> {
         part.settle();
         self.snapshot = snapshot;
@@ -280,7 +285,7 @@ fn write_picture(
     picture.place()
 }
 
-/// The stacks of an older run.
+/// Reads the stacks of an older run.
 fn older(path: &Path) -> Result<Flame> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("--diff: failed to open `{shown}`"))?;
@@ -294,7 +299,7 @@ fn older(path: &Path) -> Result<Flame> {
     Ok(flame)
 }
 
-/// The name without an ending that is added anyway.
+/// Removes an ending that is added anyway.
 fn without_ending(name: &str) -> PathBuf {
     let stem = name.strip_suffix(".folded").or(name.strip_suffix(".svg")).unwrap_or(name);
     PathBuf::from(stem)

@@ -1,5 +1,5 @@
-//! Notes about a run that saw no events, or fewer than there were: its output looks like that of a
-//! run that did not work.
+//! Notes about a run that received no events, or fewer than there were, because its output looks
+//! like that of a failed run.
 
 use super::filters;
 use super::request::RunRequest;
@@ -8,8 +8,8 @@ use crate::base::units::{counted, human_ns};
 use crate::script::host::Host;
 use crate::source::live::Live;
 
-/// A note about a run without events.
-pub(super) fn nothing_came(
+/// Returns a note about a run without events.
+pub(super) fn no_events(
     host: &Host,
     request: &RunRequest,
     coverage: &Coverage,
@@ -20,34 +20,34 @@ pub(super) fn nothing_came(
         return None;
     }
     if coverage.filtered > 0 {
-        let told = request.host.stats || request.host.verbose > 0;
-        return filters::kept_back(coverage).filter(|_| !told);
+        let already_reported = request.host.stats || request.host.verbose > 0;
+        return filters::rejected_in_user_space(coverage).filter(|_| !already_reported);
     }
     let why = request.monitor.idle.as_ref().map(|why| format!(": {why}"));
-    Some(format!("no event came in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
+    Some(format!("no events in {}{}", human_ns(run_ns as u64), why.unwrap_or_default()))
 }
 
-/// A note about starts without an end in a run that watches only some tasks: an interrupt or a
-/// worker that ends a request belongs to another task.
+/// Returns a note about starts without an end in a run that watches only some tasks: the interrupt
+/// or worker that ends a request belongs to another task.
 pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
-    let elsewhere = |role: &crate::script::evsel::Role| role.sampling.whole_cpus;
-    if !of_tasks || host.roles().iter().any(elsewhere) {
+    let whole_cpus = |role: &crate::script::evsel::Role| role.sampling.whole_cpus;
+    if !of_tasks || host.roles().iter().any(whole_cpus) {
         return None;
     }
     let starts = host.starts_without_any_end();
     (starts > 0).then(|| {
         let starts = counted(starts, "start");
-        format!("{starts}, 0 ends: the ends may come from other tasks; -a watches all")
+        format!("{starts}, 0 ends: the ends may come from other tasks; -a watches all tasks")
     })
 }
 
-/// A note about CPUs where the kernel counted many events and wrote no record of them.
+/// Returns a note about CPUs where the kernel counted many events and wrote no record of them.
 pub(super) fn undelivered(live: &Live) -> Option<String> {
     let cpus: Vec<String> = live.undelivering().iter().map(u32::to_string).collect();
     (!cpus.is_empty()).then(|| {
         format!(
-            "CPU {}: the kernel counted {} and wrote no record of them: delays that begin or end with \
-             them are missing; `perilune doctor` checks each CPU",
+            "CPU {}: the kernel counted {} but wrote no records: delays that begin or end with \
+             these events are missing; `perilune doctor` checks each CPU",
             cpus.join(","),
             counted(live.undelivered(), "event")
         )

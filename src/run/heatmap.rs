@@ -1,8 +1,9 @@
 //! The files of `--heatmap FILE`: how a run's delays spread over time, or when its events came.
 //!
-//! Of a script that has a `heat_map`, FILE.svg shows the delays that it added and FILE.lat holds each of them, one a line, as they
-//! come. Of any other, FILE.svg shows when events came: where the monitor prints events, those that were printed, each at its own
-//! time, with `--than` only what was over it; a monitor that only adds up has nothing else to show than all that it was handed.
+//! For a script with a `heat_map`, FILE.svg shows the delays that it added, and FILE.lat gets one
+//! line for each delay as it comes. For any other script, FILE.svg shows when events came. If the
+//! monitor prints events, these are the printed ones, each at its own time; with `--than` only
+//! those over the threshold. A monitor that only aggregates shows all events that it received.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -17,33 +18,34 @@ use crate::base::draw::Stamp;
 use crate::base::heat::Heat;
 use crate::output::file::Making;
 use crate::output::svg::Caption;
-use crate::output::{delays, heatmap, latencies::Latencies};
+use crate::output::{heatmap, lat_file::Latencies, latency_heatmap};
 use crate::script::option::value::OptionValue;
-use crate::stat::{heat_map::HeatMap, leaf::Shared};
+use crate::stat::{heat_map::HeatMap, leaf::SharedAggregate};
 use crate::sys::clock::local_zone;
 
-/// The picture that is to be drawn at the end.
+/// The picture to be drawn at the end.
 pub(super) struct Heatmap {
     path: PathBuf,
     picture: Making,
     monitor: String,
-    /// Whether only what is over a threshold is wanted, even if that is nothing.
+    /// Draw only the printed events, even if there are none: a threshold is given.
     than: bool,
     delays: Option<Delays>,
 }
 
-/// The delays of a script, and the file that has them one by one.
+/// The delays of a script, and the file that lists them.
 struct Delays {
-    of: Shared<HeatMap>,
+    of: SharedAggregate<HeatMap>,
     path: PathBuf,
     file: Latencies<BufWriter<File>>,
 }
 
 impl Heatmap {
-    /// Begins the file, so that a folder that cannot be written to is told of first; None without the option.
+    /// Creates the file, so that a folder that cannot be written to is reported before the run.
+    /// Returns `None` without the option.
     ///
     /// # Errors
-    /// That.
+    /// The file cannot be created.
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Heatmap>> {
         let Some(name) = text(&request.values, "heatmap") else { return Ok(None) };
         let path = PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name)));
@@ -53,14 +55,14 @@ impl Heatmap {
         Ok(Some(Heatmap { path, picture, monitor, than, delays: None }))
     }
 
-    /// Shows the delays of `of` from now on, in a run that began then.
+    /// Draws and lists the delays of `of` from now on; `begin` is the start of the run.
     ///
     /// # Errors
-    /// Their file cannot be begun.
-    pub(super) fn follow(&mut self, of: Shared<HeatMap>, begin: Stamp) -> Result<()> {
+    /// The file of delays cannot be created.
+    pub(super) fn follow(&mut self, of: SharedAggregate<HeatMap>, begin: Stamp) -> Result<()> {
         let path = self.path.with_extension("lat");
         let mut file = Making::begin(&path).context("--heatmap")?;
-        // It can be followed while it grows.
+        // The file can be followed while it grows.
         file.place().context("--heatmap")?;
         let out = BufWriter::new(file.file().try_clone().context("--heatmap")?);
         let file = Latencies::begin(out, begin, &local_zone()).context("--heatmap")?;
@@ -69,10 +71,10 @@ impl Heatmap {
         Ok(())
     }
 
-    /// Writes the delays that have come since.
+    /// Writes the delays that have come since the last call.
     ///
     /// # Errors
-    /// Their file cannot be written.
+    /// The file of delays cannot be written.
     pub(super) fn write_delays(&mut self) -> Result<()> {
         let Some(delays) = &mut self.delays else { return Ok(()) };
         let mut written = Ok(());
@@ -84,17 +86,17 @@ impl Heatmap {
         written.with_context(|| format!("--heatmap: failed to write {}", delays.path.display()))
     }
 
-    /// The file.
+    /// Returns the path of the picture.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which of the two maps of events is drawn.
+    /// Returns the heat map of events that is drawn: all events, or the printed ones.
     pub(super) fn choose(&self, all: Heat, emitted: Heat) -> Heat {
         if self.than || emitted.total() > 0 { emitted } else { all }
     }
 
-    /// Draws the run, which took `length` nanoseconds; gives what to say about it.
+    /// Draws the run, which took `length` nanoseconds. Returns a summary of what was written.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -110,28 +112,28 @@ impl Heatmap {
         let caption =
             |words, total| Caption::of(&self.monitor, words, total, between, &zone, coverage);
         let mut out = BufWriter::new(self.picture.file());
-        let (drawn, said) = match self.delays.take() {
+        let (drawn, summary) = match self.delays.take() {
             Some(Delays { of, path, file }) => {
                 let of = of.borrow();
                 let total = of.map().total();
                 let caption = caption(("delays over time", "delays"), total);
-                let drawn = delays::write(of.map(), length, &caption, &mut out);
+                let drawn = latency_heatmap::write(of.map(), length, &caption, &mut out);
                 let lines = file.end().with_context(|| format!("--heatmap: {}", path.display()))?;
-                let mut said = format!(
-                    "wrote {}, of {total} delays, and {}",
+                let mut summary = format!(
+                    "wrote {} ({total} delays) and {}",
                     self.path.display(),
                     path.display()
                 );
                 if lines < total {
-                    said += &format!(", which has {lines} of them");
+                    summary += &format!(" ({lines} of them)");
                 }
-                (drawn, said)
+                (drawn, summary)
             }
             None => {
                 let total = heat.total();
                 let caption = caption(("events over time", "events"), total);
-                let said = format!("wrote {}, of {total} events", self.path.display());
-                (heatmap::write(heat, &caption, &mut out), said)
+                let summary = format!("wrote {} ({total} events)", self.path.display());
+                (heatmap::write(heat, &caption, &mut out), summary)
             }
         };
         drawn
@@ -139,6 +141,6 @@ impl Heatmap {
             .with_context(|| format!("--heatmap: failed to write `{}`", self.path.display()))?;
         drop(out);
         self.picture.place()?;
-        Ok(said)
+        Ok(summary)
     }
 }

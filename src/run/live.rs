@@ -4,16 +4,16 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::Outcome;
+use super::banner::greet;
 use super::catalog::MachineCatalog;
 use super::gaps;
-use super::greet::greet;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::machine_changes::MachineChanges;
-use super::pace::{Cost, Pace};
+use super::missing_symbols;
 use super::request::{HostOptions, RunRequest};
-use super::scope::{Scope, of_rings};
+use super::schedule::{Cost, Schedule};
+use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
-use super::unnamed;
 use super::workload;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Level, Stamp};
@@ -23,26 +23,26 @@ use crate::event::sampling::Sampling;
 use crate::script::evsel::Role;
 use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::script::host::{Host, Rules};
-use crate::script::leaf::Shared;
+use crate::script::leaf::SharedContext;
 use crate::script::opt;
 use crate::source::live::Live;
-use crate::source::open::{Opening, Wish};
+use crate::source::open::{Opening, SourceRequest};
 use crate::source::probes;
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
-use crate::sys::slice::{self, Front};
 use crate::sys::streams;
 use crate::sys::tasks::{any_alive, process_of, task_names};
-use crate::task::{Running, Tasks};
+use crate::task::{ExistingTask, Tasks};
 
-/// An idle ring is drained this often; a busy one wakes us by its watermark.
+/// Idle rings are drained this often; busy rings wake the run by their watermark.
 const DRAIN_MS: f64 = 100.0;
 
-/// Somebody wonders why it takes so long by then.
-const CLOSING_SAID_MS: usize = 1000;
-/// The kernel takes so long to close a tracepoint.
+/// Closing is announced if it takes at least this long.
+const CLOSING_NOTE_MS: usize = 1000;
+/// Time that the kernel takes to close a tracepoint.
 const TRACEPOINT_MS: usize = 35;
 
 pub(super) fn run(
@@ -53,20 +53,20 @@ pub(super) fn run(
     let settings = &request.host;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
-    let scope = Scope::of(settings, workload.as_ref())?;
+    let scope = WatchScope::of(settings, workload.as_ref())?;
     let setting = scope.setting(request, catalog.clone())?;
     let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
-    let Scope { cpus, tasks } = scope;
+    let WatchScope { cpus, tasks } = scope;
     let roles = host.roles();
     let mut openings = openings(&roles)?;
-    let wish = Wish {
+    let source = SourceRequest {
         cpus: of_rings(&cpus, &mut openings),
         watched: cpus,
         workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
-        // What `init` turned off must not be enabled first: an exec would turn it on behind our back.
+        // Roles that `init` turned off are not enabled on exec, which would turn them on unnoticed.
         off: host
             .take_switches()
             .into_iter()
@@ -80,12 +80,12 @@ pub(super) fn run(
         watch_self: settings.watch_self,
         own_tids: own_tid(&catalog, &roles)?.into_iter().collect(),
     };
-    let mut live = Live::open(openings, &wish, roles.len())
+    let mut live = Live::open(openings, &source, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;
     for refused in live.refused() {
         host.filter_here(refused.role, refused.rest.clone())?;
     }
-    let sched = roles.iter().any(|r| r.event.is_a_switch());
+    let sched = roles.iter().any(|r| r.event.is_scheduler_event());
     host.shared().with(|context| {
         context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
     });
@@ -100,7 +100,7 @@ pub(super) fn run(
         live.listen(screen.terminal());
     }
     let stacks = host.takes_stacks();
-    let processors = wish.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
+    let processors = source.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
     host.shared().with(|context| {
         context.out = out;
         context.out.opened(&super::opened(&roles));
@@ -108,7 +108,7 @@ pub(super) fn run(
         if stacks {
             name_stacks(context, settings.lines);
         }
-        // Without it there are no tracepoints to print.
+        // Without a tracefs, no tracepoint is open that could be printed.
         if let Some(tracefs) = catalog.tracefs() {
             print_by_formats(context, tracefs);
         }
@@ -124,7 +124,8 @@ pub(super) fn run(
     host.shared().with(|context| {
         context.tasks.snapshot(names.iter().map(running));
         if let Some(programs) = &context.programs {
-            // Of those that are watched it is known by now that they will be asked for, and they may end before they are.
+            // Watched processes will be looked up, and may end before the first lookup, so read
+            // them now.
             let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
             let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
             for pid in watched {
@@ -135,11 +136,11 @@ pub(super) fn run(
     if workload.is_none() {
         let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
         for list in host.lists_without(&names) {
-            let text = format!("no task is called {list} now; one that comes later is watched");
+            let text = format!("no task is named {list} yet; tasks that start later are watched");
             host.shared().with(|context| context.note(Level::Warning, &text));
         }
     }
-    live.enable(wish.workload)?;
+    live.enable(source.workload)?;
     let clock = *live.clock();
     host.shared().with(|context| {
         context.clock = clock;
@@ -158,14 +159,14 @@ pub(super) fn run(
             .fail(&workload::not_started(&why, &settings.workload))?;
         return Ok(Outcome::NoWorkload(why.kind()));
     }
-    greet(&host, &live, request, &wish);
+    greet(&host, &live, request, &source);
     let mut show = Show::new(host.shared().clone(), screen, files);
     show.serve(&host, request)?;
     show.raise();
-    let mut pace = Pace::new(request);
+    let mut pace = Schedule::new(request);
     let cost = Cost::start(started);
-    let tasks = wish.tasks.as_deref();
-    let front = go_first(settings, host.shared());
+    let tasks = source.tasks.as_deref();
+    let front = raise_priority(settings, host.shared());
     let mut upkeep = Upkeep { front, changes: MachineChanges::begin(&live) };
     let watched =
         watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks, &mut upkeep);
@@ -180,31 +181,33 @@ pub(super) fn run(
     })
 }
 
-/// Asks the scheduler for short turns, and for a place in front where that is wanted. The workload is there by now, and keeps its own.
-fn go_first(settings: &HostOptions, shared: &Shared) -> Option<Front> {
-    /// Percent of a CPU: two million events a second take a tenth, of most handlers.
-    const OF_A_CPU: u64 = 50;
-    slice::ask_for_short_turns();
-    let front = settings.realtime.then(|| Front::ask(OF_A_CPU))?;
+/// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
+/// already and keeps its own.
+fn raise_priority(settings: &HostOptions, shared: &SharedContext) -> Option<RtBoost> {
+    /// Percent of a CPU: two million events a second take a tenth with most handlers.
+    const CPU_PERCENT: u64 = 50;
+    sched::request_short_slices();
+    let front = settings.realtime.then(|| RtBoost::request(CPU_PERCENT))?;
     if front.is_none() {
-        let text = "--realtime: this user may not, or another priority was chosen for perilune (chrt, nice); it is left as it is";
+        let text = "--realtime: not permitted, or perilune already has another priority (chrt, \
+                    nice); the priority is unchanged";
         shared.with(|context| context.note(Level::Warning, text));
     }
     front
 }
 
-/// What is seen to between two drains.
+/// Work between two drains.
 struct Upkeep {
-    front: Option<Front>,
+    front: Option<RtBoost>,
     changes: MachineChanges,
 }
 
-/// Carries events until something ends the run.
+/// Delivers events until the run ends.
 fn watch(
     host: &mut Host,
     live: &mut Live,
     show: &mut Show,
-    pace: &mut Pace,
+    pace: &mut Schedule,
     mut workload: Option<&mut Workload>,
     tasks: Option<&[i32]>,
     upkeep: &mut Upkeep,
@@ -212,9 +215,10 @@ fn watch(
     let mut first = true;
     loop {
         live.switch(&host.take_switches())?;
-        // Merged, what is due is seen only once the horizon has passed it: waiting for less would spin until then.
+        // With ordering, an item is due only once the horizon has passed it; a shorter wait would
+        // spin.
         let due = (pace.next(host) - live.horizon()).min(pace.end - live.now());
-        // The first drain comes soon: somebody is waiting for a sign of life.
+        // Drain early the first time, so that the user sees output soon.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
         first = false;
         live.mute(!show.listens());
@@ -228,7 +232,7 @@ fn watch(
             pace.ask(live.now());
         }
         carry(host, live, show, pace);
-        upkeep.front.iter_mut().for_each(Front::turn);
+        upkeep.front.iter_mut().for_each(RtBoost::update);
         upkeep.changes.look(live, host);
         if host.ended() || quit || over || show.closed() || live.now() >= pace.end {
             return Ok(());
@@ -236,8 +240,8 @@ fn watch(
     }
 }
 
-/// Hands on what there is, and reports at each boundary that it passes.
-fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
+/// Delivers the available events, and reports at each boundary that they pass.
+fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Schedule) {
     loop {
         let horizon = live.horizon();
         pace.skip_missed(horizon);
@@ -264,7 +268,8 @@ fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Pace) {
     show.flush_events();
 }
 
-/// What the script and the source know of what was missed; `lost` by the kernel's own count.
+/// Returns what the script and the source know about missed events; `lost` is the kernel's own
+/// count.
 fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
     let mut coverage = host.coverage(lost);
     coverage.disordered += live.disordered();
@@ -277,7 +282,7 @@ fn finish(
     mut host: Host,
     mut live: Live,
     mut show: Show,
-    pace: &Pace,
+    pace: &Schedule,
     request: &RunRequest,
     cost: &Cost,
     mut changes: MachineChanges,
@@ -285,22 +290,23 @@ fn finish(
     let settings = &request.host;
     show.lower();
     host.finishing();
-    // Merged, what came between the end of `--duration` and the disabling stays in the rings: it is neither handled nor lost.
+    // With ordering, events between the end of `--duration` and the disabling stay in the rings:
+    // they are neither handled nor counted as lost.
     let now = live.now().min(pace.end);
     live.drain(pace.end, &mut host);
     changes.end(&mut live, &mut host);
     let lost_at_end = live.lost(true);
     live.look_for_undelivered(true);
     if live.side_lost() > 0 {
-        let lost = counted(live.side_lost(), "record");
-        let text = format!("{lost} of tasks lost: names may be stale");
+        let lost = counted(live.side_lost(), "task record");
+        let text = format!("{lost} lost: task names may be stale");
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     if let Some(text) = gaps::undelivered(&live) {
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
     if lost_at_end.is_some_and(|lost| lost > 0)
-        && let Some(text) = cost.kept_waiting(now, settings.realtime)
+        && let Some(text) = cost.starvation_hint(now, settings.realtime)
     {
         host.shared().with(|context| context.note(Level::Warning, &text));
     }
@@ -310,8 +316,8 @@ fn finish(
     let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
-    unnamed::tell(host.shared());
-    let gap = gaps::nothing_came(&host, request, &coverage, now);
+    missing_symbols::print_notes(host.shared());
+    let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
@@ -323,26 +329,26 @@ fn finish(
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 
-/// Closes the events, when everything is written. The last close of a tracepoint waits until no CPU is inside of it,
-/// 35 ms and more, one after the other (`perf_trace_event_unreg` holds `event_mutex` meanwhile): no order, no thread and
-/// no earlier disabling makes it shorter, and a process that is killed waits as long in its exit.
+/// Closes the events, after everything is written. The last close of a tracepoint waits until no
+/// CPU is inside it, 35 ms or more, one tracepoint after the other (`perf_trace_event_unreg` holds
+/// `event_mutex` meanwhile). Another order, more threads or earlier disabling do not shorten this,
+/// and a killed process waits as long in its exit.
 pub(super) fn close(live: Live, quiet: bool) {
-    // It could no longer end anything sooner, only change the exit code. A failure leaves it as it was.
+    // From here on Ctrl-C could only change the exit code. On failure the handlers stay as they
+    // are.
     let _ = signal::ignore_interrupts();
     let tracepoints = (live.tracepoints(), "tracepoint", TRACEPOINT_MS);
     let probes = (live.probes(), "probe", probes::CLOSED_IN_MS);
     let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
-    if count * each >= CLOSING_SAID_MS && !quiet {
+    if count * each >= CLOSING_NOTE_MS && !quiet {
         let count = counted(count as u64, what);
-        let text = format!(
-            "all results are written; closing {count}, for each of which the kernel waits some {each} ms"
-        );
-        streams::say(&format!("note: {text}"));
+        let text = format!("all results are written; closing {count} takes {each} ms each");
+        streams::print_message(&format!("note: {text}"));
     }
     drop(live);
 }
 
-/// The number of this thread in the kernel's filters, where some event has one.
+/// Returns this thread's number in the kernel's filters, if an event uses it.
 fn own_tid(catalog: &MachineCatalog, roles: &[Role]) -> anyhow::Result<Option<i32>> {
     if let Some(tracefs) = catalog.tracefs() {
         return Ok(Some(kernel_tid(tracefs)?));
@@ -354,8 +360,14 @@ fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
     plan::plan(roles)?.into_iter().map(|planned| opening(planned, roles)).collect()
 }
 
-/// A planned opening, with the filter that each of its roles checks itself.
-pub(super) fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyhow::Result<Opening> {
+/// Converts a planned opening, with the filter that each of its roles checks itself.
+///
+/// # Errors
+/// A filter does not fit the event's format.
+pub(super) fn opening(
+    planned: plan::PlannedEvent<Sampling>,
+    roles: &[Role],
+) -> anyhow::Result<Opening> {
     let (mut checked, mut about) = (Vec::new(), Vec::new());
     for index in planned.roles {
         let task = roles[index].task.as_ref().zip(planned.event.format());
@@ -376,9 +388,9 @@ pub(super) fn opening(planned: plan::Opening<Sampling>, roles: &[Role]) -> anyho
     })
 }
 
-pub(super) fn running(task: &crate::sys::tasks::TaskName) -> Running<'_> {
+pub(super) fn running(task: &crate::sys::tasks::TaskName) -> ExistingTask<'_> {
     let number = |n: i32| n.max(0) as u32;
-    Running {
+    ExistingTask {
         tid: number(task.tid),
         pid: number(task.pid),
         parent_pid: number(task.ppid),

@@ -4,18 +4,18 @@
 use crate::base::draw::Level;
 use crate::script::host::Host;
 use crate::source::clocks::ClockReadings;
-use crate::source::hotplug::Look;
+use crate::source::hotplug::CpuCheck;
 use crate::source::live::Live;
 use crate::sys::clock::wall_and_monotonic;
 
-/// Nanoseconds between two looks.
+/// Nanoseconds between two checks.
 const LOOK_NS: f64 = 1e9;
-/// A close look, and a check of the rates of clocks, every so many looks.
+/// Every tenth check is a close one, and includes the rates of clocks.
 const CLOSE_LOOKS: u32 = 10;
 /// A smaller change within a second may be slewing, and is not reported.
 const STEP_NS: i128 = 500_000_000;
 
-/// What was seen at the last look.
+/// The state at the last check.
 pub(super) struct MachineChanges {
     next: f64,
     looks: u32,
@@ -23,14 +23,14 @@ pub(super) struct MachineChanges {
     offset: i128,
     began: ClockReadings,
     judged: ClockReadings,
-    /// As read when the events were disabled.
+    /// Readings when the events were disabled.
     stopped: ClockReadings,
-    /// A rate was reported: once is enough.
+    /// A clock rate was reported, which is done once.
     is_rate_noted: bool,
 }
 
 impl MachineChanges {
-    /// Begins with the machine as it is.
+    /// Starts from the current state of the machine.
     pub(super) fn begin(live: &Live) -> MachineChanges {
         let began = live.clock_readings();
         MachineChanges {
@@ -44,7 +44,7 @@ impl MachineChanges {
         }
     }
 
-    /// Looks, if it is time to.
+    /// Checks the machine if a check is due.
     pub(super) fn look(&mut self, live: &mut Live, host: &mut Host) {
         let now = live.now();
         if now < self.next {
@@ -53,7 +53,7 @@ impl MachineChanges {
         self.next = now + LOOK_NS;
         self.looks += 1;
         let closely = self.looks.is_multiple_of(CLOSE_LOOKS);
-        self.look_now(if closely { Look::Close } else { Look::Brief }, live, host);
+        self.look_now(if closely { CpuCheck::Close } else { CpuCheck::Brief }, live, host);
         if closely && !self.began.is_empty() {
             let readings = live.clock_readings();
             let judged = std::mem::replace(&mut self.judged, readings);
@@ -61,7 +61,7 @@ impl MachineChanges {
         }
     }
 
-    fn look_now(&mut self, look: Look, live: &mut Live, host: &mut Host) {
+    fn look_now(&mut self, look: CpuCheck, live: &mut Live, host: &mut Host) {
         let mut notes = live.follow_cpus(look, host);
         notes.extend(live.take_unscheduled());
         let offset = offset_ns();
@@ -79,15 +79,15 @@ impl MachineChanges {
         }
     }
 
-    /// Reads the clocks when events have been disabled and the rings still hold some.
+    /// Reads the clocks after events have been disabled, while the rings may still hold some.
     pub(super) fn stop(&mut self, live: &Live) {
         self.stopped = live.clock_readings();
     }
 
-    /// Looks a last time, after the rings were drained.
+    /// Checks a last time, after the rings were drained.
     pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
-        self.look_now(Look::Last, live, host);
-        // After -N or `stop` the rings still hold samples that were not wanted.
+        self.look_now(CpuCheck::Last, live, host);
+        // After -N or `stop`, the rings still hold samples that are not needed.
         if host.ended() && !host.interrupted() {
             return;
         }

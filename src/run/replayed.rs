@@ -1,4 +1,4 @@
-//! A run on a file of events: the same roles, filters, views and reports, at the file's own pace.
+//! A run on a recording: the same roles, filters, views and reports, in the recording's time.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::Outcome;
 use super::filters::{self, From};
-use super::pace::{Cost, Pace};
 use super::request::{HostOptions, RunRequest};
+use super::schedule::{Cost, Schedule};
 use super::scope::setting;
 use super::show::{Files, Show};
 use crate::base::draw::{Level, Stamp};
@@ -25,18 +25,18 @@ use crate::event::name::is_tracepoint;
 use crate::script::evsel::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::opt;
-use crate::source::counts::Count;
-use crate::source::replay::{Entry, Happened, Replay};
-use crate::source::{Batch, Happening, Side, Sink};
+use crate::source::counts::CountDelta;
+use crate::source::replay::{Happened, RecordingLine, Replay};
+use crate::source::{Batch, Happening, SideBand, Sink};
 use crate::stack::naming::Naming;
-use crate::symbol::Names;
+use crate::symbol::Symbolizer;
 use crate::task::Tasks;
 
-/// So many empty reports in a row are played, and so many turns of timers; then a gap is skipped.
+/// A gap is skipped after this many empty reports in a row, or this many timer turns.
 const EMPTY_REPORTS: u32 = 10;
 const EMPTY_TURNS: u32 = 100_000;
 
-/// The first of the addresses that stand for the file's frame names.
+/// The first of the addresses that stand for the recording's frame names.
 const FRAMES: u64 = 0xffff_ffff_0000_0000;
 
 pub(super) fn run(
@@ -81,16 +81,16 @@ pub(super) fn run(
     player.take_roles(roles)?;
     player.switch(&mut host);
     let ordered = host.ordered();
-    let mut pace = Pace::new(request);
+    let mut pace = Schedule::new(request);
     if settings.stats {
         host.watch_compiler()?;
         host.sample_interpreter()?;
     }
     let cost = Cost::start(started);
     let mut now = 0.0;
-    let turn = |entry: &Entry| if ordered { entry.time_ns } else { entry.came_ns };
-    let mut entries: Vec<(usize, &Entry)> = replay.entries().iter().enumerate().collect();
-    // Stable, and what comes late is rare: mostly they stand so.
+    let turn = |entry: &RecordingLine| if ordered { entry.time_ns } else { entry.came_ns };
+    let mut entries: Vec<(usize, &RecordingLine)> = replay.entries().iter().enumerate().collect();
+    // A stable sort, and cheap: late entries are rare, so most are in order already.
     entries.sort_by_key(|(_, entry)| turn(entry));
     for (index, entry) in entries {
         let time = turn(entry) as f64;
@@ -126,16 +126,16 @@ pub(super) fn run(
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 
-/// Frames of the file as addresses, and each entry's chain of them.
+/// The recording's frames as addresses, and the call chain of each entry in these addresses.
 pub(super) struct Frames {
     names: Rc<Vec<Frame>>,
     chains: Vec<Vec<u64>>,
 }
 
-/// The frames of a recording, by the addresses that stand for them.
-pub(super) struct Recorded(Rc<Vec<Frame>>);
+/// The frames of a recording, found by the addresses that stand for them.
+pub(super) struct RecordedFrames(Rc<Vec<Frame>>);
 
-impl Names for Recorded {
+impl Symbolizer for RecordedFrames {
     fn frames(
         &mut self,
         _space: Space,
@@ -150,7 +150,7 @@ impl Names for Recorded {
 }
 
 impl Frames {
-    /// Those of a recording.
+    /// Reads the frames of a recording.
     pub(super) fn of(replay: &Replay) -> Self {
         let (mut names, mut known) = (Vec::new(), HashMap::new());
         let mut address = |name: &String| {
@@ -159,21 +159,22 @@ impl Frames {
                 FRAMES + names.len() as u64 - 1
             })
         };
-        let chain = |entry: &Entry, address: &mut dyn FnMut(&String) -> u64| match &entry.what {
-            Happened::Event { stack, .. } => stack.iter().map(address).collect(),
-            _ => Vec::new(),
-        };
+        let chain =
+            |entry: &RecordingLine, address: &mut dyn FnMut(&String) -> u64| match &entry.what {
+                Happened::Event { stack, .. } => stack.iter().map(address).collect(),
+                _ => Vec::new(),
+            };
         let chains = replay.entries().iter().map(|e| chain(e, &mut address)).collect();
         Frames { names: Rc::new(names), chains }
     }
 
-    /// Names of the addresses that stand for them.
+    /// Returns the names for the addresses that stand for them.
     pub(super) fn naming(&self) -> Naming {
-        Naming::new(Box::new(Recorded(self.names.clone())))
+        Naming::new(Box::new(RecordedFrames(self.names.clone())))
     }
 }
 
-/// Each role's filter, bound to its event's format.
+/// Binds each role's filter to its event's format.
 fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
     let bind = |role: &Role| match (&role.filter, role.event.format()) {
         (Some(filter), Some(format)) => Ok(Some(filter.bind(&role.event.name, format)?)),
@@ -182,7 +183,8 @@ fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
     roles.iter().map(bind).collect()
 }
 
-/// Of a counter's sample, what its slot has live: period, the instruction's address and the one that it was about.
+/// Returns what a live slot of a counter's sample contains: the period, the instruction's address
+/// and the data address.
 fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
     let format = event.format().filter(|_| !is_tracepoint(&event.name));
     let field = |name: &str| match format?.field(name)?.read(raw) {
@@ -193,29 +195,29 @@ fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
     (field("period").unwrap_or(1), field("ip").unwrap_or(0), field("addr").unwrap_or(0))
 }
 
-/// Puts entries into batches, for each role that wants them.
+/// Puts entries into batches, for each role that includes them.
 pub(super) struct Player<'a> {
     replay: Rc<Replay>,
     filters: Vec<Option<Bound>>,
     roles: Vec<Role>,
     frames: Frames,
     settings: &'a HostOptions,
-    counts: Vec<Count>,
-    /// Roles that the script turned off.
+    counts: Vec<CountDelta>,
+    /// Roles that the script has turned off.
     off: Vec<bool>,
 }
 
 impl<'a> Player<'a> {
-    /// A player for no roles yet.
+    /// Creates a player without roles.
     pub(super) fn new(replay: Rc<Replay>, frames: Frames, settings: &'a HostOptions) -> Self {
         let (filters, roles, counts, off) = Default::default();
         Player { replay, filters, roles, frames, settings, counts, off }
     }
 
-    /// Plays for these roles from now on; those that are new are on.
+    /// Plays for these roles from now on; new ones are on.
     ///
     /// # Errors
-    /// A filter that does not fit the recording's events.
+    /// A filter does not fit the recording's events.
     pub(super) fn take_roles(&mut self, roles: Vec<Role>) -> anyhow::Result<()> {
         self.filters = filters(&roles)?;
         self.off.resize(roles.len(), false);
@@ -228,11 +230,11 @@ impl<'a> Player<'a> {
         self.off.iter_mut().skip(role as usize).take(1).for_each(|off| *off = !on);
     }
 
-    /// Plays what is due by `time`, when the recording goes on: reports and timers.
+    /// Plays the reports and timers that are due by `time`, when the recording continues.
     ///
-    /// Of a long gap the beginning is played turn by turn, as a run would have; the rest is one report and one turn
-    /// of each timer, as after a pause of a run.
-    fn turns(&mut self, time: f64, pace: &mut Pace, host: &mut Host, show: &mut Show) {
+    /// The beginning of a long gap is played turn by turn, as in a live run; the rest is one report
+    /// and one turn of each timer, as after a pause of a run.
+    fn turns(&mut self, time: f64, pace: &mut Schedule, host: &mut Host, show: &mut Show) {
         let (mut reports, mut turns, mut skipped) = (0, 0, false);
         loop {
             let boundary = pace.next(host);
@@ -242,7 +244,7 @@ impl<'a> Player<'a> {
             if !skipped && (reports > EMPTY_REPORTS || turns > EMPTY_TURNS) {
                 skipped = true;
                 let gap = human_ns((time - pace.last).max(0.0) as u64);
-                let text = format!("nothing was recorded for a long time: {gap} in one report");
+                let text = format!("the recording has a long gap: one report covers {gap}");
                 host.shared().with(|context| context.note(Level::Info, &text));
                 pace.skip_missed(time);
                 host.skip_missed_timers(time);
@@ -262,7 +264,13 @@ impl<'a> Player<'a> {
         }
     }
 
-    pub(super) fn play(&mut self, index: usize, entry: &Entry, batch: &mut Batch, host: &mut Host) {
+    pub(super) fn play(
+        &mut self,
+        index: usize,
+        entry: &RecordingLine,
+        batch: &mut Batch,
+        host: &mut Host,
+    ) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
         let (here, watched) = self.watched(entry);
@@ -272,23 +280,29 @@ impl<'a> Player<'a> {
                     host.shared().with(|context| context.tasks.on_comm(tid, pid, &entry.comm));
                 }
                 let Some(event) = self.replay.event(*event) else { return };
-                let seen = filter::Context { raw, cpu: entry.cpu, comm: &entry.comm };
-                for (role, wish) in self.roles.iter().enumerate() {
+                let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
+                for (role, declared) in self.roles.iter().enumerate() {
                     let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
-                    let only = wish.sampling.cpus.as_ref();
-                    let watched = (here && watched || wish.sampling.everyone)
+                    let only = declared.sampling.cpus.as_ref();
+                    let watched = (here && watched || declared.sampling.everyone)
                         && only.is_none_or(|cpus| cpus.contains(&entry.cpu));
-                    if self.off[role] || !watched || wish.event.name != event.name || !passes {
+                    if self.off[role] || !watched || declared.event.name != event.name || !passes {
                         continue;
                     }
                     let role = role as u32;
-                    if wish.sampling.count {
+                    if declared.sampling.count {
                         let value = value.unwrap_or(1) as f64;
                         let (instance, share) = (entry.cpu, 1.0);
-                        self.counts.push(Count { role, instance, value, share, scaled: false });
+                        self.counts.push(CountDelta {
+                            role,
+                            instance,
+                            value,
+                            share,
+                            scaled: false,
+                        });
                         continue;
                     }
-                    let chain = if wish.sampling.stack.is_some() {
+                    let chain = if declared.sampling.stack.is_some() {
                         &self.frames.chains[index][..]
                     } else {
                         &[]
@@ -308,7 +322,7 @@ impl<'a> Player<'a> {
                         ..Slot::of(raw)
                     });
                 }
-                // One entry a batch: a name, a timer or a limit between two events is exact then.
+                // One entry per batch makes a name, timer or limit between two events exact.
                 self.flush(batch, host);
             }
             Happened::Lost { count, length_ns } => {
@@ -334,18 +348,18 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn side(&self, entry: &Entry, what: Happening<'_>, host: &mut Host) {
+    fn side(&self, entry: &RecordingLine, what: Happening<'_>, host: &mut Host) {
         let (here, mut watched) = self.watched(entry);
         if let Happening::Fork { parent_pid, parent_tid, .. } = what {
             let s = self.settings;
             watched |= s.pids.contains(&parent_pid) || s.tids.contains(&parent_tid);
         }
         let (time, watched) = (entry.time_ns as f64, here && watched);
-        host.side(Side { time, cpu: entry.cpu, watched, what });
+        host.side(SideBand { time, cpu: entry.cpu, watched, what });
     }
 
-    /// Whether `-C` lets the entry through, and whether `-p` and `-t` do.
-    fn watched(&self, entry: &Entry) -> (bool, bool) {
+    /// Returns whether the entry passes `-C`, and whether it passes `-p` and `-t`.
+    fn watched(&self, entry: &RecordingLine) -> (bool, bool) {
         let s = self.settings;
         let cpu = s.cpus.as_ref().is_none_or(|cpus| cpus.contains(&entry.cpu));
         let everyone = s.pids.is_empty() && s.tids.is_empty();
@@ -354,21 +368,21 @@ impl<'a> Player<'a> {
 
     fn flush(&self, batch: &mut Batch, host: &mut Host) {
         if !batch.is_empty() {
-            // SAFETY: the slots lead to the recording's own records and chains, which it made by
+            // SAFETY: the slots point to the recording's own records and chains, which it made by
             // their formats and keeps.
             unsafe { host.dispatch(batch) };
             batch.clear();
         }
     }
 
-    /// Turns roles on and off as the script has asked since the last call.
+    /// Turns roles on and off as the script has requested since the last call.
     pub(super) fn switch(&mut self, host: &mut Host) {
         for (role, on) in host.take_switches() {
             self.turn(role, on);
         }
     }
 
-    pub(super) fn take_counts(&mut self) -> Vec<Count> {
+    pub(super) fn take_counts(&mut self) -> Vec<CountDelta> {
         std::mem::take(&mut self.counts)
     }
 }

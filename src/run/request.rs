@@ -1,66 +1,70 @@
-//! What a run is asked to do: a monitor, the values of its options, and the host's options with their meaning.
+//! The request for a run: a monitor, the values of its options, and the host's parsed options.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use crate::base::stack_style::StackStyle;
-use crate::event::rate::Rate;
-use crate::event::sampling::{Part, Stack, Walk};
+use crate::event::rate::SamplingRate;
+use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
 use crate::script::{
     monitor::Monitor,
-    option::value::{OptionValue, Values},
+    option::value::{OptionValue, OptionValues},
 };
 
-/// Everything that a run needs to know.
+/// Everything that a run needs.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// The name or path that it was called by.
+    /// The name or path by which the monitor was called.
     pub called: String,
-    /// What to run; loaded, not started.
+    /// The monitor; loaded, not started.
     pub monitor: Monitor,
     /// The values of the monitor's own options.
-    pub values: Values,
+    pub values: OptionValues,
     /// The host's options.
     pub host: HostOptions,
-    /// What the command line was taken to mean beyond what it says; to be said once, when the run begins.
+    /// Warnings about how the command line was interpreted, printed once when the run begins.
     pub notes: Vec<String>,
-    /// What was understood of values that leave something open; likewise, but nothing to warn of.
+    /// Interpretations of ambiguous values, printed once when the run begins.
     pub understood: Vec<String>,
 }
 
 impl RunRequest {
-    /// How often the run reports, in nanoseconds: as `-i` says, else as the monitor does. Of a command it then tells the whole,
-    /// once, as `perf stat` and `strace -c` do.
+    /// Returns the report interval in nanoseconds: that of `-i`, else the monitor's own. Without
+    /// `-i`, a workload gets a single report of the whole run, as with `perf stat` and `strace -c`.
     pub fn interval_ns(&self) -> Option<u64> {
         let usual = self.monitor.every_ns.filter(|_| self.host.workload.is_empty());
         self.host.interval_ns.or(usual)
     }
 
-    /// How stacks are taken where an event does not say it: `stack = true`, the attribute `stack`.
-    pub fn stack(&self) -> Result<Stack> {
+    /// Returns how stacks are taken for events that only ask for one (`stack = true`, the attribute
+    /// `stack`).
+    ///
+    /// # Errors
+    /// The value of `--call-graph` is invalid.
+    pub fn stack(&self) -> Result<StackSampling> {
         let walk = match self.values.get("call-graph") {
-            Some(OptionValue::Choice(text)) => Walk::parse(text).context("--call-graph")?,
-            _ => Walk::default(),
+            Some(OptionValue::Choice(text)) => CallGraph::parse(text).context("--call-graph")?,
+            _ => CallGraph::default(),
         };
-        Ok(Stack { walk, part: self.host.callchain, depth: None })
+        Ok(StackSampling { walk, part: self.host.callchain, depth: None })
     }
-    /// How often clocks and hardware events are sampled where neither the script nor a selector
-    /// says it: `-F` and `-c`, if the monitor has them.
-    pub fn rate(&self) -> Option<Rate> {
+    /// Returns the sampling rate of clocks and hardware events for which neither the script nor a
+    /// selector sets one: `-F` and `-c`, if the monitor has them.
+    pub fn rate(&self) -> Option<SamplingRate> {
         let number = |name: &str| match self.values.get(name) {
             Some(OptionValue::Number(n)) if self.monitor.has_shared(name) => Some(*n as u64),
             _ => None,
         };
-        let period = number("period").map(Rate::Period);
-        period.or(number("freq").filter(|hz| *hz > 0).map(Rate::Frequency))
+        let period = number("period").map(SamplingRate::Period);
+        period.or(number("freq").filter(|hz| *hz > 0).map(SamplingRate::Frequency))
     }
 }
 
-/// The host's options, parsed and checked. Whether CPUs and tasks exist is seen when they are opened.
+/// The host's options, parsed and checked. CPUs and tasks are checked later, when they are opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostOptions {
-    /// `-C`: these CPUs, sorted, each once; none was not given.
+    /// `-C`: these CPUs, sorted, each once; `None` if not given.
     pub cpus: Option<Vec<u32>>,
     /// `-a`: all CPUs, also with a workload.
     pub all_cpus: bool,
@@ -74,25 +78,25 @@ pub struct HostOptions {
     pub exit_after: Option<u64>,
     /// `--duration` in nanoseconds: the run ends then; not 0.
     pub duration_ns: Option<u64>,
-    /// `-m`: data pages per ring, a power of two; none leaves it to the monitor, then to the host.
+    /// `-m`: data pages per ring, a power of two; `None` for the default of the monitor, then of
+    /// the host.
     pub mmap_pages: Option<u32>,
-    /// `--watermark`: the percent of a ring, 0 to 100, that wakes the run; 0 wakes at every event.
+    /// `--watermark`: the fill level of a ring, 0 to 100 percent, that wakes the run; 0 wakes at
+    /// every event.
     pub watermark: u8,
-    /// `--order` and `--no-order`; none leaves it to the monitor.
+    /// `--order` and `--no-order`; `None` for the monitor's default.
     pub order: Option<bool>,
-    /// `--order-mem`: bytes that ordering may use; none leaves it to the host.
-    pub order_mem: Option<u64>,
-    /// `--user-callchain` and `--kernel-callchain`: what is wanted of stacks.
-    pub callchain: Part,
+    /// `--user-callchain` and `--kernel-callchain`: the part of stacks that is taken.
+    pub callchain: ChainPart,
     /// `--json`.
     pub json: bool,
     /// `--events`: results as a recording that `--replay` reads.
     pub events: bool,
-    /// `-b`: text that scrolls, also where a full screen could be.
+    /// `-b`: scrolling text, even where a full screen is possible.
     pub batch: bool,
     /// `-o`: where results go instead of stdout.
     pub output: Option<PathBuf>,
-    /// `--plugin`: files of printers.
+    /// `--plugin`: files with printers.
     pub plugins: Vec<PathBuf>,
     /// `-v`, counted.
     pub verbose: u8,
@@ -100,28 +104,29 @@ pub struct HostOptions {
     pub quiet: bool,
     /// `--stats`.
     pub stats: bool,
-    /// `--realtime`: go in front of all that have no real-time priority.
+    /// `--realtime`: run before all tasks without real-time priority.
     pub realtime: bool,
-    /// `--self`: the run's own events count, too.
+    /// `--self`: include the run's own events.
     pub watch_self: bool,
-    /// `--total`: the whole run again at the end.
+    /// `--total`: report the whole run again at the end.
     pub total: bool,
-    /// `--lua-mem`: bytes that the script may use.
+    /// `--lua-mem`: memory limit of the script, in bytes.
     pub lua_mem: u64,
-    /// `--aggregate-mem`: bytes that all aggregates together may use.
+    /// `--aggregate-mem`: memory limit of all aggregates together, in bytes.
     pub aggregate_mem: u64,
-    /// `--unsafe`: the script may do anything.
+    /// `--unsafe`: do not restrict the script.
     pub allow_unsafe: bool,
     /// `--replay`: a file of recorded events instead of the kernel.
     pub replay: Option<PathBuf>,
-    /// `--lines`: lines of the source and inlined functions in stacks.
+    /// `--lines`: show source lines and inlined functions in stacks.
     pub lines: bool,
     /// `--stack-style`: how stacks of events are printed.
     pub stack_style: StackStyle,
     /// `--color`.
     pub color: Color,
-    /// What to start and watch: a program and its arguments; empty without one. With `cpus`, `all_cpus`,
-    /// `pids` or `tids` it is only the clock, and those are watched while it runs.
+    /// The workload to start and watch: a program and its arguments; empty without one. With
+    /// `cpus`, `all_cpus`, `pids` or `tids`, these are watched, and the workload only limits the
+    /// run's time.
     pub workload: Vec<OsString>,
 }
 

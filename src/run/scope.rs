@@ -1,4 +1,4 @@
-//! Which CPUs and threads are watched, and what a script runs with.
+//! Which CPUs and threads are watched, and the settings that a script runs with.
 
 use std::rc::Rc;
 
@@ -11,30 +11,33 @@ use crate::event::catalog::Catalog;
 use crate::script::host::Setting;
 use crate::script::option::value::OptionValue;
 use crate::source::open::Opening;
-use crate::source::trial::try_out;
+use crate::source::probe_open::try_out;
 use crate::sys::child::Workload;
 use crate::sys::cpus::{absent, online_cpus};
-use crate::sys::perf::Target;
+use crate::sys::perf::PerfTarget;
 use crate::sys::tasks::{any_alive, threads_of};
 
-/// What is watched of this machine.
-pub(super) struct Scope {
-    /// CPUs, all online.
+/// The watched part of this machine.
+pub(super) struct WatchScope {
+    /// Watched CPUs, all online.
     pub(super) cpus: Vec<u32>,
-    /// The threads of `-p`, of `-t`, or the workload's; None is every task.
+    /// The threads of `-p`, of `-t`, or of the workload; `None` means every task.
     pub(super) tasks: Option<Vec<i32>>,
 }
 
-impl Scope {
-    /// What the options ask for.
+impl WatchScope {
+    /// Resolves the options that select CPUs and tasks.
     ///
     /// # Errors
-    /// A CPU that is not online, a task that is not there.
-    pub(super) fn of(settings: &HostOptions, workload: Option<&Workload>) -> anyhow::Result<Scope> {
-        Ok(Scope { cpus: cpus(settings)?, tasks: tasks(settings, workload)? })
+    /// A CPU is not online, or a task does not exist.
+    pub(super) fn of(
+        settings: &HostOptions,
+        workload: Option<&Workload>,
+    ) -> anyhow::Result<WatchScope> {
+        Ok(WatchScope { cpus: cpus(settings)?, tasks: tasks(settings, workload)? })
     }
 
-    /// What a script runs with: events are tried on the first thread, or the first CPU.
+    /// Returns the settings of a script. Events are tried on the first thread, or on the first CPU.
     ///
     /// # Errors
     /// Options that contradict each other.
@@ -43,7 +46,7 @@ impl Scope {
         request: &RunRequest,
         catalog: Rc<dyn Catalog>,
     ) -> anyhow::Result<Setting> {
-        let target = Target {
+        let target = PerfTarget {
             pid: self.tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
             cpu: self.cpus.first().map_or(0, |cpu| *cpu as i32),
         };
@@ -56,7 +59,7 @@ impl Scope {
     }
 }
 
-/// What a script runs with where there is nothing to try events on.
+/// Returns the settings of a script when there is no target to try events on.
 ///
 /// # Errors
 /// Options that contradict each other.
@@ -79,12 +82,12 @@ pub(super) fn setting(
         memory: settings.lua_mem as usize,
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
-        flame: flames::wish(&request.values),
+        flame: flames::options(&request.values),
     })
 }
 
-/// The CPUs that have rings: all, for the records of tasks and for events of which everyone's
-/// records are wanted. The other events are opened on the watched CPUs only.
+/// Returns the CPUs that have rings: all online ones, for task records and for events whose records
+/// are wanted from every task. Limits the other events to the watched CPUs.
 pub(super) fn of_rings(watched: &[u32], openings: &mut [Opening]) -> Vec<u32> {
     let online = online_cpus();
     if watched != online {
@@ -93,7 +96,8 @@ pub(super) fn of_rings(watched: &[u32], openings: &mut [Opening]) -> Vec<u32> {
     online
 }
 
-/// Opens an event on the watched CPUs only, where there are rings on others, unless everyone's records of it are wanted.
+/// Opens an event on the watched CPUs only, even if other CPUs have rings, unless its records are
+/// wanted from every task.
 pub(super) fn limit(opening: &mut Opening, watched: &[u32]) {
     if !opening.sampling.everyone {
         let own = opening.sampling.cpus.get_or_insert_with(|| watched.to_vec());
@@ -112,7 +116,7 @@ fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
 
 fn tasks(settings: &HostOptions, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
     if let Some(workload) = workload {
-        // With -C, -a, -p or -t, the workload is only the clock: those are watched while it runs.
+        // With -C, -a, -p or -t, these are watched, and the workload only limits the run's time.
         let clock = settings.cpus.is_some() || settings.all_cpus;
         if settings.pids.is_empty() && settings.tids.is_empty() {
             return Ok((!clock).then(|| vec![workload.pid()]));

@@ -1,4 +1,4 @@
-//! Reports and the coverage that belongs to them: per interval, and at the end.
+//! Draws reports and their coverage, per interval and at the end.
 
 use std::io;
 
@@ -7,23 +7,23 @@ use anyhow::{Context as _, ensure};
 use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
-use super::pace::Cost;
 use super::request::{HostOptions, RunRequest};
+use super::schedule::Cost;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
 use crate::base::heat::Heat;
-use crate::output::screen::{Asked, Screen};
-use crate::script::aggregate::flame::Drawn;
-use crate::script::context::Context;
+use crate::output::screen::{Screen, UserRequest};
+use crate::script::aggregate::flame::DrawnGraph;
+use crate::script::context::RunContext;
 use crate::script::host::Host;
-use crate::script::leaf::Shared;
+use crate::script::leaf::SharedContext;
 use crate::sys::{signal, terminal};
 
 /// Draws a run's reports.
 pub(super) struct Show {
-    shared: Shared,
+    shared: SharedContext,
     screen: Option<Screen>,
-    /// Whether the terminal was ours at the last turn.
+    /// Whether this process was in the terminal's foreground at the last turn.
     foreground: bool,
     before: Coverage,
     closed: bool,
@@ -40,20 +40,20 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// None.
+    /// No files.
     pub(super) const NONE: Files = Files { flames: None, heatmap: None };
 
-    /// Begins those that are asked for.
+    /// Creates the files that the options request.
     ///
     /// # Errors
-    /// One that cannot be written, or two of one name.
+    /// A file cannot be written, or two have the same name.
     pub(super) fn begin(request: &RunRequest) -> anyhow::Result<Files> {
         let (flames, heatmap) = (Flames::begin(request)?, Heatmap::begin(request)?);
         if let (Some(flames), Some(heatmap)) = (&flames, &heatmap) {
             let picture = flames.picture();
             ensure!(
                 picture != heatmap.path(),
-                "--flame-graph and --heatmap would both be drawn in {}; give one another name",
+                "--flame-graph and --heatmap would both write {}; give one of them another name",
                 picture.display()
             );
         }
@@ -62,8 +62,8 @@ impl Files {
 }
 
 impl Show {
-    /// Draws on what `shared` holds as output; that is `screen`, if there is one.
-    pub(super) fn new(shared: Shared, screen: Option<Screen>, files: Files) -> Self {
+    /// Creates a view that draws to the output in `shared`, which is `screen` if there is one.
+    pub(super) fn new(shared: SharedContext, screen: Option<Screen>, files: Files) -> Self {
         let Files { flames, heatmap } = files;
         let foreground = screen.is_some();
         let mut show = Show {
@@ -90,11 +90,11 @@ impl Show {
         self.shared.with(|context| context.clock.stamp(context.clock.clock_ns(time)))
     }
 
-    /// Has the script's delays drawn, and lets it write flame graphs of its own: into the current folder, since a script need
-    /// not be trusted, or with --unsafe anywhere.
+    /// Sets up drawing of the script's delays, and lets the script write flame graphs: into the
+    /// current folder, since scripts are not trusted, or anywhere with `--unsafe`.
     ///
     /// # Errors
-    /// A file that was asked for cannot be begun.
+    /// A requested file cannot be created.
     pub(super) fn serve(&mut self, host: &Host, request: &RunRequest) -> anyhow::Result<()> {
         let begin = self.stamp(0.0);
         if let (Some(heatmap), Some(delays)) = (&mut self.heatmap, host.heat_map()) {
@@ -104,8 +104,8 @@ impl Show {
         host.write_flames(Box::new(move |name, flame| {
             if !anywhere && name.contains('/') {
                 return Err(format!(
-                    "write: `{name}` may lie in another folder; write a name without `/`, which is made in the current \
-                     folder, or run with --unsafe"
+                    "write: `{name}` contains `/`; use a name without it, for a file in the \
+                     current folder, or run with --unsafe"
                 ));
             }
             Flames::write(&monitor, name, flame).map_err(|why| format!("{why:#}"))
@@ -113,7 +113,8 @@ impl Show {
         Ok(())
     }
 
-    /// Writes the delays that have come since. A failure ends the run: they are what was asked for.
+    /// Writes the delays that have come since the last call. A failure ends the run, because the
+    /// user asked for this file.
     pub(super) fn write_delays(&mut self) {
         let written = self.heatmap.as_mut().map_or(Ok(()), Heatmap::write_delays);
         if let (Err(why), None) = (written, &self.files_failed) {
@@ -122,8 +123,15 @@ impl Show {
         }
     }
 
-    /// Writes the files of an interval, or of the run's end. A failure ends the run: it is what was asked for.
-    pub(super) fn files(&mut self, drawn: Vec<Drawn>, time: f64, coverage: &Coverage, last: bool) {
+    /// Writes the files of an interval, or of the run's end. A failure ends the run, because the
+    /// user asked for these files.
+    pub(super) fn files(
+        &mut self,
+        drawn: Vec<DrawnGraph>,
+        time: f64,
+        coverage: &Coverage,
+        last: bool,
+    ) {
         if self.files_failed.is_some() {
             return;
         }
@@ -138,7 +146,7 @@ impl Show {
 
     fn write_files(
         &mut self,
-        drawn: Vec<Drawn>,
+        drawn: Vec<DrawnGraph>,
         time: f64,
         coverage: &Coverage,
         last: bool,
@@ -151,7 +159,7 @@ impl Show {
         }
         if last && let Some(heatmap) = self.heatmap.take() {
             let heats =
-                |context: &mut Context| (context.heat.take(), context.heat_of_emitted.take());
+                |context: &mut RunContext| (context.heat.take(), context.heat_of_emitted.take());
             let (all, emitted) = self.shared.with(heats);
             let heat = heatmap.choose(all.unwrap_or_default(), emitted.unwrap_or_default());
             summary.push(heatmap.write(&heat, time, (begin, now), coverage)?);
@@ -159,42 +167,42 @@ impl Show {
         Ok(summary)
     }
 
-    /// Raises the screen, if there is one.
+    /// Shows the screen, if there is one.
     pub(super) fn raise(&mut self) {
         let raised = self.screen.as_ref().map_or(Ok(()), Screen::fit);
         self.check(raised);
     }
 
-    /// Whether there are keys to wait for. In the background they are somebody else's, and nobody would read them.
+    /// Returns whether keys are read. In the background, they belong to the foreground process.
     pub(super) fn listens(&self) -> bool {
         self.screen.is_some() && self.foreground
     }
 
-    /// Sees to the screen: its size, whether it is ours, whether it has to make way for a stop, and with `typed` its keys.
-    /// True when the user wants the run to end.
+    /// Updates the screen: its size, whether this process is in the foreground, whether it is to be
+    /// stopped, and with `typed` its keys. Returns whether the user wants the run to end.
     pub(super) fn attend(&mut self, typed: bool) -> bool {
         let Some(screen) = self.screen.clone() else { return false };
         if terminal::take_stop() {
             let stopped = screen.suspend();
             self.check(stopped);
         }
-        // The shell tells nobody: `bg` and `fg` only show in the terminal itself.
+        // The shell sends no signal: `bg` and `fg` are visible only in the terminal's state.
         let foreground = screen.terminal().is_ours();
         let moved = std::mem::replace(&mut self.foreground, foreground) != foreground;
         let fitted = if signal::take_resized() || moved { screen.fit() } else { Ok(()) };
         self.check(fitted);
-        let asked = if typed { screen.keys() } else { Ok(Asked::Nothing) };
-        let quit = matches!(asked, Ok(Asked::Quit));
+        let asked = if typed { screen.keys() } else { Ok(UserRequest::Nothing) };
+        let quit = matches!(asked, Ok(UserRequest::Quit));
         self.check(asked.map(drop));
         quit
     }
 
-    /// Takes the screen down: what comes now is to stay on the terminal.
+    /// Closes the screen: later output stays on the terminal.
     pub(super) fn lower(&self) {
         self.screen.iter().for_each(Screen::close);
     }
 
-    /// One interval's report: its parts, and what it missed.
+    /// Draws the report of one interval: its parts and its coverage.
     pub(super) fn interval(&mut self, time: f64, parts: &[Report], coverage: Coverage) {
         let since = coverage.since(&self.before);
         self.before = coverage;
@@ -205,7 +213,7 @@ impl Show {
         self.flush();
     }
 
-    /// The last report, and the coverage of the whole run.
+    /// Draws the last report, and the coverage of the whole run.
     pub(super) fn last(
         &mut self,
         time: f64,
@@ -222,14 +230,15 @@ impl Show {
         });
     }
 
-    /// One more thing to say about the run.
+    /// Prints a note about the run.
     pub(super) fn remark(&mut self, text: Option<&str>) {
         self.shared.with(|context| {
             text.into_iter().for_each(|text| context.note(Level::Info, text));
         });
     }
 
-    /// What the run cost and why, where that is asked for: events that no handler got, code that is not compiled, `--stats`.
+    /// Prints the cost of the run if requested: events that no handler received, code that is not
+    /// compiled, `--stats`.
     pub(super) fn costs(
         &mut self,
         time: f64,
@@ -239,7 +248,7 @@ impl Show {
         coverage: &Coverage,
     ) {
         if settings.stats || settings.verbose > 0 {
-            self.remark(filters::kept_back(coverage).as_deref());
+            self.remark(filters::rejected_in_user_space(coverage).as_deref());
         }
         if settings.stats {
             host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
@@ -263,16 +272,16 @@ impl Show {
     fn check(&mut self, written: io::Result<()>) {
         let Err(why) = written else { return };
         self.closed = true;
-        // A reader that went away has seen enough: the run ends, successfully.
+        // The reader has closed the pipe: the run ends successfully.
         if why.kind() != io::ErrorKind::BrokenPipe {
             self.failure.get_or_insert(why);
         }
     }
 
-    /// Hands on the rest.
+    /// Writes the remaining output.
     ///
     /// # Errors
-    /// Results that could not be written, other than for want of a reader.
+    /// Results or files could not be written. A closed pipe is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
         if let Some(why) = self.failure.take() {
@@ -281,25 +290,28 @@ impl Show {
         self.files_failed.take().map_or(Ok(()), Err)
     }
 
-    /// Shows why there is nothing to show.
+    /// Prints why there are no results.
+    ///
+    /// # Errors
+    /// The error could not be written.
     pub(super) fn fail(self, why: &str) -> anyhow::Result<()> {
         self.shared.with(|context| context.note(Level::Error, why));
         self.end()
     }
 
-    /// Hands on what has gathered between reports.
+    /// Writes the output since the last report.
     pub(super) fn flush_events(&mut self) {
         self.write_delays();
         self.flush();
     }
 
-    /// Whether results go nowhere any more.
+    /// Returns whether output is no longer possible.
     pub(super) fn closed(&self) -> bool {
         self.closed
     }
 }
 
-/// The terminal is put right however the run ends.
+/// Restores the terminal, however the run ends.
 impl Drop for Show {
     fn drop(&mut self) {
         self.lower();

@@ -1,4 +1,5 @@
-//! The command that a run starts: forked first, told when it outlives the run, and named where nothing else may be watched.
+//! The command that a run starts: forked first, ended if it outlives the run, and suggested when
+//! nothing else may be watched.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,89 +10,90 @@ use anyhow::anyhow;
 
 use super::request::{HostOptions, RunRequest};
 use crate::base::draw::Level;
-use crate::event::catalog::What;
+use crate::event::catalog::EventKind;
 use crate::script::evsel::Role;
-use crate::script::leaf::Shared;
+use crate::script::leaf::SharedContext;
 use crate::source::attr::OWNER;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
-use crate::sys::refusal::{Call, FUNCTIONS_ARE_FOR, Refusal};
+use crate::sys::refusal::{FUNCTIONS_NEED_ROOT, Refusal, RefusedCall};
 use crate::sys::signal;
 
-/// The most restrictive `perf_event_paranoid` of the kernel itself, which lets users watch what is their own in user mode;
-/// distributions have added 3 and 4, which do not.
+/// The most restrictive `perf_event_paranoid` of the mainline kernel, which lets users watch their
+/// own tasks in user mode; distributions have added 3 and 4, which do not.
 const OWN_ALLOWED: i64 = 2;
 
-/// So long a command that Ctrl-C has reached as well may take to end by itself.
+/// Time for a command to end by itself if Ctrl-C has reached it as well.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Forks the command, if there is one.
 ///
 /// # Errors
-/// No process is to be had.
+/// No process can be created.
 pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
     if settings.workload.is_empty() {
         return Ok(None);
     }
-    // Forked before anything else: no thread, no ring and no Lua is copied into it.
+    // Fork before anything else, so that no thread, ring or Lua state is copied into the child.
     let prepared = Workload::prepare(&settings.workload).map_err(|why| match why.raw_os_error() {
         Some(errno) => {
             let command = settings.workload.first().map(|word| word.to_string_lossy());
-            Refusal::new(&command.unwrap_or_default(), Call::Start, errno).into()
+            Refusal::new(&command.unwrap_or_default(), RefusedCall::Start, errno).into()
         }
         None => anyhow!(why),
     });
     prepared.map(Some)
 }
 
-/// Why the command was not started; and what was meant, if the number of a process stands in its place.
+/// Returns why the command was not started, with a hint if the command is the number of a process.
 pub(super) fn not_started(why: &io::Error, command: &[OsString]) -> String {
     let word = command.first().and_then(|word| word.to_str());
     match word.filter(|word| word.parse::<u32>().is_ok()) {
         Some(pid) if why.kind() == io::ErrorKind::NotFound => {
-            format!("{why}; -p {pid} watches the process of that number")
+            format!("{why}; to watch process {pid}, use -p {pid}")
         }
         _ => why.to_string(),
     }
 }
 
-/// Asks a command that outlives the run to end, as perf does: it was started to be watched, and a terminal that shows its prompt
-/// again should not have it running behind. Gives how one ended that did so by itself: not by Ctrl-C, which ends both.
-pub(super) fn end(workload: Option<&mut Workload>, shared: &Shared) -> Option<ExitStatus> {
+/// Asks a command that outlives the run to end, as perf does: it should not keep running behind the
+/// prompt of the shell. Returns the status of a command that ended by itself, not by Ctrl-C, which
+/// ends both.
+pub(super) fn end(workload: Option<&mut Workload>, shared: &SharedContext) -> Option<ExitStatus> {
     let workload = workload?;
     if let Ok(Some(status)) = workload.try_wait() {
         return (signal::interrupts() == 0).then_some(status);
     }
     let mut runs = || matches!(workload.try_wait(), Ok(None));
     if runs() && signal::interrupts() > 0 {
-        // A terminal sends Ctrl-C to both.
+        // A terminal sends Ctrl-C to both processes.
         std::thread::sleep(GRACE);
     }
     if runs() && workload.terminate().is_ok() {
         let pid = workload.pid();
-        let text =
-            format!("the command (pid {pid}) was still running and was asked to end (SIGTERM)");
+        let text = format!("the command (pid {pid}) was still running; perilune sent SIGTERM");
         shared.with(|context| context.note(Level::Info, &text));
     }
     None
 }
 
-/// A refusal in the words of what was asked for: what owns the rings is our own affair.
+/// Rewrites a refusal of the event that owns the rings, which is internal, in terms of the
+/// requested events.
 pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyhow::Error {
     let refusal = match why.downcast::<Refusal>() {
         Ok(refusal) if refusal.what == OWNER => refusal,
         Ok(refusal) => return refusal.into(),
         Err(why) => return why,
     };
-    let way_out = format!("a command of your own: perilune {} -- COMMAND", request.called);
+    let alternative = format!("your own command: perilune {} -- COMMAND", request.called);
     let may = request.host.workload.is_empty();
-    refused(&refusal, roles, if may { &way_out } else { "" })
+    refused(&refusal, roles, if may { &alternative } else { "" })
 }
 
-/// The refusal of what owns the rings, for who wanted these roles. Counters of what is one's own take no privilege: `own` says
-/// how it is watched.
+/// Returns the refusal of the event that owns the rings, for the user of these roles. Counters of
+/// the user's own processes need no privilege; `own` is how these can be watched.
 pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::Error {
-    let counted = roles.iter().all(|role| matches!(role.event.what, What::Counter(_)));
+    let counted = roles.iter().all(|role| matches!(role.event.what, EventKind::Counter(_)));
     let allowed = paranoid().is_none_or(|level| level <= OWN_ALLOWED);
     let instead = match refusal.is_permission() && counted && allowed && !own.is_empty() {
         true => format!(", or watch {own}"),
@@ -101,9 +103,9 @@ pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::E
     if let Some(function) = roles.iter().find(|role| role.event.function().is_some())
         && refusal.is_permission()
     {
-        // No perf_event_paranoid would help.
+        // No setting of perf_event_paranoid would help.
         let name = &function.event.name;
-        return anyhow!("{name}: {FUNCTIONS_ARE_FOR}");
+        return anyhow!("{name}: {FUNCTIONS_NEED_ROOT}");
     }
     anyhow!("{what}: {}{instead}", refusal.why)
 }
@@ -113,11 +115,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_in_the_place_of_a_command_is_taken_for_a_process() {
+    fn a_number_as_the_command_suggests_the_option_p() {
         let missing = io::Error::from(io::ErrorKind::NotFound);
         let hint =
             |word: &str| not_started(&missing, &[word.into()]).replace(&missing.to_string(), "");
-        assert_eq!(hint("1234"), "; -p 1234 watches the process of that number");
+        assert_eq!(hint("1234"), "; to watch process 1234, use -p 1234");
         assert_eq!(hint("nginx"), "");
     }
 }

@@ -1,15 +1,19 @@
-//! The words that add up: `latency`, `kv`, `hist`, `heat_map`, `pending`, `rate`, `per_cpu`, `perins`.
+//! Constructors of aggregates: `latency`, `kv`, `hist`, `heat_map`, `pending`, `states`,
+//! `flame_graph`, `rate`, `per_cpu`, `perins`.
 //!
-//! A constructor reads its table here, makes the aggregate in [`crate::stat`] and gives the prelude a plan; the
-//! prelude generates an `add` that calls the leaf directly. So a script's `add` never passes through this
-//! file, and this file is only asked when something is drawn, dropped or begun anew.
+//! A constructor reads its table here, creates the aggregate in [`crate::stat`] and returns a plan
+//! to the prelude; the prelude generates an `add` that calls the leaf directly. A script's `add`
+//! therefore never passes through this file, which only draws, drops and restarts aggregates.
 //!
-//! An aggregate lives as long as the Lua state, whatever becomes of the object that stands for it: compiled
-//! code holds its address. Only a session frees what nothing holds any more, between lines ([`Aggregates::free_unheld`]).
+//! An aggregate lives as long as the Lua state, even if the Lua object that stands for it is
+//! collected, because compiled code holds its address. Only a session frees unreferenced
+//! aggregates, between lines ([`Aggregates::free_unheld`]).
 
+mod cells;
 mod declare;
 mod draw;
 pub mod flame;
+mod interval;
 mod native;
 mod spec;
 mod stack;
@@ -20,13 +24,14 @@ use crate::{
     base::{coverage::Coverage, draw::Report, flame::Flame, stack_style::StackStyle},
     stack::{Stacks, naming::Naming},
     stat::{
-        Aggregate, budget::Budget, heat_map::HeatMap, hist::Hist, kept::Owners, kv::Kv,
-        latency::Latency, leaf::Shared as Leaf, pending::Pending, rate::Rate, states::States,
-        strings::Strings,
+        budget::Budget, event_copy::Owners, heat_map::HeatMap, hist::Histograms, kv::Kv,
+        latency::Latency, leaf::SharedAggregate as Leaf, pending::Pending, rate::Rates,
+        states::States, strings::Strings,
     },
 };
-use draw::{Frame, KvLook, LatencyLook};
-use flame::Drawn;
+use draw::{KvLook, LatencyLook, TableParts};
+use flame::DrawnGraph;
+use interval::Interval;
 use mlua::{Function, Lua, Table, Value};
 pub(super) use stack::frames_of;
 use std::{
@@ -39,83 +44,84 @@ use std::{
 /// Bytes of all strings in keys.
 const STRING_BYTES: usize = 2 << 20;
 
-/// Writes a flame graph to files: their name without its ending, and the graph.
+/// Writes a flame graph to files. Arguments: file name without extension, graph.
 pub type WriteFlame = Box<dyn FnMut(&str, &Flame) -> Result<(), String>>;
 
-/// What the host decides and scripts see through these words.
+/// Settings of the host that the constructors read, and the state they share with it.
 #[derive(Clone, Default)]
-pub struct Shared {
+pub struct AggregateSettings {
     /// `--perins`: a table per instance.
     pub perins: Rc<Cell<bool>>,
-    /// `-v`: percentiles are shown where they are left out otherwise.
+    /// `-v`: show percentiles also where they are omitted by default.
     pub verbose: Rc<Cell<bool>>,
     /// Whether an instance is a thread, as with `-p`, and not a CPU.
     pub by_thread: Rc<Cell<bool>>,
-    /// `--total`: what an interval drew is added up for the end.
+    /// `--total`: merge the table of each interval into a total for the end of the run.
     pub totals: Rc<Cell<bool>>,
-    /// The stacks that scripts hold as numbers.
+    /// Stacks that scripts hold as ids.
     pub stacks: Rc<RefCell<Stacks>>,
-    /// Names of their frames.
+    /// Names of the stacks' frames.
     pub naming: Rc<RefCell<Naming>>,
-    /// `--flame-graph`: tables of stacks are not shown but drawn here.
-    pub flame: Rc<RefCell<Option<flame::Wish>>>,
-    /// What was drawn so and not taken yet.
-    pub flames: Rc<RefCell<Vec<Drawn>>>,
-    /// Writes what a script has itself drawn to files of that name; an error is a sentence for the script's author.
+    /// `--flame-graph`: tables of stacks are drawn as flame graphs instead of printed.
+    pub flame: Rc<RefCell<Option<flame::FlameOptions>>>,
+    /// Flame graphs that were drawn and not taken yet.
+    pub flames: Rc<RefCell<Vec<DrawnGraph>>>,
+    /// Writes the flame graphs that a script draws itself to files of a given name; an error is a
+    /// sentence for the script's author.
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
-    /// Whose the events are that `pending` and `states` keep.
+    /// Owners of the events that `pending` and `states` keep.
     pub owners: Rc<Owners>,
-    /// The bytes of all aggregates together.
+    /// Memory budget of all aggregates together.
     pub budget: Rc<Budget>,
-    /// Whether columns show what they hold, without asking the script.
+    /// Whether columns show raw values, without calling the script's functions.
     pub plain: Rc<Cell<bool>>,
-    /// CPU numbers are below this.
+    /// Upper bound of CPU numbers (exclusive).
     pub cpus: u32,
 }
 
-/// Every aggregate that scripts declared, in order.
+/// All aggregates that scripts declared, in order.
 #[derive(Clone)]
-pub struct Aggregates(Rc<Inner>);
+pub struct Aggregates(Rc<AggregatesState>);
 
-/// [`Aggregates`] that do not keep themselves alive.
-pub(super) struct Weak(std::rc::Weak<Inner>);
+/// Weak reference to [`Aggregates`].
+pub(super) struct Weak(std::rc::Weak<AggregatesState>);
 
 impl Weak {
-    /// The aggregates, as long as there are any.
+    /// Returns the aggregates, or `None` once they are freed.
     pub(super) fn upgrade(&self) -> Option<Aggregates> {
         self.0.upgrade().map(Aggregates)
     }
 }
 
-struct Inner {
-    shared: Shared,
+struct AggregatesState {
+    shared: AggregateSettings,
     strings: Leaf<Strings>,
-    /// By their numbers, of which none is given twice.
-    declared: RefCell<BTreeMap<usize, Rc<Declared>>>,
+    /// Aggregates by number; a number is never reused.
+    declared: RefCell<BTreeMap<usize, Rc<DeclaredAggregate>>>,
     next: Cell<usize>,
-    /// The names that were given, and the number that the next of each is to have.
+    /// Names in use, and the suffix that the next aggregate of each name gets.
     names: RefCell<HashMap<String, u32>>,
-    /// How many there were when those were freed that nothing held.
+    /// Number of aggregates left by the last sweep of unreferenced ones.
     left: Cell<usize>,
-    /// What those had missed that were freed.
+    /// Losses of the aggregates that were freed.
     missed: RefCell<Coverage>,
-    /// The stacks of emitted events, with `--flame-graph`.
+    /// Stacks of emitted events, with `--flame-graph`.
     emitted: RefCell<Option<Leaf<Kv>>>,
-    /// The words that draw stacks.
-    stack_words: RefCell<Vec<(Function, Rc<StackStyle>)>>,
-    /// The number of an object that stands for an aggregate; keys are weak.
+    /// Script functions that draw stacks.
+    stack_functions: RefCell<Vec<(Function, Rc<StackStyle>)>>,
+    /// Number of the aggregate that each Lua object stands for; keys are weak.
     handles: Table,
-    /// What the prelude shares with other trusted Lua.
+    /// Values that the prelude shares with other trusted Lua.
     trusted: Table,
 }
 
 /// One aggregate.
-struct Declared {
+struct DeclaredAggregate {
     /// Its key in JSON.
     name: String,
     title: Option<String>,
-    columns: Vec<Option<spec::Column>>,
-    /// Never restarts.
+    columns: Vec<Option<spec::KeyColumn>>,
+    /// Whether it keeps its rows over intervals.
     keep: bool,
     body: Body,
 }
@@ -123,79 +129,42 @@ struct Declared {
 enum Body {
     Latency(Interval<Latency>, LatencyLook),
     Kv(Interval<Kv>, KvLook),
-    Hist(Interval<Hist>, String),
+    Hist(Interval<Histograms>, String),
     Pending(Leaf<Pending>),
     States(Leaf<States>, Interval<Latency>, LatencyLook),
-    Rate(Leaf<Rate>),
+    Rate(Leaf<Rates>),
     HeatMap(Leaf<HeatMap>),
 }
 
-/// A table of the current interval, and of the run before it when totals are wanted.
-struct Interval<T> {
-    live: Leaf<T>,
-    total: RefCell<Option<T>>,
-}
-
-impl Declared {
-    /// Something that is never drawn.
-    fn hidden(body: Body) -> Declared {
-        Declared { name: String::new(), title: None, columns: Vec::new(), keep: true, body }
-    }
-}
-
-impl<T: Aggregate> Interval<T> {
-    fn new(live: Leaf<T>) -> Interval<T> {
-        Interval { live, total: RefCell::new(None) }
-    }
-
-    /// Starts over; with `totals` what was there is added up first.
-    fn restart(&self, totals: bool) {
-        let mut live = self.live.borrow_mut();
-        if totals {
-            let mut total = self.total.borrow_mut();
-            total.get_or_insert_with(|| live.same_shape()).merge(&live);
-        }
-        live.clear();
-    }
-
-    fn has_total(&self) -> bool {
-        self.total.borrow().is_some()
-    }
-
-    /// The interval's table, and the run's if there is one.
-    fn each(&self, mut visit: impl FnMut(&T)) {
-        visit(&self.live.borrow());
-        self.total.borrow().as_ref().into_iter().for_each(visit);
-    }
-
-    /// A table to draw: the run's, or the interval's as long as nothing was added up.
-    fn with_total<R>(&self, draw: impl FnOnce(&RefCell<T>) -> R) -> R {
-        // Taken out while it is drawn: drawing calls Lua.
-        match self.total.take() {
-            Some(total) => {
-                let total = RefCell::new(total);
-                let drawn = draw(&total);
-                self.total.replace(Some(total.into_inner()));
-                drawn
-            }
-            None => draw(&self.live),
+impl DeclaredAggregate {
+    /// Returns an aggregate that is never drawn.
+    fn hidden(body: Body) -> DeclaredAggregate {
+        DeclaredAggregate {
+            name: String::new(),
+            title: None,
+            columns: Vec::new(),
+            keep: true,
+            body,
         }
     }
 }
 
 impl Aggregates {
-    /// Puts the words into `env`, the scripts' environment.
+    /// Adds the constructors to `env`, the environment of scripts.
     ///
-    /// `lua` must have its `ffi` and must not have been used by a script yet: the prelude takes what it needs
-    /// from the globals now.
-    pub fn register(lua: &Lua, env: &Table, shared: Shared) -> mlua::Result<Aggregates> {
+    /// `lua` must have its `ffi`, and no script may have run in it: the prelude copies what it
+    /// needs from the globals.
+    ///
+    /// # Errors
+    /// The prelude failed to load.
+    pub fn register(lua: &Lua, env: &Table, shared: AggregateSettings) -> mlua::Result<Aggregates> {
         let weak = lua.create_table()?;
         weak.set("__mode", "k")?;
         let handles = lua.create_table()?;
         handles.set_metatable(Some(weak))?;
         let trusted = lua.create_table()?;
         let strings = Rc::new(RefCell::new(Strings::new(STRING_BYTES)));
-        let aggregates = Aggregates(Rc::new(Inner {
+        let aggregates = Aggregates(Rc::new(AggregatesState {
             shared,
             strings,
             declared: RefCell::default(),
@@ -204,7 +173,7 @@ impl Aggregates {
             left: Cell::default(),
             missed: RefCell::default(),
             emitted: RefCell::default(),
-            stack_words: RefCell::default(),
+            stack_functions: RefCell::default(),
             handles,
             trusted: trusted.clone(),
         }));
@@ -216,31 +185,32 @@ impl Aggregates {
         ] {
             lua.load(source).set_name(name).call::<()>((&native, env, &trusted))?;
         }
-        // Compiled Lua holds addresses of what is inside.
+        // Compiled Lua holds addresses into the aggregates.
         lua.set_app_data(aggregates.clone());
         Ok(aggregates)
     }
 
-    /// What trusted Lua may use and set:
+    /// Returns the table that trusted Lua reads and sets:
     ///
     /// - `slot_of(kept)`: the `const void *` behind `s.event`, nil for anything else,
-    /// - `hooks.slot_of(e)`: set by the host; the `const void *` slot of a live event, which `keep` copies,
+    /// - `hooks.slot_of(e)`: set by the host; the `const void *` slot of a live event, which `keep`
+    ///   copies,
     /// - `hooks.kept(pointer, name)`: set by the host; field `name` of a kept event.
     pub fn trusted(&self) -> &Table {
         &self.0.trusted
     }
 
-    /// Whether `value` is an object that one of the constructors made.
+    /// Returns whether `value` is an object that one of the constructors made.
     pub fn is_aggregate(&self, value: &Value) -> bool {
         self.number(value).is_some()
     }
 
-    /// What the host decides.
-    pub(super) fn shared(&self) -> &Shared {
+    /// Returns the host's settings.
+    pub(super) fn shared(&self) -> &AggregateSettings {
         &self.0.shared
     }
 
-    /// The same for functions that the Lua state owns: they must not own it.
+    /// Returns a weak reference, for functions that the Lua state owns.
     pub(super) fn downgrade(&self) -> Weak {
         Weak(Rc::downgrade(&self.0))
     }
@@ -250,18 +220,19 @@ impl Aggregates {
         self.0.handles.raw_get(value).ok().flatten()
     }
 
-    /// How many were declared: the number of the next one.
+    /// Returns the number of aggregates declared so far, which is the number of the next one.
     pub fn len(&self) -> usize {
         self.0.next.get()
     }
 
-    /// Whether none was declared.
+    /// Returns whether no aggregate was declared.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The parts of a report: of `handles` in their order, or of everything declared. What is not an aggregate of
-    /// this state, and what has no drawing in a report (`pending`, `rate`, `heat_map`), is passed over.
+    /// Draws the reports of `handles` in their order, or of all aggregates. Values that are not an
+    /// aggregate of this state, and aggregates without a report (`pending`, `rate`, `heat_map`),
+    /// are skipped.
     ///
     /// # Errors
     /// A column's own function failed.
@@ -273,7 +244,7 @@ impl Aggregates {
         Ok(reports)
     }
 
-    /// The parts of those with these numbers.
+    /// Draws the reports of the aggregates with these numbers.
     ///
     /// # Errors
     /// A column's own function failed.
@@ -285,19 +256,21 @@ impl Aggregates {
         Ok(reports)
     }
 
-    /// Begins the next interval of those with these numbers.
+    /// Starts the next interval of the aggregates with these numbers.
     pub(super) fn restart_some(&self, ids: Range<usize>) {
         self.restart(ids.collect(), false);
     }
 
-    /// The parts that can be drawn, as declared: for when [`Aggregates::draw`] failed and the report must not be lost.
+    /// Draws the reports that can be drawn, in order of declaration. Used when [`Aggregates::draw`]
+    /// failed, so that the report is not lost.
     pub fn draw_what_can(&self, lua: &Lua) -> Vec<Report> {
         let each =
             self.chosen(None).into_iter().filter_map(|id| self.draw_one(lua, id, false).ok());
         each.flatten().collect()
     }
 
-    /// The parts of the report on the whole run, as declared; what was not drawn before is in it.
+    /// Draws the reports of the whole run, in order of declaration; they include what was not drawn
+    /// yet.
     ///
     /// # Errors
     /// A column's own function failed.
@@ -310,8 +283,8 @@ impl Aggregates {
         Ok(reports)
     }
 
-    /// Begins a table anew because the script has read it. Of one that it keeps, what it says is how things stand: that adds up
-    /// to nothing over a run.
+    /// Restarts a table because the script has read it. A table that keeps its rows is a snapshot:
+    /// it does not add up over a run.
     fn clear(&self, id: usize) {
         if let Some(declared) = self.one(id)
             && let Body::Kv(interval, _) = &declared.body
@@ -327,8 +300,8 @@ impl Aggregates {
         }
     }
 
-    /// Held by itself: whoever draws calls Lua, which may declare more.
-    fn one(&self, id: usize) -> Option<Rc<Declared>> {
+    /// Returns a shared reference, because drawing calls Lua, which may declare more aggregates.
+    fn one(&self, id: usize) -> Option<Rc<DeclaredAggregate>> {
         self.0.declared.borrow().get(&id).cloned()
     }
 
@@ -353,11 +326,11 @@ impl Aggregates {
             && flame::of_stacks(&declared.columns)
         {
             if total {
-                // A picture of the run is what those of its intervals add up to.
+                // The intervals' flame graphs add up to that of the run.
                 let drawn = of.with_total(|of| frame.beside_stacks(of, look))?;
                 return Ok(drawn.into_iter().collect());
             }
-            let flame = self.flame_of(lua, id)?.map(|flame| Drawn {
+            let flame = self.flame_of(lua, id)?.map(|flame| DrawnGraph {
                 table: declared.name.clone(),
                 flame,
                 snapshot: declared.keep,
@@ -381,8 +354,8 @@ impl Aggregates {
         }
     }
 
-    fn frame<'a>(&'a self, lua: &'a Lua, declared: &'a Declared) -> Frame<'a> {
-        Frame {
+    fn frame<'a>(&'a self, lua: &'a Lua, declared: &'a DeclaredAggregate) -> TableParts<'a> {
+        TableParts {
             lua,
             strings: &self.0.strings,
             shared: &self.0.shared,

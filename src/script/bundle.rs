@@ -1,11 +1,13 @@
-//! Where scripts come from: a path, the search path, or the copy inside the binary.
+//! Finds scripts: at a path, on the search path, or among the copies inside the binary.
 //!
-//! A name is looked for in each folder of `$PERILUNE_PATH`, in `~/.config/perilune`, in `/etc/perilune`, and among the
-//! embedded monitors; the first hit wins. What has a `/` or ends in `.lua` is a path. Debug builds read
-//! the embedded folders from the source tree, so that a change needs no build.
+//! A name is searched for in each folder of `$PERILUNE_PATH`, in `~/.config/perilune`, in
+//! `/etc/perilune`, and among the embedded monitors; the first hit wins. A name that contains `/`
+//! or ends in `.lua` is a path. Debug builds read the embedded folders from the source tree, so
+//! that a change needs no build.
 //!
-//! A root run takes no script that others than root can write: see [`trust`]. Found on
-//! the search path it is skipped, and said ([`Library::take_warnings`]); asked for by path it is refused.
+//! A run as root does not execute a script that other users can write: see [`trust`]. On the search
+//! path such a script is skipped with a warning ([`Library::take_warnings`]); a path to one is
+//! refused.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,79 +25,83 @@ use crate::sys::user::effective_uid;
 static SCRIPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 static STDLIB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/stdlib");
 
-/// The texts of the files that describe the API to editors.
+/// Returns the texts of the files that describe the API to editors.
 pub fn described() -> Vec<String> {
     let files = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
     let path = |file: &include_dir::File<'_>| file.path().to_str().map(str::to_owned);
     files.filter_map(|file| embedded(&STDLIB, "stdlib", &path(file)?)).collect()
 }
 
-/// Where a script's text was taken from.
+/// Source of a script's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ScriptOrigin {
     /// A file.
     Path(PathBuf),
     /// The copy inside the binary.
     Bundled,
 }
 
-/// A script's text and where it stands.
+/// A script's text and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The name without folder and `.lua`: what `perilune NAME` takes. A module's name is as `require` takes it.
+    /// Name without folder and `.lua`, as in `perilune NAME`; for a module, the name that `require`
+    /// takes.
     pub name: String,
-    /// Where the text was taken from.
-    pub origin: Origin,
+    /// Where the text was read from.
+    pub origin: ScriptOrigin,
     /// The source.
     pub text: String,
 }
 
 impl Script {
-    /// The chunk's name for Lua: `@` and a path, which messages shorten to the file's name.
+    /// Returns the chunk name for Lua: `@` and a path, which messages shorten to the file name.
     pub fn chunk_name(&self) -> String {
         match &self.origin {
-            Origin::Path(path) => format!("@{}", message::path(path)),
-            Origin::Bundled => format!("@{}.lua", self.name.replace('.', "/")),
+            ScriptOrigin::Path(path) => format!("@{}", message::path(path)),
+            ScriptOrigin::Bundled => format!("@{}.lua", self.name.replace('.', "/")),
         }
     }
 
-    /// Where it comes from: a path, or [`BUNDLED`].
+    /// Returns the path, or [`BUNDLED`].
     pub fn shown_origin(&self) -> String {
         match &self.origin {
-            Origin::Path(path) => message::path(path),
-            Origin::Bundled => BUNDLED.to_owned(),
+            ScriptOrigin::Path(path) => message::path(path),
+            ScriptOrigin::Bundled => BUNDLED.to_owned(),
         }
     }
 
-    /// The folder of a script that is a file.
+    /// Returns the folder of a script that is a file.
     pub fn folder(&self) -> Option<&Path> {
         match &self.origin {
             // `x.lua` has the empty path as its parent, which stands for the working directory.
-            Origin::Path(path) => path.parent().map(|p| if p == "" { Path::new(".") } else { p }),
-            Origin::Bundled => None,
+            ScriptOrigin::Path(path) => {
+                path.parent().map(|p| if p == "" { Path::new(".") } else { p })
+            }
+            ScriptOrigin::Bundled => None,
         }
     }
 }
 
-/// What the origin of a script is called that ships with the runtime.
+/// Name of the origin of a script that ships with the runtime.
 pub const BUNDLED: &str = "bundled";
 
-/// The scripts and modules that can be found. Clones share their warnings; the default has the embedded ones only.
+/// The scripts and modules that can be found. Clones share their warnings; the default has only the
+/// embedded ones.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    inner: Rc<Inner>,
+    inner: Rc<LibraryState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct LibraryState {
     folders: Vec<PathBuf>,
-    /// The run is root's, and takes care whose text it runs.
+    /// The run is root's: text that other users can write is not executed.
     root: bool,
     warnings: RefCell<Vec<String>>,
 }
 
 impl Library {
-    /// The search path of this process.
+    /// Returns the library with this process's search path.
     pub fn from_environment() -> Self {
         let wanted = std::env::var_os("PERILUNE_PATH").unwrap_or_default();
         let wanted = std::env::split_paths(&wanted).filter(|p| *p != *"");
@@ -106,9 +112,10 @@ impl Library {
         Library::new(wanted.chain(usual), effective_uid() == 0)
     }
 
-    /// A search path of these folders. With `root`, text that others than root can write is not taken.
+    /// Creates a library that searches these folders. With `root`, text that other users can write
+    /// is not taken.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>, root: bool) -> Self {
-        let mut inner = Inner { root, ..Inner::default() };
+        let mut inner = LibraryState { root, ..LibraryState::default() };
         for folder in folders {
             let checked = match std::fs::metadata(&folder) {
                 Err(why) => Err(format!("{}: {why}", folder.display())),
@@ -124,20 +131,21 @@ impl Library {
         Library { inner: Rc::new(inner) }
     }
 
-    /// What was skipped and why, since the last call.
+    /// Returns the warnings about skipped folders and files since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         self.inner.warnings.take()
     }
 
-    /// The script that a path or a name stands for.
+    /// Returns the script of a path or a name.
     ///
     /// # Errors
     ///
-    /// No such file or monitor (with the nearest names), not a regular file, over 1 MiB, not text, or, for root,
-    /// a path that others can write.
+    /// No such file or monitor (with the nearest names), not a regular file, over 1 MiB, not text,
+    /// or, for root, a path that other users can write.
     pub fn find(&self, name_or_path: &str) -> anyhow::Result<Script> {
         if is_path(name_or_path) {
-            // Also when it is absent: then the reason is the file's, not that no monitor has this name.
+            // Also if the file is absent: the error is then about the file, not about a monitor's
+            // name.
             return self.at_path(Path::new(name_or_path));
         }
         if let Some(script) = self.look_up(name_or_path)? {
@@ -148,7 +156,8 @@ impl Library {
         bail!("no monitor '{name_or_path}'{}", did_you_mean(&near))
     }
 
-    /// Like [`find`](Library::find), but a name or path that does not exist is no error.
+    /// Does the same as [`find`](Library::find), but returns `None` if the name or path does not
+    /// exist.
     ///
     /// # Errors
     ///
@@ -164,37 +173,45 @@ impl Library {
                 return Ok(Some(script));
             }
             if let Some(text) = embedded(&SCRIPTS, "scripts", &file) {
-                let (name, origin) = (name_or_path.to_owned(), Origin::Bundled);
+                let (name, origin) = (name_or_path.to_owned(), ScriptOrigin::Bundled);
                 return Ok(Some(Script { name, origin, text }));
             }
         }
         Ok(None)
     }
 
-    /// Every monitor that [`find`](Library::find) takes by name, by name; of two with one name, the one it takes.
+    /// Returns every monitor that [`find`](Library::find) takes by name, sorted by name; of several
+    /// with one name, the one that it takes.
     pub fn all(&self) -> Vec<Script> {
         let mut found = self.in_folders("");
         for (name, text) in all_embedded(&SCRIPTS, "scripts") {
-            let script = Script { name: name.clone(), origin: Origin::Bundled, text };
+            let script = Script { name: name.clone(), origin: ScriptOrigin::Bundled, text };
             found.entry(name).or_insert(script);
         }
         found.into_values().collect()
     }
 
-    /// The scripts in a folder of that name beside the monitors of the search path (`printers`), by name.
+    /// Returns the scripts in folder `folder` beside the monitors of the search path (`printers`),
+    /// sorted by name.
     pub fn all_in(&self, folder: &str) -> Vec<Script> {
         self.in_folders(folder).into_values().collect()
     }
 
-    /// The module that `require` means by `name`: beside the script, in `stdlib/` on the search path, or embedded.
+    /// Returns the module that `require` loads for `name`: from the script's folder, from `stdlib/`
+    /// on the search path, or embedded.
     ///
     /// Dots separate folders. A name that could leave these folders is refused.
+    ///
+    /// # Errors
+    ///
+    /// An invalid name, no such module (with the nearest names), or a file that cannot be taken.
     pub fn module(&self, name: &str, script_folder: Option<&Path>) -> anyhow::Result<Script> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
         let parts_are_named = name.split('.').all(|part| !part.is_empty());
         if !parts_are_named || !name.chars().all(allowed) {
             bail!(
-                "'{name}' is no module's name: letters, digits, '_' and '-', with '.' between folders"
+                "'{name}' is not a module name: use letters, digits, '_' and '-', with '.' \
+                 between folders"
             );
         }
         let file = format!("{}.lua", name.replace('.', "/"));
@@ -205,7 +222,7 @@ impl Library {
             return Ok(script);
         }
         if let Some(text) = embedded(&STDLIB, "stdlib", &file) {
-            return Ok(Script { name: name.to_owned(), origin: Origin::Bundled, text });
+            return Ok(Script { name: name.to_owned(), origin: ScriptOrigin::Bundled, text });
         }
         let mut names: Vec<String> =
             all_embedded(&STDLIB, "stdlib").map(|(name, _)| name).collect();
@@ -214,7 +231,7 @@ impl Library {
         bail!("no module '{name}'{}", did_you_mean(&near))
     }
 
-    /// The script of a path that somebody named.
+    /// Reads the script at a path that was given explicitly.
     ///
     /// # Errors
     ///
@@ -224,18 +241,18 @@ impl Library {
         let name = path.file_stem().context("the path has no file name")?;
         Ok(Script {
             name: message::path(name.as_ref()),
-            origin: Origin::Path(path.to_owned()),
+            origin: ScriptOrigin::Path(path.to_owned()),
             text,
         })
     }
 
-    /// The first of the folders' files of that name that may be taken.
+    /// Returns the first file of that name on the search path that may be taken.
     fn on_search_path(&self, name: &str, file: &str) -> anyhow::Result<Option<Script>> {
         for path in self.inner.folders.iter().map(|folder| folder.join(file)) {
             if let Some(text) = self.searched(&path)? {
                 return Ok(Some(Script {
                     name: name.to_owned(),
-                    origin: Origin::Path(path),
+                    origin: ScriptOrigin::Path(path),
                     text,
                 }));
             }
@@ -243,7 +260,8 @@ impl Library {
         Ok(None)
     }
 
-    /// The text of a file on the search path; none when it is absent, or others can write it.
+    /// Returns the text of a file on the search path; `None` if it is absent or other users can
+    /// write it.
     fn searched(&self, path: &Path) -> anyhow::Result<Option<String>> {
         if !path.exists() {
             return Ok(None);
@@ -268,7 +286,7 @@ impl Library {
                 match self.searched(&path) {
                     Ok(Some(text)) => {
                         let script =
-                            Script { name: name.clone(), origin: Origin::Path(path), text };
+                            Script { name: name.clone(), origin: ScriptOrigin::Path(path), text };
                         found.insert(name, script);
                     }
                     Ok(None) => {}
@@ -288,19 +306,19 @@ impl Library {
     }
 }
 
-/// Whether what was asked for is a path, and not looked for.
+/// Returns whether the argument is a path, so that it is not searched for.
 fn is_path(name_or_path: &str) -> bool {
     name_or_path.contains('/') || name_or_path.ends_with(".lua")
 }
 
-/// Whether `name` can be a file's without its folder.
+/// Returns whether `name` can be a file name without its folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['.', '-'])
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
-/// The `.lua` files of a folder, in no order; of an unreadable one, none.
+/// Iterates over the `.lua` files of a folder, unordered; an unreadable folder has none.
 fn lua_files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter_map(|path| {
@@ -309,7 +327,7 @@ fn lua_files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     })
 }
 
-/// Names and texts of what describes the API to editors and checkers, sorted.
+/// Returns names and texts of the files that describe the API to editors and checkers, sorted.
 pub fn descriptions() -> Vec<(String, String)> {
     let meta = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
     let text = |file: &include_dir::File<'_>| {
@@ -321,7 +339,8 @@ pub fn descriptions() -> Vec<(String, String)> {
     all
 }
 
-/// The source tree's copy of an embedded folder, where a debug build finds it.
+/// Returns the source tree's copy of an embedded folder, if this is a debug build and the folder
+/// exists.
 fn source_folder(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     (cfg!(debug_assertions) && path.is_dir()).then_some(path)
@@ -334,7 +353,7 @@ fn embedded(dir: &Dir<'_>, folder: &str, file: &str) -> Option<String> {
     }
 }
 
-/// Names and texts of an embedded folder's own files.
+/// Returns names and texts of the files directly in an embedded folder.
 fn all_embedded<'a>(
     dir: &'a Dir<'_>,
     folder: &'a str,

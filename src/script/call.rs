@@ -1,17 +1,17 @@
-//! Calls of a script's own functions: under the guard, and with a place also where the error knows none.
+//! Calls script functions under the guard, and adds a location to errors that have none.
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti};
 
 use super::fault::{STDLIB, ScriptError, file_name};
 use super::guard::{Failure, Guard, Phase};
 
-/// What to do about memory that was refused.
-const MORE: &str = "--lua-mem raises what the script may hold";
+/// Advice for refused memory.
+const MORE: &str = "--lua-mem raises the limit";
 
 /// Calls `function`, which a script wrote.
 ///
 /// # Errors
-/// What the script did wrong, or why it was stopped.
+/// The script's error, or the reason why the guard stopped it.
 pub(super) fn call<R: FromLuaMulti>(
     guard: &Guard,
     phase: Phase,
@@ -23,7 +23,7 @@ pub(super) fn call<R: FromLuaMulti>(
         .map_err(|why| explained(why, place_of(function).as_deref()))
 }
 
-/// The failure with the place where the script's function begins, if Lua knew no line.
+/// Returns the failure, with the location where the script's function begins if Lua knew no line.
 pub(super) fn explained(why: Failure, place: Option<&str>) -> Failure {
     match why {
         Failure::Script(error) => Failure::Script(explained_error(error, place)),
@@ -31,8 +31,8 @@ pub(super) fn explained(why: Failure, place: Option<&str>) -> Failure {
     }
 }
 
-/// The same for an error. Where memory is refused no handler of errors runs, so that nobody sees the line; the error then
-/// says what to do as well.
+/// Does the same for a script's error. Where memory is refused Lua runs no error handler, so the
+/// line is unknown; the error then also names the fix.
 pub(super) fn explained_error(error: ScriptError, place: Option<&str>) -> ScriptError {
     if !error.out_of_memory {
         return error.at(place);
@@ -41,7 +41,7 @@ pub(super) fn explained_error(error: ScriptError, place: Option<&str>) -> Script
     ScriptError { message: format!("{}; {MORE}", error.message), ..error }
 }
 
-/// `file.lua:31`, where a function of a script begins.
+/// Returns `file.lua:31`, the location where a script's function begins.
 pub(super) fn place_of(function: &Function) -> Option<String> {
     let info = function.info();
     let source = info.source?;
@@ -58,18 +58,15 @@ mod tests {
     use crate::script::fault::describe_text;
 
     #[test]
-    fn refused_memory_has_a_place_and_a_way_out() {
+    fn refused_memory_has_a_location_and_names_the_fix() {
         let error = explained_error(describe_text("not enough memory"), Some("a.lua:3"));
-        assert_eq!(
-            error.message,
-            "a.lua:3: not enough memory; --lua-mem raises what the script may hold"
-        );
+        assert_eq!(error.message, "a.lua:3: not enough memory; --lua-mem raises the limit");
         let error = explained_error(describe_text("b.lua:7: no"), Some("a.lua:3"));
         assert_eq!(error.message, "b.lua:7: no");
     }
 
     #[test]
-    fn a_function_stands_where_its_text_begins() {
+    fn the_place_of_a_function_is_its_first_line() {
         let lua = mlua::Lua::new();
         let load = |name: &str| {
             lua.load("\n\nreturn function() end").set_name(name).eval::<Function>().unwrap()

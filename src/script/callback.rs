@@ -13,41 +13,41 @@ use super::guard::{Failure, Phase};
 use super::host::Host;
 use crate::base::draw::Level;
 
-/// A callback.
+/// A script function and its failures.
 pub(super) struct Callback {
     /// Its name in messages: `on_exit`, `every`.
     name: &'static str,
     function: Function,
-    strikes: Strikes,
+    strikes: FailureCount,
 }
 
 impl Callback {
-    /// A function that is on.
+    /// Creates a callback that is on.
     pub(super) fn new(name: &'static str, function: Function) -> Rc<Callback> {
-        Rc::new(Callback { name, function, strikes: Strikes::default() })
+        Rc::new(Callback { name, function, strikes: FailureCount::default() })
     }
 
-    /// What it calls.
+    /// Returns the script's function.
     pub(super) fn function(&self) -> &Function {
         &self.function
     }
 
-    /// Whether it is still called.
+    /// Returns whether it is still called.
     pub(super) fn is_on(&self) -> bool {
         !self.strikes.out.get()
     }
 }
 
-/// How often something has failed.
+/// Number of failures, and whether they switched the callback off.
 #[derive(Default)]
-pub(super) struct Strikes {
+pub(super) struct FailureCount {
     errors: Cell<u64>,
     out: Cell<bool>,
 }
 
-impl Strikes {
-    /// Counts a failure. Returns its text, and, if it was the last of `most` allowed ones, what the
-    /// message says of it.
+impl FailureCount {
+    /// Counts a failure. Returns its text and, if it was the last of `most` allowed failures, the
+    /// reason for the final message.
     pub(super) fn count(&self, why: &Failure, most: u64) -> (String, Option<String>) {
         let errors = self.errors.get() + 1;
         self.errors.set(errors);

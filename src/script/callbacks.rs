@@ -1,4 +1,4 @@
-//! The functions of a monitor that the host calls between events.
+//! Functions of a monitor that the host calls between events.
 
 use std::rc::Rc;
 
@@ -7,10 +7,10 @@ use mlua::Function;
 use super::callback::Callback;
 use super::monitor::Monitor;
 
-/// Those of one monitor.
+/// Callbacks of one monitor.
 #[derive(Default)]
 pub(super) struct Callbacks {
-    /// Those of tasks are called for tasks that are not watched, too.
+    /// Whether task callbacks are also called for tasks that are not watched.
     pub(super) all_tasks: bool,
     pub(super) interval: Option<Rc<Callback>>,
     pub(super) deinit: Option<Rc<Callback>>,
@@ -23,13 +23,13 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Whether one of them is about tasks that have to be watched: which those are is learnt from
-    /// the forks before.
+    /// Returns whether a callback needs the set of watched tasks, which is known from earlier
+    /// forks.
     pub(super) fn of_watched_tasks(&self) -> bool {
         !self.all_tasks && self.of_tasks().iter().any(|callback| callback.is_some())
     }
 
-    /// Whether one of them is still called with records of tasks.
+    /// Returns whether a callback for task records is still on.
     pub(super) fn see_tasks(&self) -> bool {
         self.of_tasks().iter().any(|callback| callback.as_ref().is_some_and(|one| one.is_on()))
     }
@@ -38,7 +38,10 @@ impl Callbacks {
         [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap]
     }
 
-    /// Those that stand on a monitor's table.
+    /// Reads the callbacks from a monitor's table.
+    ///
+    /// # Errors
+    /// A callback in the table is not a function.
     pub(super) fn of(monitor: &Monitor) -> mlua::Result<Callbacks> {
         let one = |name: &'static str| -> mlua::Result<Option<Rc<Callback>>> {
             let function: Option<Function> = monitor.table.get(name)?;

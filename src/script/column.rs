@@ -1,8 +1,8 @@
-//! Columns of a drawn table: their look and their keys in JSON.
+//! Columns of a table: layout and JSON keys.
 
 use crate::base::draw::{Align, Column};
 
-/// A column of numbers with three decimals at the right.
+/// Returns a right-aligned column of numbers with three decimals.
 pub(super) fn column(title: &str, key: &str, width: usize) -> Column {
     Column {
         title: title.to_owned(),
@@ -17,8 +17,9 @@ pub(super) fn column(title: &str, key: &str, width: usize) -> Column {
     }
 }
 
-/// A title as a JSON key, for every kind of output: lower case, words joined by `_`, `%` spelt out.
-/// `max(us)` is `max_us`, `share%` is `share_percent`; `otherwise` where the title has no word.
+/// Returns a title as a JSON key, for every kind of output: lower case, words joined by `_`, `%`
+/// spelt out. `max(us)` is `max_us`, `share%` is `share_percent`; `otherwise` if the title has no
+/// word.
 pub(super) fn json_key(title: &str, otherwise: &str) -> String {
     let lower = title.replace('%', " percent ").to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -26,19 +27,19 @@ pub(super) fn json_key(title: &str, otherwise: &str) -> String {
     if words.is_empty() { otherwise.to_owned() } else { words.join("_") }
 }
 
-/// The key of a column.
+/// Returns the JSON key of a column.
 pub(super) fn column_key(title: &str) -> String {
     json_key(title, "column")
 }
 
-/// Numbers the JSON keys that occur twice, so that an object does not lose one.
+/// Appends a number to repeated JSON keys, so that an object does not lose one.
 pub(super) fn make_unique(columns: &mut [Column]) {
     for i in 1..columns.len() {
         let (before, rest) = columns.split_at_mut(i);
         let Some(column) = rest.first_mut() else { continue };
-        let taken = |key: &str| before.iter().any(|other| other.key == key);
-        if taken(&column.key) {
-            let free = (2..).map(|n| format!("{}_{n}", column.key)).find(|key| !taken(key));
+        let is_used = |key: &str| before.iter().any(|other| other.key == key);
+        if is_used(&column.key) {
+            let free = (2..).map(|n| format!("{}_{n}", column.key)).find(|key| !is_used(key));
             column.key = free.unwrap_or_default();
         }
     }
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn no_json_key_occurs_twice() {
+    fn json_keys_are_unique() {
         let mut columns = ["a", "a", "--", "a"].map(|title| column(title, &column_key(title), 0));
         make_unique(&mut columns);
         assert_eq!(columns.map(|column| column.key), ["a", "a_2", "column", "a_3"]);

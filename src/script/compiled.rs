@@ -1,4 +1,4 @@
-//! What LuaJIT makes of a script, for `--stats` and `:cost`: see `prelude/compiled.lua`.
+//! Reports what LuaJIT compiles of a script, for `--stats` and `:cost`: see `prelude/compiled.lua`.
 
 use anyhow::Context as _;
 use mlua::Function;
@@ -6,44 +6,46 @@ use mlua::Function;
 use super::fault::ScriptError;
 use super::host::Host;
 use super::sampler::Sampler;
-use crate::base::draw::Compiler;
+use crate::base::draw::JitStats;
 
 const COMPILED: &str = include_str!("prelude/compiled.lua");
 
 impl Host {
-    /// From now on keeps what LuaJIT says of its attempts to compile.
+    /// Starts to record LuaJIT's attempts to compile.
     ///
     /// # Errors
     /// Lua has no memory left.
     pub fn watch_compiler(&mut self) -> anyhow::Result<()> {
-        let told = self.vm.trusted::<Function>("compiled", COMPILED, ());
-        self.uncompiled = Some(told.map_err(ScriptError::from).context("failed to watch LuaJIT")?);
+        let report = self.vm.trusted::<Function>("compiled", COMPILED, ());
+        self.uncompiled =
+            Some(report.map_err(ScriptError::from).context("failed to watch LuaJIT")?);
         Ok(())
     }
 
-    /// From now on samples whether the script is compiled or interpreted. Only where no other
-    /// thread may take its signal.
+    /// Starts to sample whether the script is compiled or interpreted. No other thread of the
+    /// process may take the profiler's signal.
     ///
     /// # Errors
-    /// The kernel gives no timer.
+    /// The signal handler of the profiler cannot be changed.
     pub fn sample_interpreter(&mut self) -> anyhow::Result<()> {
         self.sampler = Some(Sampler::start(&self.vm).context("failed to sample LuaJIT")?);
         Ok(())
     }
 
-    /// Places of the script that are not compiled, and why; nothing unless it is watched.
+    /// Returns the script lines that are not compiled, with the reason; nothing unless LuaJIT is
+    /// watched.
     pub fn uncompiled(&self) -> Vec<String> {
-        self.told().map(|(lines, ..)| lines).unwrap_or_default()
+        self.compiler_report().map(|(lines, ..)| lines).unwrap_or_default()
     }
 
-    /// What LuaJIT has done so far, as far as it is watched.
-    pub fn compiler(&self) -> Compiler {
-        let (_, traces, aborted, flushed) = self.told().unwrap_or_default();
+    /// Returns LuaJIT's counters as far as it is watched.
+    pub fn compiler(&self) -> JitStats {
+        let (_, traces, aborted, flushed) = self.compiler_report().unwrap_or_default();
         let interpreted = self.sampler.as_ref().and_then(Sampler::interpreted);
-        Compiler { traces, aborted, flushed, interpreted }
+        JitStats { traces, aborted, flushed, interpreted }
     }
 
-    fn told(&self) -> Option<(Vec<String>, u64, u64, u64)> {
+    fn compiler_report(&self) -> Option<(Vec<String>, u64, u64, u64)> {
         self.uncompiled.as_ref()?.call(()).ok()
     }
 }

@@ -1,100 +1,104 @@
-//! What a running script's leaves and words reach: the roles, the tasks, the clock, and where output goes.
+//! State of a running script that leaves and functions reach: roles, tasks, the clock, and the
+//! output.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::aggregate::flame::Taken;
+use super::aggregate::flame::FlameCounts;
 use super::guard::pause::off_the_clock;
 use super::history::Past;
 use super::texts::Texts;
-use crate::base::chain::Room;
-use crate::base::draw::{Cell as Value, Detail, Draw, EventLine, EventText, Level};
+use crate::base::chain::ChainBuilder;
+use crate::base::draw::{Cell as Value, DetailPosition, Draw, EventLine, EventText, Level};
 use crate::base::frame::{Frame, Space};
 use crate::base::heat::Heat;
 use crate::base::slot::Slot;
 use crate::base::value::Value as Field;
 use crate::decode::clock::Clock;
 use crate::decode::flags;
-use crate::event::catalog::{Event, What};
+use crate::event::catalog::{Event, EventKind};
 use crate::event::filter::{self, Bound};
 use crate::event::name::is_tracepoint;
 use crate::source::UserStack;
 use crate::stack::naming::Naming;
 use crate::stack::{Stacks, chain};
-use crate::stat::kept::{Owners, Shown, Whose};
-use crate::stat::leaf::Event as Kept;
+use crate::stat::event_copy::{EventOwner, Owners, PrintedCopy};
+use crate::stat::leaf::BorrowedEvent as Kept;
 use crate::symbol::KernelSymbols;
 use crate::task::{Tasks, UNKNOWN, programs};
 use crate::unwind::Unwinder;
 
-/// What a script has to say about an event that is printed.
+/// Additions of a script to an event that it prints.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said<'a> {
-    /// Its text, instead of the fields.
+pub struct EmitExtras<'a> {
+    /// The script's text, instead of the fields.
     pub text: Option<&'a [u8]>,
     /// Further fields.
     pub extra: &'a [(String, Value)],
-    /// The detail that it is a part of.
-    pub detail: Option<Detail>,
+    /// The detail that the event is part of.
+    pub detail: Option<DetailPosition>,
 }
 
-/// Notes that are kept until the run has an output; further ones are dropped.
+/// Maximum number of notes kept until the run has an output; further ones are counted.
 const EARLY_NOTES: usize = 100;
 
-/// The state behind the words of a running script.
-pub struct Context {
-    /// The event of each role, by role.
+/// The state behind the functions of a running script.
+pub struct RunContext {
+    /// The event of each role, by role index.
     pub roles: Vec<Rc<Event>>,
     /// Names of tasks.
     pub tasks: Tasks,
-    /// What processes execute; none in a run that takes no stacks.
-    pub programs: Option<programs::Shared>,
-    /// What walks the stacks of which samples bring a copy.
+    /// Address spaces and mapped files of processes; none in a run that takes no stacks.
+    pub programs: Option<programs::SharedPrograms>,
+    /// Unwinds the user stacks that samples copy.
     pub unwinder: Unwinder,
-    /// Perf time, wall time, run time.
+    /// Converts between perf time, wall time and run time.
     pub clock: Clock,
     /// Where results go.
     pub out: Box<dyn Draw>,
-    /// Notes that the script printed before the run had an output; none once it has.
+    /// Notes that the script printed before the run had an output; None once it has one.
     early: Option<Vec<String>>,
-    /// Events of this process's own tasks are not printed: `sched:*` cannot exclude them in the kernel. Interrupts are.
+    /// Number of notes that were not kept.
+    early_dropped: u64,
+    /// Hides events of this process's own tasks, because `sched:*` cannot exclude them in the
+    /// kernel; interrupt events are shown.
     pub hide_pid: Option<u32>,
-    /// Time of the event or record that was handled last, nanoseconds of the run.
+    /// Time of the event or record that was handled last, in nanoseconds of the run.
     pub now: f64,
-    /// How events print.
+    /// Formatters of events.
     pub texts: Texts,
-    /// Names of the kernel's addresses, for the texts of events and for `ksymbol`.
+    /// Names of kernel addresses, for the texts of events and for `ksymbol`.
     pub symbols: Rc<KernelSymbols>,
-    /// The stacks that scripts hold as numbers; aggregates draw them.
+    /// Stacks that scripts hold as ids; aggregates draw them.
     pub stacks: Rc<RefCell<Stacks>>,
-    /// Whose the events are that scripts keep.
+    /// Owners of the events that scripts keep.
     pub owners: Rc<Owners>,
     /// The kept event that is printed.
-    pub(super) shown: Shown,
-    /// The events so far, if the script wants to look back.
+    pub(super) shown: PrintedCopy,
+    /// History of events, if the script looks back.
     pub past: Past,
     /// Names of the frames of stacks.
     pub naming: Rc<RefCell<Naming>>,
-    /// Where stacks of emitted events go instead of being printed.
-    pub taken: Option<Taken>,
-    /// Whether emitted events are printed without their stacks, which a table has.
+    /// Takes the stacks of emitted events instead of printing them.
+    pub flame_counts: Option<FlameCounts>,
+    /// Whether emitted events are printed without their stacks, because a table has them.
     pub no_stacks: bool,
-    /// When events came, with `--heatmap`.
+    /// Times of events, with `--heatmap`.
     pub heat: Option<Heat>,
-    /// The same of what the script emitted.
+    /// Times of events that the script emitted.
     pub heat_of_emitted: Option<Heat>,
-    /// The frames of the event that is printed.
+    /// Frames of the event that is printed.
     pub(super) frames: Vec<Frame>,
-    /// Filters in the kernel's language that are met here, for the leaf `met`.
+    /// In-kernel filters that are evaluated in user space, for the leaf `met`.
     pub(super) filters: Vec<Bound>,
-    /// What the leaf `comm` gave last.
+    /// Last result of the leaf `comm`.
     pub(super) comm: [u8; 16],
-    /// What the leaf `text_of` gave last.
+    /// Last result of the leaf `text_of`.
     pub(super) text: Vec<u8>,
 }
 
-impl Context {
-    /// Prints an event whose handler failed, where messages go.
+impl RunContext {
+    /// Prints an event whose handler failed, as a message.
     pub fn note_event(&mut self, slot: &Slot, raw: &[u8]) {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let mut line = Vec::new();
@@ -106,9 +110,9 @@ impl Context {
         self.note(Level::Error, &text);
     }
 
-    /// A context without roles.
+    /// Creates a context without roles.
     pub fn new(out: Box<dyn Draw>, tasks: Tasks, clock: Clock) -> Self {
-        Context {
+        RunContext {
             roles: Vec::new(),
             tasks,
             programs: None,
@@ -116,16 +120,17 @@ impl Context {
             clock,
             out,
             early: Some(Vec::new()),
+            early_dropped: 0,
             hide_pid: None,
             now: 0.0,
             texts: Texts::default(),
             symbols: Rc::default(),
             stacks: Rc::default(),
             owners: Rc::default(),
-            shown: Shown::default(),
+            shown: PrintedCopy::default(),
             past: Past::default(),
             naming: Rc::default(),
-            taken: None,
+            flame_counts: None,
             no_stacks: false,
             heat: None,
             heat_of_emitted: None,
@@ -136,28 +141,29 @@ impl Context {
         }
     }
 
-    /// Whose events of a role are our own doing, which are not printed. What interrupted us was not.
+    /// Returns the pid whose events of a role are not printed because perilune causes them itself.
+    /// Interrupts of perilune are printed.
     pub(super) fn hidden_of(&self, role: usize) -> Option<u32> {
         self.hide_pid.filter(|_| !self.roles.get(role).is_some_and(|event| event.is_interrupt()))
     }
 
-    /// Whether an event is one of those.
+    /// Returns whether an event is hidden for that reason.
     pub(super) fn hides(&self, slot: &Slot) -> bool {
         self.hidden_of(slot.ev as usize) == Some(slot.pid)
     }
 
-    /// Prints one event now, with what a script has to say about it.
-    pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], said: Said<'_>) {
+    /// Prints one event now, with the script's additions.
+    pub fn emit(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], extras: EmitExtras<'_>) {
         if self.hides(slot) {
             return;
         }
-        if said.detail.is_none() {
+        if extras.detail.is_none() {
             self.heat_of_emitted.iter_mut().for_each(|heat| heat.add(slot.time));
         }
-        if let Some(taken) = &self.taken {
+        if let Some(counts) = &self.flame_counts {
             if !chain.is_empty() {
                 let comm = self.comm_of_slot(slot);
-                taken.add(until_nul(&comm), self.stack_of(slot, chain), said.extra);
+                counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);
             }
             return;
         }
@@ -179,7 +185,7 @@ impl Context {
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
         let (mut of_record, mut of_sample);
         let (flags, period, fields): (_, _, &mut dyn Iterator<Item = _>) = match &event.what {
-            What::Tracepoint { format } => {
+            EventKind::Tracepoint { format } => {
                 let byte = |name| match format.field(name).map(|f| f.read(raw)) {
                     Some(Ok(Field::Uint(n))) => n as u8,
                     _ => 0,
@@ -187,16 +193,16 @@ impl Context {
                 of_record = format.values(raw);
                 (
                     flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count"))),
-                    // A recording has a layout also of what was the sample of a counter.
+                    // In a recording, a counter's samples have a format, too.
                     (!is_tracepoint(&event.name)).then_some(slot.period),
                     &mut of_record,
                 )
             }
-            What::Function(function) => {
+            EventKind::Function(function) => {
                 of_record = function.format.values(raw);
                 (flags::UNKNOWN, None, &mut of_record)
             }
-            What::Counter(_) => {
+            EventKind::Counter(_) => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
                 of_sample = sample[..known].iter().copied();
                 (flags::UNKNOWN, Some(slot.period), &mut of_sample)
@@ -212,27 +218,28 @@ impl Context {
             name: &event.name,
             period,
             fields,
-            text: match (said.text, &print) {
+            text: match (extras.text, &print) {
                 (Some(text), _) => EventText::Printer(text),
                 (None, Some(print)) => EventText::Format(print),
                 (None, None) => EventText::Fields,
             },
-            extra: said.extra,
-            detail: said.detail,
+            extra: extras.extra,
+            detail: extras.detail,
             stack: &stack,
         });
         self.frames = stack;
-        // A reader that went away is noticed at the next report.
+        // A closed output is detected at the next report.
         let _ = self.out.flush_if_large();
     }
 
-    /// The name of an event's task, NUL-padded: of a copy, the name of then.
+    /// Returns the name of an event's task, NUL-padded; for a copy, the name at the time of the
+    /// event.
     pub fn comm_of_slot(&self, slot: &Slot) -> [u8; 16] {
         let kept = self.owners.of(slot);
-        kept.map_or_else(|| self.comm_of(slot.tid, slot.cpu.into()), |whose| whose.comm)
+        kept.map_or_else(|| self.comm_of(slot.tid, slot.cpu.into()), |owner| owner.comm)
     }
 
-    /// The name of a task, NUL-padded; `<...>` when unknown.
+    /// Returns the name of a task, NUL-padded; `<...>` if unknown.
     #[inline]
     pub fn comm_of(&self, tid: u32, cpu: u32) -> [u8; 16] {
         self.tasks.padded_comm_on(cpu, tid).unwrap_or_else(|| {
@@ -242,40 +249,44 @@ impl Context {
         })
     }
 
-    /// Whether an event meets one of `filters`.
+    /// Returns whether an event passes the filter with this index.
     pub(super) fn meets(&self, filter: usize, slot: &Slot, raw: &[u8]) -> bool {
         let Some(filter) = self.filters.get(filter) else { return false };
-        let comm = match filter.asks_comm() {
+        let comm = match filter.needs_comm() {
             true => self.comm_of_slot(slot),
             false => [0; 16],
         };
-        filter.passes(&filter::Context { raw, cpu: slot.cpu.into(), comm: until_nul(&comm) })
+        filter.passes(&filter::FilterInput { raw, cpu: slot.cpu.into(), comm: until_nul(&comm) })
     }
 
-    /// Walks a stack of which a sample brought a copy.
-    pub(super) fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>) {
+    /// Unwinds the user stack that a sample copied.
+    pub(super) fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
         let Some(programs) = &self.programs else { return frames.cut() };
         self.unwinder.walk(&mut programs.borrow_mut(), stack, frames);
     }
 
-    /// Prints what the script noted before the run had an output; later notes are printed at once.
+    /// Prints the notes from before the run had an output; later notes are printed at once.
     pub fn begin_notes(&mut self) {
         for text in self.early.take().unwrap_or_default() {
             self.script_note(&text);
         }
+        if self.early_dropped > 0 {
+            self.script_note(&format!("{} more notes before the run began", self.early_dropped));
+        }
     }
 
-    /// A message, stamped with the run's present.
+    /// Prints a message, stamped with the current time of the run.
     pub fn note(&mut self, level: Level, text: &str) {
         let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
         self.out.note(stamp, level, text);
     }
 
-    /// The same of the word `note`.
+    /// Prints a message of the function `note`.
     pub(super) fn script_note(&mut self, text: &str) {
         if let Some(early) = &mut self.early {
-            if early.len() < EARLY_NOTES {
-                early.push(text.to_owned());
+            match early.len() < EARLY_NOTES {
+                true => early.push(text.to_owned()),
+                false => self.early_dropped += 1,
             }
             return;
         }
@@ -283,53 +294,55 @@ impl Context {
         self.out.script_note(stamp, text);
     }
 
-    /// The id of a call chain of an event.
+    /// Returns the id of an event's call chain.
     pub(super) fn stack_of(&self, slot: &Slot, chain: &[u64]) -> u64 {
         self.stacks.borrow_mut().intern(chain, || self.space_of(slot))
     }
 
-    /// What user addresses of an event belong to.
+    /// Returns the address space of an event's user addresses.
     fn space_of(&self, slot: &Slot) -> Space {
-        self.owners.of(slot).map_or_else(|| self.space_now(slot.pid), |whose| whose.space)
+        self.owners.of(slot).map_or_else(|| self.space_now(slot.pid), |owner| owner.space)
     }
 
-    /// Whose an event is that is being handled, for a copy of it. Its space is asked only if it has a user address.
-    pub(super) fn whose(&self, event: &Kept<'_>) -> Whose {
+    /// Returns the owner of an event that is being handled, for a copy of it. Looks up the address
+    /// space only if the event has a user address.
+    pub(super) fn owner_of_event(&self, event: &Kept<'_>) -> EventOwner {
         let slot = event.slot;
         let in_user_space =
             chain::has_user_frames(event.chain) || (slot.ip != 0 && slot.ip >> 63 == 0);
-        Whose {
+        EventOwner {
             space: if in_user_space { self.space_now(slot.pid) } else { Space::UNKNOWN },
             comm: self.comm_of(slot.tid, slot.cpu.into()),
         }
     }
 
-    /// What user addresses of a process belong to, now.
+    /// Returns the current address space of a process.
     fn space_now(&self, pid: u32) -> Space {
         let programs = self.programs.as_ref();
         programs.map_or(Space::UNKNOWN, |programs| programs.borrow_mut().space_of(pid))
     }
 
-    /// Says once why the kernel's addresses have no names, if some were asked for in vain.
+    /// Warns once why kernel addresses have no names, if a lookup failed for that reason.
     pub(super) fn note_trouble(&mut self) {
-        if let Some(why) = self.symbols.take_trouble() {
+        if let Some(why) = self.symbols.take_error() {
             self.note(Level::Warning, &why);
         }
     }
 }
 
-/// How deep preemption was disabled where the event happened: perf's probe disables it once itself before it looks, which
-/// ftrace takes off again, and so is done here. On a kernel that does not count it stays 0. The low half is the depth.
+/// Returns the preemption depth where the event happened. The probe of perf disables preemption
+/// once itself before it reads the count; like ftrace, this subtracts that level. On a kernel that
+/// does not count preemption the value stays 0. The low half is the depth.
 fn own_depth(count: u8) -> u8 {
     count - u8::from(count & 0xf != 0)
 }
 
-/// Output of a script that does not run.
-pub(super) struct Nowhere;
+/// Output of a script that does not run; discards everything.
+pub(super) struct NoOutput;
 
-impl Draw for Nowhere {}
+impl Draw for NoOutput {}
 
-/// A NUL-padded name without its padding.
+/// Returns a NUL-padded name without its padding.
 pub fn until_nul(name: &[u8]) -> &[u8] {
     &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())]
 }

@@ -1,5 +1,5 @@
-//! Words that steer the run and ask it: `stop every note alert comm cpus cpu_times per_thread now
-//! sysctl machine event_name ancestry`.
+//! Functions that control and query the run: `stop every note alert comm cpus cpu_times per_thread
+//! now sysctl machine event_name ancestry`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,22 +8,25 @@ use mlua::{FromLua, Function, IntoLua, Lua, LuaString, Table, Value};
 
 use super::callback::Callback;
 use super::context::until_nul;
-use super::leaf::Shared;
-use super::state::{State, Timer};
+use super::leaf::SharedContext;
+use super::state::{ScriptState, Timer};
 use crate::base::draw::Level;
 use crate::base::units::{Unit, parse_duration};
 use crate::sys::cpu_model::{CpuModel, split_lock_detection};
 use crate::sys::cpu_time::away_times;
 
-/// Timers of a run at most: `every` in a handler would add one with each event.
+/// Maximum number of timers in a run: `every` in a handler would add one per event.
 const TIMERS: usize = 256;
 
-/// Puts the words into `env`.
+/// Adds the functions to `env`.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn register(
     lua: &Lua,
     env: &Table,
-    state: &Rc<RefCell<State>>,
-    shared: &Shared,
+    state: &Rc<RefCell<ScriptState>>,
+    shared: &SharedContext,
     views: &Table,
 ) -> mlua::Result<()> {
     env.set("every", every(lua, state, shared)?)?;
@@ -40,11 +43,15 @@ pub(super) fn register(
     env.set("machine", machine(lua)?)
 }
 
-/// The request of `stop`; the word itself also ends the batch at hand.
+/// Creates the Rust half of `stop`, which requests the stop; the Lua half also ends the current
+/// batch.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn stop(
     lua: &Lua,
-    state: &Rc<RefCell<State>>,
-    shared: &Shared,
+    state: &Rc<RefCell<ScriptState>>,
+    shared: &SharedContext,
 ) -> mlua::Result<Function> {
     let (state, shared) = (state.clone(), shared.clone());
     lua.create_function(move |lua, why: Value| {
@@ -65,7 +72,11 @@ pub(super) fn stop(
     })
 }
 
-fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
+fn every(
+    lua: &Lua,
+    state: &Rc<RefCell<ScriptState>>,
+    shared: &SharedContext,
+) -> mlua::Result<Function> {
     let (state, shared) = (state.clone(), shared.clone());
     lua.create_function(move |_, (period, handler): (Period, Function)| {
         let period = period.ns;
@@ -80,12 +91,12 @@ fn every(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     })
 }
 
-/// Makes the text in Lua, and refuses a call from a `__tostring` of another: nested calls would
-/// hold references of mlua, which has few. `views.noting` is reset when the guard stops a call.
+/// Formats the text in Lua, and refuses a call from a `__tostring` of another call: nested calls
+/// would use up mlua's few references. `views.noting` is reset when the guard stops a call.
 const NOTE: &str = r#"
 local views, say, format, tostring, pcall, error, select, type = ...
 return function(text, ...)
-  if views.noting then error("note is called by the __tostring of what it shows", 2) end
+  if views.noting then error("note was called by the __tostring of its own argument", 2) end
   views.noting = true
   local ok, made = pcall(select('#', ...) == 0 and tostring or format, text, ...)
   views.noting = false
@@ -94,7 +105,7 @@ return function(text, ...)
   error(made, 0)
 end"#;
 
-fn note(lua: &Lua, shared: &Shared, views: &Table) -> mlua::Result<Function> {
+fn note(lua: &Lua, shared: &SharedContext, views: &Table) -> mlua::Result<Function> {
     let shared = shared.clone();
     let say = lua.create_function(move |_, text: LuaString| {
         shared.with(|context| context.script_note(&text.to_string_lossy()));
@@ -116,16 +127,20 @@ fn note(lua: &Lua, shared: &Shared, views: &Table) -> mlua::Result<Function> {
     lua.load(NOTE).set_name("=perilune:note").call(words)
 }
 
-fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result<Function> {
+fn alert(
+    lua: &Lua,
+    state: &Rc<RefCell<ScriptState>>,
+    shared: &SharedContext,
+) -> mlua::Result<Function> {
     let (state, shared) = (state.clone(), shared.clone());
     lua.create_function(move |lua, what: Table| {
         let show = |value: Value| -> mlua::Result<Option<String>> {
             Ok(lua.coerce_string(value)?.map(|s| s.to_string_lossy()))
         };
-        // Raw: a metamethod that calls this word again would hold references of mlua, which has few.
+        // Raw access: a metamethod that calls `alert` again would use up mlua's few references.
         let text = show(what.raw_get(1)?)?
             .ok_or_else(|| misuse("alert { TEXT, key = …, every = … } needs a text"))?;
-        // Without a key the text is its own, and is not said twice.
+        // Without a key, the text itself is the key and is not printed twice.
         let (key, text) = match show(what.raw_get("key")?)? {
             Some(key) => (key.clone(), format!("{key}: {text}")),
             None => (text.clone(), text),
@@ -142,7 +157,7 @@ fn alert(lua: &Lua, state: &Rc<RefCell<State>>, shared: &Shared) -> mlua::Result
     })
 }
 
-fn event_name(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+fn event_name(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |_, id: f64| {
         let name = shared.with(|context| context.roles.get(id as usize).map(|e| e.name.clone()));
@@ -150,7 +165,7 @@ fn event_name(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     })
 }
 
-fn comm(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+fn comm(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |lua, tid: f64| {
         let name = shared.with(|context| context.comm_of(tid as u32, 0));
@@ -158,7 +173,7 @@ fn comm(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     })
 }
 
-fn ancestry(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+fn ancestry(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |_, tid: f64| {
         Ok(shared.with(|context| {
@@ -174,7 +189,7 @@ fn ancestry(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
     })
 }
 
-/// The value of a sysctl, a number where it is one; nil where there is none.
+/// Returns the value of a sysctl, as a number if it is one; nil if there is none.
 fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
     use crate::sys::machine;
     let path = name.replace('.', "/");
@@ -188,15 +203,15 @@ fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
     }
 }
 
-fn cpus(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+fn cpus(lua: &Lua, state: &Rc<RefCell<ScriptState>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |lua, ()| {
         lua.create_sequence_from(state.borrow().cpus.iter().copied())
     })
 }
 
-/// Idle and stolen time of each CPU; a recording has none of either.
-fn cpu_times(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+/// Returns idle and stolen time of each CPU; empty for a recording.
+fn cpu_times(lua: &Lua, state: &Rc<RefCell<ScriptState>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |lua, ()| {
         let table = lua.create_table()?;
@@ -212,12 +227,12 @@ fn cpu_times(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
     })
 }
 
-fn per_thread(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+fn per_thread(lua: &Lua, state: &Rc<RefCell<ScriptState>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |_, ()| Ok(state.borrow().per_thread))
 }
 
-fn now(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+fn now(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |_, ()| Ok(shared.with(|context| context.now)))
 }
@@ -228,7 +243,7 @@ fn machine(lua: &Lua) -> mlua::Result<Table> {
     table.set("kernel", machine::kernel_release())?;
     table.set("cpus", crate::sys::cpus::online_cpus().len())?;
     table.set("page_size", machine::page_size())?;
-    // Measured or read only when a script asks for it.
+    // Measured or read only on access.
     let lazy = lua.create_table()?;
     let measured = |lua: &Lua, (_, name): (Value, String)| match name.as_str() {
         "tsc_khz" => crate::sys::clock::tsc_khz().map(|khz| khz as f64).into_lua(lua),
@@ -252,8 +267,7 @@ fn cpu_model(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// A period of a word: `"10s"`, or a number of seconds.
-/// A time between two turns.
+/// A period argument: `"10s"`, or a number of seconds.
 pub(super) struct Period {
     /// Nanoseconds.
     pub ns: f64,
@@ -269,7 +283,9 @@ impl FromLua for Period {
                 as f64,
             other => {
                 let kind = other.type_name();
-                return Err(misuse(&format!("a period is \"10s\" or seconds, not a {kind}")));
+                return Err(misuse(&format!(
+                    "a period is text such as \"10s\" or a number of seconds, not a {kind}"
+                )));
             }
         };
         // A shorter period would leave no time for anything else.

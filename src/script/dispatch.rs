@@ -1,4 +1,5 @@
-//! From a batch to handlers: the views and drivers of a run, what a failing event leads to, and what is drawn.
+//! Passes the events of a batch to handlers: the views and drivers of a run, the treatment of
+//! failing events, and drawing.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use mlua::{Function, Lua, Table};
 use super::call::place_of;
 use super::evsel::Role;
 use super::guard::{Failure, Guard, Phase};
-use super::leaf::Shared;
+use super::leaf::SharedContext;
 use super::predicate::predicate;
 use super::printer::{self, Printers};
 use super::view;
@@ -22,67 +23,68 @@ mod draw;
 mod failing;
 mod handlers;
 
-/// Loads the drivers over a batch's arrays, with the function that they call with a failing event.
+/// Loads the drivers over a batch's arrays. The function argument is called with a failing event.
 pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
 
-/// Loads what looks for fields that a handler misspells.
+/// Loads the check for misspelt fields in handlers.
 pub(super) type LoadFields = Box<dyn Fn() -> mlua::Result<Function>>;
 
-/// What the trusted preludes made.
+/// Tables and loaders that the trusted preludes made.
 pub(super) struct Trusted {
-    /// What they give each other.
+    /// Values that the preludes share.
     pub(super) exports: Table,
-    /// view.lua's.
+    /// Exports of view.lua.
     pub(super) views: Table,
-    /// Makes drivers.
+    /// Loads the drivers.
     pub(super) load_driver: LoadDriver,
     pub(super) load_fields: LoadFields,
 }
 
-/// The Lua side of a run: the words' tables, the views, the drivers, and the count of errors.
+/// Lua side of a run: the tables of the preludes, the views, the drivers, and the error count.
 pub(super) struct Dispatch {
     lua: Lua,
     exports: Table,
     views: Table,
     load_driver: LoadDriver,
     load_fields: LoadFields,
-    /// What it gave.
+    /// The function that `load_fields` returned.
     fields: OnceCell<Function>,
-    shared: Shared,
+    shared: SharedContext,
     handlers: Vec<Handler>,
-    /// Evsels whose views are made, and handlers that are on their drivers.
+    /// Number of evsels that have views, and of handlers that are on their drivers.
     made: usize,
     attached: usize,
     driver: Option<Table>,
-    /// The arrays that the driver walks.
+    /// Arrays that the driver reads.
     walked: Option<Addresses>,
     walk: Option<Function>,
     errors: Rc<RefCell<Errors>>,
     places: Rc<RefCell<HashMap<usize, String>>>,
     per_thread: bool,
-    /// Whether predicates stand before handlers, and the drivers count for `-N` what gets through.
+    /// Whether there are predicates before handlers, so that the drivers count the events that pass
+    /// for `-N`.
     chooses: bool,
 }
 
-/// What handles the events of a role.
+/// Handler of a role's events.
 struct Handler {
     role: usize,
     function: Function,
-    /// `file.lua:31`, where it begins: asked of Lua before its memory can be full.
+    /// `file.lua:31`, the start of the function: read from Lua before its memory can be full.
     place: Option<String>,
 }
 
 /// Why a walk ended early.
 pub(super) struct WalkError {
-    /// What happened.
+    /// The error.
     pub why: String,
-    /// Where to go on behind the handler that was stopped; `None` where nothing is known of the rest.
+    /// Position after the event whose handler was stopped; `None` if it is unknown.
     pub rest: Option<u64>,
 }
 
 impl Dispatch {
-    /// A dispatch over loaded preludes, without views yet.
-    pub(super) fn new(lua: Lua, trusted: Trusted, shared: Shared) -> Self {
+    /// Creates a dispatch over loaded preludes, without views.
+    pub(super) fn new(lua: Lua, trusted: Trusted, shared: SharedContext) -> Self {
         let errors = Rc::default();
         let Trusted { exports, views, load_driver, load_fields } = trusted;
         Dispatch {
@@ -106,17 +108,21 @@ impl Dispatch {
         }
     }
 
-    /// From now on so many errors of one handler switch it off.
+    /// Sets the number of errors that switch a handler off.
     pub(super) fn tolerate(&self, errors: u64) {
         self.errors.borrow_mut().most = errors;
     }
 
-    /// How many errors of one handler switch it off.
+    /// Returns the number of errors that switch a handler off.
     pub(super) fn tolerated(&self) -> u64 {
         self.errors.borrow().most
     }
 
-    /// Makes a view for every role that has none, and finds its handler (the evsel's own, or `sample`) and its event's printer.
+    /// Creates the views of roles that have none, and finds their handlers (the evsel's own, or
+    /// `sample`) and their events' printers.
+    ///
+    /// # Errors
+    /// An evsel has no handler, or the runtime's own Lua failed.
     pub(super) fn make_views(
         &mut self,
         roles: &[Role],
@@ -130,7 +136,7 @@ impl Dispatch {
         let first = self.handlers.len();
         let entries: Vec<Table> =
             self.exports.get::<Table>("evsels")?.sequence_values().collect::<mlua::Result<_>>()?;
-        // Also those that fail now are not tried again.
+        // Evsels that fail now are not tried again.
         let made = std::mem::replace(&mut self.made, entries.len());
         for entry in &entries[made.min(entries.len())..] {
             if entry.get("count")? {
@@ -141,7 +147,7 @@ impl Dispatch {
                 let event = &roles.get(index).context("an evsel has no such role")?.event;
                 let Some(handler) = own.as_ref().or(sample) else {
                     bail!(
-                        "nothing handles {}: give its evsel a handler, or write m.sample(e)",
+                        "{} has no handler: pass one to its evsel, or define m.sample(e)",
                         event.name
                     );
                 };
@@ -164,7 +170,11 @@ impl Dispatch {
         Ok(printer::install(&self.exports, printers, roles, new, &failed)?)
     }
 
-    /// Puts the handlers that are new on their drivers, over a batch's arrays, behind the predicates of their roles.
+    /// Attaches the new handlers to their drivers, over a batch's arrays and behind the predicates
+    /// of their roles.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
     pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
         if self.driver.is_none() {
             let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
@@ -173,7 +183,7 @@ impl Dispatch {
             self.walked = Some(addresses);
         }
         let chooses = roles.iter().any(|role| !role.rest.is_empty());
-        // Whether a driver counts is decided when it is made.
+        // A driver's counting is fixed when it is made.
         let first = if chooses == self.chooses { self.attached } else { 0 };
         self.chooses = chooses;
         for handler in &self.handlers[first..] {
@@ -183,7 +193,11 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Puts a role's handler on its driver anew: another one if there is one, behind the predicate that the role has now.
+    /// Attaches a role's handler again: `function` if there is one, behind the role's current
+    /// predicate.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
     pub(super) fn renew(
         &mut self,
         role: usize,
@@ -203,7 +217,7 @@ impl Dispatch {
             errors.by_role.iter_mut().skip(role).take(1).for_each(|count| *count = 0);
         }
         let chooses = roles.iter().any(|role| !role.rest.is_empty());
-        // Whether drivers count is the same for all.
+        // Either all drivers count or none does.
         let all = std::mem::replace(&mut self.chooses, chooses) != chooses;
         let renewed = self.handlers.iter().filter(|handler| all || handler.role == role);
         renewed.into_iter().try_for_each(|handler| self.put(handler, roles))
@@ -223,11 +237,12 @@ impl Dispatch {
         Ok(set.call::<()>((*role, function, met, hidden))?)
     }
 
-    /// Walks the batch's `runs` runs from position `from` on; gives the position behind the last event handed over: the batch's
-    /// end, or less after a `stop`.
+    /// Walks the batch's first `runs` runs from position `from` on. Returns the position after the
+    /// last event that was passed to a handler: the end of the batch, or less after a `stop`.
     ///
     /// # Errors
-    /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed. No view is alive any more.
+    /// The guard stopped a handler, which is then switched off, or the runtime's own Lua failed.
+    /// All views are dead afterwards.
     pub(super) fn walk(
         &self,
         guard: &Guard,
@@ -236,7 +251,8 @@ impl Dispatch {
         from: u64,
     ) -> Result<u64, WalkError> {
         let Some(walk) = &self.walk else { return Ok(from) };
-        // The driver reads the arrays that it was attached to: those of another batch may be gone.
+        // The driver reads the arrays it was attached to; those of another batch may have been
+        // freed.
         if self.walked != Some(batch.addresses()) {
             let why = "failed to handle a batch: the handlers are attached to another one";
             return Err(WalkError { why: why.to_owned(), rest: None });
@@ -250,7 +266,7 @@ impl Dispatch {
         let (role, rest, printing): (Option<usize>, Option<u64>, Option<bool>) =
             stood.unwrap_or_default();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
-            // What loops once loops again, a second of CPU each time.
+            // A loop would be stopped again on the next event, at a second of CPU time each.
             let what = if printing == Some(true) {
                 self.unprint(role);
                 "printer"
@@ -266,7 +282,7 @@ impl Dispatch {
 
     fn unprint(&self, role: usize) {
         if let Ok(unprint) = self.exports.get::<Function>("unprint") {
-            // As in `clear`.
+            // Cannot fail, as in `clear`.
             let _ = unprint.call::<()>(role);
         }
     }
@@ -274,7 +290,7 @@ impl Dispatch {
     fn clear(&self, role: usize) {
         self.errors.borrow_mut().off.insert(role);
         if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear").ok()) {
-            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            // Cannot fail: it only stores, and allocates nothing.
             let _ = clear.call::<()>(role);
         }
     }
@@ -288,52 +304,56 @@ impl Dispatch {
     /// Prints the windows of the history whose last event came before `time`.
     ///
     /// # Errors
-    /// A condition of one failed, or the guard stopped it. No view is alive any more.
+    /// A window's condition failed, or the guard stopped it. All views are dead afterwards.
     pub(super) fn print_waiting(&self, guard: &Guard, time: f64) -> Result<(), Failure> {
         let print = || self.exports.get::<Function>("print_waiting")?.call::<()>(time);
         guard.run(Phase::Handler, print).inspect_err(|why| {
-            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            // Cannot fail: it only stores, and allocates nothing.
             let stood = self.views.get::<Function>("stood").and_then(|stood| stood.call(()));
             let (role, _, printing): (Option<usize>, Option<u64>, Option<bool>) =
                 stood.unwrap_or_default();
-            // What loops once loops again.
+            // A loop would be stopped again.
             if let (Failure::Stopped(_), Some(role), Some(true)) = (why, role, printing) {
                 self.unprint(role);
             }
         })
     }
 
-    /// Makes the preludes usable after the guard stopped a call.
+    /// Returns the function that makes the preludes usable after the guard stopped a call.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
     pub(super) fn recovery(&self) -> mlua::Result<Function> {
         self.views.get("recover")
     }
 
-    /// What trusted Lua gives each other.
+    /// Returns the table that trusted Lua chunks share.
     pub(super) fn exports(&self) -> &Table {
         &self.exports
     }
 
-    /// Handles events again after a `stop`.
+    /// Continues to handle events after a `stop`.
     pub(super) fn go_on(&self) {
-        // It only stores.
+        // Cannot fail: it only stores.
         let _ = self.exports.get::<Function>("go_on").and_then(|go_on| go_on.call::<()>(()));
     }
 
-    /// Takes every handler away.
+    /// Removes all handlers.
     pub(super) fn clear_all(&self) {
         if let Some(clear) = self.driver.as_ref().and_then(|d| d.get::<Function>("clear_all").ok())
         {
-            // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+            // Cannot fail: it only stores, and allocates nothing.
             let _ = clear.call::<()>(());
         }
     }
 
-    /// Whether some events are kept back by predicates: how many get through is known only behind the walk.
+    /// Returns whether predicates filter some events, so that the number that pass is known only
+    /// after the walk.
     pub(super) fn chooses(&self) -> bool {
         self.chooses
     }
 
-    /// How many events predicates have kept back so far.
+    /// Returns the number of events that predicates have filtered out so far.
     pub(super) fn filtered(&self) -> u64 {
         let Some(driver) = self.driver.as_ref().filter(|_| self.chooses) else { return 0 };
         let count =
@@ -341,29 +361,26 @@ impl Dispatch {
         count.unwrap_or_default() as u64
     }
 
-    /// Ends the walk behind the `left`th event that gets through. Those that are hidden are not counted.
+    /// Ends the walk after `left` more events have passed. Hidden events are not counted.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
     pub(super) fn limit(&self, left: u64) -> mlua::Result<()> {
         let Some(driver) = &self.driver else { return Ok(()) };
         driver.get::<Function>("limit")?.call(left as f64)
     }
 
-    /// How many events the limit still leaves.
+    /// Returns how many events the limit still allows.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
     pub(super) fn left(&self) -> mlua::Result<u64> {
         let Some(driver) = &self.driver else { return Ok(0) };
         Ok(driver.get::<Function>("left")?.call::<f64>(())? as u64)
     }
 
-    /// Whether a role's handler was switched off.
-    pub(super) fn is_off(&self, role: usize) -> bool {
-        self.errors.borrow().off.contains(&role)
-    }
-
-    /// Whether there were handlers and every one was switched off for its errors.
-    pub(super) fn spent(&self) -> bool {
-        !self.handlers.is_empty() && self.errors.borrow().off.len() >= self.handlers.len()
-    }
-
-    /// `a.lua:3: ` or `a.lua:3 or a.lua:9: `: where the handlers of these roles begin; empty where that is not known.
+    /// Returns where the handlers of these roles begin: `a.lua:3: ` or `a.lua:3 or a.lua:9: `;
+    /// empty if unknown.
     pub(super) fn places_of(&self, roles: &[usize]) -> String {
         let of_roles = self.handlers.iter().filter(|handler| roles.contains(&handler.role));
         let mut places: Vec<&str> =
@@ -371,15 +388,5 @@ impl Dispatch {
         places.dedup();
         places.truncate(3);
         if places.is_empty() { String::new() } else { format!("{}: ", places.join(" or ")) }
-    }
-
-    /// Errors so far.
-    pub(super) fn errors(&self) -> u64 {
-        self.errors.borrow().all
-    }
-
-    /// Counts a failure outside a handler.
-    pub(super) fn count_error(&self) {
-        self.errors.borrow_mut().all += 1;
     }
 }

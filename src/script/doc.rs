@@ -1,25 +1,28 @@
-//! What is written about a word: the annotations of `stdlib/meta/`, which editors read, as text for people.
+//! Documentation of the script API: the annotations in `stdlib/meta/`, which editors read, as plain
+//! text.
 
 use super::bundle::described;
 
-/// One word: its call, the lines above it, and the classes of its arguments.
-struct Described<'a> {
+/// One function: its call, the lines above it, and the classes of its arguments.
+struct FunctionDoc<'a> {
     /// `latency(spec)`, `Evsel:filter(format, ...)`.
     call: &'a str,
     lines: Vec<&'a str>,
 }
 
-/// What is written about a word: `latency`, `hist.log2`, or a method by its last name.
+/// Returns the documentation of a function: `latency`, `hist.log2`, or a method by its last name.
 pub fn of(name: &str) -> Option<String> {
     let files = described();
     let mut texts = Vec::new();
-    for word in files.iter().flat_map(|file| words(file)).filter(|word| is_called(word, name)) {
-        let mut text = word.call.to_owned();
-        for line in &word.lines {
+    for function in
+        files.iter().flat_map(|file| functions(file)).filter(|function| is_called(function, name))
+    {
+        let mut text = function.call.to_owned();
+        for line in &function.lines {
             text.push_str("\n  ");
             text.push_str(&shown(line));
         }
-        for class in classes(&word.lines) {
+        for class in classes(&function.lines) {
             for line in fields(&files, class) {
                 text.push_str("\n    ");
                 text.push_str(&line);
@@ -30,17 +33,17 @@ pub fn of(name: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The last name of each word, and how it is called.
+/// Returns the last name of each function, and its call.
 pub fn calls() -> Vec<(String, String)> {
     let files = described();
-    let call = |word: Described<'_>| {
-        let name = name_of(&word);
-        (name.rsplit(':').next().unwrap_or(name).to_owned(), word.call.to_owned())
+    let call = |function: FunctionDoc<'_>| {
+        let name = name_of(&function);
+        (name.rsplit(':').next().unwrap_or(name).to_owned(), function.call.to_owned())
     };
-    files.iter().flat_map(|file| words(file)).map(call).collect()
+    files.iter().flat_map(|file| functions(file)).map(call).collect()
 }
 
-/// Everything that something is written about.
+/// Returns all documented names, sorted.
 pub fn names() -> Vec<String> {
     let mut names: Vec<String> = calls().into_iter().map(|(name, _)| name).collect();
     names.sort();
@@ -48,7 +51,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-fn words(file: &str) -> Vec<Described<'_>> {
+fn functions(file: &str) -> Vec<FunctionDoc<'_>> {
     let (mut found, mut lines) = (Vec::new(), Vec::new());
     for line in file.lines() {
         if let Some(comment) = line.strip_prefix("---") {
@@ -56,23 +59,23 @@ fn words(file: &str) -> Vec<Described<'_>> {
             continue;
         }
         if let Some(call) = line.strip_prefix("function ").and_then(|f| f.strip_suffix(" end")) {
-            found.push(Described { call, lines: std::mem::take(&mut lines) });
+            found.push(FunctionDoc { call, lines: std::mem::take(&mut lines) });
         }
         lines.clear();
     }
     found
 }
 
-fn name_of<'a>(word: &Described<'a>) -> &'a str {
-    word.call.split('(').next().unwrap_or(word.call)
+fn name_of<'a>(function: &FunctionDoc<'a>) -> &'a str {
+    function.call.split('(').next().unwrap_or(function.call)
 }
 
-fn is_called(word: &Described<'_>, name: &str) -> bool {
-    let own = name_of(word);
+fn is_called(function: &FunctionDoc<'_>, name: &str) -> bool {
+    let own = name_of(function);
     own == name || own.rsplit(':').next() == Some(name)
 }
 
-/// `@param spec T` reads `spec: T`; `@return T` reads `gives T`.
+/// Formats an annotation: `@param spec T` as `spec: T`, `@return T` as `returns T`.
 fn shown(line: &str) -> String {
     if let Some(rest) = line.strip_prefix("@param ") {
         return match rest.split_once(' ') {
@@ -81,12 +84,12 @@ fn shown(line: &str) -> String {
         };
     }
     match line.strip_prefix("@return ") {
-        Some(rest) => format!("gives {rest}"),
+        Some(rest) => format!("returns {rest}"),
         None => line.strip_prefix('@').map_or(line, |_| "").to_owned(),
     }
 }
 
-/// The classes of tables that are passed.
+/// Returns the classes of the tables that are passed.
 fn classes<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let params = lines.iter().filter_map(|line| line.strip_prefix("@param "));
     let class = |param: &'a str| {
@@ -112,17 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_told_with_its_arguments_and_what_their_tables_hold() {
-        let text = of("latency").expect("it is described");
+    fn a_function_is_shown_with_its_arguments_and_the_fields_of_their_tables() {
+        let text = of("latency").expect("the function is documented");
         assert!(text.starts_with("latency(spec)\n  Durations by key"), "{text}");
         assert!(text.contains("\n  spec: perilune.LatencySpec\n"), "{text}");
         assert!(text.contains("\n    percentiles? boolean p50, p95 and p99"), "{text}");
-        assert_eq!(of("no such word"), None);
+        assert_eq!(of("no such function"), None);
     }
 
     #[test]
-    fn a_method_is_found_by_its_own_name() {
-        let text = of("filter").expect("it is described");
+    fn a_method_is_found_by_its_name_alone() {
+        let text = of("filter").expect("the function is documented");
         assert!(text.contains(":filter("), "{text}");
         assert!(names().iter().any(|name| name == "matching"));
         assert!(calls().contains(&("hex".to_owned(), "hex(value)".to_owned())));

@@ -1,6 +1,7 @@
-//! What a script watches: the selectors and wishes of its `evsel` calls, resolved to roles.
+//! Events that a script declares: the selectors and options of its `evsel` calls, resolved to
+//! roles.
 //!
-//! A role is one event of one evsel: a glob has many. The index of a role is what a slot carries.
+//! A role is one event of one evsel; a glob has several. A slot carries the index of its role.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,94 +9,95 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
 
-pub use super::picked::Trial;
+pub use super::resolve::Trial;
 
+use super::evsel_options::EvselOptions;
 use super::narrow::{Narrowing, fill, names};
-use super::picked;
+use super::resolve;
 use super::setting::Setting;
-use super::wishes::Wishes;
 use crate::base::cpulist;
 use crate::base::slot::ROLES_MAX;
-use crate::event::catalog::{Catalog, Event, Meant, expand};
+use crate::event::catalog::{Catalog, Event, SelectedEvents, expand};
 use crate::event::plan;
-use crate::event::rate::{Rate, USUAL_HZ, settle};
-use crate::event::sampling::{Sampling, Stack};
+use crate::event::rate::{DEFAULT_HZ, SamplingRate, settle};
+use crate::event::sampling::{Sampling, StackSampling};
 use crate::event::selector::Selector;
 use crate::sys::cpus::absent;
 
-/// Everything declared so far.
+/// Everything that was declared so far.
 #[derive(Default)]
 pub struct Evsels {
-    /// Roles, by index.
+    /// Roles by index.
     pub roles: Vec<Role>,
-    /// Roles whose events are to be turned on or off; the last wish for each.
+    /// Roles whose events are to be switched on or off; the last request for each.
     pub switches: BTreeMap<u32, bool>,
-    /// Roles whose filter was narrowed, and evsels whose handler was replaced, since a session looked last.
+    /// Roles whose filter was narrowed since a session read this last.
     pub narrowed: BTreeSet<u32>,
-    /// See `narrowed`.
+    /// Evsels whose handler was replaced since a session read this last.
     pub replaced: BTreeSet<usize>,
-    /// Whether the run has begun: its events are open, and no wish reaches them any more.
+    /// Whether the run has begun: its events are open, so nothing can be declared any more.
     pub sealed: bool,
-    /// Lists of names that tasks are to have, as given to `ev:matching`.
+    /// Lists of task names, as passed to `ev:matching`.
     pub names: Vec<String>,
-    /// What a user should hear of events that are others than those asked for first.
+    /// Remarks for the user about events that differ from what was requested.
     pub remarks: Vec<String>,
-    /// Those of `remarks` that name an event that was taken instead of another.
+    /// Those of `remarks` that name an event used as a fallback for another.
     pub fallbacks: Vec<String>,
-    /// Selectors that evsels were declared with, as typed.
+    /// Selectors of the evsels, as typed.
     pub(super) used: BTreeSet<String>,
-    declared: Vec<Declared>,
+    declared: Vec<DeclaredEvsel>,
 }
 
 impl Evsels {
-    /// The roles of an evsel, as indexes.
+    /// Returns the roles of an evsel, as indexes.
     pub fn indexes_of(&self, index: usize) -> std::ops::Range<usize> {
         self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)
     }
 
-    /// The roles of an evsel.
+    /// Returns the roles of an evsel.
     pub fn roles_of(&self, index: usize) -> &[Role] {
         self.roles.get(self.indexes_of(index)).unwrap_or_default()
     }
 }
 
 /// One event of one evsel.
-pub type Role = plan::Role<Sampling>;
+pub type Role = plan::EventRole<Sampling>;
 
-struct Declared {
+struct DeclaredEvsel {
     first: usize,
     count: usize,
 }
 
-/// The Rust side of `evsel`, over a catalog of events.
+/// Rust side of `evsel`, over a catalog of events.
 pub struct Declarer {
-    /// Which events there are.
+    /// Known events.
     pub catalog: Rc<dyn Catalog>,
-    /// Tries them out.
+    /// Opens events on trial.
     pub trial: Trial,
-    /// What was declared.
+    /// Declared evsels.
     pub evsels: Rc<RefCell<Evsels>>,
-    /// How stacks are taken where an evsel does not say it.
-    pub stack: Stack,
-    /// The rate of clocks and hardware events where an evsel does not say it.
-    pub rate: Cell<Option<Rate>>,
-    /// The CPUs that an event may be limited to; None leaves it to the recording.
+    /// Stack mode of evsels that do not set one.
+    pub stack: StackSampling,
+    /// Sampling rate of clocks and hardware events that do not set one.
+    pub rate: Cell<Option<SamplingRate>>,
+    /// CPUs that an event may be limited to; `None` leaves it to the recording.
     pub cpus: Option<Watchable>,
 }
 
 /// The CPUs that an event may be limited to.
 #[derive(Clone, Debug)]
 pub struct Watchable {
-    /// Those that are online.
+    /// Online CPUs.
     pub online: Vec<u32>,
-    /// Those of `-C`, or all.
+    /// CPUs of `-C`, or all.
     pub watched: Vec<u32>,
 }
 
 impl Watchable {
+    /// Checks a list of CPUs.
+    ///
     /// # Errors
-    /// A CPU that this machine does not have, that is offline, or that `-C` leaves out, where it
-    /// leaves none.
+    /// A CPU that this machine does not have or that is offline, or a list without any CPU of `-C`.
     fn check(&self, asked: &[u32]) -> Result<(), Refused> {
         let list = cpulist::format(asked);
         if let Some(why) = absent(asked, &self.online) {
@@ -111,11 +113,11 @@ impl Watchable {
     }
 }
 
-/// What a script may get wrong: text for its own line.
+/// An error in a script's call, as text for the line of that call.
 pub(super) type Refused = String;
 
 impl Declarer {
-    /// Declares what a run with this setting asks for.
+    /// Creates the declarer for a run with this setting.
     pub(super) fn new(setting: &Setting, evsels: Rc<RefCell<Evsels>>) -> Declarer {
         let watchable = |online: &Vec<u32>| {
             let (online, watched) = (online.clone(), setting.cpus.clone());
@@ -131,30 +133,32 @@ impl Declarer {
         }
     }
 
-    /// Takes one `evsel(selector, wishes)` in. `Ok(None)` is an optional event that this machine has not.
+    /// Declares one `evsel(selector, options)`. Returns `Ok(None)` for an optional event that this
+    /// machine does not have.
+    ///
+    /// # Errors
+    /// The run has begun, or the selector or one of its options is invalid or cannot be met.
     pub fn declare(
         &self,
         selector: &Value,
-        wishes: &Table,
-    ) -> Result<Option<(usize, Told)>, Refused> {
+        table: &Table,
+    ) -> Result<Option<(usize, EvselInfo)>, Refused> {
         if self.evsels.borrow().sealed {
-            return Err(
-                "the events of a run are opened as it begins; call evsel in init".to_owned()
-            );
+            return Err("events are opened when the run begins; call evsel in init".to_owned());
         }
         let (chosen, from_table) = chosen(selector)?;
         self.evsels.borrow_mut().used.insert(chosen.text.clone());
-        let wish = Wishes::read(wishes, &chosen, from_table.as_ref(), self.stack)?;
-        self.check_cpus(&wish.sampling)?;
-        let Meant { events, glob } = match self.events_of(&chosen, &wish.sampling) {
+        let options = EvselOptions::read(table, &chosen, from_table.as_ref(), self.stack)?;
+        self.check_cpus(&options.sampling)?;
+        let SelectedEvents { events, glob } = match self.events_of(&chosen, &options.sampling) {
             Ok(meant) => meant,
-            Err(_) if wish.optional => return Ok(None),
+            Err(_) if options.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
         for event in &events {
-            wish.task.as_deref().map_or(Ok(()), |field| picked::names_thread(event, field))?;
+            options.task.as_deref().map_or(Ok(()), |field| resolve::names_thread(event, field))?;
         }
-        let filters = [chosen.filter.as_deref(), wish.filter.as_deref()];
+        let filters = [chosen.filter.as_deref(), options.filter.as_deref()];
         let mut roles = Vec::with_capacity(events.len());
         for event in &events {
             let mut role = Role {
@@ -162,8 +166,8 @@ impl Declarer {
                 glob: glob.clone(),
                 filter: None,
                 rest: Vec::new(),
-                task: wish.task.clone(),
-                sampling: self.settled(event, &wish.sampling)?,
+                task: options.task.clone(),
+                sampling: self.settled(event, &options.sampling)?,
             };
             filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
             roles.push(role);
@@ -173,30 +177,31 @@ impl Declarer {
         if first + roles.len() > usize::from(ROLES_MAX) {
             return Err(format!("a run has at most {ROLES_MAX} events; select fewer"));
         }
-        let told = Told {
+        let info = EvselInfo {
             name: if events.len() == 1 { events[0].name.clone() } else { chosen.name.clone() },
-            title: wish.title.clone().or_else(|| chosen.alias().map(str::to_owned)),
+            title: options.title.clone().or_else(|| chosen.alias().map(str::to_owned)),
             names: events.iter().map(|e| e.name.clone()).collect(),
             first,
-            count_only: wish.sampling.count,
+            count_only: options.sampling.count,
             rate: roles.first().and_then(|role| role.sampling.rate()),
             attrs: chosen.attrs.clone(),
         };
-        all.declared.push(Declared { first, count: events.len() });
+        all.declared.push(DeclaredEvsel { first, count: events.len() });
         all.roles.extend(roles);
         if all.roles.len() > usize::from(u16::MAX) {
             return Err(format!("'{}' selects too many events", chosen.text));
         }
-        Ok(Some((all.declared.len() - 1, told)))
+        Ok(Some((all.declared.len() - 1, info)))
     }
 
-    /// How an event is sampled; adds a remark where nothing said how often.
+    /// Returns how an event is sampled; adds a remark if no rate was set.
     fn settled(&self, event: &Event, sampling: &Sampling) -> Result<Sampling, Refused> {
         let of_run = self.rate.get();
         let settled = settle(event, sampling, of_run).map_err(|why| why.to_string())?;
         if of_run.is_none() && sampling.rate() != settled.rate() {
             let remark = format!(
-                "{}: sampled {USUAL_HZ} times a second; -F, -c, freq= and period= set another rate",
+                "{}: sampled {DEFAULT_HZ} times a second; -F, -c, freq= and period= set another \
+                 rate",
                 event.name
             );
             let remarks = &mut self.evsels.borrow_mut().remarks;
@@ -214,8 +219,7 @@ impl Declarer {
         }
     }
 
-    /// Checks a selector that was typed and that no evsel was declared with: its event exists, and
-    /// so do its CPUs.
+    /// Checks a typed selector that no evsel uses: its event and its CPUs must exist.
     ///
     /// # Errors
     /// As [`Declarer::declare`].
@@ -225,20 +229,28 @@ impl Declarer {
             return Ok(());
         }
         let none = lua.create_table().map_err(|why| why.to_string())?;
-        let wish = Wishes::read(&none, &chosen, from_table.as_ref(), self.stack)?;
-        self.check_cpus(&wish.sampling)?;
+        let options = EvselOptions::read(&none, &chosen, from_table.as_ref(), self.stack)?;
+        self.check_cpus(&options.sampling)?;
         let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
-        let mut rates = events.iter().map(|event| settle(event, &wish.sampling, self.rate.get()));
+        let mut rates =
+            events.iter().map(|event| settle(event, &options.sampling, self.rate.get()));
         rates.try_for_each(|rate| rate.map(drop).map_err(|why| why.to_string()))
     }
 
-    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without, a `%` is the operator.
+    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without arguments, `%` is the
+    /// operator.
+    ///
+    /// # Errors
+    /// The run has begun, the evsel is not of this run, or the filter is invalid.
     pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
         let text = if args.is_empty() { format.to_owned() } else { fill(format, args)? };
         self.each_role(index, |role| role.narrow(&text))
     }
 
-    /// ANDs to an evsel that `field` is one of a list of names and globs.
+    /// ANDs to an evsel the condition that `field` matches a list of names and globs.
+    ///
+    /// # Errors
+    /// As [`Declarer::narrow`].
     pub fn matching(&self, index: usize, field: &str, list: &str) -> Result<(), Refused> {
         self.each_role(index, |role| role.narrow(&names(field, list, role)?))?;
         let all = &mut self.evsels.borrow_mut().names;
@@ -255,12 +267,12 @@ impl Declarer {
     ) -> Result<(), Refused> {
         let mut all = self.evsels.borrow_mut();
         if all.sealed {
-            return Err("filters are set in init or filter, or at the prompt".into());
+            return Err("a filter can be set only in init, in filter or at the prompt".into());
         }
-        let Some(&Declared { first, count }) = all.declared.get(index) else {
-            return Err("this evsel is not of this run".to_owned());
+        let Some(&DeclaredEvsel { first, count }) = all.declared.get(index) else {
+            return Err("this evsel belongs to another run".to_owned());
         };
-        // All of them or none: a script may go on after a refusal.
+        // All roles or none: a script may continue after an error.
         let mut roles = all.roles[first..first + count].to_vec();
         roles.iter_mut().try_for_each(narrow)?;
         all.roles[first..first + count].clone_from_slice(&roles);
@@ -268,25 +280,31 @@ impl Declarer {
         Ok(())
     }
 
-    /// Notes that an evsel has another handler.
+    /// Records that an evsel has a new handler.
+    ///
+    /// # Errors
+    /// The run has begun.
     pub fn replaced(&self, index: usize) -> Result<(), Refused> {
         let mut all = self.evsels.borrow_mut();
         if all.sealed {
-            return Err("a handler is replaced in init, or at the prompt".to_owned());
+            return Err("a handler can be replaced only in init or at the prompt".to_owned());
         }
         all.replaced.insert(index);
         Ok(())
     }
 
-    /// Asks for an evsel's events to be turned on or off between batches.
+    /// Requests to switch an evsel's events on or off between batches.
     pub fn switch(&self, index: usize, on: bool) {
         let mut all = self.evsels.borrow_mut();
-        if let Some(&Declared { first, count }) = all.declared.get(index) {
+        if let Some(&DeclaredEvsel { first, count }) = all.declared.get(index) {
             all.switches.extend((first..first + count).map(|role| (role as u32, on)));
         }
     }
 
-    /// Names and types of the fields of an evsel's first event.
+    /// Returns names and types of the fields of an evsel's first event.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub fn fields(&self, lua: &Lua, index: usize) -> mlua::Result<Table> {
         let table = lua.create_table()?;
         let all = self.evsels.borrow();
@@ -300,8 +318,8 @@ impl Declarer {
     }
 }
 
-/// What `evsel` tells the script of what it declared.
-pub struct Told {
+/// The description of a declaration that `evsel` returns to the script.
+pub struct EvselInfo {
     /// `sys:name`, or the glob.
     pub name: String,
     /// The title or alias asked for.
@@ -312,17 +330,17 @@ pub struct Told {
     pub first: usize,
     /// Whether it only counts.
     pub count_only: bool,
-    /// How often its first event is sampled; None is each time.
-    pub rate: Option<Rate>,
+    /// Sampling rate of its first event; `None` if every event is taken.
+    pub rate: Option<SamplingRate>,
     /// Attributes as typed, in order.
     pub attrs: Vec<(String, Option<String>)>,
 }
 
-/// The selector, and the script's table when it is one of `opt.event[group][i]`.
+/// Returns the selector, and the script's table if it is one of `opt.event[group][i]`.
 fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
     match selector {
         Value::String(text) => {
-            let text = text.to_str().map_err(|_| "a selector is UTF-8 text".to_owned())?;
+            let text = text.to_str().map_err(|_| "a selector must be UTF-8 text".to_owned())?;
             let mut all = Selector::parse_list(&text).map_err(|why| why.to_string())?;
             match (all.pop(), all.is_empty()) {
                 (Some(one), true) => Ok((one, None)),
@@ -332,12 +350,12 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
         }
         Value::Table(table) => {
             let text: String =
-                table.raw_get("text").map_err(|_| "this table is no selector".to_owned())?;
+                table.raw_get("text").map_err(|_| "this table is not a selector".to_owned())?;
             let mut one = Selector::parse_list(&text)
                 .ok()
                 .and_then(|mut all| all.pop())
-                .ok_or_else(|| "this table is no selector".to_owned())?;
-            // A script may have changed them.
+                .ok_or_else(|| "this table is not a selector".to_owned())?;
+            // The script may have changed the filter.
             one.filter = match table.raw_get("filter") {
                 Ok(Value::String(text)) => Some(text.to_string_lossy()),
                 _ => None,

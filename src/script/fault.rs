@@ -1,35 +1,37 @@
-//! What a script's error says: the message at the script's own line, and the way there without our own frames.
+//! Script errors: a message at the script's own line, and a traceback without the runtime's frames.
 //!
-//! LuaJIT and mlua hand out errors as layers of text: a position, a message, `stack traceback:` and frames, some of
-//! them several times over. All of them come through here once and leave as a [`ScriptError`].
+//! LuaJIT and mlua return errors as layers of text: a position, a message, `stack traceback:` and
+//! frames, some of them several times. This module converts all of them to a [`ScriptError`].
 //!
-//! The trusted chunks of the runtime are called `=perilune:NAME`, so their frames begin with `perilune:`; no script
-//! can take such a name (see `prelude/sandbox.lua`).
+//! Trusted chunks of the runtime are called `=perilune:NAME`, so their frames begin with
+//! `perilune:`; a script cannot take such a name (see `prelude/sandbox.lua`).
 
 use std::fmt;
 
-/// Chunk names of the runtime's own Lua begin so, after the `=`.
+/// Prefix of the chunk names of the runtime's own Lua, after the `=`.
 pub const TRUSTED: &str = "perilune:";
 
-/// Chunk names of the bundled modules begin so: their frames help whoever made a mistake in one, not whoever it refused.
+/// Prefix of the chunk names of bundled modules. Their frames are shown for an error in a module,
+/// but not if the module called `error` to refuse an argument.
 pub const STDLIB: &str = "perilune:stdlib/";
 
-/// The mark between an error's message and its frames, as LuaJIT writes it.
+/// Separator of message and frames, as LuaJIT writes it.
 const TRACEBACK: &str = "stack traceback:";
 
-/// Text of LuaJIT when an allocation is refused (lj_errmsg.h, ERRMEM).
+/// LuaJIT's message when an allocation is refused (lj_errmsg.h, ERRMEM).
 const NO_MEMORY: &str = "not enough memory";
 
 /// An error of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptError {
-    /// `file.lua:31: what is wrong`; without a position where Lua knows none.
+    /// `file.lua:31: what is wrong`; without a position if Lua knows none.
     pub message: String,
-    /// The frames that led there, innermost first, one a line; `None` where they say no more than the message.
+    /// Frames that led to the error, innermost first, one per line; `None` if they add nothing to
+    /// the message.
     pub traceback: Option<String>,
     /// Lua was refused memory.
     pub out_of_memory: bool,
-    /// Somebody called `error`; else an operation failed that was not meant to.
+    /// `error` was called; otherwise an operation failed.
     pub raised: bool,
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl ScriptError {
-    /// The same at `place`, unless Lua knew the line itself.
+    /// Adds `place`, unless Lua knew the line.
     pub fn at(mut self, place: Option<&str>) -> ScriptError {
         if let (None, Some(place)) = (position(&self.message), place) {
             self.message = format!("{place}: {}", self.message);
@@ -54,7 +56,7 @@ impl ScriptError {
         self
     }
 
-    /// The message without the place where it was raised.
+    /// Returns the message without its position.
     pub fn without_place(&self) -> &str {
         position(&self.message).map_or(&self.message, |position| position.rest)
     }
@@ -66,12 +68,12 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// Unwraps an error of mlua.
+/// Converts an error of mlua.
 pub fn describe(error: &mlua::Error) -> ScriptError {
     let mut outer_traceback = "";
     let mut innermost = error;
     while let mlua::Error::CallbackError { traceback, cause } = innermost {
-        // The innermost layer knows the deepest stack.
+        // The innermost layer has the deepest stack.
         outer_traceback = traceback;
         innermost = cause;
     }
@@ -85,7 +87,7 @@ pub fn describe(error: &mlua::Error) -> ScriptError {
     described
 }
 
-/// Takes apart a text that `debug.traceback` or mlua made.
+/// Parses a text of `debug.traceback` or mlua.
 pub fn describe_text(text: &str) -> ScriptError {
     let mut sections = text.split(TRACEBACK);
     let mut message = sections.next().unwrap_or_default().trim();
@@ -94,7 +96,7 @@ pub fn describe_text(text: &str) -> ScriptError {
             message = rest;
         }
     }
-    // The first section is the one taken where the error happened.
+    // The first section was taken where the error happened.
     let frames: Vec<&str> = sections
         .map(|section| section.lines().map(str::trim).filter(|f| !f.is_empty()).collect())
         .find(|frames: &Vec<&str>| frames.iter().any(|frame| is_of_script(frame)))
@@ -110,7 +112,7 @@ pub fn describe_text(text: &str) -> ScriptError {
         .collect();
     let place = frames.iter().find_map(|frame| position(frame));
     let message = match (position(message), place) {
-        // The runtime raised it without knowing for whom: the script's line is the one that helps.
+        // The runtime raised it without knowing the caller; report the script's line.
         (Some(own), place) if own.path.starts_with(TRUSTED) => match place {
             Some(place) => format!("{place}: {}", own.rest),
             None => own.rest.to_owned(),
@@ -124,44 +126,45 @@ pub fn describe_text(text: &str) -> ScriptError {
     ScriptError { message, traceback, out_of_memory, raised }
 }
 
-/// The same as text, for whoever prints it as it is.
+/// Formats the parsed text, for callers that print it as it is.
 pub fn tidy_traceback(text: &str) -> String {
     describe_text(text).to_string()
 }
 
 /// `path/file.lua:31: rest`.
-struct Position<'a> {
+struct SourcePosition<'a> {
     path: &'a str,
     line: &'a str,
     rest: &'a str,
 }
 
-impl fmt::Display for Position<'_> {
+impl fmt::Display for SourcePosition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", file_name(self.path), self.line)
     }
 }
 
-/// A chunk's name without its folders; a chunk of text (`[string "…"]`) keeps its own.
+/// Returns a chunk's name without folders; a chunk of text (`[string "…"]`) keeps its name.
 pub fn file_name(path: &str) -> &str {
     if path.starts_with('[') { path } else { path.rsplit('/').next().unwrap_or(path) }
 }
 
-/// Finds the first `:LINE:` of a text; what stands before is the chunk.
-fn position(text: &str) -> Option<Position<'_>> {
+/// Finds the first `:LINE:` of a text; the text before it is the chunk.
+fn position(text: &str) -> Option<SourcePosition<'_>> {
     let first_line = text.lines().next().unwrap_or_default();
     for (at, _) in first_line.match_indices(':') {
         let after = &first_line[at + 1..];
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         if digits > 0 && after[digits..].starts_with(':') && is_chunk(&first_line[..at]) {
             let rest = text[at + 1 + digits + 1..].trim_start();
-            return Some(Position { path: &text[..at], line: &after[..digits], rest });
+            return Some(SourcePosition { path: &text[..at], line: &after[..digits], rest });
         }
     }
     None
 }
 
-/// Whether `name` can be a chunk's: a file of Lua, a part of the runtime, or a text. `at 12:30:01` is neither.
+/// Returns whether `name` can be a chunk's name: a Lua file, a part of the runtime, or a text.
+/// `at 12:30:01` is none of them.
 fn is_chunk(name: &str) -> bool {
     name.ends_with(".lua")
         || name.starts_with(TRUSTED)
@@ -169,7 +172,8 @@ fn is_chunk(name: &str) -> bool {
         || (!name.is_empty() && !name.contains(char::is_whitespace) && !name.contains(':'))
 }
 
-/// Whether a frame is worth showing: the script's own, or a C function that the script called by its name.
+/// Returns whether to show a frame: one of the script, or a C function that the script called by
+/// name.
 fn is_of_script(frame: &str) -> bool {
     let noise = [
         "[C]: at ",
@@ -190,7 +194,7 @@ fn is_of_script(frame: &str) -> bool {
     !(ours || noise || carriers)
 }
 
-/// Whether a frame is the call of `error`, a global function or an upvalue.
+/// Returns whether a frame is a call of `error`, as a global function or an upvalue.
 fn is_error(frame: &str) -> bool {
     frame.starts_with("[C]: in ") && frame.ends_with("'error'")
 }
@@ -200,18 +204,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_keeps_the_scripts_line_and_loses_its_folders() {
+    fn the_message_keeps_the_line_and_drops_the_folders() {
         let error = describe_text(
-            "/etc/perilune/net.lua:31: no such field\nstack traceback:\n\t[C]: in function 'error'\n\t/etc/perilune/net.lua:31: in main chunk\n\t[C]: at 0x55",
+            "/etc/perilune/net.lua:31: no such field\nstack traceback:\n\t[C]: in function \
+             'error'\n\t/etc/perilune/net.lua:31: in main chunk\n\t[C]: at 0x55",
         );
         assert_eq!(error.message, "net.lua:31: no such field");
-        assert_eq!(error.traceback, None, "one frame says what the message says");
+        assert_eq!(error.traceback, None, "one frame only repeats the message");
     }
 
     #[test]
     fn frames_of_the_runtime_are_dropped() {
         let error = describe_text(
-            "a.lua:3: boom\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:3: in function 'inner'\n\ta.lua:9: in function <a.lua:8>\n\t[C]: in function 'xpcall'\n\tperilune:driver:5: in function <perilune:driver:2>\n\t[C]: in ?",
+            "a.lua:3: boom\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:3: in function \
+             'inner'\n\ta.lua:9: in function <a.lua:8>\n\t[C]: in function \
+             'xpcall'\n\tperilune:driver:5: in function <perilune:driver:2>\n\t[C]: in ?",
         );
         assert_eq!(
             error.traceback.unwrap(),
@@ -220,18 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn an_error_raised_by_the_runtime_stands_at_the_line_that_called_it() {
+    fn an_error_raised_by_the_runtime_has_the_line_of_the_call() {
         for message in ["perilune:view:12: no field 'x'", "no field 'x'"] {
             let text = format!(
-                "{message}\nstack traceback:\n\tperilune:view:12: in function 'x'\n\ts.lua:7: in main chunk"
+                "{message}\nstack traceback:\n\tperilune:view:12: in function 'x'\n\ts.lua:7: in \
+                 main chunk"
             );
             assert_eq!(describe_text(&text).message, "s.lua:7: no field 'x'");
         }
     }
 
     #[test]
-    fn what_a_bundled_module_refuses_stands_at_the_line_of_its_caller() {
-        let text = "perilune:stdlib/relation.lua:61: no event 'a:b'\nstack traceback:\n\t[C]: in ?\n\t[C]: in function 'error'\n\tperilune:evsel:70: in function 'evsel'\n\tperilune:stdlib/relation.lua:61: in function 'delay'\n\tmy.lua:7: in function <my.lua:6>";
+    fn an_error_raised_by_a_bundled_module_has_the_line_of_its_caller() {
+        let text = "perilune:stdlib/relation.lua:61: no event 'a:b'\nstack traceback:\n\t[C]: in \
+                    ?\n\t[C]: in function 'error'\n\tperilune:evsel:70: in function \
+                    'evsel'\n\tperilune:stdlib/relation.lua:61: in function 'delay'\n\tmy.lua:7: \
+                    in function <my.lua:6>";
         let error = describe_text(text);
         assert_eq!((error.message.as_str(), error.raised), ("my.lua:7: no event 'a:b'", true));
         assert_eq!(error.traceback, None);
@@ -248,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_and_prefixes_are_unwrapped() {
+    fn nested_errors_and_prefixes_are_unwrapped() {
         let inner = mlua::Error::runtime("no event 'x'");
         let layer = |cause, traceback: &str| mlua::Error::CallbackError {
             traceback: traceback.into(),
@@ -270,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_added_only_where_none_is_known() {
+    fn a_location_is_added_only_if_none_is_known() {
         let at = |text: &str| describe_text(text).at(Some("a.lua:3")).message;
         assert_eq!(at("not enough memory"), "a.lua:3: not enough memory");
         assert_eq!(at("b.lua:7: no"), "b.lua:7: no");
@@ -278,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_memory_is_known_from_its_text() {
+    fn refused_memory_is_recognised_by_its_text() {
         assert!(describe_text("not enough memory").out_of_memory);
         assert!(describe(&mlua::Error::MemoryError("not enough memory".into())).out_of_memory);
         assert!(!describe_text("x.lua:1: enough").out_of_memory);

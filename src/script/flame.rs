@@ -1,35 +1,36 @@
-//! The host's part in flame graphs and heat maps: whether there is anything to draw, and what was drawn.
+//! Flame graphs and heat maps of a host: checks that there is something to draw, and hands out the
+//! result.
 
 use anyhow::ensure;
 
 use super::aggregate::WriteFlame;
-use super::aggregate::flame::Drawn;
+use super::aggregate::flame::DrawnGraph;
 use super::host::{Host, Setting};
-use crate::stat::{heat_map::HeatMap, leaf::Shared};
+use crate::stat::{heat_map::HeatMap, leaf::SharedAggregate};
 
 impl Host {
-    /// With `--flame-graph`, has stacks drawn instead of shown.
+    /// Draws stacks as flame graphs instead of printing them, with `--flame-graph`.
     ///
     /// # Errors
-    /// No event takes a stack.
+    /// No event has a stack.
     pub(super) fn want_flames(&self, setting: &Setting) -> anyhow::Result<()> {
-        if let Some(wish) = &setting.flame {
+        if let Some(options) = &setting.flame {
             ensure!(
                 self.roles().iter().any(|role| role.sampling.stack.is_some()),
-                "--flame-graph: no event of this monitor takes a stack, so there is nothing to draw; \
-                 leave it away, or ask for stacks (-g, or stack in a selector: sys:name//stack/)"
+                "--flame-graph: no event of this monitor has a stack; omit the option, or sample \
+                 stacks (-g, or stack in a selector: sys:name//stack/)"
             );
-            let taken = self.aggregates.want_flames(wish.clone());
+            let counts = self.aggregates.want_flames(options.clone());
             self.shared.with(|context| {
-                context.no_stacks = taken.is_none();
-                context.taken = taken;
+                context.no_stacks = counts.is_none();
+                context.flame_counts = counts;
             });
         }
         Ok(())
     }
 
-    /// The flame graphs of the report that was made last.
-    pub fn take_flames(&self) -> Vec<Drawn> {
+    /// Returns the flame graphs of the last report.
+    pub fn take_flames(&self) -> Vec<DrawnGraph> {
         let mut flames = self.aggregates.take_flames();
         for drawn in flames.iter_mut().filter(|drawn| drawn.flame.title.is_empty()) {
             drawn.flame.title = self.events_with_stacks();
@@ -37,7 +38,7 @@ impl Host {
         flames
     }
 
-    /// The first few of them, by name.
+    /// Returns the first few events that take stacks, by name.
     fn events_with_stacks(&self) -> String {
         const NAMED: usize = 3;
         let roles = self.roles();
@@ -52,12 +53,12 @@ impl Host {
         names.join(", ") + more
     }
 
-    /// The delays over time of the script, if it has any.
-    pub fn heat_map(&self) -> Option<Shared<HeatMap>> {
+    /// Returns the script's map of delays over time, if it has one.
+    pub fn heat_map(&self) -> Option<SharedAggregate<HeatMap>> {
         self.aggregates.heat_map()
     }
 
-    /// Has the script's own flame graphs written so.
+    /// Sets the function that writes the script's own flame graphs.
     pub fn write_flames(&self, write: WriteFlame) {
         self.sums.write_flame.replace(Some(write));
     }

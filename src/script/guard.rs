@@ -1,22 +1,25 @@
-//! The guard: every call from Rust into Lua goes through it, so that a runaway script can be stopped.
+//! The guard: every call from Rust into Lua goes through it, so that a runaway script can be
+//! stopped.
 //!
-//! A call runs in a [`Phase`]. In a handler the first Ctrl-C is only a flag, looked at between batches; the second, or a
-//! timer that sees the same call for longer than its share of CPU time, *arms*: a count hook that raises an error at
-//! the next instruction. It stays armed until control is back in Rust, so no pcall of the script can swallow it. While
-//! a file is loaded (also `init` and `filter`) the first Ctrl-C arms. The first Ctrl-C does not
-//! stop a report; the second shortens its time limit. Tables that are not drawn by then are drawn
-//! without the script.
+//! A call runs in a [`Phase`]. In a handler the first Ctrl-C only sets a flag, which is read
+//! between batches. The second, or a timer that sees the same call exceed its limit of CPU time,
+//! *arms* the guard: it sets a count hook that raises an error at the next instruction. The hook
+//! stays armed until control is back in Rust, so no pcall of the script can swallow the error.
+//! While a file is loaded (also in `init` and `filter`) the first Ctrl-C arms. The first Ctrl-C
+//! does not stop a report; the second shortens its time limit. Tables that are not drawn by then
+//! are drawn without the script.
 //!
-//! The hook is never set in normal running: an armed hook keeps LuaJIT out of its compiled code (1.9 ns an event become
-//! 1650). Compiled loops notice it because LuaJIT is built with `LUAJIT_ENABLE_CHECKHOOK`; a build that
-//! missed that is told apart by [`hook_stops_compiled_loops`].
+//! The hook is not set in normal operation: an armed hook keeps LuaJIT out of its compiled code
+//! (1650 ns per event instead of 1.9). Compiled loops notice it because LuaJIT is built with
+//! `LUAJIT_ENABLE_CHECKHOOK`; [`hook_stops_compiled_loops`] detects a build without it.
 //!
 //! A C function that does not return to the interpreter cannot be stopped this way. Scripts have
 //! none: long-running functions are written in Lua or poll `is_stopping` (`prelude/sandbox.lua`).
 //! With `--unsafe` they have some, which only the third Ctrl-C ends.
 //!
-//! One guard at a time in a process, because signals are the process's; it belongs to the thread that made it. It keeps
-//! its machine alive, so a function inside the machine refers to it by `Weak` only: otherwise neither is ever dropped.
+//! A process has one guard at a time, because signals belong to the process; the guard belongs to
+//! the thread that made it. It keeps its VM alive, so a function inside the VM must refer to it by
+//! `Weak` only: otherwise neither is ever dropped.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -30,8 +33,8 @@ use mlua::{Function, Lua, ffi};
 
 use super::fault::{TRUSTED, describe, file_name};
 use super::vm::Vm;
+use crate::sys::sched;
 use crate::sys::signal::{self, CpuTimer};
-use crate::sys::slice;
 
 mod hook;
 pub mod pause;
@@ -40,13 +43,13 @@ mod stopped;
 pub use hook::{NO_HOOK, hook_stops_compiled_loops};
 pub use stopped::{Failure, Reason, Stopped};
 
-/// Ticks of the timer come this often at least, in CPU time.
+/// Maximum period of the timer, in CPU time.
 const TICK_MAX: Duration = Duration::from_millis(250);
 
-/// Stack levels that are searched for the script's line; deeper ones are the runtime's.
+/// Stack levels that are searched for the script's line; deeper ones belong to the runtime.
 const LEVELS_MAX: i32 = 250;
 
-/// What Lua is doing for us.
+/// Kind of Lua call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -57,18 +60,18 @@ pub enum Phase {
     /// `interval`, `deinit`, and the functions that draw columns. The first Ctrl-C does not stop
     /// them, so that no report is lost.
     Report = 3,
-    /// A line of a prompt: whoever typed it sees how long it takes, and the first Ctrl-C ends it.
+    /// A line of a prompt: the user sees how long it takes, and the first Ctrl-C ends it.
     Line = 4,
 }
 
-/// CPU time that one call may take.
+/// Limits of CPU time per call.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuLimits {
-    /// For a batch.
+    /// A batch.
     pub handler: Duration,
-    /// For loading a file, for `init` and for `filter`, each.
+    /// Loading a file, `init` and `filter`, each.
     pub load: Duration,
-    /// For `interval` or `deinit`, and for drawing what they return, each.
+    /// `interval` or `deinit`, and drawing what they return, each.
     pub report: Duration,
 }
 
@@ -82,20 +85,21 @@ impl Default for CpuLimits {
     }
 }
 
-/// Guards the calls into one machine.
+/// Guards the calls into one VM.
 pub struct Guard {
     limits: CpuLimits,
     /// Called after a call was stopped.
     recover: Option<Function>,
-    /// Keeps the state alive that [`LUA`] points to.
+    /// Keeps the state that [`LUA`] points to alive.
     _lua: Lua,
     _timer: CpuTimer,
     _not_send: PhantomData<*mut ()>,
 }
 
-// What the signal handlers see. All of it is written by the guard's thread, on which the handlers run, too.
+// State of the signal handlers. Only the guard's thread writes it; the handlers run on that thread,
+// too.
 static LUA: AtomicPtr<ffi::lua_State> = AtomicPtr::new(ptr::null_mut());
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IN_USE: AtomicBool = AtomicBool::new(false);
 /// A [`Phase`], or 0 while no Lua runs.
 static PHASE: AtomicU8 = AtomicU8::new(0);
 static TICKS: AtomicU32 = AtomicU32::new(0);
@@ -107,33 +111,38 @@ static ARMED: AtomicU8 = AtomicU8::new(0);
 const BY_INTERRUPT: u8 = 1;
 const BY_TIME: u8 = 2;
 
-/// What the hook saw when it first ran; `None` until then.
-static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+/// State that the hook recorded when it first ran; `None` until then.
+static STOP_PLACE: Mutex<Option<StopPlace>> = Mutex::new(None);
 
-struct Seen {
+struct StopPlace {
     place: Option<String>,
 }
 
 impl Guard {
-    /// A guard with the usual limits; see [`Guard::with_limits`].
+    /// Creates a guard with the default limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::with_limits`].
     pub fn new(vm: &Vm) -> anyhow::Result<Self> {
         Self::with_limits(vm, CpuLimits::default())
     }
 
-    /// Guards `vm` on this thread. Interrupts count once [`signal::install`] was called, here.
+    /// Guards `vm` on this thread. Interrupts are counted once this thread has called
+    /// [`signal::install`].
     ///
     /// # Errors
     ///
-    /// There is a guard already, or the kernel gives no timer.
+    /// A guard exists already, or the kernel provides no timer.
     pub fn with_limits(vm: &Vm, limits: CpuLimits) -> anyhow::Result<Self> {
-        if TAKEN.swap(true, SeqCst) {
-            bail!("failed to guard Lua: another machine is guarded already");
+        if IN_USE.swap(true, SeqCst) {
+            bail!("failed to guard Lua: another VM is already guarded");
         }
         // SAFETY: `on_tick` touches atomics, reads thread-locals that need no initialization, and
         // makes the system call sched_setattr and lua_sethook, see `arm`.
         let started = unsafe { CpuTimer::start(tick_of(limits), on_tick) };
         if started.is_err() {
-            TAKEN.store(false, SeqCst);
+            IN_USE.store(false, SeqCst);
         }
         let timer = started.context("failed to start the timer that stops runaway scripts")?;
         LUA.store(vm.main_state(), SeqCst);
@@ -148,18 +157,18 @@ impl Guard {
         })
     }
 
-    /// Calls `recover` after each call that is stopped: Lua code of the runtime that was running
-    /// may have left flags set.
+    /// Sets a function to call after each stopped call: the runtime's Lua code that was running may
+    /// have left flags set.
     pub fn recover_with(&mut self, recover: Function) {
         self.recover = Some(recover);
     }
 
-    /// Calls into Lua. Inside of `call` a Rust function that Lua calls may come back here.
+    /// Calls into Lua. Within `call`, a Rust function that Lua calls may call `run` again.
     ///
     /// # Errors
     ///
-    /// What the script did wrong, or why it was stopped. After [`Failure::Stopped`] the machine is as usable as after
-    /// any error.
+    /// The script's error, or why it was stopped. After [`Failure::Stopped`] the VM is as usable as
+    /// after any error.
     pub fn run<T>(
         &self,
         phase: Phase,
@@ -168,24 +177,24 @@ impl Guard {
         if phase == Phase::Load && self.interrupted() {
             return Err(Stopped { reason: Reason::Interrupt, phase, place: None }.into());
         }
-        let running = Running::enter(phase, self.limit(phase), tick_of(self.limits));
+        let running = RunningMark::enter(phase, self.limit(phase), tick_of(self.limits));
         let result = call();
         let armed = running.leave();
-        let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Armed too late to be noticed: the call ended by itself, and its result counts.
-        let Some(seen) = seen else {
+        let stop = STOP_PLACE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Armed too late for the hook to run: the call ended by itself, and its result is valid.
+        let Some(stop) = stop else {
             return result.map_err(|error| describe(&error).into());
         };
         let reason = match armed {
             BY_TIME => Reason::CpuTime(self.limit(phase)),
             _ => Reason::Interrupt,
         };
-        // It only stores; a failure would be a failure to allocate, and nothing is allocated.
+        // Cannot fail: it only stores, and allocates nothing.
         let _ = self.recover.as_ref().map(|recover| recover.call::<()>(()));
-        Err(Stopped { reason, phase, place: seen.place }.into())
+        Err(Stopped { reason, phase, place: stop.place }.into())
     }
 
-    /// Whether somebody has asked the run to end.
+    /// Returns whether the user has interrupted the run.
     pub fn interrupted(&self) -> bool {
         signal::interrupts() > 0
     }
@@ -205,27 +214,28 @@ impl Drop for Guard {
         // SAFETY: nothing runs any more.
         unsafe { signal::on_interrupt(None) };
         LUA.store(ptr::null_mut(), SeqCst);
-        TAKEN.store(false, SeqCst);
+        IN_USE.store(false, SeqCst);
     }
 }
 
-/// Whether the current call is to stop. A leaf that may run for long polls this and returns early.
+/// Returns whether the current call is to stop. A leaf that may run for long polls this and returns
+/// early.
 pub(super) fn is_stopping() -> bool {
     ARMED.load(SeqCst) != 0
 }
 
-/// Four ticks in the shortest limit, and no more than are needed.
+/// Returns a quarter of the shortest limit, between 1 ms and [`TICK_MAX`].
 fn tick_of(limits: CpuLimits) -> Duration {
     (limits.handler.min(limits.load).min(limits.report) / 4)
         .clamp(Duration::from_millis(1), TICK_MAX)
 }
 
-/// Marks that Lua runs, until it is dropped; then the hook is gone, whatever happened.
-struct Running {
+/// Marks that Lua runs, until it is dropped, which always removes the hook.
+struct RunningMark {
     outer: (u8, u32),
 }
 
-impl Running {
+impl RunningMark {
     fn enter(phase: Phase, limit: Duration, tick: Duration) -> Self {
         let outer = (PHASE.load(SeqCst), TICKS_MAX.load(SeqCst));
         TICKS.store(0, SeqCst);
@@ -233,15 +243,14 @@ impl Running {
         TICKS_MAX.store(u32::try_from(ticks).unwrap_or(u32::MAX), SeqCst);
         HURRIED.store(false, SeqCst);
         PHASE.store(phase as u8, SeqCst);
-        // A Ctrl-C that came before the line began stops it. An interrupt from here on arms by
-        // itself.
+        // A Ctrl-C from before the line stops it. A later one arms by itself.
         if phase == Phase::Line && signal::interrupts() > 0 {
             arm(BY_INTERRUPT);
         }
-        Running { outer }
+        RunningMark { outer }
     }
 
-    /// Ends the marking; gives what had armed the hook.
+    /// Ends the marking and returns what armed the hook.
     fn leave(self) -> u8 {
         let armed = ARMED.load(SeqCst);
         drop(self);
@@ -249,9 +258,9 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningMark {
     fn drop(&mut self) {
-        // First the phase: from here on no handler arms. Then the hook.
+        // Clear the phase first, so that no signal handler arms any more; then remove the hook.
         PHASE.store(0, SeqCst);
         disarm();
         TICKS.store(0, SeqCst);
@@ -260,7 +269,7 @@ impl Drop for Running {
     }
 }
 
-/// In the signal handler.
+/// Runs in the signal handler.
 fn on_interrupt(count: u32) {
     let phase = PHASE.load(SeqCst);
     let at_first = phase == Phase::Load as u8 || phase == Phase::Line as u8;
@@ -273,18 +282,19 @@ fn on_interrupt(count: u32) {
     }
 }
 
-/// In the signal handler.
+/// Runs in the signal handler.
 fn on_tick() {
-    // A line or a handler that runs for long is nothing to go first with.
-    slice::step_back();
+    // A line or a handler that runs for long must not keep its raised priority.
+    sched::suspend_boost();
     if PHASE.load(SeqCst) == 0 {
         return;
     }
     let armed = ARMED.load(SeqCst);
     if armed != 0 {
-        // Once more: the first time may have hit LuaJIT while it was changing its dispatch tables itself.
+        // Arm again: the first time, LuaJIT may have been changing its dispatch tables itself.
         arm(armed);
-    // The first tick may come at once, so a limit of n ticks has passed for sure at the one after n.
+    // The first tick may come at once, so a limit of n ticks has certainly passed at the tick after
+    // n.
     } else if TICKS.fetch_add(1, SeqCst) >= TICKS_MAX.load(SeqCst) {
         arm(if HURRIED.load(SeqCst) { BY_INTERRUPT } else { BY_TIME });
     }
@@ -296,9 +306,10 @@ fn arm(reason: u8) {
         return;
     }
     ARMED.store(reason, SeqCst);
-    // SAFETY: the guard keeps the state alive, and this is its thread. lua_sethook may be called from a signal handler
-    // at any moment (LuaJIT's own front end does); it allocates nothing and touches no Lua stack. Taking the hook
-    // away first makes LuaJIT write its dispatch tables again even when it believes that they are right.
+    // SAFETY: the guard keeps the state alive, and this is its thread. lua_sethook may be called
+    // from a signal handler at any moment (LuaJIT's own front end does); it allocates nothing and
+    // touches no Lua stack. Removing the hook first makes LuaJIT rewrite its dispatch tables even
+    // if it considers them up to date.
     unsafe {
         ffi::lua_sethook(lua, None, 0, 0);
         ffi::lua_sethook(lua, Some(stop), ffi::LUA_MASKCOUNT, 1);
@@ -313,20 +324,20 @@ fn disarm() {
     }
 }
 
-/// The hook: notes where the script is, the first time, and raises an error, every time.
+/// The hook: records the script's line at the first call, and raises an error at every call.
 unsafe extern "C-unwind" fn stop(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     {
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.is_none() {
+        let mut first = STOP_PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
             // SAFETY: LuaJIT calls a hook with the state that runs.
-            *seen = Some(Seen { place: unsafe { script_place(lua) } });
+            *first = Some(StopPlace { place: unsafe { script_place(lua) } });
         }
     }
     // SAFETY: as above. The error unwinds through this frame, which owns nothing any more.
     unsafe { ffi::luaL_error(lua, c"stopped".as_ptr()) };
 }
 
-/// `file.lua:31` of the innermost frame that is not the runtime's.
+/// Returns `file.lua:31` of the innermost frame that is not the runtime's.
 ///
 /// # Safety
 ///

@@ -1,9 +1,10 @@
-//! The word `history`: the events of the run so far, and what happened between two of them.
+//! Function `history`: the events of the run so far, and what happened between two of them.
 //!
-//! Every batch is copied before its handlers run ([`stat::history`](crate::stat::history)), so that an event can still be shown
-//! once something that came later proves that it mattered. Nothing is chosen then: which events are shown, of the same
-//! CPU or key, is asked when a window is printed, of the copy, by the code that would have been asked of the event. So what
-//! is asked seldom costs the events nothing. `prelude/history.lua` prints; here is what it asks for.
+//! Every batch is copied before its handlers run ([`stat::history`](crate::stat::history)), so that
+//! an event can still be printed when a later event shows that it matters. Nothing is filtered on
+//! copying: which events to print (same CPU or key) is decided when a window is printed, on the
+//! copy, by the code that would have run on the event. Rare queries therefore cost nothing per
+//! event. `prelude/history.lua` prints; this module provides its native functions.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,10 +12,10 @@ use std::rc::Rc;
 use anyhow::ensure;
 use mlua::{LightUserData, Lua, Table, Value};
 
-use super::context::Context;
+use super::context::RunContext;
 use super::host::Host;
-use super::leaf::{self, Shared};
-use super::state::State;
+use super::leaf::{self, SharedContext};
+use super::state::ScriptState;
 use super::table::cell;
 use crate::base::draw::{Cell, Report};
 use crate::base::slot::Slot;
@@ -23,15 +24,16 @@ use crate::source::Batch;
 use crate::stat::budget::Budget;
 use crate::stat::history::{BYTES, History, Missing};
 
-/// What windows ask of the history that a run has, if it has one.
+/// State of the windows over a run's history, if it has one.
 pub struct Past {
-    /// How long before a state that is open the windows begin at most, nanoseconds; infinite where that is not known.
+    /// Longest time by which a window begins before a state that is open, in nanoseconds; infinite
+    /// if unknown.
     before: f64,
-    /// When the first of the windows that wait for their last events is complete, nanoseconds of the run.
+    /// When the first waiting window is complete, in nanoseconds of the run.
     due: f64,
-    /// Where the first of them begins.
+    /// Start of the earliest waiting window.
     from: f64,
-    /// Events that were asked for and gone, and windows for which there was no room to wait.
+    /// Requested events that were evicted, and windows that could not wait for lack of room.
     evicted: u64,
 }
 
@@ -41,21 +43,21 @@ impl Default for Past {
     }
 }
 
-impl Context {
-    /// Whether two slots of one record are of the same event, for two roles.
+impl RunContext {
+    /// Returns whether two slots of one record are the same event, for two roles.
     pub(super) fn are_of_one_event(&self, one: &Slot, other: &Slot) -> bool {
         let name = |slot: &Slot| self.roles.get(slot.ev as usize).map(|event| &event.name);
         name(one) == name(other)
     }
 
-    /// Events were lost between two times.
+    /// Records that events were lost between two times.
     pub(super) fn lose(&mut self, from: f64, to: f64, count: u64) {
         self.owners.past().iter().for_each(|past| past.borrow_mut().lose(from, to, count));
     }
 }
 
 impl Host {
-    /// Remembers the events of a batch that is about to be handled.
+    /// Copies the events of a batch that is about to be handled.
     pub(super) fn remember(&mut self, batch: &Batch) {
         let Some(past) = self.aggregates.past() else { return };
         let mut history = past.borrow_mut();
@@ -72,8 +74,9 @@ impl Host {
         }
     }
 
-    /// Nobody will ask for what was before that time, nanoseconds of the run. Without order, as a prompt may have it, what is
-    /// open may be older than what was opened before it.
+    /// Returns the time from which on events may still be requested, in nanoseconds of the run.
+    /// Without order, as at a prompt, an open state may be older than one that was opened before
+    /// it.
     fn asked_from(&self, batch: &Batch) -> f64 {
         let (before, from) = self.shared.with(|context| (context.past.before, context.past.from));
         let first = batch.slots().first().filter(|_| self.ordered);
@@ -81,7 +84,11 @@ impl Host {
         from.min(self.aggregates.oldest_time().min(first) - before)
     }
 
-    /// What happened between two events is known in order of time only: without it some of it comes later, and is not shown.
+    /// Checks that a script that looks back gets events in order of time; without order, some
+    /// events between two others come later and would be missing.
+    ///
+    /// # Errors
+    /// The run has a history and is not ordered.
     pub(super) fn check_order(&self) -> anyhow::Result<()> {
         let looks_back = self.shared.with(|context| context.owners.past().is_some());
         let (what, other) = match self.rules.order {
@@ -90,18 +97,18 @@ impl Host {
         };
         ensure!(
             self.ordered || !looks_back,
-            "{what}: what happened between two events is known in order of time only; leave it or {other} away"
+            "{what}: {other} needs events in time order; omit one of the two"
         );
         Ok(())
     }
 
-    /// Whether the script relates events: by what it remembers of them, or by looking back.
+    /// Returns whether the script relates events: by state that it keeps, or by looking back.
     pub(super) fn has_state(&self) -> bool {
         let looks_back = self.shared.with(|context| context.owners.past().is_some());
         self.aggregates.has_state() || looks_back
     }
 
-    /// Prints the windows whose last event has come by `time`.
+    /// Prints the windows whose last event came before `time`.
     pub(super) fn print_waiting(&mut self, time: f64) {
         if self.shared.with(|context| context.past.due) >= time {
             return;
@@ -111,30 +118,36 @@ impl Host {
         }
     }
 
-    /// The same before a report, and at the end those that are still to wait, too.
+    /// Prints the complete windows before a report, and at the end also those that still wait.
     pub(super) fn print_waiting_before_report(&mut self) {
         let now = self.shared.with(|context| context.now);
         self.print_waiting(if self.finishing { f64::INFINITY } else { now });
     }
 
-    /// What was gone when it was asked for.
+    /// Returns how many requested events were evicted, and windows that could not wait.
     pub(super) fn forgotten(&self) -> u64 {
         self.shared.with(|context| context.past.evicted)
     }
 }
 
-/// What the prelude asks for:
+/// Creates the native functions of the prelude:
 ///
-/// - `open(memory, before) → slot | nil, why`: begins the history, or gives the one that there is; where an event stands that
-///   `next` reads,
-/// - `begin(number, from, start, stop, to, tell) → reaches`: begins the visit of a window and prints its heading, with what is
-///   missing; whether the history reaches back to its start,
-/// - `next() → again | nil`: reads the next event; whether it is the same record as the one before,
-/// - `due(time, from)`: a window is complete then, and none that waits begins before; `full()`: one had no room to wait.
+/// - `open(memory, before) → slot | nil, why`: starts the history, or returns the existing one; the
+///   slot is the one that `next` fills,
+/// - `begin(number, from, start, stop, to, values) → reaches`: starts the visit of a window and
+///   prints its heading with the missing events; returns whether the history reaches back to its
+///   start,
+/// - `next() → again | nil`: reads the next event; returns whether it is the same record as the one
+///   before,
+/// - `due(time, from)`: sets when a window is complete, and the earliest start of the waiting ones;
+///   `full()`: counts a window that had no room to wait.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn native(
     lua: &Lua,
-    state: &Rc<RefCell<State>>,
-    shared: &Shared,
+    state: &Rc<RefCell<ScriptState>>,
+    shared: &SharedContext,
     budget: &Rc<Budget>,
 ) -> mlua::Result<Table> {
     let native = lua.create_table()?;
@@ -155,16 +168,16 @@ pub(super) fn native(
     };
     native.set("open", lua.create_function(open)?)?;
     let context = shared.clone();
-    type Asked = (f64, f64, f64, f64, f64, Option<Table>);
-    let begin = move |_: &Lua, (number, from, start, stop, to, tell): Asked| {
-        let told = tell.as_ref().map(pairs).transpose()?.unwrap_or_default();
+    type WindowArgs = (f64, f64, f64, f64, f64, Option<Table>);
+    let begin = move |_: &Lua, (number, from, start, stop, to, values): WindowArgs| {
+        let values = values.as_ref().map(pairs).transpose()?.unwrap_or_default();
         let window = Window { from, start, stop, to };
-        Ok(context.with(|context| begin(context, number as u64, &window, told)))
+        Ok(context.with(|context| begin(context, number as u64, &window, values)))
     };
     native.set("begin", lua.create_function(begin)?)?;
     let context = shared.clone();
     let next = move |_: &Lua, ()| {
-        let next = |context: &mut Context| context.owners.past()?.borrow_mut().advance();
+        let next = |context: &mut RunContext| context.owners.past()?.borrow_mut().advance();
         Ok(context.with(next))
     };
     native.set("next", lua.create_function(next)?)?;
@@ -197,14 +210,14 @@ fn bytes(memory: &Value) -> Result<usize, String> {
     Ok(bytes.min(BYTES as u64) as usize)
 }
 
-fn open(context: &mut Context, bytes: usize, before: f64) -> LightUserData {
+fn open(context: &mut RunContext, bytes: usize, before: f64) -> LightUserData {
     context.past.before = context.past.before.max(before);
     let owners = context.owners.clone();
     let past = owners.past_or(|| History::new(bytes).telling(&owners));
     LightUserData((&raw const *past.borrow().read()).cast_mut().cast())
 }
 
-/// Times of a window, nanoseconds of the run: what took long began and ended inside of it.
+/// Times of a window, in nanoseconds of the run; the long state began and ended inside of it.
 struct Window {
     from: f64,
     start: f64,
@@ -212,14 +225,20 @@ struct Window {
     to: f64,
 }
 
-/// The heading is a row on its own, by whose `detail` the events that follow belong to it.
-fn begin(context: &mut Context, number: u64, window: &Window, told: Vec<(String, Cell)>) -> bool {
+/// Starts a window. Its heading is a row of its own, whose `detail` number the events that follow
+/// carry.
+fn begin(
+    context: &mut RunContext,
+    number: u64,
+    window: &Window,
+    values: Vec<(String, Cell)>,
+) -> bool {
     let Some(past) = context.owners.past() else { return true };
     let Missing { gone, lost } = past.borrow_mut().between(window.from, window.to);
     let reaches = past.borrow().reaches(window.start);
     context.past.evicted += gone;
     let mut row = vec![("detail".to_owned(), Cell::Int(number.into()))];
-    row.extend(told);
+    row.extend(values);
     for (name, count) in [("earlier_events_gone", gone), ("events_lost", lost)] {
         if count > 0 {
             row.push((name.to_owned(), Cell::Int(count.into())));
@@ -230,7 +249,7 @@ fn begin(context: &mut Context, number: u64, window: &Window, told: Vec<(String,
     reaches
 }
 
-/// A list of names and values.
+/// Reads a list of names and values.
 fn pairs(list: &Table) -> mlua::Result<Vec<(String, Cell)>> {
     let pair = |pair: mlua::Result<Table>| {
         let pair = pair?;

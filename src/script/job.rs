@@ -1,4 +1,5 @@
-//! Monitors that run inside a session: each with its own callbacks, events and tables, in the session's one Lua.
+//! Monitors that run inside a session: each with its own callbacks, events and tables, in the
+//! session's one Lua state.
 
 use std::ops::Range;
 
@@ -10,17 +11,17 @@ use super::call::call;
 use super::callbacks::Callbacks;
 use super::guard::Phase;
 use super::host::Host;
-use super::monitor::{Monitor, Source};
+use super::monitor::{Monitor, ScriptSource};
 use super::option::OptionSpec;
 use crate::base::draw::Report;
-use crate::event::rate::Rate;
-use crate::source::counts::Count;
+use crate::event::rate::SamplingRate;
+use crate::source::counts::CountDelta;
 
-/// One of them.
+/// One running monitor.
 pub struct Job {
-    /// What it is known by.
+    /// Its number for the user.
     pub number: usize,
-    /// What was started.
+    /// Its name.
     pub name: String,
     /// Its events, as roles.
     pub roles: Range<usize>,
@@ -29,34 +30,36 @@ pub struct Job {
 }
 
 impl Host {
-    /// Loads a monitor beside what runs; nothing is opened.
+    /// Loads a monitor beside the running ones; opens nothing.
     ///
     /// # Errors
-    /// The file does not load, or is no monitor.
+    /// The file does not load, or is not a monitor.
     pub fn load_job(
         &mut self,
         script: &Script,
         library: &Library,
-        taken: &[OptionSpec],
+        reserved: &[OptionSpec],
     ) -> anyhow::Result<Monitor> {
         let chunk = script.chunk_name();
         let run = || self.vm.script(&chunk, &script.text);
         let value = self.vm.searching(library, script, || self.guard.run(Phase::Load, run))?;
         let origin = script.shown_origin();
-        let source = Source { name: &script.name, origin: &origin, text: &script.text };
-        Monitor::load(source, &value, taken)
+        let source = ScriptSource { name: &script.name, origin: &origin, text: &script.text };
+        Monitor::load(source, &value, reserved)
     }
 
-    /// Calls a loaded monitor's `init` and `filter`, and makes its handlers. Its events are opened by whoever settles.
+    /// Calls a loaded monitor's `init` and `filter`, and makes its handlers. The session opens its
+    /// events afterwards.
     ///
     /// # Errors
-    /// What `init` did wrong; then nothing of it is left.
+    /// An error of `init` or `filter`, a typed event that does not exist, or an event without a
+    /// handler. No job is added then.
     pub fn begin_job(
         &mut self,
         monitor: &Monitor,
         options: &Table,
         perins: bool,
-        rate: Option<Rate>,
+        rate: Option<SamplingRate>,
     ) -> anyhow::Result<usize> {
         let table = monitor.table.clone();
         let (first_role, first_table) = (self.roles().len(), self.aggregates.len());
@@ -90,8 +93,8 @@ impl Host {
         Ok(number)
     }
 
-    /// Sets how often clocks and hardware events are sampled; gives what was set before.
-    fn set_rate(&self, rate: Option<Rate>) -> Option<Rate> {
+    /// Sets the sampling rate of clocks and hardware events; returns the previous one.
+    fn set_rate(&self, rate: Option<SamplingRate>) -> Option<SamplingRate> {
         let state = self.state.borrow();
         state.declarer.as_ref().and_then(|declarer| declarer.rate.replace(rate))
     }
@@ -105,17 +108,17 @@ impl Host {
         Ok(())
     }
 
-    /// Those that run.
+    /// Returns the running monitors.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// A job's report; its tables begin anew. `last` is its end's.
+    /// Returns a job's report and restarts its tables. `last` marks the report at its end.
     pub fn job_report(
         &mut self,
         number: usize,
         seconds: f64,
-        counts: &[Count],
+        counts: &[CountDelta],
         last: bool,
     ) -> Vec<Report> {
         let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
@@ -134,10 +137,10 @@ impl Host {
         drawn.unwrap_or_default()
     }
 
-    /// Forgets a job, whose events were closed.
+    /// Removes a job, whose events were closed.
     ///
     /// # Errors
-    /// There is none of that number.
+    /// No job has this number.
     pub fn end_job(&mut self, number: usize) -> anyhow::Result<Job> {
         let at = self.jobs.iter().position(|job| job.number == number);
         let at =

@@ -1,38 +1,38 @@
-//! What handlers cost at a prompt: the CPU time of each batch, shared among its events.
+//! Cost of handlers at a prompt: the CPU time of each batch, shared among its events.
 //!
-//! The clock is read once a batch, since reading it once an event would cost more than the event. Where a batch holds events
-//! of several roles, its time is shared in proportion to what their events have cost so far; batches of one role,
-//! and batches with other shares, set that right.
+//! The clock is read once per batch, because a read per event would cost more than the event. If a
+//! batch holds events of several roles, its time is shared in proportion to the cost of their
+//! events so far; batches of one role, and batches with other shares, correct the estimate.
 
 use std::time::Duration;
 
 use crate::base::slot::Slot;
 
-/// What was spent, by role.
+/// Time spent, by role.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     roles: Vec<Spent>,
     counts: Vec<u32>,
 }
 
-/// Events of a role, and the time in its handler.
+/// Number of events of a role, and the time in its handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Nanoseconds, the driver and the predicate included.
+    /// Nanoseconds, including the driver and the predicate.
     pub ns: f64,
 }
 
 impl Spent {
-    /// Nanoseconds an event.
+    /// Returns the nanoseconds per event.
     pub fn each(&self) -> f64 {
         if self.events == 0 { 1.0 } else { self.ns / self.events as f64 }
     }
 }
 
 impl Meter {
-    /// A batch was handled in this time.
+    /// Adds a batch that was handled in this time.
     pub(super) fn add(&mut self, slots: &[Slot], time: Duration) {
         self.counts.fill(0);
         for slot in slots {
@@ -52,7 +52,7 @@ impl Meter {
         }
     }
 
-    /// What a role's events have cost.
+    /// Returns the cost of a role's events.
     pub fn of(&self, role: usize) -> Spent {
         self.roles.get(role).copied().unwrap_or_default()
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_batch_costs_is_shared_by_what_events_cost_before() {
+    fn the_cost_of_a_batch_is_divided_in_proportion_to_earlier_costs() {
         let slots = |roles: &[u16]| -> Vec<Slot> {
             roles.iter().map(|ev| Slot { ev: *ev, ..Slot::EMPTY }).collect()
         };

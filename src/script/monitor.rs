@@ -1,7 +1,7 @@
-//! What a script file declares: `local m = monitor { … }`, callbacks on `m`, `return m`.
+//! The declaration in a script file: `local m = monitor { … }`, callbacks on `m`, `return m`.
 //!
-//! Nothing is opened here, so `monitors` and `help` work without privilege. A misspelt key or callback is
-//! an error at the script's own line.
+//! Nothing is opened here, so `monitors` and `help` work without privilege. A misspelt key or
+//! callback is an error at the script's own line.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use mlua::{AnyUserData, Lua, Table, UserData, Value};
@@ -17,43 +17,57 @@ use crate::base::{
     units::{self, Unit},
 };
 
-/// The functions that a script may put on `m`.
+/// Functions that a script may set on `m`.
 pub const CALLBACKS: [&str; 11] = [
     "init", "filter", "sample", "interval", "deinit", "on_fork", "on_exec", "on_exit", "on_comm",
     "on_mmap", "on_lost",
 ];
 
-/// The keys of `monitor {}`.
-const KEYS: [&str; 9] =
-    ["summary", "options", "order", "every", "interval", "pages", "screen", "idle", "all_tasks"];
+/// Keys of `monitor {}`.
+const KEYS: [&str; 10] = [
+    "summary",
+    "api",
+    "options",
+    "order",
+    "every",
+    "interval",
+    "pages",
+    "screen",
+    "idle",
+    "all_tasks",
+];
 
-/// Data pages of one ring that a script may ask for: 4 GiB of 4 KiB pages.
+/// Version of the API that scripts see; see `docs/stability.md`.
+const API: i64 = 1;
+
+/// Maximum number of data pages of one ring that a script may request: 4 GiB of 4 KiB pages.
 const MOST_PAGES: i64 = 1 << 20;
 
-/// A loaded monitor, not started.
+/// A loaded monitor that was not started.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    /// The name it is called by: `signal`.
+    /// Name for the command line: `signal`.
     pub name: String,
-    /// Where the script comes from: a path, or a word for the bundled ones.
+    /// Source of the script: a path, or [`BUNDLED`].
     pub origin: String,
-    /// One line.
+    /// Summary in one line.
     pub summary: String,
-    /// The comment block at the file's head, without dashes: sentences, then indented example lines.
+    /// The comment block at the start of the file, without dashes: sentences, then indented
+    /// examples.
     pub doc: String,
-    /// Its options, in the order declared.
+    /// Options in order of declaration.
     pub options: Vec<OptionSpec>,
-    /// Whether its events have to come in the order of time; none leaves it to the events.
+    /// Whether its events must come in order of time; `None` leaves it to the events.
     pub order: Option<bool>,
-    /// The interval when `-i` is not given, in nanoseconds.
+    /// Interval without `-i`, in nanoseconds.
     pub every_ns: Option<u64>,
-    /// Data pages per ring when `-m` is not given; a power of two.
+    /// Data pages per ring without `-m`; a power of two.
     pub pages: Option<u32>,
-    /// Whether its tables fill the screen where results go to a terminal.
+    /// Whether its tables fill the screen if the output is a terminal.
     pub screen: bool,
-    /// Why a run may see no event, for one that saw none.
+    /// Explanation for a run that saw no event.
     pub idle: Option<String>,
-    /// Whether `on_fork` and the like are called for tasks that are not watched, too.
+    /// Whether `on_fork` and the like are also called for tasks that are not watched.
     pub all_tasks: bool,
     /// `m` itself, with the callbacks.
     pub table: Table,
@@ -61,16 +75,19 @@ pub struct Monitor {
 
 /// A script file before it is run.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The name that its monitor is called by.
+pub struct ScriptSource<'a> {
+    /// Name of its monitor.
     pub name: &'a str,
-    /// Where it comes from; stands in messages that belong to no line.
+    /// Source of the script, for messages that belong to no line.
     pub origin: &'a str,
-    /// The file.
+    /// Text of the file.
     pub text: &'a str,
 }
 
-/// Puts `monitor` and the words of options into a script's environment.
+/// Adds `monitor` and the option constructors to a script's environment.
+///
+/// # Errors
+/// Lua is out of memory.
 pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
     declare::register(lua, env)?;
     let monitor = lua.create_function(|lua, table: Value| {
@@ -86,12 +103,12 @@ pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
     env.raw_set("monitor", monitor)
 }
 
-/// Where the declaration stands in the metatable of `m`, which a script cannot reach.
+/// Key of the declaration in the metatable of `m`, which a script cannot reach.
 const DECLARATION: &str = "declaration";
 
-/// What `monitor {}` was given.
+/// The arguments of `monitor {}`.
 #[derive(Clone, Debug, Default)]
-struct Declaration {
+struct MonitorDeclaration {
     summary: Option<String>,
     options: Vec<OptionSpec>,
     order: Option<bool>,
@@ -102,18 +119,24 @@ struct Declaration {
     all_tasks: bool,
 }
 
-impl UserData for Declaration {}
+impl UserData for MonitorDeclaration {}
 
 impl Monitor {
-    /// Whether it ships with the runtime.
+    /// Returns whether it ships with the runtime.
     pub fn is_bundled(&self) -> bool {
         self.origin == BUNDLED
     }
 
-    /// The monitor that running `source` returned. `taken` are the host's own options.
+    /// Returns the monitor that running `source` returned. `reserved` are the host's own options.
     ///
-    /// Errors are one line, and begin with the script's line where there is one.
-    pub fn load(source: Source<'_>, returned: &Value, taken: &[OptionSpec]) -> Result<Monitor> {
+    /// # Errors
+    /// The script does not return a monitor, has no `init`, or has a reserved option name. An
+    /// error is one line and begins with the script's line, if there is one.
+    pub fn load(
+        source: ScriptSource<'_>,
+        returned: &Value,
+        reserved: &[OptionSpec],
+    ) -> Result<Monitor> {
         let origin = source.origin;
         let declared = match returned {
             Value::Table(table) => declared_by(table).map(|d| (table.clone(), d)),
@@ -121,12 +144,13 @@ impl Monitor {
         };
         let (table, mut declared) = declared.with_context(|| {
             format!(
-                "{origin}: returns {}, not a monitor; begin with `local m = monitor {{ … }}` and end with `return m`",
+                "{origin}: returns {}, not a monitor; begin with `local m = monitor {{ … }}` and \
+                 end with `return m`",
                 described(returned)
             )
         })?;
         shared::add_rate(&mut declared.options);
-        option::check_names(&declared.options, taken)?;
+        option::check_names(&declared.options, reserved)?;
         let init = table.raw_get::<Value>("init")?;
         ensure!(
             init.is_function(),
@@ -149,30 +173,33 @@ impl Monitor {
         })
     }
 
-    /// The callback of that name, if the script has it.
+    /// Returns the callback of that name, if the script has it.
     pub fn callback(&self, name: &str) -> Option<mlua::Function> {
         self.table.raw_get(name).ok()
     }
 
-    /// Makes the options' values visible to the script as `m.opt`.
+    /// Sets the option values as `m.opt`.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub fn set_opt(&self, opt: &Table) -> mlua::Result<()> {
         self.table.raw_set("opt", opt)
     }
 
-    /// Whether it has the shared option of that name, and not one of its own.
+    /// Returns whether it has the shared option of that name, and not one of its own.
     pub fn has_shared(&self, long: &str) -> bool {
         self.option(long).is_some_and(|option| option.place.is_none())
     }
 
-    /// The option of that long name.
+    /// Returns the option of that long name.
     pub fn option(&self, long: &str) -> Option<&OptionSpec> {
         self.options.iter().find(|o| o.long == long)
     }
 }
 
-fn declared_by(table: &Table) -> Option<Declaration> {
+fn declared_by(table: &Table) -> Option<MonitorDeclaration> {
     let hidden = table.metatable()?.raw_get::<AnyUserData>(DECLARATION).ok()?;
-    hidden.borrow::<Declaration>().ok().map(|d| d.clone())
+    hidden.borrow::<MonitorDeclaration>().ok().map(|d| d.clone())
 }
 
 fn at_caller(lua: &Lua, error: &anyhow::Error) -> mlua::Error {
@@ -182,19 +209,20 @@ fn at_caller(lua: &Lua, error: &anyhow::Error) -> mlua::Error {
     })
 }
 
-/// `function m.NAME`: only a callback may be put on `m`, so that a misspelt one is not silently ignored.
+/// Handles `function m.NAME`: only callbacks may be set on `m`, so that a misspelt one is not
+/// silently ignored.
 fn set_callback(lua: &Lua, (module, key, value): (Table, Value, Value)) -> mlua::Result<()> {
     let name = match &key {
         Value::String(name) => name.to_string_lossy(),
         other => other.to_string()?,
     };
     let refused = if name == "opt" {
-        Some(anyhow!("m.opt is the host's: it holds the options' values; use another local"))
+        Some(anyhow!("m.opt holds the values of the options; use another name"))
     } else if !CALLBACKS.contains(&name.as_str()) {
         let near = nearest(&name, CALLBACKS.into_iter());
         let near: Vec<String> = near.iter().map(|callback| format!("m.{callback}")).collect();
         Some(match near.is_empty() {
-            true => anyhow!("no callback 'm.{name}'; only callbacks stand on m, make it a local"),
+            true => anyhow!("no callback 'm.{name}'; m holds only callbacks; make it a local"),
             false => anyhow!("no callback 'm.{name}'{}", did_you_mean(&strs(&near))),
         })
     } else if !value.is_function() && !value.is_nil() {
@@ -212,15 +240,15 @@ fn strs(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-fn declaration(table: &Value) -> Result<Declaration> {
+fn declaration(table: &Value) -> Result<MonitorDeclaration> {
     let Value::Table(table) = table else {
         bail!("monitor takes a table, not {}; monitor {{ summary = \"…\" }}", described(table));
     };
-    let mut declared = Declaration::default();
+    let mut declared = MonitorDeclaration::default();
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
         let Value::String(key) = key else {
-            bail!("monitor takes named values only; options stand in options = {{ … }}");
+            bail!("monitor takes named values only; put options into options = {{ … }}");
         };
         let key = key.to_str()?;
         let wrong =
@@ -228,6 +256,12 @@ fn declaration(table: &Value) -> Result<Declaration> {
         match (&*key, &value) {
             ("summary", Value::String(text)) => declared.summary = Some(one_line(&text.to_str()?)?),
             ("summary", _) => return Err(wrong("a line of text")),
+            ("api", Value::Integer(version)) => ensure!(
+                (1..=API).contains(version),
+                "monitor needs version {version} of the API, and this perilune has version {API}; \
+                 update perilune"
+            ),
+            ("api", _) => return Err(wrong("a whole number")),
             ("options", Value::Table(list)) => declared.options = options(list)?,
             ("options", _) => return Err(wrong("a table")),
             ("order", Value::Boolean(on)) => declared.order = Some(*on),
@@ -242,7 +276,7 @@ fn declaration(table: &Value) -> Result<Declaration> {
             ("every" | "interval", _) => {
                 ensure!(
                     declared.every_ns.is_none(),
-                    "monitor has both every and interval; take one out"
+                    "monitor has both every and interval; remove one"
                 );
                 declared.every_ns = Some(every(&value).context(key.to_string())?);
             }
@@ -261,7 +295,7 @@ fn one_line(text: &str) -> Result<String> {
     Ok(line.to_owned())
 }
 
-/// What was declared by a word, and shared options by name.
+/// Collects the options that were declared with a constructor, and shared options by name.
 fn options(list: &Table) -> Result<Vec<OptionSpec>> {
     let mut options = Vec::new();
     for pair in list.pairs::<Value, Value>() {
@@ -277,11 +311,14 @@ fn options(list: &Table) -> Result<Vec<OptionSpec>> {
             }
             Value::UserData(declared) => match declared.borrow::<OptionSpec>() {
                 Ok(option) => option.clone(),
-                Err(_) => bail!("options holds a value of the host that is no option"),
+                Err(_) => bail!("options holds a value that is not an option"),
             },
-            Value::Function(_) => bail!("a word of options needs its table: flag {{ \"name\" }}"),
+            Value::Function(_) => {
+                bail!("an option in options needs its table: flag {{ \"name\" }}")
+            }
             other => bail!(
-                "options holds words such as flag {{ \"name\" }} and names of shared options, not {}",
+                "options takes options such as flag {{ \"name\" }} and names of shared options, \
+                 not {}",
                 described(other)
             ),
         });
@@ -311,7 +348,7 @@ fn pages(value: &Value) -> Result<u32> {
     }
 }
 
-/// A number counts milliseconds, as `-i` does.
+/// Parses the interval in nanoseconds; a number is in milliseconds, as for `-i`.
 fn every(value: &Value) -> Result<u64> {
     let text = match value {
         Value::String(text) => text.to_str()?.to_owned(),
@@ -324,7 +361,8 @@ fn every(value: &Value) -> Result<u64> {
     Ok(ns)
 }
 
-/// The leading comment lines without dashes and their one blank; a `#!` line and annotations are left out.
+/// Returns the leading comment lines without dashes and the blank after them; omits a `#!` line and
+/// annotations.
 fn doc(text: &str) -> String {
     let lines = text.lines().skip_while(|line| line.starts_with("#!"));
     let comments =
@@ -336,7 +374,7 @@ fn doc(text: &str) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// The first line of the doc, without its full stop.
+/// Returns the first line of the doc, without its full stop.
 fn first_sentence(doc: &str) -> String {
     doc.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }

@@ -1,26 +1,27 @@
-//! Narrowing an event: what a script or a user asks of it, told apart for the kernel and for user space.
+//! Narrows events: splits the filters of a script or a user into an in-kernel and a user-space
+//! part.
 
 use mlua::Value;
 
 use super::evsel::Role;
 use super::host::Host;
-use crate::decode::format::Kind;
-use crate::event::catalog::What;
+use crate::decode::format::FieldKind;
+use crate::event::catalog::EventKind;
 use crate::event::filter::{
-    names::{asks_for, of_names},
+    names::{list_matches, of_names},
     quote,
-    split::{Rest, Split},
+    split::{Split, UserCondition},
 };
 
-/// What a script may get wrong: text for its own line.
+/// An error in a script's call, as text for the line of that call.
 type Refused = String;
 
-/// What narrows a role.
+/// Filters of a role.
 pub(super) trait Narrowing {
     /// ANDs a filter.
     fn narrow(&mut self, text: &str) -> Result<(), Refused>;
-    /// Moves a condition that the kernel refused to user space; without one, all of the filter.
-    fn take_over(&mut self, refused: Option<Rest>) -> anyhow::Result<()>;
+    /// Moves a condition that the kernel refused to user space; without one, the whole filter.
+    fn take_over(&mut self, refused: Option<UserCondition>) -> anyhow::Result<()>;
 }
 
 impl Narrowing for Role {
@@ -32,19 +33,18 @@ impl Narrowing for Role {
             && let Some(rest) = more.rest.first()
         {
             return Err(named(match self.event.what {
-                What::Tracepoint { .. } => format!(
-                    "the kernel cannot filter by `{}`, and a count has no records to look at here; \
-                     filter by the event's fields, or count in a handler",
+                EventKind::Tracepoint { .. } => format!(
+                    "the kernel cannot filter by `{}`, and a count has no records to filter in \
+                     user space; filter by the event's fields, or count in a handler",
                     rest.text
                 ),
-                What::Function(_) => {
-                    "the kernel cannot filter by what a function is given, and a count has no records to look at here; \
-                     count in a handler"
+                EventKind::Function(_) => {
+                    "the kernel cannot filter by function arguments, and a count has no records to \
+                     filter in user space; count in a handler"
                         .into()
                 }
-                What::Counter(_) => {
-                    "only tracepoints are filtered where they are counted; leave the filter out"
-                        .into()
+                EventKind::Counter(_) => {
+                    "only tracepoints can be filtered while counting; omit the filter".into()
                 }
             }));
         }
@@ -54,7 +54,7 @@ impl Narrowing for Role {
         Ok(())
     }
 
-    fn take_over(&mut self, refused: Option<Rest>) -> anyhow::Result<()> {
+    fn take_over(&mut self, refused: Option<UserCondition>) -> anyhow::Result<()> {
         match (refused, self.filter.take(), self.event.format()) {
             (Some(rest), filter, _) => {
                 self.filter = filter.and_then(|filter| filter.without(&rest.text));
@@ -62,7 +62,7 @@ impl Narrowing for Role {
             }
             (None, Some(filter), Some(format)) => {
                 let bound = filter.bind(&self.event.name, format)?;
-                self.rest.push(Rest::of_kernel(&filter, bound));
+                self.rest.push(UserCondition::of_kernel(&filter, bound));
             }
             (None, ..) => {}
         }
@@ -70,37 +70,44 @@ impl Narrowing for Role {
     }
 }
 
-/// The filter of a comma list of names and globs, for a field of the role's event.
+/// Returns the filter for a comma-separated list of names and globs, for a field of the role's
+/// event.
+///
+/// # Errors
+/// The field or the list is invalid.
 pub(super) fn names(field: &str, list: &str, role: &Role) -> Result<String, Refused> {
     let of_event = role.event.format().and_then(|format| format.field(field));
     let room = match of_event {
-        Some(own) if own.kind == Kind::Chars => Some(own.size),
+        Some(own) if own.kind == FieldKind::Chars => Some(own.size),
         Some(_) => None,
-        // What is no field is the name of the task, or is refused as a filter.
+        // A name that is not a field is the task's name, or the filter is refused.
         None => Some(COMM_ROOM),
     };
     of_names(field, list, room).map_err(|why| named(&role.event.name, why.to_string()))
 }
 
 impl Host {
-    /// Of the lists of names that tasks are to have, those that none of `names` is on.
+    /// Returns the lists of task names that match none of `names`.
     pub fn lists_without(&self, names: &[&[u8]]) -> Vec<String> {
         let state = self.state.borrow();
         let lists = state.evsels.borrow().names.clone();
-        let unmet = |list: &String| !names.iter().any(|name| asks_for(list, name));
+        let unmet = |list: &String| !names.iter().any(|name| list_matches(list, name));
         lists.into_iter().filter(unmet).collect()
     }
 }
 
-/// Says whose filter it is, unless that is said.
+/// Puts the event's name in front of the message, unless it is there.
 fn named(event: &str, why: String) -> Refused {
     if why.starts_with(event) { why } else { format!("{event}: {why}") }
 }
 
-/// Bytes of a task's name, terminator included.
+/// Size in bytes of a task's name, terminator included.
 const COMM_ROOM: usize = 16;
 
 /// Fills `%s` with a quoted constant and `%d` with a whole number; `%%` is a percent sign.
+///
+/// # Errors
+/// An argument is missing, superfluous or of the wrong type.
 pub(super) fn fill(format: &str, args: &[Value]) -> Result<String, Refused> {
     let mut out = String::new();
     let mut args = args.iter();
@@ -119,7 +126,7 @@ pub(super) fn fill(format: &str, args: &[Value]) -> Result<String, Refused> {
             args.next().ok_or_else(|| format!("the filter '{format}' needs more arguments"))?;
         match (kind, arg) {
             (Some('s'), Value::String(text)) => {
-                let text = text.to_str().map_err(|_| "a filter is UTF-8 text".to_owned())?;
+                let text = text.to_str().map_err(|_| "a filter must be UTF-8 text".to_owned())?;
                 out.push_str(&quote(&text).map_err(|why| why.to_string())?);
             }
             (Some('d'), Value::Integer(n)) => out.push_str(&n.to_string()),
@@ -145,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_filled_with_quoted_text_and_whole_numbers() {
+    fn arguments_of_a_filter_are_quoted_text_or_whole_numbers() {
         let lua = Lua::new();
         let text = Value::String(lua.create_string("nginx*").unwrap());
         let filled = fill("comm ~ %s && sig == %d", &[text, Value::Number(9.0)]);

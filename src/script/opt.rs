@@ -1,27 +1,27 @@
-//! The table `opt` that `init` gets: a value for each option, selectors as tables.
+//! The table `opt` that `init` gets: a value for each option; selectors are tables.
 
 use anyhow::Context as _;
 use mlua::{Lua, Table, Value};
 
-use super::option::value::{OptionValue, Values, lua_name, selectors, to_lua, unparsed};
-use super::option::{Attr, Attrs, Kind, OptionSpec};
+use super::option::value::{OptionValue, OptionValues, lua_name, selectors, to_lua, unparsed};
+use super::option::{AttrKind, Attrs, OptionKind, OptionSpec};
 use crate::event::selector::Selector;
 
-/// Makes the table from what was declared and what was typed.
+/// Creates the table from the declared options and the typed values.
 ///
 /// # Errors
-/// A selector that does not parse, or has an attribute that the monitor does not know.
-pub fn table(lua: &Lua, options: &[OptionSpec], values: &Values) -> anyhow::Result<Table> {
+/// A selector does not parse, or has an attribute that the monitor does not declare.
+pub fn table(lua: &Lua, options: &[OptionSpec], values: &OptionValues) -> anyhow::Result<Table> {
     let table = to_lua(lua, values)?;
     for option in options.iter().filter(|o| !values.contains_key(&o.long)) {
         table.raw_set(lua_name(&option.long), false)?;
     }
     for (key, option, value) in unparsed(options, values) {
         let parsed = match (value, &option.kind) {
-            (OptionValue::Events(typed), Kind::Events { attrs, .. }) => {
+            (OptionValue::Events(typed), OptionKind::Events { attrs, .. }) => {
                 groups(lua, option, attrs, typed)?
             }
-            (OptionValue::Event(typed), Kind::Event { attrs }) => {
+            (OptionValue::Event(typed), OptionKind::Event { attrs }) => {
                 let all = selectors(attrs, typed).with_context(|| option.typed())?;
                 let one = all.first().context("a selector without an event")?;
                 Value::Table(selector(lua, one, attrs)?)
@@ -51,7 +51,8 @@ fn groups(
     Ok(Value::Table(groups))
 }
 
-/// `{ text, name, filter, stack, attr = { key = …, { "key", … } … } }`; what is absent is false.
+/// Creates `{ text, name, filter, stack, attr = { key = …, { "key", … } … } }`; absent values are
+/// false.
 fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("text", one.text.as_str())?;
@@ -67,7 +68,7 @@ fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> mlua::Result<Table> {
     }
     for (name, value) in &one.attrs {
         let value = match value {
-            Some(value) if !matches!(attrs.get(name), Some(Attr::Flag)) => text(lua, value)?,
+            Some(value) if !matches!(attrs.get(name), Some(AttrKind::Flag)) => text(lua, value)?,
             _ => Value::Boolean(true),
         };
         listed.raw_set(name.as_str(), &value)?;

@@ -4,27 +4,30 @@
 use mlua::{Function, LightUserData, Lua, Table};
 
 use super::guard;
-use crate::base::pattern::{CAPTURES_MAX, CaptureLength, Matcher, PatternError};
+use crate::base::pattern::{CAPTURES_MAX, CaptureLength, PatternError, PatternMatcher};
 
 const PATTERNS: &str = include_str!("prelude/patterns.lua");
 
-/// Bits of the leaf's `how`: `^` anchors the pattern; it is a text without special characters;
-/// every capture is wanted.
+/// Bits of the leaf's `how`: `^` anchors the pattern; the pattern is plain text; all captures are
+/// needed.
 const ANCHORS: i32 = 1;
 const PLAIN: i32 = 2;
 const CAPTURES: i32 = 4;
 
-/// What the leaf returns without a match; a [`PatternError`] is less.
+/// Return value without a match; a [`PatternError`] is less.
 const NO_MATCH: i32 = -1;
 
-/// What stands for the length of a capture that is not finished, and of one that is a position.
+/// Length of a capture that is not finished, and of one that is a position.
 const UNFINISHED: i32 = -1;
 const POSITION: i32 = -2;
 
-/// Places for a match and its captures, each a start and an end or a length.
+/// Number of places for a match and its captures, each a start and an end or a length.
 const PLACES: usize = 2 * (CAPTURES_MAX + 1);
 
-/// The functions `find match gmatch gsub`.
+/// Returns the functions `find match gmatch gsub`.
+///
+/// # Errors
+/// The prelude failed to load.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let ffi: Table = lua.globals().get::<Function>("require")?.call("ffi")?;
     let search = LightUserData((search as *const ()).cast_mut().cast());
@@ -67,7 +70,7 @@ fn search_in(
     how: i32,
     found: &mut [i32],
 ) -> Result<i32, PatternError> {
-    let mut matcher = Matcher::new(subject, pattern, guard::is_stopping);
+    let mut matcher = PatternMatcher::new(subject, pattern, guard::is_stopping);
     let matched = match how & PLAIN {
         0 => matcher.search(from, how & ANCHORS != 0)?,
         _ => matcher.search_plain(from, pattern)?,

@@ -1,7 +1,9 @@
-//! The predicate of a role: what its filter leaves for user space, as one Lua function in front of the handler.
+//! The predicate of a role: the user-space part of its filter, as one Lua function in front of the
+//! handler.
 //!
-//! C expressions become Lua, and so do comparisons of numbers in the kernel's language; LuaJIT compiles both into the trace
-//! of the walk. Texts and sets of CPUs in the kernel's language are asked of the leaf `met`.
+//! C expressions are compiled to Lua, and so are comparisons of numbers in the kernel's filter
+//! language; LuaJIT compiles both into the trace of the walk. Text and CPU sets of the kernel's
+//! filter language call the leaf `met`.
 
 use std::fmt::Write;
 
@@ -9,17 +11,17 @@ use anyhow::bail;
 use mlua::{Function, Table};
 
 use super::evsel::Role;
-use super::leaf::Shared;
+use super::leaf::SharedContext;
 use crate::event::filter::{Bound, split::Condition};
 
-/// The predicate of a role, for the driver; None when everything passes. `exports` has `predicate_of` of
-/// `prelude/expression.lua`.
+/// Returns the predicate of a role, for the driver; `None` if everything passes. `exports` has
+/// `predicate_of` of `prelude/expression.lua`.
 ///
 /// # Errors
 /// A filter beyond the limits of a Lua function.
 pub(super) fn predicate(
     exports: &Table,
-    shared: &Shared,
+    shared: &SharedContext,
     role: &Role,
 ) -> anyhow::Result<Option<Function>> {
     if role.rest.is_empty() {
@@ -31,7 +33,7 @@ pub(super) fn predicate(
     let make: Function = exports.get("predicate_of")?;
     let (function, why): (Option<Function>, Option<String>) = make.call(source)?;
     if function.is_none() {
-        // Only Lua's own limits are left: of constants, of nesting.
+        // Only Lua's own limits can fail here: constants, nesting.
         let why = why.unwrap_or_default();
         bail!("{}: the filter is too long for user space ({why}); shorten it", role.event.name);
     }
@@ -47,7 +49,7 @@ fn joined(out: &mut String, conditions: &[&Condition], by: &str, filters: &mut V
     }
 }
 
-/// Lua that is true or false, in parentheses where it needs them.
+/// Appends Lua code that is true or false, in parentheses if needed.
 fn one(out: &mut String, condition: &Condition, filters: &mut Vec<Bound>) {
     match condition {
         Condition::Kernel(bound) => {
@@ -57,7 +59,8 @@ fn one(out: &mut String, condition: &Condition, filters: &mut Vec<Bound>) {
             }));
         }
         Condition::Value(expr) => {
-            // A text has no truth; a filter's parser has refused it. Writing to a String does not fail.
+            // Text has no truth value, and the filter's parser refuses it. Writing to a String does
+            // not fail.
             let _ = write!(out, "({})", expr.condition().unwrap_or("false"));
         }
         Condition::Not(inner) => {

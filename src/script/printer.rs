@@ -1,13 +1,15 @@
-//! The word `printer`: Lua that prints an event in place of the runtime, for every monitor.
+//! Function `printer`: Lua code that formats an event in place of the runtime, for every monitor.
 //!
-//! `printer("sys:name", function(e) … return text end)` stands in `printers/*.lua` on the search path, in a
-//! `--plugin FILE`, or in a monitor. Of several for one event the nearest to the user counts: a plugin's before that of a
-//! monitor of their own, that before the search path's, and that before a bundled monitor's; of one origin the last. A file of the search path that does not
-//! load is left out with a warning, since it must not keep every monitor from running; a plugin was asked for, so
-//! it is an error.
+//! `printer("sys:name", function(e) … return text end)` is called in `printers/*.lua` on the search
+//! path, in a `--plugin FILE`, or in a monitor. If several exist for one event, the precedence is:
+//! plugin, a monitor of the user, search path, bundled monitor; of several with the same origin,
+//! the last. A file on the search path that does not load is skipped with a warning, because it
+//! must not keep every monitor from running; a plugin was requested explicitly, so there it is an
+//! error.
 //!
-//! A printer runs in the sandbox for each event that is printed, never for one that is only counted. When it fails the event is
-//! printed as if it had none, and after [`ERRORS_PER_HANDLER`] failures it is switched off.
+//! A printer runs in the sandbox for each event that is printed, never for one that is only
+//! counted. When it fails, the event is printed as if it had none; after [`ERRORS_PER_HANDLER`]
+//! failures it is switched off.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,25 +24,25 @@ use super::evsel::Role;
 use super::fault::describe_text;
 use super::guard::Phase;
 use super::host::{ERRORS_PER_HANDLER, Host};
-use super::leaf::Shared;
-use super::state::State;
+use super::leaf::SharedContext;
+use super::state::ScriptState;
 use crate::base::draw::Level;
 
-/// Printers by event, and whose file is being run.
+/// Printers by event, and the rank of the file that is being run.
 #[derive(Default)]
 pub struct Printers {
-    by_event: BTreeMap<String, (Rank, Function)>,
-    loading: Rank,
+    by_event: BTreeMap<String, (PrinterRank, Function)>,
+    loading: PrinterRank,
 }
 
-/// Who says how an event prints; the greater counts.
+/// Origin of a printer; the greater one takes precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum PrinterRank {
     /// A monitor that ships with the runtime.
     Bundled,
     /// A file of the search path.
     Site,
-    /// A monitor of the user's own, or what is typed.
+    /// A monitor of the user, or typed text.
     #[default]
     Monitor,
     /// A file that the user named.
@@ -55,22 +57,24 @@ impl Printers {
         }
     }
 
-    /// Those that come now are of a monitor's `init`; of one that ships with the runtime they count least.
+    /// Sets the rank of the printers that a monitor's `init` adds from now on; those of a bundled
+    /// monitor rank lowest.
     pub(super) fn come_with(&mut self, is_bundled: bool) {
-        self.loading = if is_bundled { Rank::Bundled } else { Rank::Monitor };
+        self.loading = if is_bundled { PrinterRank::Bundled } else { PrinterRank::Monitor };
     }
 
     fn of(&self, event: &str) -> Option<&Function> {
         self.by_event.get(event).map(|(_, function)| function)
     }
 
-    fn of_rank(&self, rank: Rank) -> usize {
+    fn of_rank(&self, rank: PrinterRank) -> usize {
         self.by_event.values().filter(|(of, _)| *of == rank).count()
     }
 }
 
 impl Host {
-    /// Runs the files of the search path's `printers/`, then the plugins; gives what is to be said about them.
+    /// Runs the files in `printers/` of the search path, then the plugins. Returns warnings about
+    /// them.
     ///
     /// # Errors
     /// A plugin that cannot be read or does not load.
@@ -81,47 +85,56 @@ impl Host {
     ) -> anyhow::Result<Vec<String>> {
         let mut warnings = Vec::new();
         for script in library.all_in("printers") {
-            if let Err(why) = self.run_printers(library, &script, Rank::Site) {
+            if let Err(why) = self.run_printers(library, &script, PrinterRank::Site) {
                 warnings.push(format!("{why:#}; skipped"));
             }
         }
         for path in plugins {
             let script = library.at_path(path).context("--plugin")?;
-            let before = self.state.borrow().printers.of_rank(Rank::Plugin);
-            self.run_printers(library, &script, Rank::Plugin)?;
-            if self.state.borrow().printers.of_rank(Rank::Plugin) == before {
+            let before = self.state.borrow().printers.of_rank(PrinterRank::Plugin);
+            self.run_printers(library, &script, PrinterRank::Plugin)?;
+            if self.state.borrow().printers.of_rank(PrinterRank::Plugin) == before {
                 warnings.push(format!("--plugin {}: adds no printer", path.display()));
             }
         }
         Ok(warnings)
     }
 
-    fn run_printers(&self, library: &Library, script: &Script, rank: Rank) -> anyhow::Result<()> {
+    fn run_printers(
+        &self,
+        library: &Library,
+        script: &Script,
+        rank: PrinterRank,
+    ) -> anyhow::Result<()> {
         self.state.borrow_mut().printers.loading = rank;
         let run = || self.vm.script(&script.chunk_name(), &script.text);
         let ran = self.vm.searching(library, script, || self.guard.run(Phase::Load, run));
-        self.state.borrow_mut().printers.loading = Rank::default();
+        self.state.borrow_mut().printers.loading = PrinterRank::default();
         ran?;
         Ok(())
     }
 }
 
-/// The word itself.
-pub(super) fn word(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Function> {
+/// Creates the function `printer`.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(super) fn function(lua: &Lua, state: &Rc<RefCell<ScriptState>>) -> mlua::Result<Function> {
     let state = state.clone();
     lua.create_function(move |_, (event, function): (String, Function)| {
         let named =
             !event.is_empty() && !event.contains(|c: char| c.is_whitespace() || "*?[,".contains(c));
         if !named {
             let why = format!(
-                "'{event}' is no event's name: printer(\"sys:name\", function(e) … return text end)"
+                "'{event}' is not an event name: printer(\"sys:name\", function(e) … return text \
+                 end)"
             );
             return Err(mlua::Error::runtime(why));
         }
         let mut state = state.borrow_mut();
         if state.evsels.borrow().sealed {
             let why =
-                "printers are chosen as the run begins; call printer in the file itself or in init";
+                "printers are selected when the run begins; call printer at top level or in init";
             return Err(mlua::Error::runtime(why));
         }
         state.printers.add(event, function);
@@ -129,7 +142,10 @@ pub(super) fn word(lua: &Lua, state: &Rc<RefCell<State>>) -> mlua::Result<Functi
     })
 }
 
-/// Installs the printers of the events of `new` roles; `failed` is [`failing`].
+/// Installs the printers for the events of the `new` roles; `failed` is [`failing`].
+///
+/// # Errors
+/// The runtime's own Lua failed.
 pub(super) fn install(
     exports: &Table,
     printers: &Printers,
@@ -147,10 +163,14 @@ pub(super) fn install(
     Ok(())
 }
 
-/// What is called with a printer that failed: says so and why, and whether to switch it off.
+/// Creates the function that is called when a printer fails: it reports the error, and returns
+/// whether to switch the printer off.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn failing(
     lua: &Lua,
-    shared: &Shared,
+    shared: &SharedContext,
     count_error: impl Fn() + 'static,
 ) -> mlua::Result<Function> {
     let (shared, failures) = (shared.clone(), RefCell::new(BTreeMap::<usize, u64>::new()));
@@ -160,7 +180,7 @@ pub(super) fn failing(
         let count = failures.entry(role).or_insert(0);
         *count += 1;
         let fault = describe_text(&why.to_string_lossy());
-        // The way there is the same each time; once is enough.
+        // The traceback is the same each time; print it once.
         let text = if *count == 1 { fault.to_string() } else { fault.message };
         let off = *count >= ERRORS_PER_HANDLER;
         shared.with(|context| {

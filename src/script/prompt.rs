@@ -1,9 +1,9 @@
-//! Lines that are typed: each is compiled and run as a coroutine, which asks the session for what takes time.
+//! Typed lines: each is compiled and run as a coroutine, which yields a request to the session for
+//! anything that takes time.
 //!
-//! The order of calls: `begin_session`, then `enter` with a line, and `answer` as long as it asks. Between lines the session
-//! carries events, as a run does; what a line has declared is made ready by `settle`.
-
-use std::time::{Duration, Instant};
+//! The order of calls: `begin_session`, then `enter` with a line, and `answer` for each request.
+//! Between lines the session handles events, as a run does; `settle` prepares what a line has
+//! declared.
 
 use mlua::thread::ThreadStatus;
 use mlua::{Function, LightUserData, MultiValue, Table, Thread, Value};
@@ -17,51 +17,54 @@ use super::meter::Spent;
 use super::setting::Setting;
 use crate::base::draw::Report;
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::source::counts::Count;
+use crate::source::counts::CountDelta;
 
-/// What scripts of a prompt are called in messages.
+mod limits;
+
+/// Name of a prompt's scripts in messages.
 pub const CHUNK: &str = "=prompt";
 
-/// Errors of one handler that switch it off at a prompt, where somebody can give it another.
+/// Number of errors that switch a handler off at a prompt, where the user can replace it.
 const ERRORS: u64 = 1;
 
-/// How long `count` counts, if nobody says.
+/// Default duration of `count`.
 const USUAL_TIME: &str = "1s";
 
 const PRELUDE: &str = include_str!("prelude/prompt.lua");
 
-/// Its address marks what a line asks, among the values of any yield.
+/// Its address marks a line's requests, among the values of any yield.
 static MARK: u8 = 0;
 
-/// The Lua side of a prompt.
+/// Lua side of a prompt.
 pub(super) struct Prompt {
     table: Table,
     line: Option<Thread>,
 }
 
-/// Where a line got to.
-pub enum Step {
-    /// It is through, with these values.
+/// State of a line after it ran.
+pub enum LineStep {
+    /// It is finished, with these values.
     Done(Vec<Value>),
-    /// It wants something and waits for [`Host::answer`].
+    /// It requests something and waits for [`Host::answer`].
     Asked(String, Vec<Value>),
     /// It failed.
     Failed(String),
 }
 
-/// What lines have changed since the last look.
+/// Changes by lines since the last call.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Roles that are new: from this one on.
+    /// First new role.
     pub first_new: usize,
-    /// Roles to be opened anew.
+    /// Roles to be reopened.
     pub narrowed: Vec<u32>,
-    /// A field that a new handler reads and its event does not have: what is new is not to be opened.
+    /// A field that a new handler reads and its event does not have: the new events must not be
+    /// opened.
     pub misread: Option<anyhow::Error>,
 }
 
 impl Host {
-    /// Makes the host ready for lines.
+    /// Prepares the host for lines.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
@@ -83,18 +86,18 @@ impl Host {
             evsels.borrow_mut().sealed = true;
             state.declarer = Some(Declarer::new(setting, evsels));
         }
-        // Whoever types relates events sooner or later, and a run's order cannot be changed.
+        // Lines usually relate events sooner or later, and the order of a run cannot be changed.
         self.ordered = self.rules.order.unwrap_or(true);
         self.dispatch.tolerate(ERRORS);
-        let nobody = Script {
+        let prompt = Script {
             name: "prompt".to_owned(),
-            origin: super::bundle::Origin::Path("prompt.lua".into()),
+            origin: super::bundle::ScriptOrigin::Path("prompt.lua".into()),
             text: String::new(),
         };
-        self.vm.search(library, &nobody);
+        self.vm.search(library, &prompt);
         let native = self.vm.lua().create_table()?;
         let enough = self.enough.clone();
-        // A recording is played to its end.
+        // A recording has no default duration: it is replayed to its end.
         native.set("usual_time", setting.trial.is_some().then_some(USUAL_TIME))?;
         let near = |_: &mlua::Lua, (name, names): (String, Vec<String>)| {
             Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
@@ -117,11 +120,11 @@ impl Host {
         self.watch_compiler()
     }
 
-    /// Runs a line, whose number stands in messages.
-    pub fn enter(&mut self, chunk: &str, text: &str, number: usize) -> Step {
-        let Some(prompt) = &self.prompt else { return Step::Failed("no prompt".to_owned()) };
+    /// Runs a line; messages show its number.
+    pub fn enter(&mut self, chunk: &str, text: &str, number: usize) -> LineStep {
+        let Some(prompt) = &self.prompt else { return LineStep::Failed("no prompt".to_owned()) };
         if let Err(why) = self.free_tables(false) {
-            return Step::Failed(why.to_string());
+            return LineStep::Failed(why.to_string());
         }
         let begun = || -> mlua::Result<Result<Thread, String>> {
             let compile: Function = prompt.table.get("compile")?;
@@ -137,26 +140,26 @@ impl Host {
                 }
                 self.resume(MultiValue::new())
             }
-            Ok(Err(why)) => Step::Failed(describe_text(&why).message),
-            Err(why) => Step::Failed(why.to_string()),
+            Ok(Err(why)) => LineStep::Failed(describe_text(&why).message),
+            Err(why) => LineStep::Failed(why.to_string()),
         }
     }
 
-    /// Goes on with the line that asked.
-    pub fn answer(&mut self, answer: Result<Value, String>) -> Step {
+    /// Resumes the line that made a request.
+    pub fn answer(&mut self, answer: Result<Value, String>) -> LineStep {
         let values = match answer {
             Ok(value) => [Value::Boolean(true), value],
             Err(why) => match self.vm.lua().create_string(why) {
                 Ok(why) => [Value::Boolean(false), Value::String(why)],
-                Err(why) => return Step::Failed(why.to_string()),
+                Err(why) => return LineStep::Failed(why.to_string()),
             },
         };
         self.resume(values.into_iter().collect())
     }
 
-    fn resume(&mut self, values: MultiValue) -> Step {
+    fn resume(&mut self, values: MultiValue) -> LineStep {
         let Some(line) = self.prompt.as_ref().and_then(|prompt| prompt.line.clone()) else {
-            return Step::Failed("no line is running".to_owned());
+            return LineStep::Failed("no line is running".to_owned());
         };
         self.seal(false);
         let resumed = self.guard.run(Phase::Line, || line.resume::<MultiValue>(values));
@@ -164,7 +167,7 @@ impl Host {
         let waits = line.status() == ThreadStatus::Resumable;
         let mut values = match resumed {
             Ok(values) => values.into_iter(),
-            Err(why) => return self.end_line(Step::Failed(failure(&why))),
+            Err(why) => return self.end_line(LineStep::Failed(failure(&why))),
         };
         let first = values.next();
         match first {
@@ -172,20 +175,20 @@ impl Host {
                 if waits && mark.0.cast_const() == (&raw const MARK).cast() =>
             {
                 let what = values.next().and_then(|what| Some(what.as_string()?.to_string_lossy()));
-                Step::Asked(what.unwrap_or_default(), values.collect())
+                LineStep::Asked(what.unwrap_or_default(), values.collect())
             }
-            _ if waits => self.end_line(Step::Failed(
-                "a line cannot yield: there is nobody to resume it".to_owned(),
+            _ if waits => self.end_line(LineStep::Failed(
+                "a line of the prompt cannot yield: nothing resumes it".to_owned(),
             )),
-            Some(Value::Boolean(true)) => self.end_line(Step::Done(values.collect())),
+            Some(Value::Boolean(true)) => self.end_line(LineStep::Done(values.collect())),
             _ => {
                 let why = values.next().and_then(|why| Some(why.as_string()?.to_string_lossy()));
-                self.end_line(Step::Failed(describe_text(&why.unwrap_or_default()).to_string()))
+                self.end_line(LineStep::Failed(describe_text(&why.unwrap_or_default()).to_string()))
             }
         }
     }
 
-    fn end_line(&mut self, step: Step) -> Step {
+    fn end_line(&mut self, step: LineStep) -> LineStep {
         if let Some(prompt) = &mut self.prompt {
             prompt.line = None;
         }
@@ -196,12 +199,13 @@ impl Host {
         self.state.borrow().evsels.borrow_mut().sealed = sealed;
     }
 
-    /// Whether the line that ran last defined something, and whether other lines may need that.
+    /// Returns whether the last line defined something, and whether other lines may need it.
     pub fn line_defined(&self) -> (bool, bool) {
         self.ask_prompt("touched", ()).unwrap_or_default()
     }
 
-    /// The names of the globals that were assigned, in order, and whether an event has no handler of its own.
+    /// Returns the names of the globals that were assigned, in order, and whether an event has no
+    /// handler of its own.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
@@ -209,28 +213,29 @@ impl Host {
         self.ask_prompt("definitions", ())
     }
 
-    /// What a role's handling has cost.
+    /// Returns the cost of a role's handler.
     pub fn spent(&self, role: usize) -> Spent {
         self.meter.of(role)
     }
 
-    /// Whether a role's handler was switched off because it failed.
+    /// Returns whether a role's handler was switched off because it failed.
     pub fn has_failed(&self, role: usize) -> bool {
         self.dispatch.is_off(role)
     }
 
-    /// A value as text, where it is no table of results.
+    /// Returns a value as text, if it is not a table of results.
     pub fn text_of(&self, value: &Value) -> String {
         let text = self.guard.run(Phase::Line, || self.ask_prompt("text_of", value));
         text.unwrap_or_else(|why| failure(&why))
     }
 
-    /// Whether a value is an event that was declared.
+    /// Returns whether a value is an event that was declared.
     pub fn is_evsel(&self, value: &Value) -> bool {
         self.ask_prompt("is_evsel", value).unwrap_or(false)
     }
 
-    /// The names that may stand at a place: of all words with an empty `of`, else of what that global has.
+    /// Returns the names that may be completed: all globals if `of` is empty, else the fields of
+    /// that global.
     pub fn names(&self, of: &str) -> Vec<String> {
         self.ask_prompt("names", of).unwrap_or_default()
     }
@@ -244,11 +249,14 @@ impl Host {
         prompt.table.get::<Function>(function)?.call(args)
     }
 
-    /// What a value draws; None if it is no aggregate, no counters and no report.
+    /// Returns what a value draws; `None` if it is not an aggregate, counters or a report.
+    ///
+    /// # Errors
+    /// Drawing failed or was stopped.
     pub fn drawn(
         &mut self,
         value: &Value,
-        counts: &[Count],
+        counts: &[CountDelta],
     ) -> anyhow::Result<Option<Vec<Report>>> {
         self.state.borrow_mut().set_counts(counts);
         if !self.dispatch.can_draw(&self.aggregates, value)? {
@@ -260,12 +268,13 @@ impl Host {
         drawn.map(Some).map_err(|why| anyhow::Error::msg(failure(&why)))
     }
 
-    /// Begins a table anew.
+    /// Restarts a table.
     pub fn restart(&self, value: &Value) {
         self.aggregates.reset_after_interval(Some(std::slice::from_ref(value)));
     }
 
-    /// Makes views and drivers of what lines have declared, narrowed and replaced since `known` roles were known.
+    /// Creates views and drivers for what lines have declared, narrowed and replaced since there
+    /// were `known` roles.
     ///
     /// # Errors
     /// A handler is missing, or a filter is too long for Lua.
@@ -290,7 +299,7 @@ impl Host {
                 Ok(handler) => roles_of
                     .into_iter()
                     .try_for_each(|role| self.dispatch.renew(role, handler.clone(), &roles))?,
-                // The one before goes on.
+                // The previous handler stays.
                 Err(why) => misread = Some(why),
             }
         }
@@ -298,7 +307,7 @@ impl Host {
         Ok(Changes { first_new: known, narrowed, misread })
     }
 
-    /// Lets go of what handled the events of roles that were closed.
+    /// Drops the handlers of roles that were closed.
     ///
     /// # Errors
     /// Lua is out of memory.
@@ -306,13 +315,14 @@ impl Host {
         self.dispatch.forget(roles)
     }
 
-    /// Frees tables that nothing holds any more; no Lua may be running, though a line may wait.
+    /// Frees unreferenced tables. No Lua may be running, but a line may be waiting.
     fn free_tables(&self, in_line: bool) -> mlua::Result<()> {
         let of_jobs = |id| self.jobs.iter().any(|job| job.tables.contains(&id));
         self.aggregates.free_unheld(self.vm.lua(), in_line, of_jobs)
     }
 
-    /// Puts a role's handler behind the predicate that it has now, and gives it another chance if it failed.
+    /// Attaches a role's handler again, behind its current predicate, and switches it on if it had
+    /// failed.
     ///
     /// # Errors
     /// The filter is too long for Lua.
@@ -321,7 +331,7 @@ impl Host {
         self.dispatch.renew(role as usize, None, &roles)
     }
 
-    /// Puts back what a role was before it was narrowed in vain.
+    /// Restores a role after narrowing it failed.
     pub fn put_back(&self, role: u32, before: Role) {
         let state = self.state.borrow();
         let mut evsels = state.evsels.borrow_mut();
@@ -330,54 +340,18 @@ impl Host {
         }
     }
 
-    /// The roles of an evsel, by the index that Lua has for it.
+    /// Returns the roles of an evsel, by its index in Lua.
     pub fn roles_of(&self, evsel: usize) -> Vec<u32> {
         let indexes = self.state.borrow().evsels.borrow().indexes_of(evsel);
         indexes.map(|role| role as u32).collect()
     }
 
-    /// Lets at most so many events be handled from now on.
-    pub fn limit_events(&mut self, most: Option<u64>) {
-        self.rules.max_events = most;
-        self.counted = 0;
-        if most.is_none()
-            && let Err(why) = self.dispatch.limit(u64::MAX)
-        {
-            self.failed(&why.to_string());
-        }
-    }
-
-    /// Why handlers asked to stop, if one did or there were enough events; handling goes on after this.
-    pub fn take_stop(&mut self) -> Option<String> {
-        let enough = self.enough.take();
-        let stop = self.state.borrow_mut().stop.take();
-        if stop.is_some() {
-            self.dispatch.go_on();
-        }
-        stop.or(enough.then(String::new))
-    }
-
-    /// Whether `show` has seen enough, or handlers asked to stop, or there were as many events as wanted.
-    pub fn has_enough(&self) -> bool {
-        self.enough.get() || self.satisfied()
-    }
-
-    /// From now on, events are handled for so long at a time; the next batch looks.
-    pub fn hurry(&mut self, time: Option<Duration>) {
-        self.deadline = time.map(|time| Instant::now() + time);
-    }
-
-    /// Whether that time is over.
-    pub fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    /// Forgets timers.
+    /// Removes all timers.
     pub fn forget_timers(&mut self) {
         self.state.borrow_mut().timers.clear();
     }
 
-    /// Sends what lines print elsewhere.
+    /// Redirects the output of `print`.
     pub fn on_print(&self, print: super::vm::Print) {
         self.vm.on_print(print);
     }

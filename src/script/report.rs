@@ -1,32 +1,33 @@
-//! A run's reports: what the script draws at each interval and at the end.
+//! Reports of a run: what the script draws at each interval and at the end.
 //!
-//! The script's part has a time limit. What it cannot draw in time is drawn without it, from what
-//! Rust holds.
+//! The script's part has a time limit. Tables that it cannot draw in time are drawn without it,
+//! from the data that Rust holds.
 
 use std::rc::Rc;
 
 use mlua::Value;
 
 use super::callback::Callback;
-use super::context::Context;
+use super::context::RunContext;
 use super::guard::{Failure, Phase};
 use super::host::Host;
 use crate::base::draw::{Level, Report};
-use crate::source::counts::Count;
+use crate::source::counts::CountDelta;
 
 impl Host {
-    /// The parts of the interval's report; what was drawn starts anew.
-    pub fn interval(&mut self, seconds: f64, counts: &[Count]) -> Vec<Report> {
+    /// Returns the interval's report, and restarts what was drawn.
+    pub fn interval(&mut self, seconds: f64, counts: &[CountDelta]) -> Vec<Report> {
         let callback = self.callbacks.interval.clone();
         self.report(callback, seconds, counts)
     }
 
-    /// The parts of the last report, after the last event, and those of the whole run with `total`: none where nothing was added up
-    /// before, since the last report tells the whole then.
+    /// Returns the last report, after the last event, and with `total` that of the whole run. The
+    /// latter is empty if no interval was added up before, because the last report then covers the
+    /// whole run.
     pub fn finish(
         &mut self,
         seconds: f64,
-        counts: &[Count],
+        counts: &[CountDelta],
         total: bool,
     ) -> (Vec<Report>, Vec<Report>) {
         let total = total && self.aggregates.have_totals();
@@ -37,7 +38,7 @@ impl Host {
 
     fn totals(&mut self) -> Vec<Report> {
         let drawn = self.draw_in_time(|host| host.aggregates.draw_totals(host.vm.lua()));
-        // Once more, without what failed or took too long.
+        // Again, without the part that failed or took too long.
         let again = |host: &mut Host| {
             host.aggregates.draw_plainly();
             host.aggregates.draw_totals(host.vm.lua()).unwrap_or_default()
@@ -49,7 +50,7 @@ impl Host {
         &mut self,
         callback: Option<Rc<Callback>>,
         seconds: f64,
-        counts: &[Count],
+        counts: &[CountDelta],
     ) -> Vec<Report> {
         self.print_waiting_before_report();
         self.state.borrow_mut().set_counts(counts);
@@ -59,14 +60,14 @@ impl Host {
             Ok(wanted) => self.draw_in_time(|host| {
                 host.dispatch.draw(&host.aggregates, counts, wanted.as_deref())
             }),
-            Err(Failed) => None,
+            Err(CallbackFailed) => None,
         };
-        // The script's own drawing failed: what it gathered and can be drawn is shown as declared.
+        // The script's own drawing failed: draw what can be drawn, as declared.
         let (drawn, wanted) = match drawn {
             Some(drawn) => (drawn, wanted.unwrap_or_default()),
             None => (self.what_can_be_drawn(), None),
         };
-        self.shared.with(Context::note_trouble);
+        self.shared.with(RunContext::note_trouble);
         self.note_full_budget();
         self.aggregates.reset_after_interval(wanted.as_deref());
         if let Err(why) = self.aggregates.sweep() {
@@ -75,26 +76,30 @@ impl Host {
         drawn
     }
 
-    /// The values that the script wants drawn; None is everything, as declared.
+    /// Returns the values that the script wants drawn; `None` draws everything, as declared.
+    ///
+    /// # Errors
+    /// The callback failed, or returned a value that cannot be drawn; this was reported.
     pub(super) fn wanted(
         &mut self,
         callback: Option<Rc<Callback>>,
         seconds: f64,
-    ) -> Result<Option<Vec<Value>>, Failed> {
-        // One that is switched off is missed as if there were none.
+    ) -> Result<Option<Vec<Value>>, CallbackFailed> {
+        // A callback that is switched off counts as absent.
         let Some(callback) = callback.filter(|callback| callback.is_on()) else { return Ok(None) };
         let values = self.call_back::<mlua::MultiValue>(&callback, Phase::Report, seconds);
-        let values = values.ok_or(Failed)?;
+        let values = values.ok_or(CallbackFailed)?;
         match self.dispatch.returned(&self.aggregates, callback.function(), values) {
             Ok(wanted) => Ok(Some(wanted)),
             Err(why) => {
                 self.failed(&format!("{why:#}"));
-                Err(Failed)
+                Err(CallbackFailed)
             }
         }
     }
 
-    /// Draws within the limits of a report; None if that failed, which is shown and counted.
+    /// Draws within the limits of a report. Returns `None` on failure, which is reported and
+    /// counted.
     pub(super) fn draw_in_time(
         &mut self,
         draw: impl FnOnce(&Host) -> mlua::Result<Vec<Report>>,
@@ -110,25 +115,26 @@ impl Host {
         None
     }
 
-    /// What can be drawn, as declared.
+    /// Draws everything that can be drawn, as declared.
     pub(super) fn what_can_be_drawn(&mut self) -> Vec<Report> {
         let drawn = self.draw_in_time(|host| Ok(host.aggregates.draw_what_can(host.vm.lua())));
         drawn.unwrap_or_else(|| self.aggregates.draw_what_can(self.vm.lua()))
     }
 
-    /// From some failures on, columns show what they hold, and the script is not asked.
+    /// Counts the failure. After some failures columns show raw values, without calling the script.
     fn drawing_failed(&mut self, why: &Failure) {
         let (text, out) = self.drawing.count(why, self.dispatch.tolerated());
         self.failed(&text);
         if let Some(times) = out {
             self.aggregates.draw_plainly();
             let text = format!(
-                "drawing {times}: columns show plain values from here on, not what the script makes of them"
+                "drawing {times}: columns show plain values from here on, without the script's \
+                 functions"
             );
             self.shared.with(|context| context.note(Level::Error, &text));
         }
     }
 }
 
-/// A callback failed, which was shown.
-pub(super) struct Failed;
+/// A callback failed, which was reported.
+pub(super) struct CallbackFailed;

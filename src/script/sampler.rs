@@ -1,8 +1,8 @@
 //! Samples whether LuaJIT runs compiled code or interprets.
 //!
-//! LuaJIT's own profiler takes them, every 4 ms of CPU time of the process (SIGPROF). The signal
-//! notes LuaJIT's state, and the interpreter reports it when it comes to its next instruction.
-//! Compiled code is not touched.
+//! LuaJIT's own profiler takes a sample every 4 ms of CPU time of the process (SIGPROF). The signal
+//! handler stores LuaJIT's state, and the interpreter reports it at its next instruction. Compiled
+//! code is not changed.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
@@ -14,10 +14,10 @@ use mlua::{Lua, ffi};
 use super::vm::Vm;
 use crate::sys::signal;
 
-/// With fewer samples, the part that is interpreted would be chance.
+/// Minimum number of samples; with fewer, the interpreted fraction would be noise.
 const ENOUGH: u64 = 25;
 
-/// A sample each 4 ms.
+/// One sample every 4 ms.
 const MODE: &std::ffi::CStr = c"i4";
 
 /// Samples in machine code and in the interpreter.
@@ -37,7 +37,7 @@ unsafe extern "C-unwind" {
     fn luaJIT_profile_stop(lua: *mut ffi::lua_State);
 }
 
-/// Takes samples until it is dropped. LuaJIT has one profiler in a process.
+/// Takes samples until it is dropped. A process has one LuaJIT profiler.
 pub(super) struct Sampler {
     lua: Lua,
     state: *mut ffi::lua_State,
@@ -45,7 +45,10 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling. No other thread may take signals of the process.
+    /// Starts sampling. No other thread of the process may take its signals.
+    ///
+    /// # Errors
+    /// The signal handler of the profiler cannot be changed.
     pub(super) fn start(vm: &Vm) -> io::Result<Sampler> {
         COMPILED.store(0, Relaxed);
         INTERPRETED.store(0, Relaxed);
@@ -55,12 +58,12 @@ impl Sampler {
         // SAFETY: the state lives as long as `lua`; the mode is static, and the callback takes no
         // data.
         unsafe { luaJIT_profile_start(sampler.state, MODE.as_ptr(), sampled, no_data) };
-        // Both change the tables that LuaJIT's interpreter runs by.
+        // Both signal handlers change the dispatch tables of LuaJIT's interpreter.
         signal::keep_apart(libc::SIGPROF)?;
         Ok(sampler)
     }
 
-    /// The part of the script's time that was interpreted; none with too few samples.
+    /// Returns the fraction of the script's time that was interpreted; `None` with too few samples.
     pub(super) fn interpreted(&self) -> Option<f64> {
         let (compiled, interpreted) = (COMPILED.load(Relaxed), INTERPRETED.load(Relaxed));
         let all = compiled + interpreted;

@@ -1,45 +1,45 @@
-//! What a script runs with, beside its options.
+//! Settings of a run, beside the script's options.
 
 use std::rc::Rc;
 
-use super::aggregate::flame::Wish;
+use super::aggregate::flame::FlameOptions;
 use super::evsel::Trial;
 use crate::event::catalog::Catalog;
-use crate::event::rate::Rate;
-use crate::event::sampling::Stack;
+use crate::event::rate::SamplingRate;
+use crate::event::sampling::StackSampling;
 
-/// What a script runs with.
+/// Settings of a run.
 pub struct Setting {
-    /// The events there are.
+    /// Known events.
     pub catalog: Rc<dyn Catalog>,
-    /// Opens one of them for a moment; None where there is nothing to open it on.
+    /// Opens one of them on trial; `None` if there is no machine to open it on.
     pub trial: Trial,
-    /// CPUs watched.
+    /// Watched CPUs.
     pub cpus: Vec<u32>,
-    /// CPUs that are online; None of a recording.
+    /// Online CPUs; `None` for a recording.
     pub online: Option<Vec<u32>>,
     /// `--perins`.
     pub perins: bool,
-    /// `-v`: tables say all that they have.
+    /// `-v`: tables show all their columns.
     pub verbose: bool,
     /// Whether the instances are threads (`-p`, `-t`).
     pub per_thread: bool,
-    /// How stacks are taken where an event does not say it.
-    pub stack: Stack,
-    /// How often clocks and hardware events are sampled where nothing else says it: `-F`, `-c`.
-    pub rate: Option<Rate>,
-    /// Bytes that the script may hold; 0 leaves it as it is.
+    /// Stack mode of events that do not set one.
+    pub stack: StackSampling,
+    /// Sampling rate of clocks and hardware events that do not set one: `-F`, `-c`.
+    pub rate: Option<SamplingRate>,
+    /// Memory limit of the script in bytes; 0 leaves it unchanged.
     pub memory: usize,
-    /// Bytes that all aggregates together may take; 0 leaves it as it is.
+    /// Memory limit of all aggregates in bytes; 0 leaves it unchanged.
     pub aggregate_memory: usize,
-    /// `--flame-graph`: stacks are not shown, but drawn.
-    pub flame: Option<Wish>,
-    /// Keep sums over the whole run, for `--total`.
+    /// `--flame-graph`: draw stacks instead of printing them.
+    pub flame: Option<FlameOptions>,
+    /// `--total`: keep sums over the whole run.
     pub totals: bool,
 }
 
 impl Setting {
-    /// One CPU, these events, and none of the options.
+    /// Returns settings with one CPU, these events, and no options.
     pub fn of(catalog: Rc<dyn Catalog>) -> Setting {
         Setting {
             catalog,
@@ -49,7 +49,7 @@ impl Setting {
             perins: false,
             verbose: false,
             per_thread: false,
-            stack: Stack::default(),
+            stack: StackSampling::default(),
             rate: None,
             memory: 0,
             aggregate_memory: 0,

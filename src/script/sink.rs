@@ -1,4 +1,5 @@
-//! What the host does with what a source yields: batches to handlers, records of tasks to callbacks and to state.
+//! Handling of what a source yields: passes batches to handlers, and records of tasks to callbacks
+//! and state.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,15 +11,15 @@ use super::callbacks::Callbacks;
 use super::dispatch::WalkError;
 use super::guard::Phase;
 use super::host::Host;
-use crate::base::chain::Room;
-use crate::source::{Batch, Happening, Side, Sink, UserStack};
+use crate::base::chain::ChainBuilder;
+use crate::source::{Batch, Happening, SideBand, Sink, UserStack};
 use crate::sys::clock::thread_cpu_ns;
 use crate::sys::signal;
 use crate::task::Fork;
 
 impl Host {
-    /// Calls the callbacks of a record of a task, unless they are for watched ones only and it is
-    /// not one.
+    /// Calls the callbacks for a task's record. Skips callbacks for watched tasks if the task is
+    /// not watched.
     fn call_side(
         &mut self,
         watched: bool,
@@ -37,7 +38,7 @@ impl Host {
         }
     }
 
-    /// Of the script, and of the monitors that a session has started.
+    /// Returns the active callbacks of the script and of the monitors that a session has started.
     fn callbacks_for(
         &self,
         watched: bool,
@@ -49,7 +50,7 @@ impl Host {
         all.filter_map(|all| which(all).clone()).filter(|callback| callback.is_on()).collect()
     }
 
-    /// Nothing is related across a hole, nor with what its neighbours tell of that time.
+    /// Handles a loss window: events must not be related across it, on any CPU.
     fn hole(&mut self, from: f64, to: f64, cpu: u32) {
         self.aggregates.drop_before(to);
         for callback in self.callbacks_for(true, |all| &all.on_lost) {
@@ -57,8 +58,9 @@ impl Host {
         }
     }
 
-    /// The kernel has lost `count` records so far. If no record told of some of them yet, those may have been the ends of what is
-    /// open now, and no such record comes where nothing else happens on that CPU any more: at the end of a storm.
+    /// Handles the kernel's own count of lost records. Losses without a LOST record so far may
+    /// include the ends of states that are open now. No LOST record follows if nothing else happens
+    /// on that CPU, as at the end of a burst.
     pub fn lost_so_far(&mut self, count: u64) {
         if count > self.coverage.lost {
             let now = self.shared.with(|context| context.now);
@@ -66,7 +68,8 @@ impl Host {
         }
     }
 
-    /// Has the drivers count, since only they know what gets through the predicates, and stop at `max` events in all.
+    /// Lets the drivers count, because only they know which events pass the predicates, and stop at
+    /// `max` events in all.
     fn limit_to(&mut self, max: u64) {
         let left = max.saturating_sub(self.counted);
         if let Err(why) = self.dispatch.limit(left) {
@@ -74,8 +77,8 @@ impl Host {
         }
     }
 
-    /// Cuts a batch so that no more than `max` events are handled in all. Events of this very process, which are
-    /// handled but never printed, do not count: whoever asks for five wants to see five.
+    /// Cuts a batch so that at most `max` events are handled in all. Events of perilune itself,
+    /// which are handled but never printed, do not count, so that `-N 5` prints 5 events.
     fn cut_to(&mut self, batch: &mut Batch, max: u64) {
         let left = max.saturating_sub(self.counted) as usize;
         let slots = batch.slots();
@@ -96,7 +99,7 @@ impl Host {
 
 impl Sink for Host {
     unsafe fn dispatch(&mut self, batch: &mut Batch) {
-        // `stop` was called: also what the rings still hold is not wanted.
+        // After `stop`, what the rings still hold is not wanted either.
         if self.satisfied() {
             return;
         }
@@ -155,7 +158,7 @@ impl Sink for Host {
         }
     }
 
-    fn side(&mut self, side: Side<'_>) {
+    fn side(&mut self, side: SideBand<'_>) {
         self.follow(&side);
         let tasks = |work: &mut dyn FnMut(&mut crate::task::Tasks)| {
             self.shared.with(|context| work(&mut context.tasks));
@@ -163,7 +166,8 @@ impl Sink for Host {
         match side.what {
             Happening::Fork { pid, tid, parent_pid, parent_tid } => {
                 tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
-                // Its number may have been another's, of whom something was begun after its end was told.
+                // The thread id may be a reused one with state that was opened after the record of
+                // the previous thread's end.
                 self.aggregates.forget_task(tid);
                 self.call_side(
                     side.watched,
@@ -231,7 +235,7 @@ impl Sink for Host {
         }
     }
 
-    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>) {
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
         self.shared.with(|context| context.unwind(stack, frames));
     }
 

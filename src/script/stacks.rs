@@ -1,35 +1,40 @@
-//! The words that draw stacks: `stack_text`, and those that `stack.format` makes.
+//! Functions that draw stacks: `stack_text`, and those that `stack.format` makes.
 //!
-//! A stack is a number in a script's hands. What such a word draws is known to be one: a column that has it as its `draw`
-//! is a column of stacks, an array of frames in JSON and a flame graph with `--flame-graph`.
+//! A script holds a stack as a number. A column whose `draw` is such a function is therefore a
+//! column of stacks: an array of frames in JSON, and a flame graph with `--flame-graph`.
 
 use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
 
 use super::aggregate::{Aggregates, frames_of};
-use super::words::WORD;
+use super::functions::WRAPPER;
 use crate::base::stack_style::StackStyle;
 
-/// Puts the words into `env`.
+/// Adds the functions to `env`.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn register(lua: &Lua, env: &Table, aggregates: &Aggregates) -> mlua::Result<()> {
-    env.set("stack_text", word(lua, aggregates, "stack_text", StackStyle::symbols())?)?;
-    // The Lua state owns this function, and the aggregates own values of the state.
+    env.set("stack_text", drawing_function(lua, aggregates, "stack_text", StackStyle::symbols())?)?;
+    // Weak, because the Lua state owns this function, and the aggregates own values of the state.
     let weak = aggregates.downgrade();
     let format =
         lua.create_function(move |lua, spec: Value| match (style(&spec), weak.upgrade()) {
-            (Ok(style), Some(own)) => Ok((Some(word(lua, &own, "a stack's format", style)?), None)),
+            (Ok(style), Some(own)) => {
+                Ok((Some(drawing_function(lua, &own, "a stack's format", style)?), None))
+            }
             (Ok(_), None) => Ok((None, Some("the run has ended".to_owned()))),
             (Err(why), _) => Ok((None, Some(why))),
         })?;
-    let raise: Function = lua.load(WORD).set_name("=words").eval()?;
+    let raise: Function = lua.load(WRAPPER).set_name("=words").eval()?;
     let stack = lua.create_table()?;
     stack.set("format", raise.call::<Function>(format)?)?;
     env.set("stack", stack)
 }
 
-/// A word that draws in a style.
-fn word(
+/// Creates a function that draws stacks in a style.
+fn drawing_function(
     lua: &Lua,
     aggregates: &Aggregates,
     name: &'static str,
@@ -53,15 +58,15 @@ fn word(
         let between = shown.between.as_deref().unwrap_or("\n");
         Ok((Some(frames.join(between) + &shown.behind), None))
     })?;
-    let raise: Function = lua.load(WORD).set_name("=words").eval()?;
-    let word: Function = raise.call(draw)?;
-    aggregates.draws_stacks(&word, style);
-    Ok(word)
+    let raise: Function = lua.load(WRAPPER).set_name("=words").eval()?;
+    let function: Function = raise.call(draw)?;
+    aggregates.draws_stacks(&function, style);
+    Ok(function)
 }
 
-/// `stack.format "symbol,offset"` or `stack.format { "symbol", "offset", frames = " <- " }`.
+/// Parses `stack.format "symbol,offset"` or `stack.format { "symbol", "offset", frames = " <- " }`.
 fn style(spec: &Value) -> Result<StackStyle, String> {
-    let usage = "stack.format takes words: stack.format { \"symbol\", \"offset\", frames = \";\" }";
+    let usage = "stack.format takes names: stack.format { \"symbol\", \"offset\", frames = \";\" }";
     let table = match spec {
         Value::String(list) => return joined(StackStyle::parse(&list.to_string_lossy())?),
         Value::Table(table) => table,
@@ -84,7 +89,7 @@ fn style(spec: &Value) -> Result<StackStyle, String> {
     joined(StackStyle { between, behind: behind.unwrap_or_default(), ..style })
 }
 
-/// In a table's cell and in a text, frames are joined.
+/// Sets the separator of frames, which are joined in a table's cell and in text.
 fn joined(style: StackStyle) -> Result<StackStyle, String> {
     let between = style.between.unwrap_or_else(|| ";".to_owned());
     Ok(StackStyle { between: Some(between), ..style })

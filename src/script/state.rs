@@ -1,4 +1,4 @@
-//! What the words of a script have asked of the run so far: to stop, to be called every so often, to alert.
+//! Requests of a script to its run: stop, timers, alerts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,31 +7,31 @@ use std::rc::Rc;
 use super::callback::Callback;
 use super::evsel::{Declarer, Evsels};
 use super::printer::Printers;
-use crate::source::counts::Count;
+use crate::source::counts::CountDelta;
 
-/// State of a run that words change and the host reads between batches.
+/// State of a run that script functions change and the host reads between batches.
 #[derive(Default)]
-pub struct State {
-    /// `stop(why)` was called.
+pub struct ScriptState {
+    /// Set when the run is to stop: the reason passed to `stop(why)`, or empty.
     pub stop: Option<String>,
     /// Timers of `every`.
     pub timers: Vec<Timer>,
-    /// When a key last alerted, nanoseconds of the run.
+    /// Time of the last alert per key, in nanoseconds of the run.
     pub alerted: HashMap<String, f64>,
-    /// Counters of the interval that is being drawn: what was added since the last, by role and
-    /// instance.
-    counts: Vec<Count>,
-    /// The Rust side of `evsel`; none while files are only loaded.
+    /// Counters of the interval that is being drawn: increments since the last interval, by role
+    /// and instance.
+    counts: Vec<CountDelta>,
+    /// Rust side of `evsel`; none while files are only loaded.
     pub declarer: Option<Declarer>,
-    /// What was declared.
+    /// Declared evsels.
     pub evsels: Rc<RefCell<Evsels>>,
-    /// CPUs that are watched.
+    /// Watched CPUs.
     pub cpus: Vec<u32>,
-    /// Whether threads are watched (`-p`, `-t`, a workload), and not whole CPUs.
+    /// Whether threads are watched (`-p`, `-t`, a workload) instead of whole CPUs.
     pub per_thread: bool,
-    /// Times that an expression had no value in C; compiled Lua adds to it in place.
+    /// How often an expression had no value in C; compiled Lua increments it in place.
     pub undefined: Box<Cell<f64>>,
-    /// How events print.
+    /// Printers of events.
     pub printers: Printers,
 }
 
@@ -40,29 +40,29 @@ pub struct State {
 pub struct Timer {
     /// Nanoseconds.
     pub period: f64,
-    /// When it is due, nanoseconds of the run.
+    /// Next call, in nanoseconds of the run.
     pub next: f64,
-    /// What to call with the time.
+    /// Called with the time.
     pub(super) callback: Rc<Callback>,
 }
 
-impl State {
-    /// Sets what the counters added in the interval that is drawn next.
-    pub fn set_counts(&mut self, counts: &[Count]) {
+impl ScriptState {
+    /// Sets the increments of the counters in the interval that is drawn next.
+    pub fn set_counts(&mut self, counts: &[CountDelta]) {
         self.counts.clear();
         self.counts.extend_from_slice(counts);
         self.counts.sort_by_key(|count| (count.role, count.instance));
     }
 
-    /// The counts of a role, on one instance or on all.
-    pub(super) fn counts_of(&self, role: u32, instance: Option<u32>) -> &[Count] {
+    /// Returns the counts of a role, on one instance or on all.
+    pub(super) fn counts_of(&self, role: u32, instance: Option<u32>) -> &[CountDelta] {
         let (first, last) = (instance.unwrap_or(0), instance.unwrap_or(u32::MAX));
         let from = self.counts.partition_point(|c| (c.role, c.instance) < (role, first));
         let to = self.counts.partition_point(|c| (c.role, c.instance) <= (role, last));
         &self.counts[from..to]
     }
 
-    /// The instances that have counts, rising.
+    /// Returns the instances that have counts, in ascending order.
     pub(super) fn counted_instances(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.counts.iter().map(|count| count.instance).collect();
         all.sort_unstable();
@@ -70,24 +70,27 @@ impl State {
         all
     }
 
-    /// Whether events have every field that their records can have: those of a recording have what its lines have.
+    /// Returns whether events have every field that their records can have; those of a recording
+    /// have the fields of its lines.
     pub fn knows_all_fields(&self) -> bool {
         self.declarer.as_ref().is_some_and(|declarer| declarer.catalog.is_whole())
     }
 
-    /// When the next timer is due.
+    /// Returns when the next timer is due.
     pub fn next_timer(&self) -> Option<f64> {
         self.timers.iter().map(|t| t.next).min_by(f64::total_cmp)
     }
 
-    /// After a pause (a stopped process) timers do not catch up turn by turn: of the turns up to `now`, the last is left.
+    /// Skips the calls of timers that were missed up to `now`, except for the last, after a pause
+    /// such as a stopped process.
     pub fn skip_missed(&mut self, now: f64) {
         for timer in &mut self.timers {
             timer.next += turns_missed(timer.next, timer.period, now) * timer.period;
         }
     }
 
-    /// The timers due at `now`, each with the time it was due; each is set for its next turn.
+    /// Returns the timers due at `now`, each with the time it was due, and sets each to its next
+    /// call.
     pub(super) fn due(&mut self, now: f64) -> Vec<(Rc<Callback>, f64)> {
         let mut due = Vec::new();
         for timer in &mut self.timers {
@@ -100,7 +103,7 @@ impl State {
         due
     }
 
-    /// Sets the period of a timer from its turn at `time` on.
+    /// Sets the period of a timer, starting from its call at `time`.
     pub(super) fn set_period(&mut self, callback: &Rc<Callback>, time: f64, period: f64) {
         for timer in &mut self.timers {
             if Rc::ptr_eq(&timer.callback, callback) {
@@ -109,12 +112,13 @@ impl State {
         }
     }
 
-    /// Forgets timers whose function is switched off.
+    /// Removes timers whose callback is switched off.
     pub(super) fn drop_timers_that_are_off(&mut self) {
         self.timers.retain(|timer| timer.callback.is_on());
     }
 
-    /// Whether an alert of `key` may go out at `now`; it then counts as sent. Bounded: at the limit the oldest half is forgotten.
+    /// Returns whether an alert of `key` may be sent at `now`; it then counts as sent. The number
+    /// of keys is limited: at the limit the older half is removed.
     pub fn may_alert(&mut self, key: &str, now: f64, every: f64) -> bool {
         if self.alerted.get(key).is_some_and(|last| now - last < every) {
             return false;
@@ -131,7 +135,8 @@ impl State {
     }
 }
 
-/// Whole periods between `next` and `now`; 0 unless `now` is at least one period further.
+/// Returns the number of whole periods between `next` and `now`; 0 unless `now` is at least one
+/// period later.
 pub fn turns_missed(next: f64, period: f64, now: f64) -> f64 {
     let turns = ((now - next) / period).floor();
     if turns.is_finite() { turns.max(0.0) } else { 0.0 }
@@ -142,18 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alert_comes_once_per_key_and_period() {
-        let mut state = State::default();
+    fn an_alert_is_reported_once_per_key_and_period() {
+        let mut state = ScriptState::default();
         let sent = [("a", 0.0), ("a", 5.0), ("b", 5.0), ("a", 10.0)]
             .map(|(k, t)| state.may_alert(k, t, 10.0));
         assert_eq!(sent, [true, false, true, true]);
     }
 
     #[test]
-    fn a_timer_that_missed_turns_comes_once() {
+    fn a_timer_that_missed_ticks_fires_once() {
         let lua = mlua::Lua::new();
         let handler = lua.create_function(|_, ()| Ok(())).unwrap();
-        let mut state = State::default();
+        let mut state = ScriptState::default();
         let callback = Callback::new("every", handler);
         state.timers.push(Timer { period: 10.0, next: 10.0, callback });
         assert!(state.due(9.0).is_empty());

@@ -1,6 +1,7 @@
-//! Whether a line is a whole one.
+//! Checks whether a typed line is complete.
 
-/// Tells whether a line is a whole one, by a Lua of its own that only compiles: it may live in another thread than the session's.
+/// Checks lines with a Lua state of its own that only compiles, so it may live in another thread
+/// than the session's.
 pub struct Syntax(mlua::Lua);
 
 impl Default for Syntax {
@@ -10,12 +11,12 @@ impl Default for Syntax {
 }
 
 impl Syntax {
-    /// A Lua that runs nothing.
+    /// Creates a Lua state that runs nothing.
     pub fn new() -> Syntax {
         Syntax(mlua::Lua::new())
     }
 
-    /// Whether there is nothing to wait for: also what is wrong is complete.
+    /// Returns whether no more input is needed; erroneous input is complete, too.
     pub fn is_complete(&self, text: &str) -> bool {
         let text = text.trim_start();
         let text = text.strip_prefix('=').unwrap_or(text);

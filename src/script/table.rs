@@ -1,16 +1,20 @@
-//! What a script draws by its own hand: `report(…)`, the rows of `counters`, and the extra fields of `emit`.
+//! Output that a script builds itself: `report(…)`, the rows of `counters`, and the extra fields of
+//! `emit`.
 
 use mlua::{Function, Lua, Table, UserData, Value};
 
 use super::column::{column_key, json_key, make_unique};
-use super::leaf::Shared;
+use super::leaf::SharedContext;
 use crate::base::draw::{self, Align, Cell, Column, Report, Style};
 
-/// A table made by `report`, in the script's hands until it returns it.
-pub(super) struct Made(pub(super) draw::Table);
-impl UserData for Made {}
+/// A table made by `report`, held by the script until it returns it.
+pub(super) struct ReportTable(pub(super) draw::Table);
+impl UserData for ReportTable {}
 
-/// `new_report(title | false, columns, rows, name | nil)`.
+/// Creates `new_report(title | false, columns, rows, name | nil)`.
+///
+/// # Errors
+/// Lua is out of memory.
 pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(
         |_, (title, columns, rows, name): (Value, Vec<Value>, Table, Option<String>)| {
@@ -20,7 +24,7 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
             };
             let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
             make_unique(&mut columns);
-            // One by one: mlua can hold some thousand of them at once, and no more.
+            // One by one: mlua can hold at most some thousand references at once.
             let rows = rows
                 .sequence_values::<Table>()
                 .map(|row| {
@@ -30,12 +34,19 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
                 .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
             let name = name.as_deref().or(title.as_deref());
             let name = json_key(name.unwrap_or_default(), "report");
-            Ok(Made(draw::Table { name, title, style: Style::Plain, samples: 0, columns, rows }))
+            Ok(ReportTable(draw::Table {
+                name,
+                title,
+                style: Style::Plain,
+                samples: 0,
+                columns,
+                rows,
+            }))
         },
     )
 }
 
-/// A column: its title, or `{ title, width =, align =, decimals = }`.
+/// Reads a column: its title, or `{ title, width =, align =, decimals = }`.
 fn column(it: &Value) -> mlua::Result<Column> {
     let (title, options) = match it {
         Value::String(title) => (title.to_string_lossy(), None),
@@ -62,7 +73,8 @@ fn column(it: &Value) -> mlua::Result<Column> {
     })
 }
 
-/// A script's value as a cell of that column: where decimals are asked for, whole numbers have them, too.
+/// Converts a script's value to a cell of that column: if the column has decimals, whole numbers
+/// have them, too.
 fn cell_of(column: &Column, value: Value) -> Cell {
     match cell(value) {
         Cell::Int(n) if column.decimals.is_some_and(|d| d > 0) => Cell::Num(n as f64),
@@ -70,7 +82,7 @@ fn cell_of(column: &Column, value: Value) -> Cell {
     }
 }
 
-/// A script's value as a cell.
+/// Converts a script's value to a cell.
 pub(super) fn cell(value: Value) -> Cell {
     match value {
         Value::Nil => Cell::Empty,
@@ -82,7 +94,10 @@ pub(super) fn cell(value: Value) -> Cell {
     }
 }
 
-/// Named values of a Lua table, by name: `pairs` has no order of its own.
+/// Returns the named values of a Lua table, sorted by name because `pairs` has no order.
+///
+/// # Errors
+/// A key is not text.
 pub(super) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)>> {
     let mut all = Vec::new();
     for pair in table.pairs::<String, Value>() {
@@ -93,8 +108,12 @@ pub(super) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)>> {
     Ok(all)
 }
 
-/// `emit_row(row, time)`: a row at a time of the run, or if that is negative at its present.
-pub(super) fn emit_row(lua: &Lua, shared: &Shared) -> mlua::Result<Function> {
+/// Creates `emit_row(row, time)`, which prints a row at a time of the run, or at its current time
+/// if `time` is negative.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(super) fn emit_row(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |_, (row, time): (Table, f64)| {
         let row = Report::Row(named(&row)?);

@@ -1,40 +1,40 @@
-//! The text of events: each event's print format, compiled when it is printed for the first time.
+//! Text of events: each event's print format, compiled at first use.
 
 use crate::base::text::field;
 use crate::decode::format::Format;
-use crate::decode::print::{Kernel, Program, Unknown};
+use crate::decode::print::{KernelData, PrintProgram, Unknown};
 use crate::event::catalog::Event;
 
-/// How the events of a run print, by role.
+/// Print formats of a run's events, by role.
 pub struct Texts {
-    kernel: Box<dyn Kernel>,
+    kernel: Box<dyn KernelData>,
     programs: Vec<Compiled>,
 }
 
-/// What has become of a role's print format.
+/// State of a role's print format.
 enum Compiled {
-    /// Nothing has been printed yet.
+    /// Not used yet.
     NotYet,
-    /// There is none, or it cannot be evaluated: the fields are printed.
+    /// It is absent or cannot be evaluated: the fields are printed.
     Fields,
-    /// This.
-    Program(Program),
+    /// Compiled.
+    Program(PrintProgram),
 }
 
 impl Default for Texts {
-    /// Texts without a kernel: addresses stay numbers.
+    /// Creates texts without a kernel: addresses stay numbers.
     fn default() -> Texts {
         Texts::new(Box::new(Unknown))
     }
 }
 
 impl Texts {
-    /// Texts that ask a kernel for names.
-    pub fn new(kernel: Box<dyn Kernel>) -> Texts {
+    /// Creates texts that look up names in `kernel`.
+    pub fn new(kernel: Box<dyn KernelData>) -> Texts {
         Texts { kernel, programs: Vec::new() }
     }
 
-    /// Appends the text of a record: what its format prints, else its fields as `name=value`.
+    /// Appends the text of a record, as its format prints it, else the fields as `name=value`.
     pub fn push(&mut self, out: &mut Vec<u8>, role: usize, event: &Event, raw: &[u8]) {
         let Some(format) = event.format() else { return };
         let printed = self.printer(role, format, raw).is_some_and(|print| print(out));
@@ -43,7 +43,8 @@ impl Texts {
         }
     }
 
-    /// What appends a record's text, if its event has a format that can be evaluated; false when the record is too short.
+    /// Returns a function that appends a record's text, if its event has a format that can be
+    /// evaluated. The function returns false if the record is too short.
     pub fn printer<'a>(
         &'a mut self,
         role: usize,
@@ -56,7 +57,7 @@ impl Texts {
         let kernel = &*self.kernel;
         let compiled = self.programs.get_mut(role)?;
         if let Compiled::NotYet = compiled {
-            *compiled = match Program::compile(format, kernel) {
+            *compiled = match PrintProgram::compile(format, kernel) {
                 Ok(program) => Compiled::Program(program),
                 Err(_) => Compiled::Fields,
             };

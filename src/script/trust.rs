@@ -1,4 +1,4 @@
-//! Which text a root run executes: only what root alone can write.
+//! Checks of the files that a root run executes: only root may be able to write them.
 //!
 //! The same rule applies to scripts named by path, to scripts found on the search path, and to
 //! their folders. Root must own each component of the path, `/` included, and neither group nor
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::sys::folder::reopen;
-use crate::sys::walk::{Place, Step, resolve};
+use crate::sys::walk::{PathStep, ResolvedPath, resolve};
 
-/// Longer than any script that is still read by people.
+/// Size limit of a script, in bytes.
 pub const SIZE_MAX: u64 = 1 << 20;
 
 const WRITABLE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Another user than root can change a file or a folder on the way to it.
+/// A user other than root can change a file or a folder on its path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {how}, and a root run takes only what root alone can write; {remedy}", .path.display())]
+#[error("{}: {how}; a root run reads only what root alone can write; {remedy}", .path.display())]
 pub struct Untrusted {
     path: PathBuf,
     how: String,
@@ -38,11 +38,11 @@ pub struct Untrusted {
 ///
 /// # Errors
 ///
-/// [`Untrusted`]; else what is wrong with the file: absent, not a regular file, too long, not text.
+/// [`Untrusted`], or the file is absent, not a regular file, too long or not text.
 pub fn read(path: &Path, root: bool) -> anyhow::Result<String> {
     let shown = path.display();
     let place = walk(path, root).map_err(|why| match why.is::<Untrusted>() {
-        // It names the path itself.
+        // The error names the path itself.
         true => why,
         false => why.context(format!("{shown}")),
     })?;
@@ -55,23 +55,23 @@ pub fn read(path: &Path, root: bool) -> anyhow::Result<String> {
     text(file, path)
 }
 
-/// Whether root alone can change a folder and the way to it.
+/// Checks that only root can change a folder and the path to it.
 ///
 /// # Errors
 ///
-/// [`Untrusted`], or the folder is not there.
+/// [`Untrusted`], or the folder does not exist.
 pub fn folder(path: &Path) -> anyhow::Result<()> {
     walk(path, true).map(|_| ())
 }
 
-fn walk(path: &Path, root: bool) -> anyhow::Result<Place> {
+fn walk(path: &Path, root: bool) -> anyhow::Result<ResolvedPath> {
     resolve(path, |step| match root {
         true => Ok(judge(step)?),
         false => Ok(()),
     })
 }
 
-fn judge(step: &Step<'_>) -> Result<(), Untrusted> {
+fn judge(step: &PathStep<'_>) -> Result<(), Untrusted> {
     let (data, shown) = (step.data, step.path.display());
     let untrusted = |how: String, remedy: String| {
         let remedy = match data.is_file() {
@@ -95,7 +95,7 @@ fn judge(step: &Step<'_>) -> Result<(), Untrusted> {
     Ok(())
 }
 
-/// Whether group or others may write it.
+/// Returns whether group or others may write it.
 fn is_open(data: &Metadata) -> bool {
     data.mode() & WRITABLE != 0
 }

@@ -1,23 +1,25 @@
-//! Views: the Lua source of an event's getters, made from its format, and the leaves that getters call.
+//! Views: the Lua source of an event's getters, generated from its format, and the leaves that
+//! getters call.
 //!
-//! A getter is one line of Lua: a load at a constant offset. A record enters a batch only if it holds the
-//! format's fixed part, so fixed fields need no bound; `__data_loc` and `__rel_loc` go through leaves that
-//! check every offset that the kernel gives.
+//! A getter is one line of Lua: a load at a constant offset. A record enters a batch only if it
+//! holds the format's fixed part, so fixed fields need no bounds check; `__data_loc` and
+//! `__rel_loc` go through leaves that check every offset that the kernel supplies.
 
 use std::fmt::Write;
 
 use crate::base::glob;
 use crate::base::slot::Slot;
-use crate::decode::format::{Element, Field, Format, Kind};
+use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 
-/// Lua source that returns `{ field = function(s) … end, … }` for every field of the format, and
-/// the same for arrays as copies: a kept event's array is read when the cursor stands on another
-/// record.
+/// Returns Lua source that returns `{ field = function(s) … end, … }` for every field of the
+/// format, and a second such table that copies arrays: a kept event's array is read while the
+/// cursor is on another record.
 pub(super) fn getters(format: &Format) -> String {
     let mut source = String::from(
         "local S, role = ... \
-         local cast, fstr, exact, cursor, type, error = S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
+         local cast, fstr, exact, cursor, type, error = \
+         S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
          local live, setmetatable, rawget = S.live, S.setmetatable, S.rawget \
          local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
          local I8, U8, I16, U16, I32, U32, I64 = S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64 \
@@ -34,19 +36,19 @@ fn getter(out: &mut String, field: &Field) {
     let name = lua_name(&field.name);
     let (at, size) = (field.offset, field.size);
     let body = match field.kind {
-        Kind::Int | Kind::Pointer => match load(size as u8, field.signed) {
+        FieldKind::Int | FieldKind::Pointer => match load(size as u8, field.signed) {
             Some(load) => format!("return {}", load.replace('@', &format!("s.raw + {at}"))),
             None => format!("return fstr(s.raw + {at}, {size})"),
         },
-        Kind::Chars => format!("local p = s.raw + {at} return fstr(p, text_len(p, {size}))"),
-        Kind::Bytes => format!("return fstr(s.raw + {at}, {size})"),
-        Kind::Array(element) => {
+        FieldKind::Chars => format!("local p = s.raw + {at} return fstr(p, text_len(p, {size}))"),
+        FieldKind::Bytes => format!("return fstr(s.raw + {at}, {size})"),
+        FieldKind::Array(element) => {
             let count = size / usize::from(element.max(1));
             array(out, &name, element, field.signed, &format!("s.raw + {at}"), &count.to_string());
             return;
         }
-        Kind::DataLoc(element) | Kind::RelLoc(element) => {
-            let relative = matches!(field.kind, Kind::RelLoc(_));
+        FieldKind::DataLoc(element) | FieldKind::RelLoc(element) => {
+            let relative = matches!(field.kind, FieldKind::RelLoc(_));
             let base = if relative { at + size } else { 0 };
             let pointer = format!("loc_at(s, {at}, {size}, {base})");
             let bytes = format!("loc_len(s, {at}, {size}, {base})");
@@ -66,33 +68,39 @@ fn getter(out: &mut String, field: &Field) {
     let _ = writeln!(out, "g[{name:?}] = function(s) {body} end");
 }
 
-/// An array reads as a proxy, which checks whose record it is of and its index. Like a view it holds
-/// the number of its event, and is allocated only if a handler keeps it.
+/// Appends the getters of an array, which is a proxy that checks the record it belongs to, and the
+/// index. Like a view it holds the number of its event, and is allocated only if a handler keeps
+/// it.
 fn array(out: &mut String, name: &str, element: u8, signed: bool, pointer: &str, count: &str) {
     let Some(load) = load(element, signed) else { return };
     let load = load.replace('@', &format!("({pointer}) + i * {element}"));
     let _ = writeln!(
         out,
-        "do local function none() return error(\"'{name}' has no such element here; its first is 0\", 3) end \
+        "do local function none() return \
+           error(\"'{name}' has no element at this index; the first index is 0\", 3) end \
          local function len(s) return {count} end \
          local function read(s, i) return {load} end \
          local mt = {{ __metatable = false }} \
          mt.__newindex = function() return error(\"a field cannot be written\", 2) end \
-         mt.__len = function(self) local s = cursor.s return s.ev == role and rawget(self, \"#\") == live.n and len(s) or 0 end \
+         mt.__len = function(self) local s = cursor.s \
+           return s.ev == role and rawget(self, \"#\") == live.n and len(s) or 0 end \
          mt.__index = function(self, i) local s = cursor.s \
-           if type(i) ~= \"number\" or s.ev ~= role or rawget(self, \"#\") ~= live.n or i < 0 or i >= len(s) or i % 1 ~= 0 then none() end \
+           if type(i) ~= \"number\" or s.ev ~= role or rawget(self, \"#\") ~= live.n \
+             or i < 0 or i >= len(s) or i % 1 ~= 0 then none() end \
            return read(s, i) end \
          g[{name:?}] = function() return setmetatable({{ [\"#\"] = live.n }}, mt) end \
          copies[{name:?}] = function(s) \
            local list, n = {{}}, len(s) \
            for i = 0, n - 1 do list[i] = read(s, i) end \
-           return setmetatable({{}}, {{ __metatable = false, __newindex = mt.__newindex, __len = function() return n end, \
-             __index = function(_, i) local v = list[i] if v == nil then none() end return v end }}) end \
+           return setmetatable({{}}, {{ __metatable = false, __newindex = mt.__newindex, \
+             __len = function() return n end, \
+             __index = function(_, i) local v = list[i] if v == nil then none() end \
+               return v end }}) end \
          end"
     );
 }
 
-/// The Lua expression that loads an integer from the address `@`.
+/// Returns the Lua expression that loads an integer from the address `@`.
 fn load(size: u8, signed: bool) -> Option<&'static str> {
     Some(match (size, signed) {
         (1, true) => "cast(I8, @)[0]",
@@ -106,11 +114,11 @@ fn load(size: u8, signed: bool) -> Option<&'static str> {
     })
 }
 
-/// Bytes before the first NUL, at most `limit`. FFI leaf.
+/// Returns the number of bytes before the first NUL, at most `limit`. FFI leaf.
 ///
 /// # Safety
-/// `text` must have `limit` readable bytes: getters pass a place inside a record that was checked against
-/// its format, or what `loc_at` and `loc_len` gave.
+/// `text` must have `limit` readable bytes: getters pass a place inside a record that was checked
+/// against its format, or the results of `loc_at` and `loc_len`.
 pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
     if text.is_null() {
         return 0;
@@ -120,11 +128,11 @@ pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
     bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()) as u32
 }
 
-/// Whether text matches a glob of the kernel's kind: 1 or 0. FFI leaf.
+/// Returns whether text matches a glob as the kernel does: 1 or 0. FFI leaf.
 ///
 /// # Safety
-/// `pattern` and `text` must have so many readable bytes: a constant of Lua's, and what [`text_len`] measured or a string
-/// of Lua's.
+/// `pattern` and `text` must have that many readable bytes: a constant of Lua, and what
+/// [`text_len`] measured or a string of Lua.
 pub(super) unsafe extern "C" fn glob(
     pattern: *const u8,
     pattern_len: u32,
@@ -141,7 +149,8 @@ pub(super) unsafe extern "C" fn glob(
     glob::matches(pattern, text).into()
 }
 
-/// Where a dynamic field's bytes begin; the record's start when they do not lie inside it. FFI leaf.
+/// Returns where a dynamic field's bytes begin; the record's start if they do not lie inside it.
+/// FFI leaf.
 ///
 /// # Safety
 /// `slot` must be a slot of the running batch: `raw` has `raw_size` bytes.
@@ -158,7 +167,7 @@ pub(super) unsafe extern "C" fn loc_at(
     }
 }
 
-/// How many bytes a dynamic field has inside the record; 0 when it lies outside. FFI leaf.
+/// Returns how many bytes of a dynamic field lie inside the record; 0 if it lies outside. FFI leaf.
 ///
 /// # Safety
 /// As [`loc_at`].
@@ -167,7 +176,8 @@ pub(super) unsafe extern "C" fn loc_len(slot: *const Slot, at: u32, size: u32, b
     unsafe { location(&*slot, at, size, base).1 }
 }
 
-/// Offset and length of a `__data_loc` (base 0) or `__rel_loc` (base: the end of the field) at `at`, cut to the record.
+/// Returns offset and length of a `__data_loc` (base 0) or `__rel_loc` (base: the end of the field)
+/// at `at`, cut to the record.
 ///
 /// # Safety
 /// `slot.raw` has `slot.raw_size` bytes.

@@ -1,11 +1,14 @@
-//! The Lua machine: one LuaJIT state, the sandbox that scripts see, and the trusted Lua of the runtime beside it.
+//! The Lua VM: one LuaJIT state, the sandbox that scripts see, and the trusted Lua of the runtime
+//! beside it.
 //!
-//! Two worlds share the state. *Trusted* chunks (`prelude/*.lua`) have every library, `ffi` included. *Scripts* have
-//! [`Vm::env`], built by `prelude/sandbox.lua`, and the words that the runtime puts there ([`Vm::word`]).
+//! The state has two environments. *Trusted* chunks (`prelude/*.lua`) have every library, `ffi`
+//! included. *Scripts* have [`Vm::env`], built by `prelude/sandbox.lua`, and the functions that the
+//! runtime adds to it ([`Vm::add_global`]).
 //!
-//! Memory has a limit, kept by the allocator: over it Lua gets "not enough memory", which a script may even catch.
-//! The collector does not know of the limit (LuaJIT has no emergency collection), so the host asks
-//! [`Vm::out_of_memory`] after each batch: at three quarters it collects, and only what is then still in use counts.
+//! Memory has a limit, enforced by the allocator: above it Lua gets "not enough memory", which a
+//! script may even catch. The collector does not know of the limit (LuaJIT has no emergency
+//! collection), so the host calls [`Vm::out_of_memory`] after each batch: above three quarters it
+//! collects, and only what is then still in use counts.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -15,7 +18,7 @@ use anyhow::Context as _;
 use mlua::chunk::ChunkMode;
 use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
 
-use super::bundle::{Library, Origin, Script};
+use super::bundle::{Library, Script, ScriptOrigin};
 use super::fault::STDLIB;
 pub use super::fault::{ScriptError, describe, tidy_traceback};
 use super::patterns;
@@ -26,18 +29,19 @@ use crate::sys::streams;
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 /// Raises LuaJIT's limits, which suit short programs. At 1000 traces or 2 MiB of machine code it
 /// flushes all traces, and it compiles at most 100 side traces of a handler.
-const COMPILER: &str = "require 'jit.opt'.start('maxtrace=20000', 'maxmcode=65536', 'maxside=1000', \
+const COMPILER: &str = "require 'jit.opt'.start('maxtrace=20000', 'maxmcode=65536', \
+     'maxside=1000', \
      'maxrecord=8000', 'maxirconst=2000', 'maxsnap=1000')";
 const SORT: &str = include_str!("prelude/sort.lua");
 
-/// Bounds of a machine.
+/// Limits of a VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes that Lua may hold; 0 is no limit.
+    /// Bytes that Lua may hold; 0 means unlimited.
     pub memory: usize,
 }
 
-/// Where `print` writes, a line without its end at a time.
+/// Output of `print`, called per line without the newline.
 pub type Print = Box<dyn Fn(&str)>;
 
 /// A LuaJIT state with its sandbox.
@@ -53,15 +57,20 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// A machine with an empty sandbox: Lua's own words, none of the runtime's.
+    /// Creates a VM whose sandbox has Lua's own functions, and none of the runtime's.
+    ///
+    /// # Errors
+    /// Lua is out of memory, or the sandbox failed to load.
     pub fn new(limits: Limits) -> anyhow::Result<Self> {
-        // SAFETY: `unsafe_new` differs from `new` in opening ffi and debug. Only trusted chunks can name
-        // them: scripts get the sandbox's table as their environment and no way to the real one.
+        // SAFETY: `unsafe_new` differs from `new` in opening ffi and debug. Only trusted chunks can
+        // name them: scripts get the sandbox's table as their environment and no way to the real
+        // one.
         let lua = unsafe { Lua::unsafe_new() };
-        // What the runtime itself puts there stays: to collect meanwhile is in vain.
+        // The runtime's own objects stay: a collection while they are created would free nothing.
         lua.gc_stop();
         let mut main_state = std::ptr::null_mut();
-        // SAFETY: the closure only copies the pointer; outside of any coroutine it is the main state.
+        // SAFETY: the closure only copies the pointer; outside of any coroutine it is the main
+        // state.
         unsafe { lua.exec_raw::<()>((), |state| main_state = state) }
             .map_err(ScriptError::from)
             .context("failed to start Lua")?;
@@ -86,40 +95,48 @@ impl Vm {
             is_unsafe: Cell::new(false),
         };
         require(&vm)
-            .and_then(|require| vm.word("require", require))
+            .and_then(|require| vm.add_global("require", require))
             .map_err(ScriptError::from)
             .context("failed to make `require`")?;
         vm.limit_memory(limits.memory)?;
         Ok(vm)
     }
 
-    /// The state; what is made with it directly belongs to the trusted world.
+    /// Returns the Lua state; values that are made with it directly belong to the trusted
+    /// environment.
     pub fn lua(&self) -> &Lua {
         &self.lua
     }
 
-    /// The global table of scripts. Reading an unknown name from it is a Lua error; use [`Vm::word`] to set one.
+    /// Returns the global table of scripts. Reading an unknown name from it is a Lua error; set
+    /// names with [`Vm::add_global`].
     pub fn env(&self) -> &Table {
         &self.env
     }
 
-    /// The raw main state, for the guard's hook.
+    /// Returns the raw main state, for the guard's hook.
     pub(super) fn main_state(&self) -> *mut mlua::ffi::lua_State {
         self.main_state
     }
 
-    /// Gives scripts a word.
-    pub fn word(&self, name: &str, value: impl IntoLua) -> mlua::Result<()> {
+    /// Adds a global value to the environment of scripts.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn add_global(&self, name: &str, value: impl IntoLua) -> mlua::Result<()> {
         self.env.raw_set(name, value)
     }
 
-    /// Sends what scripts print elsewhere than to stderr.
+    /// Redirects what scripts print, which goes to stderr by default.
     pub fn on_print(&self, print: Print) {
         *self.print.borrow_mut() = print;
     }
 
     /// Adds the real `ffi io os debug` and `xpcall` to the sandbox: `--unsafe`. A script can then
     /// do what this process can.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub fn unsafe_mode(&self, on: bool) -> anyhow::Result<()> {
         if on {
             self.lift_sandbox().map_err(ScriptError::from).context("failed to lift the sandbox")?;
@@ -128,7 +145,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Whether [`Vm::unsafe_mode`] is on.
+    /// Returns whether [`Vm::unsafe_mode`] is on.
     pub(super) fn is_unsafe(&self) -> bool {
         self.is_unsafe.get()
     }
@@ -137,14 +154,18 @@ impl Vm {
         let loaded: Table = self.lua.globals().get::<Table>("package")?.get("loaded")?;
         for name in ["ffi", "io", "os", "debug"] {
             let library: Value = loaded.get(name)?;
-            self.word(name, &library)?;
+            self.add_global(name, &library)?;
             self.required.borrow_mut().done.push((name.to_owned(), library));
         }
-        // With debug.traceback as its handler, it has to run where the error is.
-        self.word("xpcall", self.lua.globals().get::<Function>("xpcall")?)
+        // With debug.traceback as its handler, it must run where the error is.
+        self.add_global("xpcall", self.lua.globals().get::<Function>("xpcall")?)
     }
 
-    /// Runs a chunk of the runtime with every library. It is called `perilune:NAME` in tracebacks, which leave it out.
+    /// Runs a chunk of the runtime with every library. It is called `perilune:NAME` in tracebacks,
+    /// which omit it.
+    ///
+    /// # Errors
+    /// The chunk failed to compile or run.
     pub fn trusted<R: FromLuaMulti>(
         &self,
         name: &str,
@@ -154,21 +175,25 @@ impl Vm {
         trusted(&self.lua, name, source, args)
     }
 
-    /// Runs a script's text in the sandbox and gives what it returns first.
+    /// Runs a script's text in the sandbox and returns its first result.
     ///
-    /// `chunk_name` is Lua's: `@path`. A first line that begins with `#` is skipped; bytecode is refused.
+    /// `chunk_name` is Lua's: `@path`. A first line that begins with `#` is skipped; bytecode is
+    /// refused.
+    ///
+    /// # Errors
+    /// The text failed to compile or run.
     pub fn script(&self, chunk_name: &str, text: &str) -> mlua::Result<Value> {
         in_sandbox(&self.lua, &self.env, chunk_name, text)
     }
 
-    /// From now on `require` finds the library's modules, and those beside `script` when it is a file.
+    /// Lets `require` find the library's modules, and those beside `script` if it is a file.
     pub fn search(&self, library: &Library, script: &Script) {
         let mut required = self.required.borrow_mut();
         required.library = Some(library.clone());
         required.folder = script.folder().map(PathBuf::from);
     }
 
-    /// Does `work` while `require` looks beside another file.
+    /// Calls `work` while `require` searches beside another file.
     pub fn searching<R>(&self, library: &Library, file: &Script, work: impl FnOnce() -> R) -> R {
         let before = {
             let required = self.required.borrow();
@@ -181,9 +206,12 @@ impl Vm {
         result
     }
 
-    /// From now on the collector runs, first when there is twice as much as now.
+    /// Starts the collector; it runs first when memory use has doubled.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub(super) fn collect_from_now_on(&self) -> mlua::Result<()> {
-        /// What [`Lua::gc_restart`] does not say: not at once, but after the usual pause.
+        /// Not offered by [`Lua::gc_restart`]: collect after the usual pause instead of at once.
         const AFTER_A_PAUSE: std::ffi::c_int = -1;
         // SAFETY: it allocates nothing and raises no error.
         unsafe {
@@ -193,17 +221,20 @@ impl Vm {
         }
     }
 
-    /// Bytes that Lua holds.
+    /// Returns the bytes that Lua holds.
     pub fn used_memory(&self) -> usize {
         self.lua.used_memory()
     }
 
-    /// Bytes that Lua may hold; 0 is no limit.
+    /// Returns the bytes that Lua may hold; 0 means unlimited.
     pub fn memory_limit(&self) -> usize {
         self.limit.get()
     }
 
-    /// Refuses Lua what would take it over so many bytes; 0 is no limit.
+    /// Limits the bytes that Lua may hold; 0 means unlimited.
+    ///
+    /// # Errors
+    /// The limit cannot be set.
     pub fn limit_memory(&self, bytes: usize) -> anyhow::Result<()> {
         self.lua
             .set_memory_limit(bytes)
@@ -214,11 +245,13 @@ impl Vm {
         Ok(())
     }
 
-    /// Whether the script holds so much of its memory that it cannot go on; collects first when it seems so.
+    /// Returns whether the script holds so much of its memory that it cannot go on; collects first
+    /// if it seems so.
     ///
-    /// A comparison unless more than three quarters are in use. After a collection five eighths are enough to
-    /// say so: then each collection frees an eighth of the limit at least, and is worth its time. What the limit
-    /// refuses in one piece is an error of that handler only; see [`ScriptError::out_of_memory`].
+    /// Costs one comparison unless more than three quarters are in use. After a collection five
+    /// eighths are enough to return true: then each collection frees at least an eighth of the
+    /// limit, and is worth its time. A single allocation that the limit refuses is an error of that
+    /// handler only; see [`ScriptError::out_of_memory`].
     pub fn out_of_memory(&self) -> bool {
         let limit = self.limit.get();
         if limit == 0 || self.lifted.get() || self.used_memory() <= limit / 4 * 3 {
@@ -227,14 +260,15 @@ impl Vm {
         self.lua.gc_collect().is_err() || self.used_memory() > limit / 8 * 5
     }
 
-    /// Makes room for the last report after [`Vm::out_of_memory`]: twice the limit, and a collection.
+    /// Makes room for the last report after [`Vm::out_of_memory`]: twice the limit, and a
+    /// collection.
     ///
-    /// Whoever calls this has switched the handlers off. The room is bounded, too: a report that eats memory
-    /// gets an error, not the machine's last page.
+    /// The caller has switched the handlers off. The room is bounded, too: a report that allocates
+    /// too much gets an error instead of exhausting the machine.
     pub fn lift_memory_limit(&self) {
         let room = self.limit.get().saturating_mul(2);
         if !self.lifted.replace(true) && self.lua.set_memory_limit(room).is_ok() {
-            // A finaliser that fails changes nothing about the room.
+            // A finalizer that fails does not change the room.
             let _ = self.lua.gc_collect();
         }
     }
@@ -261,7 +295,7 @@ fn in_sandbox(lua: &Lua, env: &Table, chunk_name: &str, text: &str) -> mlua::Res
 fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
     let print = print.clone();
     let write = lua.create_function(move |_, text: mlua::LuaString| {
-        // Indents further lines, so that foreign text cannot imitate a message.
+        // Indent further lines, so that foreign text cannot imitate a message.
         print.borrow()(&message::indented(&message::utf8(&text.as_bytes())));
         Ok(())
     })?;
@@ -283,13 +317,13 @@ fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
     Ok(env)
 }
 
-/// Modules that a script asked for.
+/// Modules that a script required.
 #[derive(Default)]
 struct Required {
     library: Option<Library>,
     folder: Option<PathBuf>,
     done: Vec<(String, Value)>,
-    /// Being loaded, outermost first.
+    /// Modules being loaded, outermost first.
     open: Vec<String>,
 }
 
@@ -324,11 +358,11 @@ fn require(vm: &Vm) -> mlua::Result<Function> {
     })
 }
 
-/// What Lua calls a module's chunk: a bundled one is the runtime's own.
+/// Returns Lua's name of a module's chunk: a bundled module's is marked as the runtime's own.
 fn module_chunk_name(module: &Script) -> String {
     match module.origin {
-        Origin::Bundled => format!("={STDLIB}{}.lua", module.name.replace('.', "/")),
-        Origin::Path(_) => module.chunk_name(),
+        ScriptOrigin::Bundled => format!("={STDLIB}{}.lua", module.name.replace('.', "/")),
+        ScriptOrigin::Path(_) => module.chunk_name(),
     }
 }
 

@@ -1,43 +1,46 @@
-//! From an event and the wishes about it to a `perf_event_attr`.
+//! Builds a `perf_event_attr` from an event and its sampling options.
 
 use anyhow::Context;
 use perf_event_open_sys::bindings as abi;
 
-use crate::decode::sample::Shape;
-use crate::event::catalog::What;
-use crate::event::function::Function;
-use crate::event::sampling::{Sampling, Stack, Walk};
+use crate::decode::sample::RecordAttrs;
+use crate::event::catalog::EventKind;
+use crate::event::function::FunctionEvent;
+use crate::event::sampling::{CallGraph, Sampling, StackSampling};
 use crate::sys::attr::Attr;
 use crate::sys::registers;
 
-/// What holds for every event of a run.
+/// Settings that all events of a run share.
 #[derive(Clone, Copy, Debug)]
 pub struct Common {
-    /// Bytes in a ring that wake us; 0 wakes at every event.
+    /// Bytes in a ring that wake perilune; 0 wakes it at every event.
     pub watermark: u32,
-    /// Follow the children of the task that the event is attached to.
+    /// Whether children of the task that the event is attached to are followed.
     pub inherit: bool,
 }
 
-/// The fields that every sample carries and every other record has in its trailer, so that one layout reads
-/// all trailers of a ring and the time lies at a fixed place.
+/// Fields of every sample; all other records have them in their trailer. One layout therefore reads
+/// all trailers of a ring, and the time is at a fixed offset.
 const BASE: u64 = (abi::PERF_SAMPLE_IDENTIFIER
     | abi::PERF_SAMPLE_TID
     | abi::PERF_SAMPLE_TIME
     | abi::PERF_SAMPLE_CPU) as u64;
 
-/// The attr of an event that writes samples, or is counted when `sampling.count`.
-pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Result<Attr> {
+/// Returns the attr of an event that writes samples or, with `sampling.count`, is counted.
+///
+/// # Errors
+/// A field of the attr is unknown, or its value is out of range.
+pub fn of_event(what: &EventKind, sampling: &Sampling, common: Common) -> anyhow::Result<Attr> {
     let mut attr = match what {
-        What::Tracepoint { format } => Attr::tracepoint(format.id),
-        What::Counter(counter) => {
+        EventKind::Tracepoint { format } => Attr::tracepoint(format.id),
+        EventKind::Counter(counter) => {
             let mut attr = Attr::counter(counter.type_, counter.config);
             attr.set("config1", counter.config1)?;
             attr.set("config2", counter.config2)?;
             attr.set("precise_ip", u64::from(counter.precise_ip))?;
             attr
         }
-        What::Function(function) => of_function(function)?,
+        EventKind::Function(function) => of_function(function)?,
     };
     every(&mut attr, common)?;
     exclude(&mut attr, what, sampling)?;
@@ -49,15 +52,15 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
         read |= abi::PERF_FORMAT_LOST as u64;
         let mut kinds = BASE;
         kinds |= u64::from(match what {
-            What::Tracepoint { format } if counts_time(&format.name) => {
+            EventKind::Tracepoint { format } if counts_time(&format.name) => {
                 abi::PERF_SAMPLE_RAW | period_bit(what, sampling)
             }
-            What::Tracepoint { .. } => abi::PERF_SAMPLE_RAW,
-            What::Function(function) => {
+            EventKind::Tracepoint { .. } => abi::PERF_SAMPLE_RAW,
+            EventKind::Function(function) => {
                 attr.set("sample_regs_intr", function.registers())?;
                 abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR
             }
-            What::Counter(_) => {
+            EventKind::Counter(_) => {
                 abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | period_bit(what, sampling)
             }
         });
@@ -83,29 +86,30 @@ pub fn of_event(what: &What, sampling: &Sampling, common: Common) -> anyhow::Res
     Ok(attr)
 }
 
-/// `PERF_SAMPLE_PERIOD`, where a sample may have it. With that bit, the kernel samples every event that
-/// it counts in software, whatever the period (`perf_swevent_event()`, kernel/events/core.c); without
-/// it, each sample stands for the period of its attr.
-fn period_bit(what: &What, sampling: &Sampling) -> u32 {
-    let by_hardware = matches!(what, What::Counter(counter) if counter.has_rate());
+/// Returns `PERF_SAMPLE_PERIOD`, or 0. With that bit, the kernel samples every event that it counts
+/// in software, whatever the period (`perf_swevent_event()`, kernel/events/core.c). Without it,
+/// each sample stands for the period of its attr.
+fn period_bit(what: &EventKind, sampling: &Sampling) -> u32 {
+    let by_hardware = matches!(what, EventKind::Counter(counter) if counter.has_rate());
     let is_fixed = sampling.freq.is_none() && sampling.period.unwrap_or(1) > 1;
     if by_hardware || !is_fixed { abi::PERF_SAMPLE_PERIOD } else { 0 }
 }
 
-/// The attr of a probe. It points to the text that names its place, which the function keeps.
-fn of_function(function: &Function) -> anyhow::Result<Attr> {
+/// Returns the attr of a probe. It points to the string with the probe's location, which the
+/// function owns.
+fn of_function(function: &FunctionEvent) -> anyhow::Result<Attr> {
     let mut attr = Attr::counter(function.counter.type_, function.counter.config);
     attr.set("config1", function.place.text().as_ptr().addr() as u64)?;
     attr.set("config2", function.place.offset())?;
     Ok(attr)
 }
 
-/// Asks for a call chain; the bits of `sample_type` that make it.
-fn call_chain(attr: &mut Attr, stack: &Stack) -> anyhow::Result<u64> {
+/// Requests a call chain. Returns the bits of `sample_type` for it.
+fn call_chain(attr: &mut Attr, stack: &StackSampling) -> anyhow::Result<u64> {
     let mut kinds = 0;
-    // Where unwind tables find the user's part, the kernel need not try. Of branch records it still gives the innermost
-    // address, which they do not have.
-    let by_kernel = stack.user() && !matches!(stack.walk, Walk::Dwarf { .. });
+    // With unwind tables the kernel does not need to walk the user part. With branch records it
+    // still does: they lack the innermost address.
+    let by_kernel = stack.user() && !matches!(stack.walk, CallGraph::Dwarf { .. });
     attr.set("exclude_callchain_kernel", u64::from(!stack.kernel()))?;
     attr.set("exclude_callchain_user", u64::from(!by_kernel))?;
     if stack.kernel() || by_kernel {
@@ -114,13 +118,13 @@ fn call_chain(attr: &mut Attr, stack: &Stack) -> anyhow::Result<u64> {
     }
     match stack.walk {
         _ if !stack.user() => {}
-        Walk::FramePointers => {}
-        Walk::Dwarf { bytes } => {
+        CallGraph::FramePointers => {}
+        CallGraph::Dwarf { bytes } => {
             kinds |= abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPLE_STACK_USER;
             attr.set("sample_regs_user", registers::UNWOUND)?;
             attr.set("sample_stack_user", u64::from(bytes))?;
         }
-        Walk::Branches => {
+        CallGraph::Branches => {
             kinds |= abi::PERF_SAMPLE_BRANCH_STACK;
             attr.set("branch_sample_type", u64::from(CALLS))?;
         }
@@ -128,15 +132,17 @@ fn call_chain(attr: &mut Attr, stack: &Stack) -> anyhow::Result<u64> {
     Ok(u64::from(kinds))
 }
 
-/// Whether a chain begins with the first instruction of a function of user space, and frame pointers are followed from there.
-pub fn is_entered(what: &What, stack: &Stack) -> bool {
-    let What::Function(function) = what else { return false };
+/// Returns whether a chain begins at the first instruction of a user-space function and is walked
+/// by frame pointers.
+pub fn is_entered(what: &EventKind, stack: &StackSampling) -> bool {
+    let EventKind::Function(function) = what else { return false };
     let called = function.kind.of_file() && !function.kind.at_return();
-    called && stack.user() && stack.walk == Walk::FramePointers
+    called && stack.user() && stack.walk == CallGraph::FramePointers
 }
 
-/// Asks for where a function that was just called returns to: it has made no frame yet, so that its caller is in no chain of
-/// frame pointers. Since 6.11 the kernel knows functions by how they usually begin, which many do not.
+/// Requests the return address of a function that was just called: it has no frame yet, so a walk
+/// by frame pointers misses its caller. Since 6.11 the kernel recognizes common function prologues,
+/// which many functions do not have.
 fn caller(attr: &mut Attr) -> anyhow::Result<u64> {
     Ok(u64::from(match registers::LINK {
         Some(link) => {
@@ -150,24 +156,30 @@ fn caller(attr: &mut Attr) -> anyhow::Result<u64> {
     }))
 }
 
-/// The calls of user space that have not returned, without what a chain has no use for.
+/// User-space calls that have not returned, without flags and cycle counts, which a chain does not
+/// need.
 const CALLS: u32 = abi::PERF_SAMPLE_BRANCH_USER
     | abi::PERF_SAMPLE_BRANCH_CALL_STACK
     | abi::PERF_SAMPLE_BRANCH_NO_FLAGS
     | abi::PERF_SAMPLE_BRANCH_NO_CYCLES;
 
-/// Whether a tracepoint counts nanoseconds and not its occurrences: `__perf_count` in the kernel's trace/events/sched.h.
+/// Returns whether a tracepoint counts nanoseconds instead of occurrences: `__perf_count` in the
+/// kernel's trace/events/sched.h.
 ///
-/// With a period of 1 such an event writes a sample for each nanosecond, up to the throttle, unless its samples carry
-/// their period: then there is one, whose period are the nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
+/// With a period of 1, such an event writes a sample for each nanosecond, up to the throttling
+/// limit, unless its samples carry their period: then it writes one sample whose period is the
+/// number of nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
 pub(super) fn counts_time(name: &str) -> bool {
     name.starts_with("sched_stat_")
 }
 
-/// What the event that owns a CPU's ring is called.
+/// Name of the event that owns a CPU's ring.
 pub const OWNER: &str = "dummy";
 
-/// The attr of the dummy event that owns a CPU's ring and carries the records of tasks.
+/// Returns the attr of the dummy event that owns a CPU's ring and carries the records of tasks.
+///
+/// # Errors
+/// A field of the attr is unknown, or its value is out of range.
 pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     every(&mut attr, common)?;
@@ -186,8 +198,8 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
     Ok(attr)
 }
 
-/// The attr of the dummy event that leads the group of an event with that attr. It leaves out the
-/// same modes, which decide who may open it, and is pinned where the event wants to be.
+/// Returns the attr of the dummy event that leads the group of an event with attr `member`. It
+/// excludes the same modes, which decide who may open it, and is pinned if `member` is.
 pub(super) fn of_leader(member: &Attr, on_exec: bool) -> Attr {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     let read = abi::PERF_FORMAT_ID
@@ -201,7 +213,7 @@ pub(super) fn of_leader(member: &Attr, on_exec: bool) -> Attr {
     let own =
         [("disabled", 1), ("enable_on_exec", u64::from(on_exec)), ("read_format", read as u64)];
     for (name, value) in copied.chain(own) {
-        // Names of fields, and values that they hold in another attr.
+        // Cannot fail: the fields exist, and the values come from another attr.
         let _ = attr.set(name, value);
     }
     attr
@@ -222,29 +234,29 @@ fn every(attr: &mut Attr, common: Common) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn exclude(attr: &mut Attr, what: &What, sampling: &Sampling) -> anyhow::Result<()> {
+fn exclude(attr: &mut Attr, what: &EventKind, sampling: &Sampling) -> anyhow::Result<()> {
     let named = match what {
-        What::Counter(counter) => counter.exclude,
-        What::Tracepoint { .. } | What::Function(_) => Default::default(),
+        EventKind::Counter(counter) => counter.exclude,
+        EventKind::Tracepoint { .. } | EventKind::Function(_) => Default::default(),
     };
-    let wish = sampling.exclude;
+    let requested = sampling.exclude;
     for (field, value) in [
-        ("exclude_user", named.user || wish.user),
-        ("exclude_kernel", named.kernel || wish.kernel),
+        ("exclude_user", named.user || requested.user),
+        ("exclude_kernel", named.kernel || requested.kernel),
         ("exclude_hv", named.hv),
-        ("exclude_host", named.host || wish.host),
-        ("exclude_guest", named.guest || wish.guest),
-        ("exclude_idle", named.idle || wish.idle && what.is_clock()),
+        ("exclude_host", named.host || requested.host),
+        ("exclude_guest", named.guest || requested.guest),
+        ("exclude_idle", named.idle || requested.idle && what.is_clock()),
     ] {
         attr.set(field, u64::from(value))?;
     }
     Ok(())
 }
 
-/// What a decoder has to know of an attr.
-pub fn shape(attr: &Attr) -> Shape {
+/// Returns the part of an attr that a decoder needs.
+pub fn shape(attr: &Attr) -> RecordAttrs {
     let field = |name| attr.get(name).unwrap_or(0);
-    Shape {
+    RecordAttrs {
         sample_type: field("sample_type"),
         read_format: field("read_format"),
         branch_sample_type: field("branch_sample_type"),
@@ -259,13 +271,13 @@ pub fn shape(attr: &Attr) -> Shape {
 mod tests {
     use super::*;
     use crate::event::counter::Counter;
-    use crate::event::sampling::Part;
+    use crate::event::sampling::ChainPart;
 
-    fn fields(walk: Walk, part: Part, depth: Option<u16>) -> Vec<(&'static str, u64)> {
-        let stack = Some(Stack { walk, part, depth });
+    fn fields(walk: CallGraph, part: ChainPart, depth: Option<u16>) -> Vec<(&'static str, u64)> {
+        let stack = Some(StackSampling { walk, part, depth });
         let sampling = Sampling { stack, ..Sampling::default() };
         let common = Common { watermark: 1, inherit: false };
-        let attr = of_event(&What::Counter(Counter::default()), &sampling, common).unwrap();
+        let attr = of_event(&EventKind::Counter(Counter::default()), &sampling, common).unwrap();
         let of_stacks = ["callchain", "max_stack", "regs", "stack_user", "branch"];
         let mut fields = attr.nonzero();
         fields.retain(|(name, _)| of_stacks.iter().any(|part| name.contains(part)));
@@ -284,15 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_walk_a_stack_asks_the_kernel_for_what_it_needs() {
-        let (fp, lbr, dwarf) = (Walk::FramePointers, Walk::Branches, Walk::Dwarf { bytes: 16384 });
-        assert_eq!(fields(fp, Part::Both, None), [("CALLCHAIN", 1)]);
+    fn each_way_to_walk_a_stack_requests_the_data_that_it_needs() {
+        let (fp, lbr, dwarf) =
+            (CallGraph::FramePointers, CallGraph::Branches, CallGraph::Dwarf { bytes: 16384 });
+        assert_eq!(fields(fp, ChainPart::Both, None), [("CALLCHAIN", 1)]);
         assert_eq!(
-            fields(fp, Part::User, Some(16)),
+            fields(fp, ChainPart::User, Some(16)),
             [("exclude_callchain_kernel", 1), ("sample_max_stack", 16), ("CALLCHAIN", 1)]
         );
         assert_eq!(
-            fields(dwarf, Part::Both, None),
+            fields(dwarf, ChainPart::Both, None),
             [
                 ("exclude_callchain_user", 1),
                 ("sample_regs_user", registers::UNWOUND),
@@ -303,7 +316,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            fields(dwarf, Part::User, Some(500)),
+            fields(dwarf, ChainPart::User, Some(500)),
             [
                 ("exclude_callchain_kernel", 1),
                 ("exclude_callchain_user", 1),
@@ -314,10 +327,10 @@ mod tests {
             ]
         );
         let kernel_only = [("exclude_callchain_user", 1), ("CALLCHAIN", 1)];
-        assert_eq!(fields(dwarf, Part::Kernel, None), kernel_only);
-        assert_eq!(fields(lbr, Part::Kernel, None), kernel_only);
+        assert_eq!(fields(dwarf, ChainPart::Kernel, None), kernel_only);
+        assert_eq!(fields(lbr, ChainPart::Kernel, None), kernel_only);
         assert_eq!(
-            fields(lbr, Part::Both, None),
+            fields(lbr, ChainPart::Both, None),
             [("branch_sample_type", u64::from(CALLS)), ("CALLCHAIN", 1), ("BRANCH_STACK", 1)]
         );
     }

@@ -11,7 +11,7 @@ pub struct Batch {
     starts: Box<[u16; BATCH + 1]>,
     counts: Vec<u16>,
     len: usize,
-    /// Slots that it takes: fewer where the chains have no room for more.
+    /// Slots that it accepts; fewer if there is no room for more chains.
     limit: usize,
     chains: Chains,
 }
@@ -21,7 +21,7 @@ pub struct Batch {
 pub struct Addresses {
     /// The slots.
     pub slots: *const Slot,
-    /// Indexes of slots, in walking order.
+    /// Indices of slots, in walking order.
     pub order: *const u16,
     /// Role of each run.
     pub kinds: *const u16,
@@ -30,7 +30,7 @@ pub struct Addresses {
 }
 
 impl Batch {
-    /// An empty batch for events of `roles` roles.
+    /// Returns an empty batch for events of `roles` roles.
     pub fn new(roles: usize) -> Self {
         Batch {
             slots: boxed(Slot::EMPTY),
@@ -44,12 +44,12 @@ impl Batch {
         }
     }
 
-    /// From now on there are so many roles.
+    /// Raises the number of roles to `roles`.
     pub fn set_roles(&mut self, roles: usize) {
         self.counts.resize(roles.max(self.counts.len()), 0);
     }
 
-    /// Where its arrays lie.
+    /// Returns the addresses of its arrays.
     pub fn addresses(&self) -> Addresses {
         Addresses {
             slots: self.slots.as_ptr(),
@@ -59,23 +59,25 @@ impl Batch {
         }
     }
 
-    /// Number of slots filled.
+    /// Returns the number of filled slots.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no slot is filled.
+    /// Returns whether no slot is filled.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the next record must wait for the next batch: room for one record in every role is kept.
+    /// Returns whether the next record must wait for the next batch. `room` is the number of slots
+    /// that one record may need.
     #[inline]
     pub fn is_full(&self, room: usize) -> bool {
         self.len + room > self.limit
     }
 
-    /// Adds a slot. A full batch drops it and says so: callers look at [`Batch::is_full`] first.
+    /// Adds a slot. Returns false and drops the slot if the batch is full; callers check
+    /// [`Batch::is_full`] first.
     #[inline]
     pub fn push(&mut self, slot: Slot) -> bool {
         match self.slots.get_mut(self.len) {
@@ -88,43 +90,46 @@ impl Batch {
         }
     }
 
-    /// The slots filled so far.
+    /// Returns the filled slots.
     pub fn slots(&self) -> &[Slot] {
         &self.slots[..self.len]
     }
 
-    /// Keeps the first `len` slots only.
+    /// Keeps only the first `len` slots.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Empties it.
+    /// Removes all slots and chains.
     pub fn clear(&mut self) {
         self.len = 0;
         self.limit = BATCH;
         self.chains.clear();
     }
 
-    /// Where the chains are made that do not stand in a record as slots show them.
+    /// Returns the storage of the chains that slots cannot use as they are in the record.
     pub(super) fn chains(&mut self) -> &mut Chains {
         &mut self.chains
     }
 
-    /// Whatever was made of a record's chain is in a slot: the batch is full if the next one might not find room.
+    /// Declares the batch full if the next chain might not fit. To be called when a record's chain
+    /// is in a slot.
     pub(super) fn settle_chains(&mut self) {
         if self.chains.is_low() {
             self.limit = 0;
         }
     }
 
-    /// Chains so far that are only the inner part of their stack.
+    /// Returns how many chains so far contain only the inner part of their stack.
     pub fn truncated(&self) -> u64 {
         self.chains.truncated
     }
 
-    /// Makes a run of every slot: for events that must be handled in order. Gives their number.
+    /// Makes a run of every slot, for events that must be handled in order. Returns the number of
+    /// runs.
     ///
-    /// Runs of several would be short where roles alternate, and a loop of a few turns is dearer than none.
+    /// Runs of several slots would be short where roles alternate, and a loop of a few iterations
+    /// costs more than none.
     pub fn runs_in_order(&mut self) -> usize {
         if self.counts.len() <= 1 {
             return self.one_run();
@@ -138,7 +143,7 @@ impl Batch {
         self.len
     }
 
-    /// One run of all slots, which are of one role.
+    /// Makes one run of all slots, which have the same role.
     fn one_run(&mut self) -> usize {
         for i in 0..self.len {
             self.order[i] = i as u16;
@@ -149,12 +154,13 @@ impl Batch {
         usize::from(self.len > 0)
     }
 
-    /// The role of the first run.
+    /// Returns the role of the first run.
     pub fn first_role(&self) -> u16 {
         self.kinds[0]
     }
 
-    /// Makes one run per role, each in the order of arrival: for events that are handled one by one. Gives their number.
+    /// Makes one run per role, each in order of arrival, for events that are handled independently.
+    /// Returns the number of runs.
     pub fn runs_by_role(&mut self) -> usize {
         if self.counts.len() <= 1 {
             return self.one_run();

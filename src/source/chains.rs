@@ -1,59 +1,64 @@
-//! From what a sample tells of a stack to the chain that its slot shows, whoever walked it.
+//! Makes the chain that a slot shows from the stack data of a sample, regardless of how the stack
+//! was walked.
 //!
-//! Most chains stand in their record as they are to be seen, and stay there. The rest is made here: what unwind tables or
-//! branch records tell is put behind the kernel's part, and a chain that was cut gets its marker.
+//! Most chains are complete in their record, and are used there. The others are made here: frames
+//! from unwind tables or branch records are appended to the kernel part, and a truncated chain gets
+//! its marker.
 
 use super::{Sink, UserStack};
-use crate::base::chain::{self, Room};
-use crate::decode::rest::{BranchStack, Rest};
-use crate::decode::sample::{Layout, Sample};
-use crate::decode::words::Words;
-use crate::event::sampling::{Stack, Walk};
+use crate::base::chain::{self, ChainBuilder};
+use crate::decode::cursor::Words;
+use crate::decode::sample::{RecordLayout, Sample};
+use crate::decode::sample_extra::{BranchStack, SampleExtra};
+use crate::event::sampling::{CallGraph, StackSampling};
 use crate::sys::registers::LINK;
 
-/// Words that the chains of a batch may take: 512 KiB, of which a batch touches what it needs.
+/// Words that the chains of a batch may take: 512 KiB, of which a batch touches only what it needs.
 const WORDS: usize = 1 << 16;
 
-/// Entries that the kernel writes at most: those of a record of 64 KiB.
+/// Maximum number of entries that the kernel writes: those of a record of 64 KiB.
 const WRITTEN: usize = 1 << 13;
 
-/// Words that one chain takes at most: what the kernel wrote, what was walked here, and two markers.
+/// Maximum number of words of a chain: what the kernel wrote, what was unwound here, and two
+/// markers.
 const LONGEST: usize = WRITTEN + UNWOUND + 2;
 
-/// Frames that are unwound of a stack when nobody asks for fewer: a recursion deeper than this is cut.
+/// Default maximum of frames that are unwound: a deeper recursion is truncated.
 const UNWOUND: usize = 1024;
 
-/// Frames of a chain when the kernel does not say (`PERF_MAX_STACK_DEPTH` in include/uapi/linux/perf_event.h).
+/// Frames of a chain if the kernel's limit is not known (`PERF_MAX_STACK_DEPTH` in
+/// include/uapi/linux/perf_event.h).
 const USUAL_DEPTH: usize = 127;
 
-/// What is to be done for the chains of an event.
+/// How the chains of an event are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chained {
-    stack: Stack,
-    /// Frames that the kernel writes at most.
+    stack: StackSampling,
+    /// Maximum number of frames that the kernel writes.
     depth: usize,
-    /// Calls that the hardware remembers; 0 is not known.
+    /// Calls that the hardware records; 0 if unknown.
     branches: usize,
-    /// Each begins where a function begins, whose caller the sample tells beside it.
+    /// Whether each chain begins at the entry of a function, whose caller is elsewhere in the
+    /// sample.
     entered: bool,
 }
 
-/// A slot's chain: where it begins, and its entries.
+/// A slot's chain: address of its first entry, and number of entries.
 pub(super) type Chain = (*const u64, usize);
 
-/// Memory of the chains of a batch. It does not move: slots point into it.
+/// Memory for the chains of a batch. It does not move, since slots point into it.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     words: Vec<u64>,
-    /// Chains so far that were cut.
+    /// Chains truncated so far.
     pub(super) truncated: u64,
 }
 
 impl Chained {
-    /// For an event whose stacks are taken so; `kernel_depth` is `kernel.perf_event_max_stack`, `branches` what the PMU
-    /// says it remembers.
+    /// Returns the settings for an event with this stack option. `kernel_depth` is
+    /// `kernel.perf_event_max_stack`; `branches` is the number of branches that the PMU records.
     pub(super) fn new(
-        stack: Stack,
+        stack: StackSampling,
         kernel_depth: Option<usize>,
         branches: Option<usize>,
     ) -> Chained {
@@ -61,17 +66,17 @@ impl Chained {
         Chained { stack, depth, branches: branches.unwrap_or(0), entered: false }
     }
 
-    /// Of functions that have just been called, so that frame pointers do not know the caller.
+    /// Sets whether the functions have just been called, so that frame pointers miss the caller.
     pub(super) fn entered(self, entered: bool) -> Chained {
         Chained { entered, ..self }
     }
 
-    /// Frames of user space that a chain has room for behind `kernel` ones of the kernel.
+    /// Returns how many user-space frames fit into a chain after `kernel` kernel frames.
     fn left(&self, kernel: usize) -> usize {
         self.stack.depth.map_or(UNWOUND, usize::from).saturating_sub(kernel).min(UNWOUND)
     }
 
-    /// Whether the kernel wrote as many frames as it may, so that there may be more.
+    /// Returns whether the kernel wrote the maximum number of frames, so that there may be more.
     #[inline]
     fn is_cut(&self, chain: Words<'_>) -> bool {
         chain.len() >= self.depth && frames(chain) >= self.depth
@@ -79,16 +84,16 @@ impl Chained {
 }
 
 impl Chains {
-    /// The chain of a sample: in its record, or made here.
+    /// Returns the chain of a sample: in its record, or made here.
     pub(super) fn of(
         &mut self,
         chained: &Chained,
-        layout: &Layout,
+        layout: &RecordLayout,
         sample: &Sample<'_>,
         sink: &mut dyn Sink,
     ) -> Chain {
         let whole = sample.callchain;
-        let by_kernel = chained.stack.walk == Walk::FramePointers || !chained.stack.user();
+        let by_kernel = chained.stack.walk == CallGraph::FramePointers || !chained.stack.user();
         let missing = chained.entered.then(|| missing_caller(layout, sample)).flatten();
         if by_kernel && !chained.is_cut(whole) && missing.is_none() || self.is_low() {
             return as_written(whole);
@@ -98,7 +103,7 @@ impl Chains {
         }
         let start = self.words.len();
         let cut = match (by_kernel, layout.rest(sample)) {
-            (false, Ok(rest)) if matches!(chained.stack.walk, Walk::Dwarf { .. }) => {
+            (false, Ok(rest)) if matches!(chained.stack.walk, CallGraph::Dwarf { .. }) => {
                 self.unwound(chained, sample, &rest, sink)
             }
             (false, Ok(rest)) => self.called(chained, whole, &rest.branch_stack),
@@ -106,7 +111,7 @@ impl Chains {
                 self.write(whole.iter().take(at).chain([caller]).chain(whole.iter().skip(at)));
                 chained.is_cut(whole)
             }
-            // Its callers in user space stand in bytes that make no sense.
+            // Truncated by the kernel, or the data about user space cannot be parsed.
             (_, _) => {
                 self.write(whole.iter());
                 true
@@ -120,18 +125,19 @@ impl Chains {
         if made.is_empty() { (std::ptr::null(), 0) } else { (made.as_ptr(), made.len()) }
     }
 
-    /// The kernel's part, and the user's from registers and stack. Whether the chain was cut.
+    /// Writes the kernel part, and the user part from registers and stack copy. Returns whether the
+    /// chain was truncated.
     fn unwound(
         &mut self,
         chained: &Chained,
         sample: &Sample<'_>,
-        rest: &Rest<'_>,
+        rest: &SampleExtra<'_>,
         sink: &mut dyn Sink,
     ) -> bool {
         self.write(sample.callchain.iter());
         let mut cut = chained.is_cut(sample.callchain);
-        // A kernel thread has no registers of user space. Behind a kernel's part that ends early, a user's would look as
-        // if it had called it.
+        // A kernel thread has no user-space registers. After a truncated kernel part, a user frame
+        // would look like its caller.
         if !cut && !rest.regs_user.values.is_empty() {
             let stack = UserStack {
                 pid: sample.pid,
@@ -139,29 +145,31 @@ impl Chains {
                 bytes: rest.stack_user.used(),
             };
             self.words.push(chain::USER);
-            let mut room = Room::new(&mut self.words, chained.left(frames(sample.callchain)));
+            let mut room =
+                ChainBuilder::new(&mut self.words, chained.left(frames(sample.callchain)));
             sink.unwind(&stack, &mut room);
             cut = room.is_cut();
         }
         cut
     }
 
-    /// The kernel's part, where user space was, and the calls that led there. Whether the chain was cut.
+    /// Writes the kernel part, the user-space address, and the calls that led there. Returns
+    /// whether the chain was truncated.
     ///
-    /// A branch record has the address of the call, and a chain the one behind it: one byte further is still inside of the
-    /// call, and so at the place that is asked about when a caller is named.
+    /// A branch record has the address of the call, a chain the return address. The entry written
+    /// is the call address plus one: naming a caller looks up one byte lower, which is the call.
     fn called(&mut self, chained: &Chained, whole: Words<'_>, calls: &BranchStack<'_>) -> bool {
         let user = whole.iter().position(|entry| entry == chain::USER);
         let kernel = whole.iter().take(user.unwrap_or(whole.len()));
         let left = chained.depth.saturating_sub(kernel.clone().filter(is_frame).count());
         if calls.entries.is_empty() || left == 0 {
-            // Without a record of calls the kernel's walk is the better one.
+            // Without a branch record, the kernel's walk is the better one.
             self.write(whole.iter());
             return chained.is_cut(whole);
         }
         self.write(kernel);
         self.words.push(chain::USER);
-        let mut room = Room::new(&mut self.words, left.min(UNWOUND));
+        let mut room = ChainBuilder::new(&mut self.words, left.min(UNWOUND));
         let entered = calls.iter().next().map_or(0, |call| call.to);
         let innermost = user.and_then(|at| whole.get(at + 1)).filter(is_frame);
         room.push(innermost.unwrap_or(entered));
@@ -175,30 +183,32 @@ impl Chains {
         room.is_cut() || chained.branches > 0 && number >= chained.branches
     }
 
-    /// Adds what the kernel wrote; with the rest of a chain it stays below [`LONGEST`].
+    /// Appends what the kernel wrote; with the rest of a chain it stays below [`LONGEST`].
     fn write(&mut self, written: impl Iterator<Item = u64>) {
         self.words.extend(written.take(WRITTEN));
     }
 
-    /// Whether the next chain might not find room.
+    /// Returns whether the next chain might not fit.
     pub(super) fn is_low(&self) -> bool {
         self.words.len() + LONGEST > WORDS
     }
 
-    /// Forgets the chains; how many were cut stays.
+    /// Removes the chains; the number of truncated ones stays.
     pub(super) fn clear(&mut self) {
         self.words.clear();
     }
 }
 
-/// The chain as it stands in its record. An empty slice points to no place in particular.
+/// Returns the chain as it is in its record. An empty slice has no meaningful address, so its chain
+/// is null.
 #[inline]
 pub(super) fn as_written(words: Words<'_>) -> Chain {
     if words.is_empty() { (std::ptr::null(), 0) } else { (words.as_ptr(), words.len()) }
 }
 
-/// Where a function that has just been called returns to, and its place in the chain; None if it stands there.
-fn missing_caller(layout: &Layout, sample: &Sample<'_>) -> Option<(usize, u64)> {
+/// Returns the index in the chain and the return address of a function that has just been called;
+/// None if the chain contains it.
+fn missing_caller(layout: &RecordLayout, sample: &Sample<'_>) -> Option<(usize, u64)> {
     let rest = layout.rest(sample).ok()?;
     let caller = match LINK {
         Some(link) => rest.regs_user.get(link)?,

@@ -1,40 +1,41 @@
-//! Events that come and go while a run goes on: the rings stay, since they belong to the dummies.
+//! Adds and removes events during a run. The rings stay, since the dummy events own them.
 //!
-//! A filter is set once in an event's life, so another filter is another event: it is opened into the same ring, and the
-//! role takes what either wrote up to a moment when both are on, and from then on. What the old one has written is still
-//! handled, by its own decoder, which stays.
+//! A filter can be set only once per event, so a new filter needs a new event. It is opened into
+//! the same ring. The role takes the records of the old event up to a moment at which both are
+//! enabled, and those of the new one from then on. Records that the old event wrote are still
+//! handled by its own decoder, which stays.
 //!
-//! A role that asks for what another one's event writes anyway joins that: the same record twice in a ring would cost the kernel
-//! twice.
+//! A role that requests what another role's event already writes shares that event: writing the
+//! same record twice would cost the kernel twice as much.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{self, Sender};
 
-use super::decoder::{Span, Taker};
+use super::decoder::{Taker, TimeSpan};
 use super::live::Live;
-use super::open::{Open, Opening, Refused, Wish, open_event};
+use super::open::{OpenEvent, Opening, RefusedCondition, SourceRequest, open_event};
 use super::probes::allow;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::perf::Event;
+use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
 use crate::sys::{signal, threads};
 
 impl Live {
-    /// Opens further events, for roles up to `roles`, which are off; gives what the kernel did not filter of them. If one is
-    /// refused, none is open.
+    /// Opens further events, turned off, for roles up to `roles`. Returns the conditions that the
+    /// kernel did not filter. If one event is refused, none stays open.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// The kernel refuses an event or a filter, or too many probes would be open.
     pub fn add(
         &mut self,
         openings: Vec<Opening>,
-        wish: &Wish,
+        request: &SourceRequest,
         roles: usize,
-    ) -> anyhow::Result<Vec<Refused>> {
+    ) -> anyhow::Result<Vec<RefusedCondition>> {
         let refused = self.opened.refused.len();
         let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
-        if let Err(why) = self.place_all(openings, wish) {
+        if let Err(why) = self.place_all(openings, request) {
             let now = monotonic_ns();
             placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
             self.opened.refused.truncate(refused);
@@ -45,21 +46,21 @@ impl Live {
         Ok(self.opened.refused.split_off(refused))
     }
 
-    /// Puts an opening of one role in the place of those that it has: nothing is handled twice, and nothing is left out. Gives
-    /// what the kernel does not filter.
+    /// Replaces a role's events with those of `opening`; no record is handled twice or lost.
+    /// Returns the conditions that the kernel does not filter.
     ///
     /// # Errors
-    /// The kernel's refusal: the old events stay then.
+    /// The kernel refuses the new events; the old ones then stay.
     pub fn renew(
         &mut self,
         role: u32,
         opening: Opening,
-        wish: &Wish,
+        request: &SourceRequest,
         closer: &Closer,
-    ) -> anyhow::Result<Vec<Refused>> {
+    ) -> anyhow::Result<Vec<RefusedCondition>> {
         let on = self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role));
         let refused = self.opened.refused.len();
-        let at = self.place(opening, wish)?;
+        let at = self.place(opening, request)?;
         if on && let Err(why) = self.turn(at, true) {
             self.opened.decoders[at].takers.pop();
             self.opened.refused.truncate(refused);
@@ -70,27 +71,28 @@ impl Live {
         let now = monotonic_ns();
         let decoder = &mut self.opened.decoders[at];
         if let Some(taker) = decoder.takers.last_mut().filter(|_| on) {
-            taker.span = Span::since(now);
+            taker.span = TimeSpan::since(now);
         }
         decoder.settle();
         closer.close(self.leave(role, Some(at), now));
         Ok(self.opened.refused.split_off(refused))
     }
 
-    /// Ends a role's events for good.
+    /// Removes the events of a role permanently.
     pub fn close(&mut self, role: u32, closer: &Closer) {
         closer.close(self.leave(role, None, monotonic_ns()));
     }
 
-    /// Turns the events of roles on or off; one that serves other roles as well stays on for them. Each takes what is written
-    /// after the last of those that are turned on with it is on everywhere, and, of a time before, what the rings still hold.
+    /// Turns the events of roles on or off; an event that also serves other roles stays on for
+    /// them. A role that is turned on takes records written after all of these events are enabled
+    /// on all CPUs, and those of its previous span that the rings still hold.
     ///
     /// # Errors
-    /// The kernel's refusal.
-    pub fn switch(&mut self, wishes: &BTreeMap<u32, bool>) -> io::Result<()> {
-        let wish = |taker: &Taker| wishes.get(&taker.role).copied().filter(|_| !taker.gone);
+    /// The kernel refuses to enable or disable an event.
+    pub fn switch(&mut self, states: &BTreeMap<u32, bool>) -> io::Result<()> {
+        let state = |taker: &Taker| states.get(&taker.role).copied().filter(|_| !taker.gone);
         for (at, decoder) in self.opened.decoders.iter().enumerate() {
-            let on = decoder.takers.iter().any(|one| wish(one).unwrap_or(one.is_on()));
+            let on = decoder.takers.iter().any(|one| state(one).unwrap_or(one.is_on()));
             if on != decoder.is_on() {
                 self.turn(at, on)?;
             }
@@ -100,16 +102,16 @@ impl Live {
         for decoder in &mut self.opened.decoders {
             let mut before = Vec::new();
             for taker in &mut decoder.takers {
-                match wish(taker) {
+                match state(taker) {
                     Some(true) if !taker.is_on() => {
-                        before.push(taker.as_it_was());
-                        taker.span = Span::since(now);
+                        before.push(taker.of_previous_span());
+                        taker.span = TimeSpan::since(now);
                     }
                     Some(false) if taker.is_on() => taker.span.to = now,
                     _ => {}
                 }
             }
-            before.retain(|taker| taker.span != Span::NEVER);
+            before.retain(|taker| taker.span != TimeSpan::NEVER);
             self.leaving |= !before.is_empty();
             decoder.takers.extend(before);
             decoder.settle();
@@ -123,29 +125,30 @@ impl Live {
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
     }
 
-    fn place_all(&mut self, openings: Vec<Opening>, wish: &Wish) -> anyhow::Result<()> {
+    fn place_all(&mut self, openings: Vec<Opening>, request: &SourceRequest) -> anyhow::Result<()> {
         let cpus: Vec<u32> = self.opened.rings.iter().map(|ring| ring.cpu).collect();
         let new = openings.iter().filter(|opening| self.like(opening).is_none());
         let remark = allow(self.probes(), new.map(|opening| opening.probes(&cpus)).sum())?;
         for opening in openings {
-            self.place(opening, wish)?;
+            self.place(opening, request)?;
         }
-        self.opened.tell_left_out(&self.openings)?;
+        self.opened.report_omitted(&self.openings)?;
         self.opened.remarks.extend(remark);
         Ok(())
     }
 
-    /// Opens an opening's events, disabled, unless some are open that are like them; gives their place.
-    fn place(&mut self, opening: Opening, wish: &Wish) -> anyhow::Result<usize> {
+    /// Opens an opening's events, disabled, unless equivalent ones are open. Returns the index of
+    /// the opening.
+    fn place(&mut self, opening: Opening, request: &SourceRequest) -> anyhow::Result<usize> {
         if let Some(at) = self.like(&opening) {
             return Ok(self.join(at, &opening));
         }
         let off = opening.named().collect();
         let (at, events) = (self.openings.len(), self.opened.events.len());
-        let tasks = wish.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
-        // A command has begun by now: no exec of it enables anything.
-        let wish = Wish { off, workload: false, ..wish.clone() };
-        if let Err(why) = open_event(&mut self.opened, at, &opening, &wish, tasks) {
+        let tasks = request.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
+        // The command is running by now, so no exec enables these events.
+        let request = SourceRequest { off, workload: false, ..request.clone() };
+        if let Err(why) = open_event(&mut self.opened, at, &opening, &request, tasks) {
             self.opened.close_since(events);
             self.opened.decoders.truncate(at);
             self.opened.filters.truncate(at);
@@ -156,14 +159,15 @@ impl Live {
         Ok(at)
     }
 
-    /// Where events are open that write just what this opening's would.
+    /// Returns the index of an opening with open events that write exactly what this opening's
+    /// would.
     fn like(&self, opening: &Opening) -> Option<usize> {
         let checks = opening.roles.iter().any(|(_, own)| own.is_some());
         if checks || opening.sampling.count {
             return None;
         }
         let is_like = |other: &Opening| {
-            // A function of that name may be another file's by now.
+            // Compares events, not names: a function of that name may be in another file by now.
             other.event == opening.event
                 && other.sampling == opening.sampling
                 && other.filter == opening.filter
@@ -182,9 +186,9 @@ impl Live {
         at
     }
 
-    /// Takes a role from its openings, but for one: it takes what was written up to now. Gives the events that nobody wants any
-    /// more.
-    fn leave(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<Event> {
+    /// Removes a role from all its openings except `but`; it still takes what was written up to
+    /// `now`. Returns the events that no role needs any more.
+    fn leave(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<PerfEvent> {
         for (at, decoder) in self.opened.decoders.iter_mut().enumerate() {
             if Some(at) == but || !decoder.serves(role) {
                 continue;
@@ -200,15 +204,16 @@ impl Live {
         self.close_left()
     }
 
-    fn close_left(&mut self) -> Vec<Event> {
+    fn close_left(&mut self) -> Vec<PerfEvent> {
         let decoders = &self.opened.decoders;
-        let is_left = |open: &Open| decoders[open.opening].takers.iter().all(|taker| taker.gone);
-        let (left, kept): (Vec<Open>, Vec<Open>) =
+        let is_left =
+            |open: &OpenEvent| decoders[open.opening].takers.iter().all(|taker| taker.gone);
+        let (left, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
             std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
         self.opened.events = kept;
         for open in &left {
             self.opened.groups.leave(open);
-            // As in `disable`: it may have gone with its CPU.
+            // As in `disable`: the event may have gone with its CPU.
             let _ = open.event.disable();
             let counts = open.event.read_counts().unwrap_or_default();
             let each = decoders.get(open.opening).is_some_and(|decoder| decoder.samples_each);
@@ -223,7 +228,8 @@ impl Live {
         left.into_iter().map(|open| open.event).collect()
     }
 
-    /// Forgets roles that have left, of which everything up to that time of the event clock was handled.
+    /// Removes roles that have left and whose records, up to `until` of the event clock, have been
+    /// handled.
     pub(super) fn forget_left(&mut self, until: u64) {
         for decoder in &mut self.opened.decoders {
             decoder.takers.retain(|taker| !taker.gone || taker.span.to > until);
@@ -234,33 +240,36 @@ impl Live {
     }
 }
 
-/// A thread that closes events: the last close of a tracepoint takes some 35 ms, in which a ring may overflow.
+/// A thread that closes events: the last close of a tracepoint takes about 35 ms, during which a
+/// ring may overflow.
 #[derive(Debug)]
 pub struct Closer {
-    events: Option<Sender<Vec<Event>>>,
+    events: Option<Sender<Vec<PerfEvent>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Closer {
-    /// Starts the thread. `told` is called on it first, so that it can be kept out of what is watched.
+    /// Starts the thread. It calls `on_start` first, so that the thread can be excluded from the
+    /// run.
     ///
     /// # Errors
-    /// No further thread can be started.
-    pub fn start(told: impl FnOnce() + Send + 'static) -> Result<Closer, Refusal> {
-        let (events, closing) = mpsc::channel::<Vec<Event>>();
+    /// The thread cannot be started.
+    pub fn start(on_start: impl FnOnce() + Send + 'static) -> Result<Closer, Refusal> {
+        let (events, closing) = mpsc::channel::<Vec<PerfEvent>>();
         let work = move || {
             signal::keep_off_this_thread();
-            told();
+            on_start();
             closing.iter().for_each(drop);
         };
         let thread = threads::start("perilune:close", work)?;
         Ok(Closer { events: Some(events), thread: Some(thread) })
     }
 
-    /// Closes them, some time.
-    pub fn close(&self, events: Vec<Event>) {
+    /// Closes the events in the background.
+    pub fn close(&self, events: Vec<PerfEvent>) {
         if let Some(closing) = &self.events {
-            // If the thread is gone, what could not be sent is closed here.
+            // If the thread is gone, the error returns the events, and dropping it closes them
+            // here.
             let _ = closing.send(events);
         }
     }
@@ -269,7 +278,8 @@ impl Closer {
 impl Drop for Closer {
     fn drop(&mut self) {
         self.events = None;
-        // It ends when it has closed what it was given; a panic in it has been told.
+        // The thread ends after closing the events that it received; a panic in it has been
+        // reported.
         let _ = self.thread.take().map(std::thread::JoinHandle::join);
     }
 }

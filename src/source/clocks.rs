@@ -1,26 +1,26 @@
-//! Clocks that are sampled: how many samples their running time implies, and how many came.
+//! Checks sampled clocks: how many samples their running time implies, and how many arrived.
 //!
-//! The kernel's timer leaves out the turns that it is late for, and no record says so
-//! (`perf_swevent_hrtimer()`, kernel/events/core.c). Shares stay right then; numbers of samples,
-//! and times that are made of them, are too low.
+//! The kernel's timer skips the ticks that it is late for, and no record shows it
+//! (`perf_swevent_hrtimer()`, kernel/events/core.c). Shares are still correct then; numbers of
+//! samples, and times derived from them, are too low.
 //!
-//! A clock of tasks runs while they run. A clock of a CPU that leaves the idle task out gives
-//! samples while the CPU is busy, as /proc/stat counts it; where the CPU is idle for more than a
-//! fifth of the time that count is too coarse, and nothing is judged. Nor is a clock that leaves
-//! out a mode: how long the others ran is not known. Hardware counters are not judged: the kernel
-//! adapts their period as it goes.
+//! A clock of tasks runs while they run. A CPU-wide clock that excludes the idle task samples while
+//! the CPU is busy according to /proc/stat; if the CPU is idle for more than a fifth of the time,
+//! that count is too coarse and the clock is not checked. A clock that excludes a mode is not
+//! checked either: how long the others ran is not known. Hardware counters are not checked: the
+//! kernel adapts their period continuously.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::counts::Reading;
+use super::counts::CounterReading;
 use super::live::Live;
-use super::open::{Open, Opening};
-use crate::event::catalog::What;
-use crate::event::rate::Rate;
+use super::open::{OpenEvent, Opening};
+use crate::event::catalog::EventKind;
+use crate::event::rate::SamplingRate;
 use crate::sys::cpu_time::busy_ns;
 
-/// What sampled clocks have given so far.
+/// Readings of the sampled clocks so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockReadings(Vec<ClockReading>);
 
@@ -28,20 +28,20 @@ pub struct ClockReadings(Vec<ClockReading>);
 #[derive(Clone, Debug, PartialEq)]
 struct ClockReading {
     opening: usize,
-    /// None of a clock of tasks, which has one reading for all CPUs.
+    /// None for a clock of tasks, which has one reading for all CPUs.
     cpu: Option<u32>,
     name: String,
     hz: f64,
-    /// It gives no samples of the idle task.
+    /// Whether it does not sample the idle task.
     without_idle: bool,
-    /// Samples, those that were lost included.
+    /// Samples, including lost ones.
     came: u64,
     running_ns: u64,
     /// Nanoseconds that the CPU was not idle.
     busy_ns: u64,
 }
 
-/// A clock whose samples came at another rate than its running time implies.
+/// A clock whose samples arrived at another rate than its running time implies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffRate {
     name: String,
@@ -50,41 +50,43 @@ pub struct OffRate {
     came: f64,
 }
 
-/// Busy part of a CPU's time from which on it is judged.
+/// Minimum busy part of a CPU's time for a check.
 const BUSY_MIN: f64 = 0.8;
-/// Fewer expected samples, or seconds of running time, are not judged.
+/// Minimum number of expected samples, and of seconds of running time, for a check.
 const SAMPLES_MIN: f64 = 200.0;
 const SECONDS_MIN: f64 = 1.0;
-/// What may be missing or too many: a part of them, and some for the beginning and the end.
+/// Tolerance: a part of the expected samples, and some for the beginning and the end.
 const PART_MAX: f64 = 0.1;
 const SAMPLES_OFF_MAX: f64 = 10.0;
 
 impl Opening {
-    /// Samples a second that a clock is asked for, if its running time says how many are to come.
+    /// Returns the requested samples per second of a clock, if its running time implies how many
+    /// must arrive.
     pub(super) fn clock_hz(&self) -> Option<f64> {
-        let What::Counter(counter) = &self.event.what else { return None };
-        let (own, wish) = (counter.exclude, self.sampling.exclude);
+        let EventKind::Counter(counter) = &self.event.what else { return None };
+        let (own, requested) = (counter.exclude, self.sampling.exclude);
         let partial = own.user | own.kernel | own.host | own.guest;
-        let partial = partial | wish.user | wish.kernel | wish.host | wish.guest;
+        let partial =
+            partial | requested.user | requested.kernel | requested.host | requested.guest;
         if !counter.is_clock() || partial || self.sampling.count {
             return None;
         }
         Some(match self.sampling.rate()? {
-            Rate::Frequency(hz) => hz as f64,
-            Rate::Period(ns) => 1e9 / ns as f64,
+            SamplingRate::Frequency(hz) => hz as f64,
+            SamplingRate::Period(ns) => 1e9 / ns as f64,
         })
     }
 
-    fn leaves_idle_out(&self) -> bool {
-        let own = matches!(&self.event.what, What::Counter(counter) if counter.exclude.idle);
+    fn excludes_idle(&self) -> bool {
+        let own = matches!(&self.event.what, EventKind::Counter(counter) if counter.exclude.idle);
         own || self.sampling.exclude.idle
     }
 }
 
 impl Live {
-    /// Reads the clocks that are sampled.
+    /// Reads the sampled clocks.
     pub fn clock_readings(&self) -> ClockReadings {
-        let is_clock = |open: &&Open| self.openings[open.opening].clock_hz().is_some();
+        let is_clock = |open: &&OpenEvent| self.openings[open.opening].clock_hz().is_some();
         if !self.opened.events.iter().any(|open| is_clock(&open)) {
             return ClockReadings::default();
         }
@@ -99,12 +101,12 @@ impl Live {
                 cpu,
                 name: opening.event.name.clone(),
                 hz: opening.clock_hz().unwrap_or_default(),
-                without_idle: opening.leaves_idle_out(),
+                without_idle: opening.excludes_idle(),
                 came: self.opened.decoders[open.opening].came_of(cpu),
                 running_ns: 0,
                 busy_ns: cpu.and_then(|cpu| busy.get(&cpu).copied()).unwrap_or_default(),
             });
-            reading.running_ns += open.carried.plus(Reading::of(&counts)).running_ns();
+            reading.running_ns += open.carried.plus(CounterReading::of(&counts)).running_ns();
             reading.came += counts.lost.unwrap_or_default();
         }
         ClockReadings(readings.into_values().collect())
@@ -112,13 +114,13 @@ impl Live {
 }
 
 impl ClockReadings {
-    /// Whether no clock is sampled.
+    /// Returns whether no clock is sampled.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// These times with the samples of a later reading: what the rings held when the clocks were
-    /// stopped.
+    /// Returns these times with the samples of a later reading, which include what the rings held
+    /// when the clocks were stopped.
     pub fn with_samples_of(mut self, later: &ClockReadings) -> ClockReadings {
         for reading in &mut self.0 {
             let same =
@@ -128,8 +130,8 @@ impl ClockReadings {
         self
     }
 
-    /// The clocks whose samples since `before` came at another rate than their running time
-    /// implies.
+    /// Returns the clocks whose samples since `before` arrived at another rate than their running
+    /// time implies.
     pub fn off_rate_since(&self, before: &ClockReadings) -> Vec<OffRate> {
         let mut clocks: BTreeMap<usize, (OffRate, f64)> = BTreeMap::new();
         for now in &self.0 {
@@ -166,11 +168,13 @@ impl fmt::Display for OffRate {
         let OffRate { name, hz, expected, came } = self;
         write!(
             f,
-            "{name}: {came:.0} samples came, but its running time implies {expected:.0} ({hz:.0} per second): "
+            "{name}: {came:.0} samples arrived, but its running time implies {expected:.0} \
+             ({hz:.0} per second): "
         )?;
         match came < expected {
             true => f.write_str(
-                "the machine's timers were late; shares are right, but sample counts and times derived from them are too low",
+                "the machine's timers were late; shares are right, but sample counts and times \
+                 derived from them are too low",
             ),
             false => f.write_str("sample counts and times derived from them are too high"),
         }
@@ -196,13 +200,12 @@ mod tests {
     #[test]
     fn a_clock_of_tasks_is_judged_by_their_running_time() {
         assert_eq!(judged(&[clock(None, 998, 2000, 0)]), [""; 0]);
-        assert_eq!(judged(&[clock(None, 900, 2000, 0)]), [""; 0], "a tenth is not said");
+        assert_eq!(judged(&[clock(None, 900, 2000, 0)]), [""; 0], "a tenth is not reported");
         assert_eq!(
             judged(&[clock(None, 450, 2000, 0)]),
-            [
-                "cpu-clock: 450 samples came, but its running time implies 998 (499 per second): the machine's timers were late; \
-              shares are right, but sample counts and times derived from them are too low"
-            ]
+            ["cpu-clock: 450 samples arrived, but its running time implies 998 (499 per second): \
+              the machine's timers were late; shares are right, but sample counts and times \
+              derived from them are too low"]
         );
         assert!(judged(&[clock(None, 1200, 2000, 0)])[0].ends_with("too high"));
     }
@@ -215,23 +218,24 @@ mod tests {
         assert_eq!(
             judged(&[clock(Some(0), 100, 10_000, 7000)]),
             [""; 0],
-            "not busy enough to tell"
+            "not busy enough to be judged"
         );
         assert_eq!(judged(&[]), [""; 0]);
     }
 
     #[test]
-    fn busy_cpus_are_judged_by_their_busy_time_and_idle_ones_beside_them_left_out() {
+    fn busy_cpus_are_judged_by_their_busy_time_and_idle_ones_are_ignored() {
         let idle = clock(Some(1), 3, 10_000, 50);
         assert_eq!(judged(&[clock(Some(0), 4490, 10_000, 9000), idle.clone()]), [""; 0]);
         let off = judged(&[clock(Some(0), 2250, 10_000, 10_000), idle]);
         assert!(
-            off[0].starts_with("cpu-clock: 2250 samples came, but its running time implies 4990")
+            off[0]
+                .starts_with("cpu-clock: 2250 samples arrived, but its running time implies 4990")
         );
     }
 
     #[test]
-    fn only_what_came_since_is_judged_and_what_the_rings_held_counts() {
+    fn only_later_samples_are_judged_including_those_left_in_the_rings() {
         let before = ClockReadings(vec![clock(None, 450, 2000, 0)]);
         let now = ClockReadings(vec![clock(None, 450, 4000, 0)]);
         assert_eq!(now.off_rate_since(&before).len(), 1);

@@ -1,80 +1,80 @@
-//! What is read from the events themselves: their own counts, and what the kernel dropped of them.
+//! Reads the events' own counts, and the number of records that the kernel dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpu_times::CpuTimes;
 use super::groups::GroupRead;
-use super::live::{Live, SideLost};
-use super::open::Opened;
+use super::live::Live;
+use super::open::OpenedSource;
 use crate::base::cpulist;
 use crate::sys::cpus::online_cpus;
-use crate::sys::perf::{Counts, Event, is_unscheduled};
+use crate::sys::perf::{EventCounts, PerfEvent, is_unscheduled};
 
 const FORMAT_LOST: u64 = perf_event_open_sys::bindings::PERF_FORMAT_LOST as u64;
 
-/// What a counter added on one instance since the last reading.
+/// Increase of a counter on one instance since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Count {
-    /// Role that asked for it.
+pub struct CountDelta {
+    /// Role that requested it.
     pub role: u32,
-    /// CPU, or with tasks the thread.
+    /// CPU or, if tasks are watched, the thread.
     pub instance: u32,
-    /// Its value, scaled when it shared its hardware; NaN when it was not counted.
+    /// Its value, scaled if the counter was multiplexed; NaN if it was not counted.
     pub value: f64,
-    /// The part of the time that it was counted, from 0 to 1.
+    /// Part of the time in which it was counted, from 0 to 1.
     pub share: f64,
-    /// Whether it shared its hardware.
+    /// Whether it was multiplexed.
     pub scaled: bool,
 }
 
-/// A counter as it was read: its count, and for how many nanoseconds it was enabled and running.
+/// A reading of a counter: its count, and for how many nanoseconds it was enabled and running.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct CounterReading {
     value: u64,
     enabled: u64,
     running: u64,
 }
 
-/// So far apart, in nanoseconds, the readings of one thread's counters may be: they are made one
+/// Maximum time between the readings of one thread's counters, in nanoseconds: they are made one
 /// after the other, while it runs.
 const APART: u64 = 1_000_000;
 
-impl Reading {
-    /// What an event was read as.
-    pub(super) fn of(counts: &Counts) -> Reading {
-        let Counts { value, enabled, running, .. } = *counts;
-        Reading { value, enabled, running }
+impl CounterReading {
+    /// Returns the reading of an event.
+    pub(super) fn of(counts: &EventCounts) -> CounterReading {
+        let EventCounts { value, enabled, running, .. } = *counts;
+        CounterReading { value, enabled, running }
     }
 
-    /// Nanoseconds that the event was counting.
+    /// Returns for how many nanoseconds the event was counting.
     pub(super) fn running_ns(self) -> u64 {
         self.running
     }
 
-    /// With the reading of an event that went on from there.
-    pub(super) fn plus(self, later: Reading) -> Reading {
-        Reading {
+    /// Adds the reading of an event that continued from there.
+    pub(super) fn plus(self, later: CounterReading) -> CounterReading {
+        CounterReading {
             value: self.value + later.value,
             enabled: self.enabled + later.enabled,
             running: self.running + later.running,
         }
     }
 
-    /// With the reading of the same counter on another CPU: a task is enabled on all of them at
-    /// once, and runs on one.
-    fn and(self, other: Reading) -> Reading {
-        Reading {
+    /// Adds the reading of the same counter on another CPU: a task's event is enabled on all of
+    /// them at once, and runs on one.
+    fn and(self, other: CounterReading) -> CounterReading {
+        CounterReading {
             value: self.value + other.value,
             enabled: self.enabled.max(other.enabled),
             running: self.running + other.running,
         }
     }
 
-    /// What was added since `before`, and the part of the time that was counted: below 1 the
-    /// counter shared its hardware, and the value is an estimate. It is scaled by this interval's
-    /// own times: those of the whole run would let a count fall. Times that are no more than
-    /// `apart` nanoseconds apart are the same.
-    fn since(self, before: Reading, apart: u64) -> (f64, f64) {
+    /// Returns what was added since `before`, and the part of the time that was counted. Below 1
+    /// the counter was multiplexed, and the value is an estimate. It is scaled by this interval's
+    /// own times: those of the whole run would let a count decrease. Times that differ by at most
+    /// `apart` nanoseconds are considered equal.
+    fn since(self, before: CounterReading, apart: u64) -> (f64, f64) {
         let added = self.added(before);
         let enabled = self.enabled.saturating_sub(before.enabled);
         let running = self.running.saturating_sub(before.running);
@@ -85,27 +85,35 @@ impl Reading {
         }
     }
 
-    fn added(self, before: Reading) -> f64 {
+    fn added(self, before: CounterReading) -> f64 {
         self.value.saturating_sub(before.value) as f64
     }
 }
 
-/// How the counters of a run are read.
+/// State of reading the counters of a run.
 #[derive(Default)]
 pub(super) struct Counting {
-    /// When they were read last, and for how many nanoseconds they had counted since the time
-    /// before.
+    /// Time of the last reading, and the nanoseconds that it covers.
     counted: (f64, f64),
-    /// Those that are read from /proc/stat.
+    /// Counters that are read from /proc/stat.
     pub(super) cpu_times: CpuTimes,
-    /// The CPUs on which a pinned event found no counter, by its name.
+    /// CPUs on which a pinned event got no counter, by the event's name.
     unscheduled: BTreeMap<String, BTreeSet<u32>>,
-    /// Those that were reported.
+    /// Event and CPUs of the reports so far.
     reported: BTreeSet<(String, String)>,
 }
 
+/// Lost records of tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SideLost {
+    /// In rings that events write to, too.
+    pub(super) beside_events: u64,
+    /// In the other rings.
+    pub(super) alone: u64,
+}
+
 impl Live {
-    /// Each event as opened: its name, and the fields of its `perf_event_attr` that are not zero.
+    /// Returns each event as opened: its name, and the non-zero fields of its `perf_event_attr`.
     pub fn attributes(&self) -> Vec<(String, Vec<(&'static str, u64)>)> {
         let mut all: Vec<(String, Vec<(&'static str, u64)>)> = Vec::new();
         let owners = self.opened.rings.iter().map(|ring| &ring.owner);
@@ -118,9 +126,9 @@ impl Live {
         all
     }
 
-    /// Events that the kernel dropped so far, by its own count per event; None if it does not count
-    /// (before 6.0). Reading costs an interrupt of another CPU, so within a run it is asked only
-    /// after a ring was nearly full; `all` at the end.
+    /// Returns how many events the kernel dropped so far, by its own count per event; None if it
+    /// does not count them (before 6.0). A reading costs an interrupt on another CPU, so during a
+    /// run the counts are read only after a ring was nearly full; with `all`, at the end, always.
     pub fn lost(&mut self, all: bool) -> Option<u64> {
         let first =
             self.opened.events.iter().find(|open| !self.openings[open.opening].sampling.count);
@@ -135,7 +143,7 @@ impl Live {
         if !all && !self.opened.rings.iter().any(|r| r.suspect) {
             return Some(self.lost_seen);
         }
-        let lost_of = |event: &Event| event.lost().unwrap_or(0);
+        let lost_of = |event: &PerfEvent| event.lost().unwrap_or(0);
         let total: u64 = self.opened.events.iter().map(|open| lost_of(&open.event)).sum();
         for ring in &mut self.opened.rings {
             ring.suspect = false;
@@ -149,43 +157,44 @@ impl Live {
         Some(self.lost_seen)
     }
 
-    /// Records of tasks that were lost, as of the last [`Live::lost`]; names may be stale then.
+    /// Returns how many records of tasks were lost, as of the last [`Live::lost`]; names may then
+    /// be stale.
     pub fn side_lost(&self) -> u64 {
         self.side_lost.beside_events + self.side_lost.alone
     }
 
-    /// Those of them that were lost from rings that events write to, too.
+    /// Returns how many of them were lost from rings that events write to, too.
     pub fn side_lost_beside_events(&self) -> u64 {
         self.side_lost.beside_events
     }
 
-    /// Events whose order across rings could not be restored.
+    /// Returns the number of events whose order across rings could not be restored.
     pub fn disordered(&self) -> u64 {
         self.order.as_ref().map_or(0, |order| order.counts().disordered)
     }
 
-    /// Call chains so far that are only the inner part of their stack.
+    /// Returns how many chains so far contain only the inner part of their stack.
     pub fn truncated(&self) -> u64 {
         self.batch().truncated()
     }
 
-    /// For how many seconds the counters had added up what [`Live::counts`] gave last, if there are
-    /// any. It is read when an interval is over, and the busier the CPUs are, the later.
+    /// Returns the seconds that the last result of [`Live::counts`] covers, if there are counters.
+    /// It is read after the end of an interval, and the busier the CPUs are, the later.
     pub fn counted_for(&self) -> Option<f64> {
         let any = self.openings.iter().any(|opening| opening.sampling.count);
         any.then_some(self.counting.counted.1 / 1e9)
     }
 
-    /// What the counters added since the last call, per role and instance.
-    pub fn counts(&mut self) -> Vec<Count> {
+    /// Returns what the counters added since the last call, per role and instance.
+    pub fn counts(&mut self) -> Vec<CountDelta> {
         let now = self.now();
         self.counting.counted = (now, now - self.counting.counted.0);
         let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
         let of_groups = self.opened.groups.read();
-        // Of each opening and instance. A thread has an event on each CPU: what one of them does
-        // not count because the thread runs elsewhere, another one does.
+        // By opening and instance. A thread has an event on each CPU: what one of them does not
+        // count because the thread runs elsewhere, another one does.
         let mut readings: BTreeMap<(usize, u32), Sums> = BTreeMap::new();
-        let Opened { events, rings, .. } = &mut self.opened;
+        let OpenedSource { events, rings, .. } = &mut self.opened;
         let offline: Vec<u32> =
             rings.iter().filter(|ring| ring.presence.is_offline()).map(|ring| ring.cpu).collect();
         for open in events.iter_mut().filter(|o| self.openings[o.opening].sampling.count) {
@@ -210,7 +219,7 @@ impl Live {
                     continue;
                 }
             };
-            let now = open.carried.plus(Reading::of(&read));
+            let now = open.carried.plus(CounterReading::of(&read));
             let before = std::mem::replace(&mut open.counted, now);
             (sums.before, sums.now) = (sums.before.and(before), sums.now.and(now));
             sums.events += 1;
@@ -220,7 +229,7 @@ impl Live {
         for ((opening, instance), sums) in readings {
             let (value, share) = sums.added(cpus);
             let roles = self.openings[opening].roles.iter();
-            counts.extend(roles.map(|(role, _)| Count {
+            counts.extend(roles.map(|(role, _)| CountDelta {
                 role: *role,
                 instance,
                 value,
@@ -233,7 +242,7 @@ impl Live {
         counts
     }
 
-    /// A line for each pinned event that the hardware had no room for, once.
+    /// Returns a line for each pinned event that got no hardware counter. Each is reported once.
     pub fn take_unscheduled(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for (event, cpus) in std::mem::take(&mut self.counting.unscheduled) {
@@ -241,9 +250,9 @@ impl Live {
             let list = cpulist::format(&cpus);
             if self.counting.reported.insert((event.clone(), list.clone())) {
                 lines.push(format!(
-                    "{event}: pinned, but the hardware of CPU {list} has no counter left, so it is \
-                     not counted there; pin fewer events, or stop what else counts (perf; the NMI \
-                     watchdog: sysctl kernel.nmi_watchdog=0)"
+                    "{event}: pinned, but CPU {list} has no free hardware counter, so it is not \
+                     counted there; pin fewer events, or stop other users of counters (perf; the \
+                     NMI watchdog: sysctl kernel.nmi_watchdog=0)"
                 ));
             }
         }
@@ -251,24 +260,24 @@ impl Live {
     }
 }
 
-/// The readings of an opening's events on one instance.
+/// Sum of the readings of an opening's events on one instance.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    before: Reading,
-    now: Reading,
+    before: CounterReading,
+    now: CounterReading,
     events: usize,
-    /// One of them could not be read.
+    /// Whether one of them could not be read.
     unread: bool,
 }
 
 impl Sums {
-    /// What they added, and the part of the time that was counted, on a machine with so many CPUs
-    /// for a thread.
+    /// Returns what they added, and the part of the time that was counted. `cpus` is the number of
+    /// CPUs on which a thread can run; 1 for an instance that is a CPU.
     fn added(self, cpus: usize) -> (f64, f64) {
         match self.events {
             _ if self.unread => (f64::NAN, 0.0),
-            // With -C a thread was also where nothing counted: that tells nothing of shared
-            // hardware.
+            // With -C, a thread was also on CPUs where nothing counted; that does not mean that the
+            // counter was multiplexed.
             events if events < cpus => (self.now.added(self.before), 1.0),
             events => self.now.since(self.before, if events > 1 { APART } else { 0 }),
         }
@@ -280,29 +289,29 @@ mod tests {
     use super::*;
 
     /// Times in milliseconds.
-    fn reading(value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled: enabled * 1_000_000, running: running * 1_000_000 }
+    fn reading(value: u64, enabled: u64, running: u64) -> CounterReading {
+        CounterReading { value, enabled: enabled * 1_000_000, running: running * 1_000_000 }
     }
 
     #[test]
     fn a_count_is_scaled_by_the_times_of_its_own_interval() {
         let first = reading(100, 10, 5);
-        assert_eq!(first.since(Reading::default(), APART), (200.0, 0.5));
-        // Alone on the hardware since: exact, and never below zero.
+        assert_eq!(first.since(CounterReading::default(), APART), (200.0, 0.5));
+        // Not multiplexed since: exact, and never below zero.
         assert_eq!(reading(130, 20, 15).since(first, 0), (30.0, 1.0));
         let (value, share) = reading(100, 20, 5).since(first, 0);
-        assert!(value.is_nan() && share == 0.0, "nothing is known, which is not zero: {value}");
+        assert!(value.is_nan() && share == 0.0, "the value is unknown, not zero: {value}");
     }
 
     #[test]
-    fn a_thread_that_moves_between_cpus_shares_no_counter_with_anybody() {
+    fn counts_of_a_migrating_thread_are_scaled_only_if_multiplexed() {
         let both = reading(30, 100, 30).and(reading(70, 100, 70));
-        assert_eq!(both.since(Reading::default(), APART), (100.0, 1.0));
+        assert_eq!(both.since(CounterReading::default(), APART), (100.0, 1.0));
         let shared = reading(30, 100, 30).and(reading(20, 100, 20));
-        assert_eq!(shared.since(Reading::default(), APART), (100.0, 0.5));
-        // Never on the hardware in a short interval.
-        assert!(reading(0, 2, 0).since(Reading::default(), APART).0.is_nan());
-        // Read while it went on running.
-        assert_eq!(reading(99, 100, 99).since(Reading::default(), APART), (99.0, 1.0));
+        assert_eq!(shared.since(CounterReading::default(), APART), (100.0, 0.5));
+        // Never on the hardware during a short interval.
+        assert!(reading(0, 2, 0).since(CounterReading::default(), APART).0.is_nan());
+        // Read while it was running.
+        assert_eq!(reading(99, 100, 99).since(CounterReading::default(), APART), (99.0, 1.0));
     }
 }

@@ -1,12 +1,12 @@
 //! Compares the events that the kernel counted with the records that arrived or are known to be
 //! lost.
 //!
-//! An event that writes a sample each time has as many samples as its count says, less those that
-//! the kernel dropped for want of room (`PERF_FORMAT_LOST`). A kernel that counts an event and then
-//! leaves out its record says so nowhere else. (6.18 leaves out about one in a hundred wakeups by
-//! interrupts, and on some machines all that happens while a CPU is idle.) Not compared are clocks
-//! and counters, events with a period, and tracepoints that count nanoseconds. The kernel applies a
-//! filter before it counts an event, so filters do not affect the comparison.
+//! An event that writes a sample each time has as many samples as its count, minus those that the
+//! kernel dropped for lack of space (`PERF_FORMAT_LOST`). If the kernel counts an event and then
+//! omits its record, nothing else shows it. (6.18 omits about one in a hundred wakeups by
+//! interrupts, and on some machines everything that happens while a CPU is idle.) Clocks and
+//! counters, events with a period, and tracepoints that count nanoseconds are not compared. The
+//! kernel applies a filter before it counts an event, so filters do not affect the comparison.
 //!
 //! While events are on, the count may be ahead of the ring by the records that are being written,
 //! at most one in each of a CPU's contexts.
@@ -15,32 +15,32 @@ use std::time::Duration;
 
 use super::attr::counts_time;
 use super::live::{Live, SAMPLE};
-use super::open::{Opened, Opening};
+use super::open::{OpenedSource, Opening};
 use super::rings::CpuRing;
-use crate::event::catalog::What;
-use crate::sys::perf::Counts;
+use crate::event::catalog::EventKind;
+use crate::sys::perf::EventCounts;
 
-/// Contexts of a CPU that may be writing a record: a task, a soft interrupt, a hard one, an NMI.
+/// Contexts of a CPU that may be writing a record: task, soft interrupt, hard interrupt, NMI.
 const IN_FLIGHT: u64 = 4;
-/// How often the last records of the rings are waited for, a millisecond each time.
+/// Maximum number of waits for the last records of the rings, each of one millisecond.
 const WAITS: u32 = 20;
 
-/// What is known of the samples of one ring.
+/// Delivery state of one ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
-    /// Samples that were read, of the events that are compared.
+    /// Samples read, of events that are compared.
     pub(super) taken: u64,
-    /// What such events had counted and not lost when they were closed.
+    /// Samples that such events had counted and not lost when they were closed.
     of_closed: u64,
-    /// Events without a record, as of the last look.
+    /// Events without a record, as of the last check.
     missing: u64,
-    /// Some records could not be told apart: nothing can be compared any more.
+    /// Whether the ring could not be parsed: nothing can be compared any more.
     pub(super) broken: bool,
 }
 
 impl Delivery {
-    /// Takes a look: of the events that are open, so many were `counted` and so many `waiting` are
-    /// still to be read. Up to `ahead` may be on their way.
+    /// Compares: the open events counted `counted`, and `waiting` samples are unread. Up to `ahead`
+    /// records may be in flight.
     fn look(&mut self, counted: u64, waiting: u64, ahead: u64) {
         let came = self.taken + waiting;
         let missing = (counted + self.of_closed).saturating_sub(came);
@@ -49,24 +49,24 @@ impl Delivery {
         }
     }
 
-    /// Whether many of the events have no record: a tenth, and not only a few.
+    /// Returns whether many events have no record: more than a tenth, and not only a few.
     fn is_conspicuous(&self) -> bool {
         self.missing >= 20 && self.missing > self.taken / 10
     }
 
-    /// Takes over what an event has counted and not lost that is closed now.
-    pub(super) fn close(&mut self, counts: &Counts) {
+    /// Adds what an event that is being closed has counted and not lost.
+    pub(super) fn close(&mut self, counts: &EventCounts) {
         self.of_closed += counts.delivered().unwrap_or(0);
     }
 }
 
 impl Opening {
-    /// Whether its events write a sample each time that they count one.
+    /// Returns whether its events write a sample for each event that they count.
     pub(super) fn samples_each(&self) -> bool {
         let each = match &self.event.what {
-            What::Tracepoint { format } => !counts_time(&format.name),
-            What::Function(_) => true,
-            What::Counter(_) => false,
+            EventKind::Tracepoint { format } => !counts_time(&format.name),
+            EventKind::Function(_) => true,
+            EventKind::Counter(_) => false,
         };
         let sampling = &self.sampling;
         let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
@@ -75,8 +75,8 @@ impl Opening {
 }
 
 impl Live {
-    /// Compares counts and records: of one CPU, another one each time, or of `all`. Reading a count
-    /// that is on costs some 10 us for each event of the CPU.
+    /// Compares counts and records, of one CPU in turn or of `all`. Reading an enabled count costs
+    /// about 10 us for each event of the CPU.
     pub fn look_for_undelivered(&mut self, all: bool) {
         let rings = self.opened.rings.len().max(1);
         let turn = self.next_compared % rings;
@@ -88,12 +88,12 @@ impl Live {
         }
     }
 
-    /// Events so far that were counted and left no record.
+    /// Returns how many events so far were counted but left no record.
     pub fn undelivered(&self) -> u64 {
         self.opened.rings.iter().map(|ring| ring.delivery.missing).sum()
     }
 
-    /// CPUs that leave out a good part of their events: more than a healthy kernel does.
+    /// Returns the CPUs that omit a large part of their events, more than a healthy kernel does.
     pub fn undelivering(&self) -> Vec<u32> {
         let rings = self.opened.rings.iter().filter(|ring| ring.delivery.is_conspicuous());
         rings.map(|ring| ring.cpu).collect()
@@ -103,7 +103,7 @@ impl Live {
         let Some(counted) = self.opened.counted(index) else { return };
         let Some(ring) = self.opened.rings.get_mut(index) else { return };
         if self.is_disabled {
-            // A task may have been interrupted while it wrote.
+            // A task may have been interrupted while writing.
             while ring.waiting(&self.opened.ids, &self.opened.decoders) + ring.delivery.taken
                 < counted + ring.delivery.of_closed
                 && *waits < WAITS
@@ -117,8 +117,8 @@ impl Live {
     }
 }
 
-impl Opened {
-    /// What the open events of a ring counted and did not lose; None where the kernel does not
+impl OpenedSource {
+    /// Returns what the open events of a ring counted and did not lose; None if the kernel does not
     /// count losses (before 6.0).
     fn counted(&self, index: usize) -> Option<u64> {
         let cpu = self.rings.get(index)?.cpu;
@@ -131,7 +131,7 @@ impl Opened {
 }
 
 impl CpuRing {
-    /// Samples in the ring that were not read yet, of events that are compared.
+    /// Returns the number of unread samples in the ring, of events that are compared.
     fn waiting(&self, ids: &super::ids::Ids, decoders: &[super::decoder::Decoder]) -> u64 {
         let (mut at, head, mut waiting) = (self.at, self.ring.head(), 0);
         while let Ok(Some(piece)) = self.ring.piece(at, head) {
@@ -149,22 +149,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_and_neither_read_nor_waiting_is_missing() {
+    fn counted_events_neither_read_nor_waiting_are_missing() {
         let mut delivery = Delivery { taken: 90, ..Delivery::default() };
         delivery.look(100, 10, 0);
         assert_eq!(delivery.missing, 0);
         delivery.look(104, 10, IN_FLIGHT);
-        assert_eq!(delivery.missing, 0, "they may be on their way");
-        delivery.close(&Counts { value: 9, lost: Some(2), ..Counts::default() });
+        assert_eq!(delivery.missing, 0, "they may be in flight");
+        delivery.close(&EventCounts { value: 9, lost: Some(2), ..EventCounts::default() });
         delivery.look(104, 10, IN_FLIGHT);
         assert_eq!(delivery.missing, 11);
-        // What was missing does not come later.
+        // Missing records do not arrive later.
         delivery.look(104, 30, 0);
         assert_eq!(delivery.missing, 11);
     }
 
     #[test]
-    fn nothing_is_told_of_a_ring_that_could_not_be_read() {
+    fn a_ring_that_could_not_be_parsed_is_not_compared() {
         let mut delivery = Delivery { broken: true, ..Delivery::default() };
         delivery.look(100, 0, 0);
         assert_eq!(delivery.missing, 0);

@@ -1,4 +1,4 @@
-//! From a decoded sample to the slots of the roles that want it.
+//! Turns a decoded sample into the slots of the roles that take it.
 
 use super::chains::as_written;
 use super::decoder::{Decoder, ENDED};
@@ -11,8 +11,8 @@ use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::sys::ring::Piece;
 
-/// The usual record, if it is one: a sample of the plain layout that does not wrap, of a task that
-/// has not ended, and the role that alone takes it.
+/// Returns the sample and the only role that takes it if this is the usual record: a sample of the
+/// plain layout that does not wrap, of a task that has not ended.
 #[inline(always)]
 pub(super) fn plain_at<'a>(
     piece: &Piece<'a>,
@@ -27,7 +27,7 @@ pub(super) fn plain_at<'a>(
     (usual && decoder.span.holds(sample.time)).then_some((role, sample))
 }
 
-/// Its slot, but for the time.
+/// Returns its slot without the time.
 #[inline(always)]
 pub(super) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
     Slot {
@@ -39,7 +39,7 @@ pub(super) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
     }
 }
 
-/// A slot for each role that takes the sample.
+/// Adds a slot for each role that takes the sample.
 #[inline(always)]
 pub(super) fn push(
     batch: &mut Batch,
@@ -50,7 +50,7 @@ pub(super) fn push(
     sink: &mut dyn Sink,
 ) {
     let (chain, chain_len) = as_written(sample.callchain);
-    // Walked once, and only if somebody wants it.
+    // The chain is made once, and only if a role takes the sample.
     let mut walked = decoder.chained.is_none();
     let mut slot = Slot {
         time,
@@ -70,8 +70,8 @@ pub(super) fn push(
         {
             continue;
         }
-        let seen = || filter::Context { raw: sample.raw, cpu: sample.cpu, comm: b"" };
-        if taker.own.as_ref().is_some_and(|filter| !filter.passes(&seen())) {
+        let input = || filter::FilterInput { raw: sample.raw, cpu: sample.cpu, comm: b"" };
+        if taker.own.as_ref().is_some_and(|filter| !filter.passes(&input())) {
             continue;
         }
         if let (false, Some(chained)) = (walked, &decoder.chained) {
@@ -87,7 +87,8 @@ pub(super) fn push(
     }
 }
 
-/// The thread id at an offset of a raw record: four bytes, as the format said when the event was declared.
+/// Returns the thread ID at an offset of a raw record. It has four bytes, which was checked against
+/// the format when the event was declared.
 fn thread_at(raw: &[u8], at: usize) -> Option<u32> {
     let bytes = raw.get(at..at + 4)?;
     bytes.try_into().ok().map(u32::from_ne_bytes)

@@ -1,11 +1,12 @@
-//! From the id in a sample to the decoder of its event, at the cost of a load.
+//! Maps the ID in a sample to the decoder of its event, at the cost of a load.
 //!
-//! The kernel numbers events one after the other, so those of a run lie close together: a dense table from
-//! the lowest id on. Ids that lie far from the others (events opened much later) go to a map.
+//! The kernel numbers events consecutively, so those of a run are close together: a dense table
+//! starts at the first ID. IDs outside of it (such as those of events opened much later) go to a
+//! map.
 
 use std::collections::HashMap;
 
-/// Index of a decoder by event id.
+/// Index of a decoder by event ID.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     base: u64,
@@ -14,11 +15,11 @@ pub(super) struct Ids {
 }
 
 const NONE: u32 = u32::MAX;
-/// Entries of the dense table at most: 4 MiB.
+/// Maximum number of entries of the dense table: 4 MiB.
 const SPAN: u64 = 1 << 20;
 
 impl Ids {
-    /// Remembers that events of `id` are read by decoder `index`.
+    /// Registers decoder `index` for event `id`.
     pub(super) fn insert(&mut self, id: u64, index: u32) {
         if self.dense.is_empty() {
             self.base = id;
@@ -37,7 +38,7 @@ impl Ids {
         }
     }
 
-    /// The decoder of `id`.
+    /// Returns the decoder of `id`.
     #[inline]
     pub(super) fn get(&self, id: u64) -> Option<u32> {
         match self.dense.get(id.wrapping_sub(self.base) as usize) {
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_far_and_lower_ids_are_found_and_others_are_not() {
+    fn near_far_and_lower_ids_are_found_and_unknown_ids_are_not() {
         let mut ids = Ids::default();
         for (id, index) in [(1000, 0), (1003, 1), (7, 2), (1000 + SPAN * 4, 3)] {
             ids.insert(id, index);

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::open::{Opened, Opening};
+use super::open::{OpenedSource, Opening};
 use crate::sys::refusal::Refusal;
 
-/// Names that a note gives.
+/// Maximum number of names in a note.
 const NAMED: usize = 8;
 
-/// Why a function of a glob is left out, in short: each of many may have a reason of its own.
-const NOT_PROBED: &str = "the kernel does not let them be probed";
+/// Short reason why functions of a glob are omitted; each of them may have a reason of its own.
+const NOT_PROBED: &str = "the kernel does not allow probes there";
 
 /// An event of a glob that the kernel refused.
 pub(super) struct LeftOut {
@@ -20,12 +20,12 @@ pub(super) struct LeftOut {
     refusal: Refusal,
 }
 
-impl Opened {
-    /// Leaves out an event of a glob that the kernel refuses for what it is.
+impl OpenedSource {
+    /// Omits an event of a glob if the kernel refuses the event itself.
     ///
     /// # Errors
-    /// The refusal, if the event is named exactly, or if any other event would be refused as well.
-    pub(super) fn leave_out(&mut self, opening: &Opening, refusal: Refusal) -> Result<(), Refusal> {
+    /// The refusal, if the event was named exactly or if any other event would be refused as well.
+    pub(super) fn omit(&mut self, opening: &Opening, refusal: Refusal) -> Result<(), Refusal> {
         let is_function = opening.event.function().is_some();
         let is_of_event = if is_function { refusal.is_of_place() } else { refusal.of_event };
         match &opening.glob {
@@ -37,11 +37,11 @@ impl Opened {
         }
     }
 
-    /// Adds a remark for each glob and reason with the events that were left out.
+    /// Adds a remark for each glob and reason with the omitted events.
     ///
     /// # Errors
-    /// The first refusal of a glob all of whose events were refused.
-    pub(super) fn tell_left_out(&mut self, openings: &[Opening]) -> anyhow::Result<()> {
+    /// The first refusal of a glob, if all its events were refused.
+    pub(super) fn report_omitted(&mut self, openings: &[Opening]) -> anyhow::Result<()> {
         let mut reasons: BTreeMap<(Rc<str>, String), Vec<Refusal>> = BTreeMap::new();
         for LeftOut { glob, is_function, refusal } in std::mem::take(&mut self.left_out) {
             let mut open = self.events.iter().map(|open| &openings[open.opening]);
@@ -57,7 +57,7 @@ impl Opened {
     }
 }
 
-/// `irq_vectors:*: left out irq_work_exit: the kernel does not let …`.
+/// Returns a remark such as `irq_vectors:*: omitted irq_work_exit: the kernel does not …`.
 fn remark(glob: &str, why: &str, refusals: &[Refusal]) -> String {
     let name = |refusal: &Refusal| refusal.what.rsplit(':').next().unwrap_or_default().to_owned();
     let names: Vec<String> = refusals.iter().take(NAMED).map(name).collect();
@@ -65,5 +65,5 @@ fn remark(glob: &str, why: &str, refusals: &[Refusal]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{glob}: left out {}{more}: {why}", names.join(", "))
+    format!("{glob}: omitted {}{more}: {why}", names.join(", "))
 }

@@ -1,28 +1,31 @@
-//! The rings of a run merged by time. The first unread record of each is staged, so that it is read once.
+//! Merges the rings of a run by time. The first unread record of each is staged, so that it is read
+//! once.
 //!
-//! Records go out up to a limit that lies [`SLACK_NS`] behind the clock as read before the ring heads: what is older was
-//! written everywhere, but for records in flight, and those `Order` mends. (The rings are stamped with
-//! `CLOCK_MONOTONIC` for this: with the default perf clock the newest record of some ring would have to be searched as the
-//! limit, and idle rings would need a record of their own.)
+//! Records are handed on up to a limit that lies [`SLACK_NS`] behind the clock as read before the
+//! ring heads. Everything older has been written on all CPUs, except records in flight, whose order
+//! `Order` corrects. (The rings are stamped with `CLOCK_MONOTONIC` for this: with the default perf
+//! clock, the latest record of any ring would have to be found as the limit, and idle rings would
+//! need a record of their own.)
 
 use super::decoder::Decoder;
 use super::fill::{plain, plain_at};
-use super::hole::{due_at_end, due_before};
 use super::ids::Ids;
 use super::live::{Live, SAMPLE};
-use super::open::Opened;
+use super::loss_window::{due_at_end, due_before};
+use super::open::OpenedSource;
 use super::rings::CpuRing;
 use super::{Sink, Slot};
-use crate::decode::sample::Layout;
-use crate::order::{Next, Order};
+use crate::decode::sample::RecordLayout;
+use crate::order::{NextRecord, Order};
 use crate::sys::ring::Piece;
 
-/// How far the merge stays behind the clock: longer than a record is in flight on a CPU that runs.
+/// Distance of the merge behind the clock: longer than a record is in flight on a running CPU.
 pub(super) const SLACK_NS: u64 = 2_000_000;
 
-/// The usual record, read when its ring offered it and put into the batch when it is the earliest of all.
+/// The usual record, read when its ring offered it and added to the batch when it is the earliest
+/// of all.
 pub(super) struct Staged {
-    /// All but its time.
+    /// The slot without its time.
     slot: Slot,
     /// Nanoseconds of the event clock.
     time: u64,
@@ -31,16 +34,16 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Nothing.
+    /// No staged record.
     pub(super) const NONE: Staged = Staged { slot: Slot::EMPTY, time: 0, length: 0 };
 }
 
 impl Live {
-    /// Hands on, in order, what was written up to `until`, nanoseconds of the run.
+    /// Hands on, in order, what was written up to `until` (run time in nanoseconds).
     pub(super) fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
         for index in 0..self.opened.rings.len() {
             let ring = &self.opened.rings[index];
-            let waiting = ring.at < ring.head || ring.holes.is_looking();
+            let waiting = ring.at < ring.head || ring.holes.is_end_offered();
             self.look(index);
             if !waiting {
                 self.offer(order, index);
@@ -50,7 +53,7 @@ impl Live {
         loop {
             let unusual = self.take_staged(order, limit);
             if let Some(next) = unusual {
-                if !self.tell_hole(next.ring, sink) {
+                if !self.report_hole(next.ring, sink) {
                     self.take(next.ring, Some(next.time), sink);
                 }
                 self.offer(order, next.ring);
@@ -69,10 +72,11 @@ impl Live {
         self.release_all();
     }
 
-    /// Puts staged records into the batch as long as there is room and they are the earliest of all. The next one is
-    /// returned if it is not staged. A loop of its own, so that its state stays in registers.
-    fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<Next> {
-        let Opened { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+    /// Adds staged records to the batch while there is room and they are the earliest of all.
+    /// Returns the next record if it is not staged. This is a separate loop so that its state stays
+    /// in registers.
+    fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<NextRecord> {
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
         while !self.batch.is_full(self.room) {
             let next = order.take(limit)?;
             let ring = &mut rings[next.ring];
@@ -90,12 +94,12 @@ impl Live {
     }
 
     fn offer(&mut self, order: &mut Order, index: usize) {
-        let Opened { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
         stage(order, index, &mut rings[index], ids, decoders, side_layout);
     }
 }
 
-/// Offers the first unread record of a ring, if there is one, staged if it is the usual one.
+/// Offers the first unread record of a ring, if there is one; stages it if it is the usual one.
 #[inline(always)]
 fn stage(
     order: &mut Order,
@@ -103,7 +107,7 @@ fn stage(
     ring: &mut CpuRing,
     ids: &Ids,
     decoders: &[Decoder],
-    side: &Layout,
+    side: &RecordLayout,
 ) {
     let piece = match ring.ring.piece(ring.at, ring.head) {
         Ok(Some(piece)) => piece,
@@ -115,7 +119,7 @@ fn stage(
             return;
         }
         Err(_) => {
-            // Taken at once, where it is counted.
+            // Offered at once; `Live::take` reports it.
             ring.staged.length = 0;
             return order.offer(index, ring.last);
         }
@@ -132,13 +136,13 @@ fn stage(
     order.offer(index, time);
 }
 
-/// Nanoseconds of the event clock at which a record was written.
+/// Returns the time of the event clock, in nanoseconds, at which a record was written.
 #[inline(never)]
 pub(super) fn time_of(
     piece: &Piece<'_>,
     ids: &Ids,
     decoders: &[Decoder],
-    side: &Layout,
+    side: &RecordLayout,
 ) -> Option<u64> {
     if piece.kind() == SAMPLE {
         let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;

@@ -1,21 +1,23 @@
-//! Setting an event's filter, also where the kernel takes less than we thought.
+//! Sets an event's filter, even if the kernel accepts less than expected.
 //!
-//! Our own check of filters follows a recent kernel; an older one lacks kinds of fields and operators, and any has fewer
-//! CPUs than a list may name. So a refusal is no end: each condition is tried on an event of its own, and what
-//! the kernel does not take is left to whoever handles the records. A count has no records: there it is the end.
+//! perilune's own check of filters follows a recent kernel; an older one lacks types of fields and
+//! operators, and any has fewer CPUs than a list may name. A refusal is therefore not final: each
+//! condition is tried on an event of its own, and what the kernel refuses is left to the handler of
+//! the records. A count has no records, so its refusal is final.
 
-use super::open::{Opening, Refused};
-use crate::event::catalog::What;
-use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::Rest};
+use super::open::{Opening, RefusedCondition};
+use crate::event::catalog::EventKind;
+use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::UserCondition};
 use crate::sys::kernel_functions::function_range;
-use crate::sys::perf::Event;
+use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
 
-/// Bits of `common_flags`: in a hard interrupt, or a soft one.
+/// Bits of `common_flags`: in a hard interrupt, or in a soft one.
 const IN_INTERRUPT: u32 = 0x8 | 0x10;
 
-/// The text for the kernel, `(the filter) && common_pid != own`, for each own thread: a run does not watch itself. What
-/// interrupted it is not its own doing.
+/// Returns the text for the kernel, `(the filter) && common_pid != own`, for each own thread: a run
+/// does not watch itself. With `interrupts`, events in interrupts of these threads are kept:
+/// perilune does not cause them.
 pub(super) fn kernel_text(
     filter: Option<&Filter>,
     own: &[i32],
@@ -34,23 +36,25 @@ pub(super) fn kernel_text(
     }
 }
 
-/// What became of a filter.
+/// Result of setting a filter.
 pub(super) struct Narrowed {
-    /// The text that the event has now, and all others of the opening are to have.
+    /// The text that the event has now, and that all others of the opening must get.
     pub(super) text: Option<String>,
-    /// What the kernel did not take, as conditions for user space.
-    pub(super) refused: Vec<Rest>,
+    /// Conditions that the kernel refused, for user space.
+    pub(super) refused: Vec<UserCondition>,
 }
 
-/// Sets on an open event what the kernel takes of its opening's filter. `again` opens another such event, to try on.
+/// Sets as much of an opening's filter on an open event as the kernel accepts. `again` opens
+/// another such event, for trials.
 ///
 /// # Errors
-/// The kernel refuses what only it can tell, or the filter of a count, or refuses for another reason than the text.
-pub(super) fn set_what_it_takes(
-    event: &Event,
+/// The kernel refuses a condition that only it can check, or the filter of a count, or it refuses
+/// for another reason than the text.
+pub(super) fn set_accepted_parts(
+    event: &PerfEvent,
     opening: &Opening,
     own: &[i32],
-    again: &dyn Fn() -> Result<Event, Refusal>,
+    again: &dyn Fn() -> Result<PerfEvent, Refusal>,
 ) -> anyhow::Result<Narrowed> {
     let interrupts = opening.event.is_interrupt();
     let whole = kernel_text(opening.filter.as_ref(), own, interrupts);
@@ -71,70 +75,73 @@ pub(super) fn set_what_it_takes(
     }
     if opening.sampling.count {
         anyhow::bail!(
-            "{}: the kernel refuses the filter '{}', and a count has no records to look at here; \
-             leave out what it does not know",
+            "{}: the kernel refuses the filter '{}', and a count has no records to filter in user \
+             space; omit the condition that it does not support",
             opening.event.name,
             brief(&filter.to_kernel())
         );
     }
-    let (mut taken, mut refused): (Option<Filter>, Vec<Filter>) = (None, Vec::new());
-    // Where roles have filters of their own, they have to check these, if not the kernel checks that one is met.
+    let (mut accepted, mut refused): (Option<Filter>, Vec<Filter>) = (None, Vec::new());
+    // If roles have filters of their own, this one requires that any of them is met, and is not
+    // split: if the kernel refuses it, the roles check their own.
     let parts = if opening.rechecked() { vec![filter.clone()] } else { filter.conjuncts() };
     for part in parts {
-        let joined = match &taken {
+        let joined = match &accepted {
             Some(before) => before.clone().and(part.clone()),
             None => part.clone(),
         };
         let text = kernel_text(Some(&joined), own, interrupts).unwrap_or_default();
         if text.len() <= LONGEST && again()?.set_filter(&text).is_ok() {
-            taken = Some(joined);
+            accepted = Some(joined);
         } else {
             refused.push(part);
         }
     }
-    let text = kernel_text(taken.as_ref(), own, interrupts);
+    let text = kernel_text(accepted.as_ref(), own, interrupts);
     if let Some(text) = &text {
         event.set_filter(text)?;
     }
-    let refused = refused.iter().map(|part| here(opening, part)).collect::<Result<_, _>>()?;
+    let refused =
+        refused.iter().map(|part| in_user_space(opening, part)).collect::<Result<_, _>>()?;
     Ok(Narrowed { text, refused })
 }
 
-/// Whether another text might do.
+/// Returns whether the kernel may accept another text.
 fn is_about_the_text(why: &Refusal) -> bool {
     !matches!(why.errno, libc::EEXIST | libc::ENOMEM | libc::EBADF | libc::ENOTTY)
 }
 
-/// A refused condition, for user space.
-fn here(opening: &Opening, part: &Filter) -> anyhow::Result<Rest> {
+/// Returns a refused condition in the form for user space.
+fn in_user_space(opening: &Opening, part: &Filter) -> anyhow::Result<UserCondition> {
     let name = &opening.event.name;
-    let What::Tracepoint { format } = &opening.event.what else {
-        anyhow::bail!("{name}: only a tracepoint has a filter");
+    let EventKind::Tracepoint { format } = &opening.event.what else {
+        anyhow::bail!("{name}: only tracepoints support a filter");
     };
     match part.bind(name, format) {
-        Ok(bound) => Ok(Rest::of_kernel(part, bound)),
+        Ok(bound) => Ok(UserCondition::of_kernel(part, bound)),
         Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
         Err(KernelOnly::UserText(only)) => anyhow::bail!(
             "{name}: this kernel cannot compare text in user memory, and refuses '{only}'; \
              remove the condition, and filter by numbers or by COMM"
         ),
         Err(KernelOnly::Condition(only)) => anyhow::bail!(
-            "{name}: the kernel refuses the filter '{only}', and only it could tell: is the name in /proc/kallsyms? \
-             Else leave it out"
+            "{name}: the kernel refuses the filter '{only}', which only the kernel can check; use \
+             a name from /proc/kallsyms, or omit the condition"
         ),
     }
 }
 
 impl Opening {
-    /// Whether its roles check filters of their own.
+    /// Returns whether its roles check filters of their own.
     fn rechecked(&self) -> bool {
         self.roles.iter().any(|(_, own)| own.is_some())
     }
 
-    /// What each of its roles has to check: where they have filters of their own, all of that, else what was refused.
-    pub(super) fn hand_over(&self, refused: &[Rest]) -> Vec<Refused> {
+    /// Returns what each of its roles must check: its whole filter if roles have filters of their
+    /// own, else what was refused.
+    pub(super) fn hand_over(&self, refused: &[UserCondition]) -> Vec<RefusedCondition> {
         let own = |(role, own): &(u32, Option<Bound>)| {
-            own.is_some().then_some(Refused { role: *role, rest: None })
+            own.is_some().then_some(RefusedCondition { role: *role, rest: None })
         };
         if refused.is_empty() {
             return Vec::new();
@@ -142,16 +149,18 @@ impl Opening {
         if self.rechecked() {
             return self.roles.iter().filter_map(own).collect();
         }
-        let each = |rest: &Rest, role: u32| Refused { role, rest: Some(rest.clone()) };
+        let each =
+            |rest: &UserCondition, role: u32| RefusedCondition { role, rest: Some(rest.clone()) };
         let roles = self.roles.iter().map(|(role, _)| *role);
         roles.flat_map(|role| refused.iter().map(move |rest| each(rest, role))).collect()
     }
 }
 
-/// What to tell of a condition that the kernel refused.
-pub(super) fn remark(opening: &Opening, rest: &Rest) -> String {
+/// Returns the remark about a condition that the kernel refused.
+pub(super) fn remark(opening: &Opening, rest: &UserCondition) -> String {
     format!(
-        "{}: this kernel refuses the filter '{}': checked here, at the price of a record for each event",
+        "{}: this kernel refuses the filter '{}': it is checked in user space, at the cost of a \
+         record for each event",
         opening.event.name,
         brief(&rest.text)
     )
@@ -174,7 +183,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn a_kernel_without_text_of_tasks_is_named_as_the_reason() {
+    fn the_error_names_a_kernel_that_cannot_compare_user_text() {
         let format = Format::parse(
             "name: sys_enter_openat\nID: 1\n\
              field:const char * filename; offset:24; size:8; signed:0;\n",
@@ -183,7 +192,7 @@ mod tests {
         let format = format.unwrap();
         let part = Filter::parse("filename ~ \"*x\"").unwrap().for_event(name, &format);
         let opening = Opening {
-            event: Rc::new(Described { name: name.into(), what: What::Tracepoint { format } }),
+            event: Rc::new(Described { name: name.into(), what: EventKind::Tracepoint { format } }),
             glob: None,
             filter: Some(part.clone()),
             sampling: Sampling::default(),
@@ -191,9 +200,10 @@ mod tests {
             about: Vec::new(),
         };
         assert_eq!(
-            here(&opening, &part).unwrap_err().to_string(),
+            in_user_space(&opening, &part).unwrap_err().to_string(),
             "syscalls:sys_enter_openat: this kernel cannot compare text in user memory, and \
-             refuses 'filename.ustring ~ \"**x\"'; remove the condition, and filter by numbers or by COMM"
+             refuses 'filename.ustring ~ \"**x\"'; remove the condition, and filter by numbers or \
+             by COMM"
         );
     }
 }

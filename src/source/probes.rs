@@ -1,21 +1,23 @@
-//! Probes of functions: how many may be open.
+//! Numbers of open events, and the limit of function probes.
 
 use anyhow::ensure;
 
-use super::open::Opening;
+use super::live::Live;
+use super::open::{OpenEvent, Opening};
 use crate::base::units::counted;
+use crate::event::catalog::EventKind;
 
-/// The kernel takes so long to close one, and closes them one after the other.
+/// Time in ms that the kernel takes to close a probe. It closes them one after the other.
 pub const CLOSED_IN_MS: usize = 70;
 
-/// Probes that may be open at once, one for each function and CPU: to close them takes some 18 s.
+/// Probes that may be open at once, one for each function and CPU. Closing them takes about 18 s.
 const OPEN_MAX: usize = 256;
 
-/// Whoever ends a run would like to have known of so long a wait.
-const SAID_MS: usize = 5000;
+/// Closing time in ms from which on the user is warned.
+const WARN_MS: usize = 5000;
 
 impl Opening {
-    /// How many probes it takes on these CPUs.
+    /// Returns the number of probes that it needs on these CPUs.
     pub(super) fn probes(&self, cpus: &[u32]) -> usize {
         let only = self.sampling.cpus.as_ref();
         let on = || cpus.iter().filter(|cpu| only.is_none_or(|only| only.contains(cpu))).count();
@@ -23,22 +25,47 @@ impl Opening {
     }
 }
 
-/// Whether so many `more` may be opened beside those that are open; what to say about how long they take to close.
+impl Live {
+    /// Returns the number of open events, the owners of the rings included.
+    pub fn files(&self) -> usize {
+        self.opened.rings.len() + self.opened.events.len()
+    }
+
+    /// Returns the number of tracepoints that are open, each on one CPU or more.
+    pub fn tracepoints(&self) -> usize {
+        let names: std::collections::BTreeSet<&str> = self
+            .openings
+            .iter()
+            .filter(|opening| matches!(opening.event.what, EventKind::Tracepoint { .. }))
+            .map(|opening| opening.event.name.as_str())
+            .collect();
+        names.len()
+    }
+
+    /// Returns the number of open function probes: each CPU has its own.
+    pub fn probes(&self) -> usize {
+        let is = |open: &&OpenEvent| self.openings[open.opening].event.function().is_some();
+        self.opened.events.iter().filter(is).count()
+    }
+}
+
+/// Checks whether `more` probes may be opened beside the `open` ones. Returns a remark if closing
+/// them takes long.
 ///
 /// # Errors
-/// They are too many.
+/// There are too many probes.
 pub(super) fn allow(open: usize, more: usize) -> anyhow::Result<Option<String>> {
     let all = open + more;
     ensure!(
         more == 0 || all <= OPEN_MAX,
-        "{all} probes of functions, one for each function and CPU, are more than the {OPEN_MAX} that can be open at once; \
-         narrow the globs, or watch fewer CPUs (-C)"
+        "{all} function probes, one for each function and CPU, exceed the limit of {OPEN_MAX} open \
+         at once; narrow the globs, or watch fewer CPUs (-C)"
     );
-    let long = |probes: usize| probes * CLOSED_IN_MS >= SAID_MS;
+    let long = |probes: usize| probes * CLOSED_IN_MS >= WARN_MS;
     Ok((long(all) && !long(open)).then(|| {
         format!(
-            "{} of functions: at the end the kernel takes some {} s to close them",
-            counted(all as u64, "probe"),
+            "{}: at the end the kernel needs about {} s to close them",
+            counted(all as u64, "function probe"),
             (all * CLOSED_IN_MS).div_ceil(1000)
         )
     }))
@@ -49,13 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_probes_together_have_a_limit_and_a_long_end_is_told_once() {
+    fn the_number_of_probes_is_limited_and_a_slow_close_is_reported_once() {
         assert_eq!(allow(0, 71).unwrap(), None);
-        let told = allow(0, 72).unwrap().unwrap();
-        assert!(told.starts_with("72 probes of functions") && told.contains("some 6 s"), "{told}");
+        let remark = allow(0, 72).unwrap().unwrap();
+        assert!(remark.starts_with("72 function probes: "), "{remark}");
+        assert!(remark.contains("about 6 s"), "{remark}");
         assert_eq!(allow(72, 100).unwrap(), None);
         assert!(allow(0, 256).is_ok() && allow(200, 56).is_ok());
-        assert!(allow(200, 57).unwrap_err().to_string().starts_with("257 probes"));
-        assert!(allow(300, 0).is_ok(), "other events are no probes");
+        assert!(allow(200, 57).unwrap_err().to_string().starts_with("257 function probes"));
+        assert!(allow(300, 0).is_ok(), "other events are not probes");
     }
 }

@@ -1,45 +1,51 @@
-//! Replays a recording: the `.events` text, a line an event, as a person or `trace --events` writes it.
+//! Replays a recording: the `.events` text format, one line per event, written by hand or by
+//! `trace --events`.
 //!
 //! ```text
 //! # wall 2026-11-21T09:00:00Z
 //! # TIME CPU TID COMM EVENT: field=value | stack
-//! 0.001 0 100 nginx sched:sched_switch: prev_comm=nginx prev_pid=100 prev_state=2 | __schedule;schedule
-//! 0.002 1 90/91 "tmux: server" probe:x: at=0xffffffff81c01f58 text="two words" array=[1,-2] bytes=hex:00ff
+//! 0.001 0 100 nginx sched:sched_switch: prev_comm=nginx prev_state=2 | __schedule;schedule
+//! 0.002 1 90/91 "tmux: server" probe:x: at=0xffffffff81c01f58 a="two words" b=[1,-2] c=hex:00ff
 //! 0.003 1 0 - LOST: n=312
 //! ```
 //!
-//! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order. `0.005@0.009` happened
-//!   at 5 ms and came at 9 ms: a run that does not put events in order gets it then. The header `# wall` gives the
-//!   wall-clock time of 0; other lines that begin with `#`, and blank ones, mean nothing.
-//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` is an event of the recording, also
-//!   where no line of it follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; fields that
-//!   lines have beside these are added.
-//! - TID is the thread, `PID/TID` when its process has another number. COMM `-` is unknown. Text with blanks,
-//!   quotes, `=` or `\` stands in double quotes, where `\" \\ \n \r \t \xNN` are escapes; so may any text, and a
-//!   frame of the stack.
-//! - A field is decimal, hexadecimal (`0x…`: a pointer), an array, bytes, or else text. An event whose only field
-//!   is ever `value` is a count: so many since the last such line of the CPU.
-//! - Words in capitals are not events but what else befell the task of the line: `EXIT:`, `FORK: ppid=PID ptid=TID` (of the
-//!   parent), `COMM: comm=NEW`, `EXEC: comm=NEW`; or its CPU's ring: `LOST: n=N ns=LENGTH`, from that time on, so many records.
+//! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order.
+//!   `0.005@0.009` happened at 5 ms and arrived at 9 ms: a run that does not order events gets it
+//!   then. The header `# wall` gives the wall-clock time of 0; other lines that begin with `#`, and
+//!   blank lines, are ignored.
+//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` declares an event of the recording,
+//!   even if no line of it follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; further
+//!   fields of the lines are added to the declared ones.
+//! - TID is the thread, `PID/TID` if its process ID differs. COMM `-` is unknown. Text with blanks,
+//!   quotes, `=` or `\` must be in double quotes, where `\" \\ \n \r \t \xNN` are escapes; any
+//!   other text, and a frame of the stack, may be.
+//! - A field is decimal, hexadecimal (`0x…`: a pointer), an array, bytes, or else text. An event
+//!   whose only field is always `value` is a count: the increase since the previous such line of
+//!   the CPU.
+//! - Names in capitals are not events but changes of the line's task: `EXIT:`,
+//!   `FORK: ppid=PID ptid=TID` (of the parent), `COMM: comm=NEW`, `EXEC: comm=NEW`; or a loss in
+//!   the ring of its CPU: `LOST: n=N ns=LENGTH`, N records from that time on.
 //!
-//! Events become raw records under a format made up from all their lines, so that whatever handles records
-//! of a kernel handles these. Fields that a line leaves out read 0 or "". A recording is held in memory.
+//! Events become raw records in a format derived from all their lines, so code that handles records
+//! of a kernel handles these. Fields that a line omits read as 0 or "". A recording is held in
+//! memory.
 
 mod layout;
 mod line;
 
-use crate::event::catalog::{Catalog, Event, What};
+use crate::event::catalog::{Catalog, Event, EventKind};
 use crate::event::counter::Counter;
 use anyhow::{Context, Result, bail};
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use layout::{Layout, Settled};
-use line::{Line, Literal, Mistake};
+use layout::{LineLayout, Settled};
+use line::{Literal, Mistake, ParsedLine};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-/// The wall-clock time of 0 when the recording does not give it: 2026-11-21T09:00:00Z, in ns since the epoch.
+/// Wall-clock time of 0 if the recording does not give it: 2026-11-21T09:00:00Z, in nanoseconds
+/// since the Unix epoch.
 pub const WALL_NS: i64 = 1_795_251_600_000_000_000;
 
 /// A recording.
@@ -47,18 +53,18 @@ pub const WALL_NS: i64 = 1_795_251_600_000_000_000;
 pub struct Replay {
     wall_ns: i64,
     events: IndexMap<String, Rc<Event>>,
-    entries: Vec<Entry>,
-    /// The line of each entry, from 1 on.
+    entries: Vec<RecordingLine>,
+    /// The line number of each entry, from 1 on.
     lines: Vec<usize>,
     name: String,
 }
 
 /// One line of a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct RecordingLine {
     /// Nanoseconds since the run began.
     pub time_ns: u64,
-    /// The same of when it came; mostly the same.
+    /// Time of its arrival, usually the same.
     pub came_ns: u64,
     /// CPU.
     pub cpu: u32,
@@ -68,34 +74,34 @@ pub struct Entry {
     pub tid: u32,
     /// The task's name; empty when unknown.
     pub comm: Vec<u8>,
-    /// What happened.
+    /// Content of the line.
     pub what: Happened,
 }
 
-/// What a line tells.
+/// Content of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happened {
     /// An event.
     Event {
-        /// Its place in [`Replay::events`].
+        /// Its index in [`Replay::events`].
         event: usize,
-        /// The raw record, laid out as the event's format says; empty for a counter.
+        /// The raw record in the event's format; empty for a counter.
         raw: Vec<u8>,
         /// Frames, innermost first.
         stack: Vec<String>,
-        /// The count, of an event whose only field is `value`.
+        /// The count, for an event whose only field is `value`.
         value: Option<u64>,
     },
     /// The CPU's ring lost records.
     Lost {
-        /// How many.
+        /// Number of records.
         count: u64,
-        /// For so long, from the line's time on.
+        /// Duration of the loss, from the line's time on.
         length_ns: u64,
     },
     /// The task ended.
     Exit,
-    /// The task began.
+    /// The task was created.
     Fork {
         /// Its parent's process.
         parent_pid: u32,
@@ -104,18 +110,22 @@ pub enum Happened {
     },
     /// The task was renamed.
     Comm {
-        /// To this.
+        /// The new name.
         comm: Vec<u8>,
     },
-    /// The task runs another program.
+    /// The task executed another program.
     Exec {
-        /// Under this name.
+        /// The new name.
         comm: Vec<u8>,
     },
 }
 
 impl Replay {
-    /// Reads a recording. An error shows the line and the place in it.
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not UTF-8, or a line is invalid; the error shows the line and
+    /// the position in it.
     pub fn open(path: &Path) -> Result<Replay> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).with_context(|| format!("failed to read `{name}`"))?;
@@ -125,19 +135,23 @@ impl Replay {
                 let line =
                     1 + bytes.iter().take(error.valid_up_to()).filter(|b| **b == b'\n').count();
                 bail!(
-                    "{name}:{line}: the text is not UTF-8; write other bytes as \"\\xNN\", in quotes"
+                    "{name}:{line}: the text is not UTF-8; write other bytes as \"\\xNN\", in \
+                     quotes"
                 )
             }
         }
     }
 
-    /// Reads the text of a recording; `name` is what errors call it.
+    /// Parses the text of a recording; `name` is its name in errors.
+    ///
+    /// # Errors
+    /// A line is invalid; the error shows the line and the position in it.
     pub fn parse(text: &str, name: &str) -> Result<Replay> {
         let mut wall_ns = WALL_NS;
         let mut lines = Vec::new();
-        let mut layouts: IndexMap<&str, Layout> = IndexMap::new();
+        let mut layouts: IndexMap<&str, LineLayout> = IndexMap::new();
         for (i, source) in text.lines().enumerate() {
-            let at = Place { name, number: i + 1, source };
+            let at = LineLocation { name, number: i + 1, source };
             if let Some(wall) = line::header(source) {
                 wall_ns = wall.map_err(|mistake| at.error(&mistake))?;
             } else if let Some((event, fields)) = line::declared(source) {
@@ -167,19 +181,19 @@ impl Replay {
         for (line, at) in lines {
             let number = at.number;
             let what = happened(&line, &settled).map_err(|mistake| at.error(&mistake))?;
-            let Line { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
-            entries.push((Entry { time_ns, came_ns, cpu, pid, tid, comm, what }, number));
+            let ParsedLine { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
+            entries.push((RecordingLine { time_ns, came_ns, cpu, pid, tid, comm, what }, number));
         }
-        // Stable: lines of one time stay as written.
+        // Stable: lines with the same time stay as written.
         entries.sort_by_key(|(entry, _)| entry.time_ns);
         let (entries, lines) = entries.into_iter().unzip();
 
         let event = |(name, Settled { format, counter, .. }): (&str, Settled)| {
             let name = name.to_owned();
             let what = if counter {
-                What::Counter(Counter::default())
+                EventKind::Counter(Counter::default())
             } else {
-                What::Tracepoint { format }
+                EventKind::Tracepoint { format }
             };
             (name.clone(), Rc::new(Event { name, what }))
         };
@@ -187,34 +201,34 @@ impl Replay {
         Ok(Replay { wall_ns, events, entries, lines, name: name.to_owned() })
     }
 
-    /// Wall-clock time of time 0, in nanoseconds since the Unix epoch.
+    /// Returns the wall-clock time of time 0, in nanoseconds since the Unix epoch.
     pub fn wall_ns(&self) -> i64 {
         self.wall_ns
     }
 
-    /// The lines in order of time.
-    pub fn entries(&self) -> &[Entry] {
+    /// Returns the lines in time order.
+    pub fn entries(&self) -> &[RecordingLine] {
         &self.entries
     }
 
-    /// `FILE:LINE` of an entry.
+    /// Returns `FILE:LINE` of an entry.
     pub fn place(&self, entry: usize) -> String {
         format!("{}:{}", self.name, self.lines.get(entry).copied().unwrap_or_default())
     }
 
-    /// The CPUs that they are from, ascending.
+    /// Returns the CPUs of the lines, ascending.
     pub fn cpus(&self) -> Vec<u32> {
         let cpus: BTreeSet<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
         cpus.into_iter().collect()
     }
 
-    /// The events of the header, then the others in order of their first line; [`Happened::Event`]
-    /// counts in this order.
+    /// Returns the events of the header, then the others in order of their first line;
+    /// [`Happened::Event`] has an index in this order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Rc<Event>> {
         self.events.values()
     }
 
-    /// The event of that place.
+    /// Returns the event with that index.
     pub fn event(&self, place: usize) -> Option<&Rc<Event>> {
         self.events.get_index(place).map(|(_, event)| event)
     }
@@ -226,7 +240,7 @@ impl Catalog for Replay {
             Some(event) => Ok(event.clone()),
             None => {
                 let names = self.names()?.join(", ");
-                let names = if names.is_empty() { "none at all" } else { &names };
+                let names = if names.is_empty() { "no events" } else { &names };
                 bail!("the recording has no event `{name}`; it has {names}")
             }
         }
@@ -242,31 +256,32 @@ impl Catalog for Replay {
 }
 
 /// A line in its file, for errors.
-struct Place<'a> {
+struct LineLocation<'a> {
     name: &'a str,
     number: usize,
     source: &'a str,
 }
 
-impl Place<'_> {
-    /// `FILE:LINE: what`, then the line and a caret under the place.
+impl LineLocation<'_> {
+    /// Returns `FILE:LINE: what`, then the line and a caret under the position.
     fn error(&self, mistake: &Mistake) -> anyhow::Error {
         const SHOWN: usize = 100;
         let column = self.source.get(..mistake.at).unwrap_or(self.source).chars().count();
-        // A long line is shown around the place only; what controls a terminal is not shown at all.
+        // Shows a long line only around the position, and no control characters, which could affect
+        // a terminal.
         let from = column.saturating_sub(SHOWN * 3 / 4);
         let visible = |c: char| if c.is_control() { '.' } else { c };
         let source: String = self.source.chars().skip(from).take(SHOWN).map(visible).collect();
         let blanks = " ".repeat(column - from);
-        // The message may quote a word of the line, of whatever length.
+        // The message may quote a part of the line, of any length.
         let what: String = mistake.what.chars().take(3 * SHOWN).map(visible).collect();
         let (name, number) = (self.name, self.number);
         anyhow::anyhow!("{name}:{number}: {what}\n    {source}\n    {blanks}^")
     }
 }
 
-/// What a line tells, once all lines of its event are known.
-fn happened(line: &Line<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happened, Mistake> {
+/// Returns the content of a line, after all lines of its event have been seen.
+fn happened(line: &ParsedLine<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happened, Mistake> {
     if let Some((event, _, layout)) = settled.get_full(line.event) {
         let (raw, stack) = (layout.encode(line)?, line.stack.clone());
         return Ok(Happened::Event { event, raw, stack, value: layout.value(line) });
@@ -276,7 +291,7 @@ fn happened(line: &Line<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happen
         _ => None,
     };
     let task = |name: &str| number(name).and_then(|value| u32::try_from(value).ok());
-    let text = |name: &str| line.field(name).map(line::Field::text);
+    let text = |name: &str| line.field(name).map(line::FieldText::text);
     let missing = |what: &str| line.mistake(format!("{} needs {what}", line.event));
     Ok(match line.event {
         "LOST" => Happened::Lost {
@@ -293,13 +308,14 @@ fn happened(line: &Line<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happen
         "EXEC" => Happened::Exec { comm: text("comm").unwrap_or_else(|| line.comm.clone()) },
         other => {
             return Err(line.mistake(format!(
-                "`{other}` is none of LOST, EXIT, FORK, COMM, EXEC, and events are not all capitals"
+                "`{other}` is not an entry: use LOST, EXIT, FORK, COMM or EXEC; the name of an \
+                 event has lower case"
             )));
         }
     })
 }
 
-/// The header's time.
+/// Parses the header's time.
 fn wall(text: &str) -> Option<i64> {
     let time: Timestamp = text.parse().ok()?;
     i64::try_from(time.as_nanosecond()).ok()

@@ -1,85 +1,89 @@
-//! The rings of a run: one for each CPU, owned by a dummy event that carries the records of tasks.
+//! The rings of a run: one per CPU, owned by a dummy event that carries the records of tasks.
 //!
-//! Every CPU has one, whatever `-C` says: a task that is forked, named or ended on a CPU that is
-//! not watched may run on one that is. Where no event is opened the ring is small.
+//! Every CPU has a ring, regardless of `-C`: a task that is forked, renamed or ended on an
+//! unwatched CPU may run on a watched one. Where no event is opened, the ring is small.
 //!
-//! A user who may watch his own tasks but no whole CPU gets dummies of the first of his tasks.
+//! For a user who may watch their own tasks but not whole CPUs, the dummies belong to the first of
+//! these tasks.
 
 use super::attr::{self, Common};
 use super::delivery::Delivery;
-use super::hole::Holes;
 use super::hotplug::Presence;
+use super::loss_window::LossWindows;
 use super::merged::Staged;
-use super::open::{Opening, Wish};
+use super::open::{Opening, SourceRequest};
 use crate::base::cpulist;
-use crate::decode::sample::Layout;
+use crate::decode::sample::RecordLayout;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
 use crate::sys::machine::page_size;
-use crate::sys::perf::{Event, Target};
+use crate::sys::perf::{PerfEvent, PerfTarget};
 use crate::sys::refusal::Refusal;
 use crate::sys::ring::{Ring, Scratch};
 
-/// A CPU's ring and how far it was read.
+/// A CPU's ring and its read position.
 pub(super) struct CpuRing {
     pub(super) cpu: u32,
-    /// No event writes here, only records of tasks come.
+    /// Whether no event writes here, only records of tasks.
     pub(super) tasks_only: bool,
-    pub(super) owner: Event,
+    pub(super) owner: PerfEvent,
     pub(super) ring: Ring,
     pub(super) scratch: Scratch,
-    /// Where the next unread record begins; what lies before may not be released yet.
+    /// Offset of the next unread record; what precedes it may not have been released yet.
     pub(super) at: u64,
-    /// Where the last look at the kernel's head found it.
+    /// The kernel's head at the last look.
     pub(super) head: u64,
-    /// The record at `at`, where rings are merged.
+    /// The record at `at`, if rings are merged.
     pub(super) staged: Staged,
-    /// The newest time read, for the window of a loss.
+    /// Latest time read, for the window of a loss.
     pub(super) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
     pub(super) suspect: bool,
-    /// What is known of its losses.
-    pub(super) holes: Holes,
-    /// What the events that wrote here had lost when they were closed.
+    /// State of its holes.
+    pub(super) holes: LossWindows,
+    /// Records lost by events that wrote here and were closed.
     pub(super) lost_of_closed: u64,
-    /// What dummies before this one had lost.
+    /// Records lost by earlier dummies.
     pub(super) owner_lost_before: u64,
-    /// Whether all that was counted came.
+    /// Comparison of counted and delivered samples.
     pub(super) delivery: Delivery,
-    /// Whether its CPU is there.
+    /// Whether its CPU is online.
     pub(super) presence: Presence,
 }
 
-/// Pages of a ring when nobody asks: no loss at 2 M events/s, and cheaper per event than a smaller
-/// one.
+/// Default pages of a ring: no loss at 2 M events/s, and cheaper per event than a smaller one.
 const PAGES: usize = 512;
 
-/// Pages of a ring that only holds records of tasks: some 900 of them, in the tenth of a second
+/// Pages of a ring that only holds records of tasks: room for about 900 of them, for the 0.1 s
 /// between two drains.
 const PAGES_OF_TASKS: usize = 16;
 
-/// Percent of such a ring that wakes us at least.
+/// Minimum fill level of such a ring that wakes perilune, in percent.
 const WATERMARK_OF_TASKS: u8 = 50;
 
-/// Opens the rings of all CPUs, and gives whose the dummies are: a thread's, or [`EVERY_TASK`].
-/// Those that events write to go first: the memory that a user may lock is shared by all.
+/// Opens the rings of all CPUs. Returns them and the task of their dummies: a thread, or
+/// [`EVERY_TASK`]. Rings that events write to are opened first, since all share the memory that a
+/// user may lock.
+///
+/// # Errors
+/// The kernel refuses a ring that events write to.
 pub(super) fn open_rings(
     openings: &[Opening],
-    wish: &Wish,
+    request: &SourceRequest,
     remarks: &mut Vec<String>,
 ) -> anyhow::Result<(Vec<CpuRing>, i32)> {
     raise_nofile();
     let has_events = |cpu: u32| openings.is_empty() || openings.iter().any(|one| one.is_on(cpu));
     let (with_events, others): (Vec<u32>, Vec<u32>) =
-        wish.cpus.iter().partition(|cpu| has_events(**cpu));
-    let asked = wish.pages.unwrap_or(PAGES);
-    let plan = pages_for(asked, with_events.len());
+        request.cpus.iter().partition(|cpu| has_events(**cpu));
+    let requested = request.pages.unwrap_or(PAGES);
+    let plan = pages_for(requested, with_events.len());
     remarks.extend(plan.note);
     let mut pages = plan.count;
-    let tid = owner_of_rings(wish, remarks)?;
-    let mut rings = Vec::with_capacity(wish.cpus.len());
+    let tid = owner_of_rings(request, remarks)?;
+    let mut rings = Vec::with_capacity(request.cpus.len());
     for cpu in with_events {
-        let owner = open_owner(wish, pages, tid, cpu)?;
+        let owner = open_owner(request, pages, tid, cpu)?;
         let mapped = Ring::map_largest(&owner, pages)?;
         if mapped.pages < pages {
             remarks.extend(mapped.note);
@@ -88,8 +92,9 @@ pub(super) fn open_rings(
         rings.push(CpuRing::new(cpu, owner, mapped.ring, false));
     }
     let (mut missing, mut why) = (Vec::new(), None);
-    // Names are needed when an event comes, so that nothing waits for them.
-    let lazy = Wish { watermark: wish.watermark.max(WATERMARK_OF_TASKS), ..wish.clone() };
+    // Names are needed only when an event arrives, so these rings need not wake perilune early.
+    let lazy =
+        SourceRequest { watermark: request.watermark.max(WATERMARK_OF_TASKS), ..request.clone() };
     for cpu in others {
         let small = PAGES_OF_TASKS.min(pages);
         let opened = open_owner(&lazy, small, tid, cpu)
@@ -104,20 +109,20 @@ pub(super) fn open_rings(
     }
     remarks.extend(why.map(|why| {
         let cpus = cpulist::format(&missing);
-        format!("tasks that are forked on CPU {cpus} may have no name: {why:#}")
+        format!("tasks forked on CPU {cpus} may have no name: {why:#}")
     }));
     rings.sort_by_key(|ring| ring.cpu);
     Ok((rings, tid))
 }
 
-/// Pages of the rings that events write to.
+/// Returns the pages of the rings that events write to.
 pub(super) fn pages_of(rings: &[CpuRing]) -> usize {
     let pages = |ring: &CpuRing| ring.ring.capacity() as usize / page_size();
     rings.iter().map(pages).max().unwrap_or(PAGES)
 }
 
 impl CpuRing {
-    fn new(cpu: u32, owner: Event, ring: Ring, tasks_only: bool) -> CpuRing {
+    fn new(cpu: u32, owner: PerfEvent, ring: Ring, tasks_only: bool) -> CpuRing {
         CpuRing {
             cpu,
             tasks_only,
@@ -129,7 +134,7 @@ impl CpuRing {
             staged: Staged::NONE,
             last: 0,
             suspect: false,
-            holes: Holes::new(tasks_only),
+            holes: LossWindows::new(tasks_only),
             lost_of_closed: 0,
             owner_lost_before: 0,
             delivery: Delivery::default(),
@@ -137,30 +142,31 @@ impl CpuRing {
         }
     }
 
-    /// Records of tasks that the kernel dropped so far; None where it does not count them (before
-    /// 6.0).
+    /// Returns how many records of tasks the kernel dropped so far; None if it does not count them
+    /// (before 6.0).
     pub(super) fn lost_of_tasks(&self) -> Option<u64> {
         Some(self.owner.lost()? + self.owner_lost_before)
     }
 }
 
-/// The dummies carry the records of every task.
+/// Task of dummies that carry the records of every task.
 pub(super) const EVERY_TASK: i32 = -1;
 
-/// Whose the dummies are that own the rings: every task's (-1), or the first watched thread's, for
-/// a user who may watch his own tasks but no whole CPU. Events of other threads may still write
-/// there, the CPU being the same.
-fn owner_of_rings(wish: &Wish, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
-    let (Some([first, others @ ..]), Some(&cpu)) = (wish.tasks.as_deref(), wish.cpus.first())
+/// Returns the task of the dummies that own the rings: every task (-1), or the first watched thread
+/// for a user who may watch their own tasks but not whole CPUs. Events of other threads may still
+/// write there, since the CPU is the same.
+fn owner_of_rings(request: &SourceRequest, remarks: &mut Vec<String>) -> anyhow::Result<i32> {
+    let (Some([first, others @ ..]), Some(&cpu)) = (request.tasks.as_deref(), request.cpus.first())
     else {
         return Ok(EVERY_TASK);
     };
-    match open_owner(wish, 1, EVERY_TASK, cpu) {
+    match open_owner(request, 1, EVERY_TASK, cpu) {
         Ok(_) => Ok(EVERY_TASK),
         Err(why) if is_permission(&why) => {
             if !others.is_empty() {
                 remarks.push(format!(
-                    "this user may not watch whole CPUs: names and children of threads other than {first} may be missing"
+                    "this user may not watch whole CPUs: names and children of threads other than \
+                     {first} may be missing"
                 ));
             }
             Ok(*first)
@@ -173,27 +179,35 @@ fn is_permission(why: &anyhow::Error) -> bool {
     why.downcast_ref::<Refusal>().is_some_and(Refusal::is_permission)
 }
 
-/// The dummy of a CPU, of that thread with its children, or of every task (-1).
-pub(super) fn open_owner(wish: &Wish, pages: usize, tid: i32, cpu: u32) -> anyhow::Result<Event> {
-    let mut attr = attr::of_owner(common(wish, pages, tid >= 0), wish.mmap)?;
+/// Opens the dummy of a CPU, for that thread with its children or for every task (-1).
+///
+/// # Errors
+/// The kernel refuses the dummy.
+pub(super) fn open_owner(
+    request: &SourceRequest,
+    pages: usize,
+    tid: i32,
+    cpu: u32,
+) -> anyhow::Result<PerfEvent> {
+    let mut attr = attr::of_owner(common(request, pages, tid >= 0), request.mmap)?;
     if tid >= 0 {
-        // It counts nothing, but asking for the kernel's part takes a permission of its own.
+        // It counts nothing, but including the kernel needs a permission of its own.
         attr.raw().set_exclude_kernel(1);
         attr.raw().set_exclude_hv(1);
     }
-    let target = Target { pid: tid, cpu: cpu as i32 };
-    Ok(Event::open(&attr, target, attr::OWNER)?.event)
+    let target = PerfTarget { pid: tid, cpu: cpu as i32 };
+    Ok(PerfEvent::open(&attr, target, attr::OWNER)?.event)
 }
 
-pub(super) fn common(wish: &Wish, pages: usize, inherit: bool) -> Common {
+pub(super) fn common(request: &SourceRequest, pages: usize, inherit: bool) -> Common {
     let bytes = pages * page_size();
-    let watermark = match wish.watermark {
+    let watermark = match request.watermark {
         0 => 0,
         percent => ((bytes as u64 * u64::from(percent.min(99)) / 100) as u32).max(1),
     };
     Common { watermark, inherit }
 }
 
-pub(super) fn layout_of_owner(wish: &Wish) -> anyhow::Result<Layout> {
-    Ok(Layout::new(attr::shape(&attr::of_owner(common(wish, 1, false), wish.mmap)?)))
+pub(super) fn layout_of_owner(request: &SourceRequest) -> anyhow::Result<RecordLayout> {
+    Ok(RecordLayout::new(attr::shape(&attr::of_owner(common(request, 1, false), request.mmap)?)))
 }

@@ -1,12 +1,12 @@
-//! Records of a ring that are no samples: tasks that come and go, losses, throttling.
+//! Records of a ring that are not samples: changes of tasks and mappings, losses, throttling.
 
 use super::live::Live;
-use super::{Happening, Side, Sink};
+use super::{Happening, SideBand, Sink};
 use crate::decode::record::{self, Record};
 use perf_event_open_sys::bindings as abi;
 
 impl Live {
-    /// Takes a record that is no sample, once everything before it was handled.
+    /// Handles a record that is not a sample, after everything before it.
     pub(super) fn take_side(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
         self.flush(sink);
         let ring = &mut self.opened.rings[index];
@@ -18,9 +18,9 @@ impl Live {
         let stamped = trailer.map_or(ring.last, |t| t.time);
         let time = self.clock.since_start(mended.unwrap_or(stamped));
         let here = self.watched_cpus.contains(&ring.cpu);
-        let side = |what| Side { time, cpu: ring.cpu, watched: here, what };
+        let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
-        let of = |tid: u32, what| Side { watched: here && is_watched(tid), ..side(what) };
+        let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
         match record::parse(bytes, &self.opened.side_layout) {
             Ok(Record::Lost(_)) if ring.tasks_only => {
                 ring.suspect = true;
@@ -30,12 +30,12 @@ impl Live {
                 ring.suspect = true;
                 let from = self.clock.since_start(ring.last).max(0.0);
                 if mended.is_none() {
-                    // Merged, it was told before.
+                    // A merge has reported it before.
                     sink.side(side(Happening::Hole { from, to: time.max(from) }));
                 }
                 let lost_of_tasks = ring.owner.lost().map(|lost| lost + ring.owner_lost_before);
                 let of_tasks = ring.holes.of_tasks(position, lost_of_tasks, &ring.ring);
-                ring.holes.took(lost.lost, stamped);
+                ring.holes.add_lost(lost.lost, stamped);
                 sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
             }
             Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),

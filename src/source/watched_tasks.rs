@@ -1,36 +1,36 @@
-//! The threads that are watched, with their children, as the records of tasks tell of them.
+//! The watched threads and their children, according to the records of tasks.
 
 use std::collections::{HashMap, VecDeque};
 
-/// So many threads that ended are still watched: far more than can be on their last way out, far
-/// fewer than it takes for a number to be given anew.
+/// Ended threads that are still watched: far more than can be exiting at a time, far fewer than it
+/// takes until a thread ID is reused.
 const ENDED: usize = 1024;
 
-/// The threads of `-p`, `-t` or a workload, and those that they started.
+/// The threads of `-p`, `-t` or a workload, and their descendants.
 pub(super) struct WatchedTasks {
-    /// The births of those that live or ended a short while ago: each is switched out once more
-    /// after the record of its end.
+    /// Birth numbers of the threads that live or ended recently: each is switched out once more
+    /// after its exit record.
     births: HashMap<u32, u64>,
-    /// Those that ended last, with their births: the number may be another task's by now.
+    /// The threads that ended last, with their birth numbers: the thread ID may have been reused.
     ended: VecDeque<(u32, u64)>,
     born: u64,
 }
 
 impl WatchedTasks {
-    /// These threads.
+    /// Watches these threads.
     pub(super) fn of(tids: impl Iterator<Item = u32>) -> WatchedTasks {
         let births = tids.map(|tid| (tid, 0)).collect();
         WatchedTasks { births, ended: VecDeque::new(), born: 0 }
     }
 
-    /// Whether a thread is watched.
+    /// Returns whether a thread is watched.
     #[inline]
     pub(super) fn contains(&self, tid: u32) -> bool {
         self.births.contains_key(&tid)
     }
 
-    /// Takes the record of a fork: a child of a watched thread is watched. Another one is not,
-    /// though a watched thread may have had its number.
+    /// Handles a fork: a child of a watched thread is watched. Another new thread is not, even if a
+    /// watched thread had its ID before.
     pub(super) fn on_fork(&mut self, tid: u32, parent: u32) {
         if self.contains(parent) {
             self.born += 1;
@@ -40,7 +40,7 @@ impl WatchedTasks {
         }
     }
 
-    /// Takes the record of an end.
+    /// Handles an exit.
     pub(super) fn on_exit(&mut self, tid: u32) {
         let Some(birth) = self.births.get(&tid) else { return };
         self.ended.push_back((tid, *birth));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_another_task_has_by_now_is_not_watched() {
+    fn a_reused_thread_id_is_not_watched() {
         let mut tasks = WatchedTasks::of([5].into_iter());
         tasks.on_fork(6, 5);
         tasks.on_exit(6);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_thread_keeps_a_number_that_one_before_it_had() {
+    fn a_watched_thread_with_a_reused_id_stays_watched() {
         let mut tasks = WatchedTasks::of([5].into_iter());
         tasks.on_fork(6, 5);
         tasks.on_exit(6);

@@ -1,70 +1,71 @@
-//! The frames of a call chain: its addresses, each with the side that it belongs to.
+//! The frames of a call chain: its addresses, each with its side (kernel, user or guest).
 //!
-//! Behind a marker stands the address that was running there; the others are those to return to.
+//! The first address after a marker is that of the running code; the others are return addresses.
 
 use crate::base::chain::{KERNEL, TRUNCATED, USER, begins_kernel, is_marker};
 
-/// A user chain that is delivered apart, when the task returns to user mode.
+/// Marker of a user chain that is delivered separately, when the task returns to user mode.
 const USER_DEFERRED: u64 = -640_i64 as u64;
 const GUEST: u64 = -2048_i64 as u64;
 
-/// Whose code an address is.
+/// The side that an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The kernel's.
+pub enum CodeSide {
+    /// Kernel code.
     Kernel,
-    /// That of the process.
+    /// Code of the process.
     User,
-    /// Of a virtual machine; nobody here knows its names.
+    /// Code of a virtual machine, whose names are unknown.
     Guest,
-    /// None: the rest of the stack is missing from here on.
+    /// No address: the rest of the stack is missing.
     Cut,
 }
 
 /// One address of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Step {
-    /// As the chain has it.
+pub struct ChainStep {
+    /// The address in the chain.
     pub address: u64,
-    /// Whose code it is.
-    pub side: Side,
-    /// Whether it is an address to return to: the call stands in front of it.
+    /// The side of the address.
+    pub side: CodeSide,
+    /// Whether it is a return address: the call precedes it.
     pub caller: bool,
 }
 
-/// The frames of a chain, innermost first. What stands in front of any marker is the kernel's if its top bit is set.
-pub fn steps(chain: &[u64]) -> impl Iterator<Item = Step> + '_ {
+/// Returns the frames of a chain, innermost first. Without a marker, the top bit of an address
+/// selects the kernel.
+pub fn steps(chain: &[u64]) -> impl Iterator<Item = ChainStep> + '_ {
     let (mut side, mut caller) = (None, false);
     chain.iter().filter_map(move |&address| {
         if address == TRUNCATED {
-            return Some(Step { address: 0, side: Side::Cut, caller: false });
+            return Some(ChainStep { address: 0, side: CodeSide::Cut, caller: false });
         }
         if is_marker(address) {
-            // A marker that is not known changes nothing.
+            // An unknown marker changes nothing.
             if let Some(marked) = side_of(address) {
                 (side, caller) = (Some(marked), false);
             }
             return None;
         }
-        let own = if address >> 63 == 1 { Side::Kernel } else { Side::User };
+        let own = if address >> 63 == 1 { CodeSide::Kernel } else { CodeSide::User };
         let caller = std::mem::replace(&mut caller, true);
-        Some(Step { address, side: side.unwrap_or(own), caller })
+        Some(ChainStep { address, side: side.unwrap_or(own), caller })
     })
 }
 
-/// Whether an address of the chain means something in one process only.
+/// Returns whether an address of the chain is only valid in one process.
 #[inline]
 pub fn has_user_frames(chain: &[u64]) -> bool {
     // The kernel's addresses and all markers have the top bit set.
     chain.iter().any(|address| address >> 63 == 0)
 }
 
-fn side_of(marker: u64) -> Option<Side> {
+fn side_of(marker: u64) -> Option<CodeSide> {
     match marker {
-        KERNEL => Some(Side::Kernel),
-        USER | USER_DEFERRED => Some(Side::User),
-        GUEST => Some(Side::Guest),
-        other => begins_kernel(other).map(|_| Side::Guest),
+        KERNEL => Some(CodeSide::Kernel),
+        USER | USER_DEFERRED => Some(CodeSide::User),
+        GUEST => Some(CodeSide::Guest),
+        other => begins_kernel(other).map(|_| CodeSide::Guest),
     }
 }
 
@@ -72,32 +73,32 @@ fn side_of(marker: u64) -> Option<Side> {
 mod tests {
     use super::*;
 
-    fn step(address: u64, side: Side, caller: bool) -> Step {
-        Step { address, side, caller }
+    fn step(address: u64, side: CodeSide, caller: bool) -> ChainStep {
+        ChainStep { address, side, caller }
     }
 
     #[test]
-    fn markers_tell_the_sides_apart_and_are_no_frames() {
+    fn markers_set_the_side_and_are_not_frames() {
         let chain =
             [KERNEL, u64::MAX << 32, u64::MAX << 31, USER, 0x1000, 0x2000, GUEST, 5, TRUNCATED];
-        let steps: Vec<Step> = steps(&chain).collect();
+        let steps: Vec<ChainStep> = steps(&chain).collect();
         assert_eq!(
             steps,
             [
-                step(u64::MAX << 32, Side::Kernel, false),
-                step(u64::MAX << 31, Side::Kernel, true),
-                step(0x1000, Side::User, false),
-                step(0x2000, Side::User, true),
-                step(5, Side::Guest, false),
-                step(0, Side::Cut, false),
+                step(u64::MAX << 32, CodeSide::Kernel, false),
+                step(u64::MAX << 31, CodeSide::Kernel, true),
+                step(0x1000, CodeSide::User, false),
+                step(0x2000, CodeSide::User, true),
+                step(5, CodeSide::Guest, false),
+                step(0, CodeSide::Cut, false),
             ]
         );
     }
 
     #[test]
-    fn without_a_marker_the_top_bit_tells() {
+    fn without_a_marker_the_top_bit_sets_the_side() {
         let sides = |chain: &[u64]| steps(chain).map(|step| step.side).collect::<Vec<_>>();
-        assert_eq!(sides(&[u64::MAX << 12 << 4, 0x1000]), [Side::Kernel, Side::User]);
+        assert_eq!(sides(&[u64::MAX << 12 << 4, 0x1000]), [CodeSide::Kernel, CodeSide::User]);
         assert_eq!(sides(&[(-32_i64) as u64]), []);
     }
 

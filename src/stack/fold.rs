@@ -1,17 +1,17 @@
-//! Interned stacks as frames of a flame graph: root first, each address turned into names once.
+//! Converts interned stacks into frames of a flame graph: root first, each address named once.
 
 use super::Stacks;
 use super::chain::steps;
 use super::naming::{Naming, absent};
-use crate::base::flame::{Flame, Mark};
+use crate::base::flame::{Flame, FrameKind};
 use crate::base::frame::Frame;
 
-/// Turns stacks into a flame graph's.
+/// Adds stacks to a flame graph.
 pub struct Fold<'a> {
     stacks: &'a Stacks,
     naming: &'a mut Naming,
     flame: Flame,
-    /// By place in `naming`: where the numbers of its frames stand in `numbers`.
+    /// By index in `naming`: the range of its frames in `numbers`.
     known: Vec<Option<(u32, u32)>>,
     numbers: Vec<u32>,
     line: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Begins with what `flame` holds.
+    /// Continues the flame graph `flame`.
     pub fn new(stacks: &'a Stacks, naming: &'a mut Naming, flame: Flame) -> Fold<'a> {
         naming.begin();
         Fold {
@@ -52,11 +52,11 @@ impl<'a> Fold<'a> {
             }
             None => self.line.push(number(&mut self.flame, &absent(id))),
         }
-        // Of functions without names one after the other, one frame: how many there are says nothing, least of all where the
-        // walk went astray in code that keeps no frame pointers.
+        // Consecutive functions without names become one frame: their number has no meaning, least
+        // of all if the walk failed in code without frame pointers.
         let flame = &self.flame;
         self.line.dedup_by(|next, before| next == before && is_nameless(flame.name_of(*before)));
-        self.line.extend(roots.iter().rev().map(|root| self.flame.name(root, Mark::Plain)));
+        self.line.extend(roots.iter().rev().map(|root| self.flame.name(root, FrameKind::Plain)));
         self.line.reverse();
         self.flame.push(&self.line, weight);
     }
@@ -84,7 +84,7 @@ impl<'a> Fold<'a> {
             .extend_from_slice(self.numbers.get(start as usize..end as usize).unwrap_or_default());
     }
 
-    /// What was added, equal stacks as one and in order.
+    /// Returns the flame graph; equal stacks are merged and sorted.
     pub fn finish(mut self) -> Flame {
         self.flame.settle();
         self.flame
@@ -93,14 +93,14 @@ impl<'a> Fold<'a> {
 
 fn number(flame: &mut Flame, frame: &Frame) -> u32 {
     let mark = match (frame.inlined, frame.kernel) {
-        (true, _) => Mark::Inlined,
-        (_, true) => Mark::Kernel,
-        _ => Mark::Plain,
+        (true, _) => FrameKind::Inlined,
+        (_, true) => FrameKind::Kernel,
+        _ => FrameKind::Plain,
     };
     flame.name(&frame.name(), mark)
 }
 
-/// Whether a name stands for what has none.
+/// Returns whether a name is a placeholder for a missing one.
 fn is_nameless(name: &str) -> bool {
     name.starts_with('[') && name.ends_with(']')
 }
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
     use crate::base::chain::{KERNEL, TRUNCATED, USER};
     use crate::base::frame::Space;
-    use crate::symbol::Names;
+    use crate::symbol::Symbolizer;
     use std::rc::Rc;
 
-    struct Named;
+    struct FoldedName;
 
-    impl Names for Named {
+    impl Symbolizer for FoldedName {
         fn frames(&mut self, _: Space, address: u64, kernel: bool, _: bool, out: &mut Vec<Frame>) {
             let symbol = (address & 1 == 0).then(|| Rc::from(format!("f{}", address & 0xff)));
             let dso = (!kernel).then(|| Rc::from("/usr/lib/libx.so"));
@@ -128,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn stacks_fold_root_first_with_inlined_functions_and_files_for_names() {
-        let (mut stacks, mut naming) = (Stacks::default(), Naming::new(Box::new(Named)));
+    fn stacks_fold_root_first_with_inlined_functions_and_files_for_missing_names() {
+        let (mut stacks, mut naming) = (Stacks::default(), Naming::new(Box::new(FoldedName)));
         let kernel = 1 << 63;
         let one = stacks.intern(&[KERNEL, kernel | 2, kernel | 3, USER, 4, 5, 7, 9], || Space(1));
         let two = stacks.intern(&[USER, 4, TRUNCATED], || Space(2));

@@ -1,41 +1,41 @@
-//! Names of the frames of chains, asked once per address.
+//! Names the frames of chains; looks up each address once.
 //!
-//! Whoever draws many stacks asks for the same addresses again and again: an answer is kept per space and address, the
-//! kernel's for all spaces together. The answers kept are bounded; when they are too many all are forgotten and
-//! asked anew, and what one drawing needs beyond that is asked each time.
+//! Drawing many stacks looks up the same addresses repeatedly. Answers are cached per space and
+//! address, answers for the kernel once for all spaces. The cache is bounded: beyond the limit it
+//! is cleared, and within one drawing further addresses are looked up each time.
 
-use super::chain::{Side, Step, steps};
+use super::chain::{ChainStep, CodeSide, steps};
 use super::{EMPTY, OTHER, Stacks, fold};
 use crate::base::frame::{Frame, Space};
-use crate::symbol::Names;
+use crate::symbol::Symbolizer;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Answers that are kept: some 150 bytes each.
-const KEPT: usize = 1 << 18;
+/// Maximum number of cached answers; each takes about 150 bytes.
+const ANSWERS_MAX: usize = 1 << 18;
 
-/// Bytes of the names of the answers that are kept; a name that several have counts each time.
+/// Maximum size of the names in the cache, in bytes; a shared name counts each time.
 const BYTES: usize = 64 << 20;
 
-/// What names addresses, and its answers so far.
+/// A symbolizer and its cached answers.
 pub struct Naming {
-    names: Box<dyn Names>,
-    /// Places in `answers`, by what was asked.
+    names: Box<dyn Symbolizer>,
+    /// Indexes of `answers`, by space and address.
     index: HashTable<u32>,
     seed: u64,
     answers: Vec<Answer>,
     frames: Vec<Frame>,
-    /// Bytes of their names.
+    /// Size of their names in bytes.
     bytes: usize,
     version: u64,
 }
 
-/// What was asked, and where its frames stand.
+/// A looked-up address and the range of its frames.
 struct Answer {
     space: Space,
-    step: Step,
+    step: ChainStep,
     frames: Range<u32>,
 }
 
@@ -46,8 +46,8 @@ impl Default for Naming {
 }
 
 impl Naming {
-    /// Names by `names`.
-    pub fn new(names: Box<dyn Names>) -> Naming {
+    /// Creates a cache of the answers of `names`.
+    pub fn new(names: Box<dyn Symbolizer>) -> Naming {
         Naming {
             names,
             index: HashTable::new(),
@@ -59,18 +59,20 @@ impl Naming {
         }
     }
 
-    /// The process of a space has ended: opens what names its addresses, as long as it can be
-    /// found.
+    /// Handles the end of the process of a space: opens the files that name its addresses while
+    /// they can be found.
     pub fn on_exit(&mut self, space: Space) {
         self.names.on_exit(space);
     }
 
-    /// Begins a drawing: what may have changed since, and what is too much, is forgotten. Places of before mean nothing.
-    /// It costs a look at each file that is asked about: for a batch of events, not for each, since what changes the names
-    /// of a process comes between batches.
+    /// Begins a drawing: clears the cache if it is too large or names may have changed. Indexes
+    /// from before are then invalid.
+    ///
+    /// It checks each file in use, so it is called per batch of events, not per event: names of a
+    /// process change only between batches.
     pub fn begin(&mut self) {
         let version = self.names.version();
-        if self.answers.len() >= KEPT || self.bytes >= BYTES || version != self.version {
+        if self.answers.len() >= ANSWERS_MAX || self.bytes >= BYTES || version != self.version {
             self.index.clear();
             self.answers.clear();
             self.frames.clear();
@@ -79,7 +81,7 @@ impl Naming {
         }
     }
 
-    /// Appends the frames of a chain, innermost first, in the drawing that was begun last.
+    /// Appends the frames of a chain, innermost first, within the current drawing.
     pub fn of_chain(&mut self, space: Space, chain: &[u64], out: &mut Vec<Frame>) {
         for step in steps(chain) {
             match self.place(space, step) {
@@ -89,8 +91,8 @@ impl Naming {
         }
     }
 
-    /// Appends the frames of an interned chain, innermost first: of [`OTHER`] and of one that was swept, a word for it. A
-    /// drawing of its own.
+    /// Appends the frames of an interned chain, innermost first, in a drawing of its own. [`OTHER`]
+    /// and swept chains get a placeholder.
     pub fn of_stack(&mut self, stacks: &Stacks, id: u64, out: &mut Vec<Frame>) {
         self.begin();
         match stacks.chain(id) {
@@ -99,23 +101,24 @@ impl Naming {
         }
     }
 
-    /// Where the answer for an address stands until the next [`Naming::begin`]; none where no more are kept.
-    pub(super) fn place(&mut self, space: Space, step: Step) -> Option<u32> {
-        let space = if step.side == Side::User { space } else { Space::UNKNOWN };
+    /// Returns the index of the answer for an address, valid until the next [`Naming::begin`]; None
+    /// if the cache is full.
+    pub(super) fn place(&mut self, space: Space, step: ChainStep) -> Option<u32> {
+        let space = if step.side == CodeSide::User { space } else { Space::UNKNOWN };
         let seed = self.seed;
-        let hash_of = |space: Space, step: Step| {
+        let hash_of = |space: Space, step: ChainStep| {
             let rest = u64::from(space.0) << 8 | (step.side as u64) << 1 | u64::from(step.caller);
             fold(step.address ^ seed, rest ^ 0x9e37_79b9_7f4a_7c15)
         };
         let hash = hash_of(space, step);
         let answers = &self.answers;
-        let asked = |place: &u32| {
+        let lookups = |place: &u32| {
             answers.get(*place as usize).is_some_and(|one| one.step == step && one.space == space)
         };
-        if let Some(&place) = self.index.find(hash, asked) {
+        if let Some(&place) = self.index.find(hash, lookups) {
             return Some(place);
         }
-        if self.answers.len() >= 2 * KEPT || self.bytes >= 2 * BYTES {
+        if self.answers.len() >= 2 * ANSWERS_MAX || self.bytes >= 2 * BYTES {
             return None;
         }
         let mut frames = std::mem::take(&mut self.frames);
@@ -133,32 +136,32 @@ impl Naming {
         Some(place)
     }
 
-    /// The frames at a place.
+    /// Returns the frames of an index.
     pub(super) fn answer(&self, place: u32) -> &[Frame] {
         let range = self.answers.get(place as usize).map_or(0..0, |one| one.frames.clone());
         self.frames.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
-    pub(super) fn ask(&mut self, space: Space, step: Step, out: &mut Vec<Frame>) {
-        let Step { address, side, caller } = step;
-        let kernel = side == Side::Kernel;
+    pub(super) fn ask(&mut self, space: Space, step: ChainStep, out: &mut Vec<Frame>) {
+        let ChainStep { address, side, caller } = step;
+        let kernel = side == CodeSide::Kernel;
         match side {
-            Side::Kernel | Side::User => {
+            CodeSide::Kernel | CodeSide::User => {
                 self.names.frames(space, address, kernel, caller, out);
             }
-            Side::Guest => {
+            CodeSide::Guest => {
                 let dso = Some(Rc::from("[guest]"));
                 out.push(Frame { address, dso, ..Frame::default() });
             }
-            Side::Cut => out.push(word("[truncated]")),
+            CodeSide::Cut => out.push(placeholder("[truncated]")),
         }
     }
 }
 
-/// The frame that stands for a stack that is not there.
+/// Returns the placeholder of a missing stack.
 pub(super) fn absent(id: u64) -> Frame {
     debug_assert!(id != EMPTY);
-    word(if id == OTHER { "(other)" } else { "(forgotten)" })
+    placeholder(if id == OTHER { "(other)" } else { "(forgotten)" })
 }
 
 fn size(frame: &Frame) -> usize {
@@ -166,14 +169,14 @@ fn size(frame: &Frame) -> usize {
     frame.symbol.as_ref().map_or(0, |name| name.len()) + line
 }
 
-fn word(text: &str) -> Frame {
+fn placeholder(text: &str) -> Frame {
     Frame { symbol: Some(text.into()), ..Frame::default() }
 }
 
-/// Addresses only.
+/// Returns addresses without names.
 struct Unnamed;
 
-impl Names for Unnamed {
+impl Symbolizer for Unnamed {
     fn frames(
         &mut self,
         _space: Space,
@@ -192,10 +195,10 @@ mod tests {
     use crate::base::chain::{KERNEL, TRUNCATED, USER};
     use std::cell::Cell;
 
-    /// Two functions at each address, the inner one inlined; counts how often it is asked.
-    struct Asked(Rc<Cell<usize>>, Rc<Cell<u64>>);
+    /// Returns two functions for each address, the inner one inlined; counts the lookups.
+    struct AddressNames(Rc<Cell<usize>>, Rc<Cell<u64>>);
 
-    impl Names for Asked {
+    impl Symbolizer for AddressNames {
         fn frames(
             &mut self,
             space: Space,
@@ -226,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_asked_once_per_space_and_the_kernels_once_for_all() {
-        let (asked, version) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-        let mut naming = Naming::new(Box::new(Asked(asked.clone(), version.clone())));
+    fn user_addresses_are_looked_up_once_per_space_and_kernel_addresses_once() {
+        let (lookups, version) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let mut naming = Naming::new(Box::new(AddressNames(lookups.clone(), version.clone())));
         let chain = [KERNEL, 1 << 63, USER, 0x10];
         let mut named = |space| {
             let mut frames = Vec::new();
@@ -238,17 +241,17 @@ mod tests {
         };
         let first = named(1);
         assert_eq!(first, "f8000000000000000_0 f8000000000000000_0 f10_1 f10_1");
-        assert_eq!((named(1), asked.get()), (first.clone(), 2));
+        assert_eq!((named(1), lookups.get()), (first.clone(), 2));
         assert!(named(2).ends_with("f10_2"));
-        assert_eq!(asked.get(), 3);
+        assert_eq!(lookups.get(), 3);
         version.set(1);
-        assert_eq!((named(1), asked.get()), (first, 5));
+        assert_eq!((named(1), lookups.get()), (first, 5));
     }
 
-    /// One name of a megabyte for everything.
+    /// Returns the same name of one megabyte for each address.
     struct Long(Rc<str>);
 
-    impl Names for Long {
+    impl Symbolizer for Long {
         fn frames(&mut self, _: Space, address: u64, _: bool, _: bool, out: &mut Vec<Frame>) {
             out.push(Frame { address, symbol: Some(self.0.clone()), ..Frame::default() });
         }
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_a_word() {
+    fn missing_chains_have_placeholders() {
         let (mut naming, mut stacks) = (Naming::default(), Stacks::default());
         let cut = stacks.intern(&[USER, 0x10, TRUNCATED], || Space(1));
         let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! Interning, the bound, and what a sweep keeps.
+//! Interning, the limit, and sweeps.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn user_frames_belong_to_their_process_and_kernel_frames_to_all() {
 }
 
 #[test]
-fn the_chain_without_frames_has_an_id_of_its_own() {
+fn the_empty_chain_has_its_own_id() {
     let mut stacks = Stacks::new(0);
     assert_eq!(stacks.intern(&[], || Space(7)), EMPTY);
     assert_eq!(stacks.chain(EMPTY), Some((Space::UNKNOWN, &[][..])));
@@ -49,7 +49,7 @@ fn at_the_bound_new_chains_become_other_and_are_counted() {
 }
 
 #[test]
-fn a_swept_id_is_nobodys_and_never_given_again() {
+fn swept_ids_are_unknown_and_never_reused() {
     let mut stacks = Stacks::new(2 * (24 + OVERHEAD));
     let [a, b] = [1, 2].map(|n| stacks.intern(&kernel(n), || Space(1)));
     assert!(stacks.wants_sweep());
@@ -73,9 +73,9 @@ fn a_sweep_that_frees_nothing_is_not_repeated_at_once() {
 }
 
 proptest! {
-    /// Against a map: whatever is interned and swept, an id has the chain that it was given for, or none.
+    /// Compares with a map: whatever is interned and swept, an id has its original chain or none.
     #[test]
-    fn an_id_means_one_chain_for_ever(
+    fn an_id_never_changes_its_chain(
         steps in prop::collection::vec((0u64..40, 0usize..6, any::<bool>()), 0..300),
     ) {
         let mut stacks = Stacks::default();

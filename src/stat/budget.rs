@@ -33,22 +33,22 @@ impl Budget {
         self.size.set(bytes);
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         self.size.get()
     }
 
-    /// Bytes that are taken.
+    /// Returns the bytes that are taken.
     pub fn taken(&self) -> usize {
         self.taken.get()
     }
 
-    /// Requests that got no byte.
+    /// Returns the number of requests that were refused entirely.
     pub fn refused(&self) -> u64 {
         self.refused.get()
     }
 
-    /// Takes up to `wanted` bytes, and returns how many.
+    /// Takes up to `wanted` bytes and returns how many were granted.
     pub fn take(&self, wanted: usize) -> usize {
         let got = wanted.min(self.size.get().saturating_sub(self.taken.get()));
         self.taken.set(self.taken.get() + got);
@@ -65,30 +65,30 @@ impl Budget {
 
 /// The bytes granted to one aggregate: up to its limit, taken from a budget as it grows.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct BudgetGrant {
     bound: usize,
     granted: usize,
     budget: Option<Rc<Budget>>,
 }
 
-impl Room {
-    /// Room for so many bytes that belong to no budget.
-    pub(super) fn new(bound: usize) -> Room {
-        Room { bound, granted: bound, budget: None }
+impl BudgetGrant {
+    /// Returns room for `bound` bytes without a budget.
+    pub(super) fn new(bound: usize) -> BudgetGrant {
+        BudgetGrant { bound, granted: bound, budget: None }
     }
 
-    /// Room for as many at most, of a budget.
-    pub(super) fn within(&self, budget: &Rc<Budget>) -> Room {
-        Room { bound: self.bound, granted: 0, budget: Some(budget.clone()) }
+    /// Returns room with the same bound, taken from a budget as it grows.
+    pub(super) fn within(&self, budget: &Rc<Budget>) -> BudgetGrant {
+        BudgetGrant { bound: self.bound, granted: 0, budget: Some(budget.clone()) }
     }
 
-    /// Room of the same kind for another aggregate.
-    pub(super) fn another(&self) -> Room {
-        let empty = Room::new(self.bound);
+    /// Returns empty room of the same kind for another aggregate.
+    pub(super) fn another(&self) -> BudgetGrant {
+        let empty = BudgetGrant::new(self.bound);
         self.budget.as_ref().map_or(empty, |budget| self.within(budget))
     }
 
-    /// How many bytes there are.
+    /// Returns the number of granted bytes.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.granted
@@ -105,7 +105,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for BudgetGrant {
     fn drop(&mut self) {
         self.budget.iter().for_each(|budget| budget.give_back(self.granted));
     }
@@ -116,10 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aggregates_grow_up_to_their_bounds_and_the_budget_and_give_back_what_they_had() {
+    fn aggregates_grow_to_their_limits_and_the_budget_and_return_their_bytes() {
         let budget = Rc::new(Budget::default());
         budget.set_size(5 * FIRST);
-        let mut one = Room::new(3 * FIRST).within(&budget);
+        let mut one = BudgetGrant::new(3 * FIRST).within(&budget);
         assert_eq!((one.bytes(), one.grow(), one.grow(), one.grow()), (0, true, true, true));
         assert_eq!((one.bytes(), one.grow(), budget.refused()), (3 * FIRST, false, 0));
         let mut other = one.another();

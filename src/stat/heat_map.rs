@@ -1,17 +1,19 @@
-//! Delays over time: counted for a picture, and kept one by one for the file behind it until somebody takes them.
+//! Delays over time: counted for a heat map, and kept one by one for its data file until they are
+//! taken.
 
 use super::leaf::Leaf;
 use crate::base::delay_map::DelayMap;
 
-/// Delays that are kept at most between two takings: what a turn of the run can bring, 4 MiB.
+/// Maximum number of delays kept between two calls of [`HeatMap::take_points`]: one iteration of
+/// the run, 4 MiB.
 const POINTS: usize = 1 << 18;
 
-/// One delay: when it ended, since the run began, and how long it was; in nanoseconds.
+/// One delay, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When it ended.
+    /// Time at which it ended, since the run began.
     pub time: f64,
-    /// How long it was.
+    /// Length of the delay.
     pub delay: f64,
 }
 
@@ -26,12 +28,12 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// From now on each delay is kept until it is taken.
+    /// Keeps each delay from now on, until it is taken.
     pub fn keep_points(&mut self) {
         self.keeps_points = true;
     }
 
-    /// Adds one.
+    /// Adds a delay.
     #[inline]
     pub fn add(&mut self, point: Point) {
         if !self.map.add(point.time, point.delay) {
@@ -44,22 +46,23 @@ impl HeatMap {
         }
     }
 
-    /// Gives what was kept since the last call.
+    /// Calls `take` with each delay kept since the previous call.
     pub fn take_points(&mut self, mut take: impl FnMut(Point)) {
         self.points.drain(..).for_each(&mut take);
     }
 
-    /// What is drawn.
+    /// Returns the counts to draw.
     pub fn map(&self) -> &DelayMap {
         &self.map
     }
 
-    /// Delays that were drawn but not kept, for want of room.
+    /// Returns the number of delays that were counted but not kept, for lack of room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Negative values and NaN, which are neither: the ends of a pair came in the wrong order.
+    /// Returns the number of negative values and NaN, which are neither counted nor kept: the ends
+    /// of a pair arrived in the wrong order.
     pub fn disordered(&self) -> u64 {
         self.disordered
     }
@@ -81,20 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_kept_once_they_are_wanted_and_until_they_are_taken() {
+    fn points_are_kept_from_the_request_until_they_are_read() {
         let point = |delay| Point { time: 1.0, delay };
         let mut heat = HeatMap::default();
         heat.add(point(1.0));
         heat.keep_points();
         [point(2.0), point(3.0), point(-1.0)].into_iter().for_each(|point| heat.add(point));
-        let mut taken = Vec::new();
-        heat.take_points(|point| taken.push(point.delay));
-        heat.take_points(|_| panic!("they were taken"));
-        assert_eq!((taken, heat.map().total(), heat.disordered()), (vec![2.0, 3.0], 3, 1));
+        let mut delays = Vec::new();
+        heat.take_points(|point| delays.push(point.delay));
+        heat.take_points(|_| panic!("each point is returned once"));
+        assert_eq!((delays, heat.map().total(), heat.disordered()), (vec![2.0, 3.0], 3, 1));
     }
 
     #[test]
-    fn what_nobody_takes_is_bounded_and_counted() {
+    fn unread_points_are_bounded_and_counted() {
         let mut heat = HeatMap::default();
         heat.keep_points();
         (0..POINTS + 7).for_each(|i| heat.add(Point { time: i as f64, delay: 1.0 }));

@@ -1,12 +1,13 @@
-//! Histograms of values: by powers of two, or in equal steps; one, or one per key.
+//! Histograms of values, by powers of two or in equal steps; one, or one per key.
 //!
-//! A power-of-two histogram is drawn with one bucket from 0 up to the first that holds something, then bucket
-//! by bucket to the last: `0 -> 255`, `256 -> 511`, `512 -> 1023`. Zero and one share the first bucket.
-//! What lies outside is kept in a bucket of its own whose bound is `i64::MIN` or `i64::MAX`: open.
+//! A power-of-two histogram is drawn with one bucket from 0 up to the first that is not empty, then
+//! bucket by bucket to the last: `0 -> 255`, `256 -> 511`, `512 -> 1023`. Zero and one share the
+//! first bucket. Values outside are counted in a bucket of their own whose bound is `i64::MIN` or
+//! `i64::MAX`: open.
 
 use super::{
     Aggregate,
-    budget::{Budget, Room},
+    budget::{Budget, BudgetGrant},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -16,31 +17,35 @@ use crate::base::draw::Bucket;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// Where buckets begin and end.
+/// The bounds of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Powers of two from 0 to 2^63, and one bucket for what is negative.
+    /// Powers of two from 0 to 2^63, and one bucket for negative values.
     Log2,
-    /// Buckets `step` wide from `min`, as many as it takes to reach `max` (itself excluded), and one at each end for
-    /// what lies outside.
+    /// Buckets of width `step` from `min`, as many as needed to reach `max` (exclusive), and one at
+    /// each end for values outside.
     Linear {
-        /// Where the first begins.
+        /// Beginning of the first bucket.
         min: i64,
-        /// How wide each is; at least 1.
+        /// Width of a bucket; at least 1.
         step: i64,
-        /// Where the last ends.
+        /// End of the last bucket.
         max: i64,
     },
 }
 
-/// The most buckets of a linear histogram.
+/// Maximum number of buckets of a linear histogram.
 pub const MOST_BUCKETS: i64 = 4096;
 
-/// Buckets of [`Scale::Log2`] that are not negative: 0..=1, 2..=3, … up to `i64::MAX`.
+/// Non-negative buckets of [`Scale::Log2`]: 0..=1, 2..=3, … up to `i64::MAX`.
 const POWERS: usize = 63;
 
 impl Scale {
-    /// A linear scale, or why not.
+    /// Returns a linear scale.
+    ///
+    /// # Errors
+    /// Returns the reason if `step` is below 1, `max` is not greater than `min`, `max - min`
+    /// overflows, or there would be more than [`MOST_BUCKETS`] buckets.
     pub fn linear(min: i64, step: i64, max: i64) -> Result<Scale, &'static str> {
         if step < 1 {
             return Err("`step` must be at least 1");
@@ -48,12 +53,13 @@ impl Scale {
         let width = max.checked_sub(min).filter(|width| *width > 0);
         let width = width.ok_or("`max` must be greater than `min`")?;
         if width / step > MOST_BUCKETS {
-            return Err("more than 4096 buckets; take a larger `step`");
+            return Err("more than 4096 buckets; use a larger `step`");
         }
         Ok(Scale::Linear { min, step, max })
     }
 
-    /// Buckets, the open ones included: the first holds what is below, the last what is above.
+    /// Returns the number of buckets, including the open ones: the first holds values below, the
+    /// last values above.
     fn buckets(self) -> usize {
         match self {
             Scale::Log2 => POWERS + 2,
@@ -81,7 +87,7 @@ impl Scale {
         }
     }
 
-    /// The bounds of a bucket, both inclusive.
+    /// Returns the bounds of a bucket, both inclusive.
     fn bounds(self, bucket: usize) -> (i64, i64) {
         let last = self.buckets() - 1;
         match self {
@@ -98,7 +104,7 @@ impl Scale {
         }
     }
 
-    /// The buckets to draw of `counts`.
+    /// Returns the buckets to draw for `counts`.
     fn drawn(self, counts: &[u64]) -> Vec<Bucket> {
         let bucket = |i: usize| {
             let (low, high) = self.bounds(i);
@@ -119,55 +125,56 @@ impl Scale {
 }
 
 /// Histograms by key.
-pub struct Hist {
+pub struct Histograms {
     scale: Scale,
     stride: usize,
-    /// Bytes of a row, and how many rows there is room for.
+    /// Bytes of a row; `capacity` is the number of rows that fit.
     row_bytes: usize,
     capacity: usize,
-    room: Room,
+    room: BudgetGrant,
     keys: Keys,
     counts: Vec<u64>,
     folded: Vec<u64>,
     folded_keys: u64,
-    losses: Losses,
+    losses: HistLosses,
     survivors: Vec<u32>,
 }
 
-/// What was not recorded as it came.
+/// Values that were not recorded unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub struct HistLosses {
     /// Keys folded because of the bound.
     pub evicted: u64,
-    /// NaN, which has no bucket.
+    /// NaN, which does not have a bucket.
     pub disordered: u64,
 }
 
-impl Hist {
-    /// Histograms keyed by `keys` words (at most 8; 0 for a single one) that take about `bound` bytes.
-    pub fn new(scale: Scale, keys: usize, bound: usize) -> Hist {
+impl Histograms {
+    /// Returns an empty table of histograms keyed by `keys` words (at most 8; 0 for a single
+    /// histogram) that takes about `bound` bytes.
+    pub fn new(scale: Scale, keys: usize, bound: usize) -> Histograms {
         let keys = Keys::new(keys);
         let stride = scale.buckets();
         let row_bytes = keys.bytes_per_key() + stride * size_of::<u64>();
-        Hist {
+        Histograms {
             scale,
             stride,
             row_bytes,
             capacity: (bound / row_bytes).max(2),
-            room: Room::new(bound),
+            room: BudgetGrant::new(bound),
             keys,
             counts: Vec::new(),
             folded: vec![0; stride],
             folded_keys: 0,
-            losses: Losses::default(),
+            losses: HistLosses::default(),
             survivors: Vec::new(),
         }
     }
 
-    /// The same, whose bytes are of a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Hist {
+    /// Takes its memory from a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Histograms {
         let room = self.room.within(budget);
-        Hist { capacity: 0, room, ..self }
+        Histograms { capacity: 0, room, ..self }
     }
 
     /// Counts `value` for `key`.
@@ -201,7 +208,7 @@ impl Hist {
         self.keys.insert(key)
     }
 
-    /// Makes room for more rows, and returns whether there is some.
+    /// Requests memory for more rows and returns whether there is room.
     fn grow(&mut self) -> bool {
         let grown = self.room.grow();
         self.capacity = (self.room.bytes() / self.row_bytes).max(2);
@@ -230,7 +237,7 @@ impl Hist {
         self.survivors = survivors;
     }
 
-    /// How histograms are drawn: by how much they hold, descending.
+    /// Compares two rows in drawing order: by total count, descending.
     pub fn order(&self, a: usize, b: usize) -> Ordering {
         let total = |row| self.counts_at(row).iter().sum::<u64>();
         total(b).cmp(&total(a))
@@ -240,24 +247,25 @@ impl Hist {
         self.counts.get(row * self.stride..(row + 1) * self.stride).unwrap_or_default()
     }
 
-    /// Every key and its buckets, in no order.
+    /// Returns every key and its buckets, in no particular order.
     pub fn rows(&self) -> impl Iterator<Item = (&[Word], Vec<Bucket>)> {
         let buckets = |row| self.scale.drawn(self.counts_at(row));
         self.keys.iter().enumerate().map(move |(row, key)| (key, buckets(row)))
     }
 
-    /// What the bound folded, and how many keys that were, since the last [`Aggregate::clear`].
+    /// Returns the number of keys that the bound folded since the last [`Aggregate::clear`], and
+    /// their buckets.
     pub fn folded(&self) -> Option<(u64, Vec<Bucket>)> {
         (self.folded_keys > 0).then(|| (self.folded_keys, self.scale.drawn(&self.folded)))
     }
 
-    /// What was not recorded as it came, since the table was made.
-    pub fn losses(&self) -> Losses {
+    /// Returns the counts of values not recorded unchanged since the table was made.
+    pub fn losses(&self) -> HistLosses {
         self.losses
     }
 }
 
-impl Aggregate for Hist {
+impl Aggregate for Histograms {
     fn clear(&mut self) {
         self.keys.clear();
         self.counts.clear();
@@ -281,12 +289,13 @@ impl Aggregate for Hist {
 
     fn same_shape(&self) -> Self {
         let room = self.room.another();
-        Hist { capacity: 0, room, ..Hist::new(self.scale, self.keys.arity(), 0) }
+        Histograms { capacity: 0, room, ..Histograms::new(self.scale, self.keys.arity(), 0) }
     }
 }
 
-impl Leaf for Hist {
-    /// Doubles: the value, then the key; bit i of the flags for a string as word i of the key.
+impl Leaf for Histograms {
+    /// Doubles: the value, then the key. Bit i of the flags is set if word i of the key is a
+    /// string.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         if let Some((value, key)) = doubles.split_first() {
@@ -303,14 +312,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn drawn(scale: Scale, values: &[f64]) -> Vec<(i64, i64, u64)> {
-        let mut hist = Hist::new(scale, 0, 0);
+        let mut hist = Histograms::new(scale, 0, 0);
         values.iter().for_each(|value| hist.add(&[], *value));
         let buckets = hist.rows().next().map(|row| row.1).unwrap_or_default();
         buckets.into_iter().map(|bucket| (bucket.low, bucket.high, bucket.count)).collect()
     }
 
     #[test]
-    fn one_bucket_reaches_from_zero_to_the_first_that_holds_something() {
+    fn one_bucket_spans_zero_to_the_first_used_bucket() {
         let expected = [(0, 511, 0), (512, 1023, 2), (1024, 2047, 0), (2048, 4095, 1)];
         assert_eq!(drawn(Scale::Log2, &[800.0, 900.0, 2300.0]), expected);
         assert_eq!(
@@ -350,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_that_makes_no_sense_says_why() {
+    fn an_invalid_scale_is_refused() {
         assert!(Scale::linear(0, 0, 10).is_err());
         assert!(Scale::linear(10, 1, 10).is_err());
         assert!(Scale::linear(i64::MIN, 1, i64::MAX).is_err());
@@ -359,21 +368,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_lies_in_its_bucket(value in any::<i64>(), min in -1000i64..1000, step in 1i64..50) {
+        fn every_value_lies_in_its_bucket(
+            value in any::<i64>(),
+            min in -1000i64..1000,
+            step in 1i64..50,
+        ) {
             let value = value >> (value & 63);
             for scale in [Scale::Log2, Scale::linear(min, step, min + 777).unwrap()] {
                 let (low, high) = scale.bounds(scale.bucket(value as f64));
                 let value = value as f64;
-                prop_assert!(low as f64 <= value && value <= high as f64 + 1.0, "{value} in {low}..={high}");
+                prop_assert!(
+                    low as f64 <= value && value <= high as f64 + 1.0,
+                    "{value} in {low}..={high}"
+                );
             }
         }
 
         #[test]
-        fn nothing_is_lost_whatever_the_bound(
+        fn nothing_is_lost_at_any_bound(
             adds in prop::collection::vec((0u32..40, -10f64..1000.0), 0..300),
             bound in 0usize..10_000,
         ) {
-            let mut hist = Hist::new(Scale::linear(0, 7, 500).unwrap(), 1, bound);
+            let mut hist = Histograms::new(Scale::linear(0, 7, 500).unwrap(), 1, bound);
             adds.iter().for_each(|(key, value)| hist.add(&[Word::number(f64::from(*key))], *value));
             let folded = hist.folded().map(|folded| folded.1);
             let buckets = hist.rows().map(|row| row.1).chain(folded).flatten();

@@ -1,8 +1,8 @@
-//! Keys of run-time arity in dense rows: the table under every keyed aggregate.
+//! Keys of run-time arity in dense rows: the table below every keyed aggregate.
 //!
-//! Row numbers run from 0 without holes; whoever owns the table keeps its values in vectors of the same
-//! order. Keys stand in one flat vector, so that adding one allocates only when a vector grows, and a lookup
-//! compares words in place.
+//! Row numbers run from 0 without gaps; the owner of the table stores its values in vectors in the
+//! same order. Keys are stored in one flat vector, so adding one allocates only when a vector
+//! grows, and a lookup compares words in place.
 
 use super::word::{Word, hash};
 use hashbrown::HashTable;
@@ -17,103 +17,103 @@ pub struct Keys {
     hot: Box<[Hot; HOT]>,
 }
 
-/// Where a key was found last: most events are of few keys, and this takes one load, not three that wait for
-/// each other.
+/// A cached lookup. Most events have few distinct keys, and a hit takes one load instead of three
+/// dependent ones.
 #[derive(Clone, Copy)]
 struct Hot {
     tag: u64,
     row: u32,
 }
 
-/// Places for such keys; by the top bits of their hashes.
+/// Number of cached lookups, indexed by the top bits of the hash.
 const HOT: usize = 128;
-const NOWHERE: u32 = u32::MAX;
-const FORGOTTEN: Hot = Hot { tag: 0, row: NOWHERE };
+const NO_ROW: u32 = u32::MAX;
+const UNCACHED: Hot = Hot { tag: 0, row: NO_ROW };
 
-/// Bytes of a row beside its words: its slot in the hash table at the usual load.
+/// Bytes of a row in addition to its words: its slot in the hash table at the usual load.
 const INDEX_BYTES: usize = 8;
 
 impl Keys {
-    /// A table for keys of `arity` words; with 0 there is one key.
+    /// Returns an empty table for keys of `arity` words; with 0 there is one key.
     pub fn new(arity: usize) -> Keys {
         Keys {
             arity,
             rows: 0,
             words: Vec::new(),
             index: HashTable::new(),
-            hot: Box::new([FORGOTTEN; HOT]),
+            hot: Box::new([UNCACHED; HOT]),
         }
     }
 
-    /// Words in a key.
+    /// Returns the number of words in a key.
     pub fn arity(&self) -> usize {
         self.arity
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Bytes that one key takes.
+    /// Returns the bytes that one key takes.
     pub fn bytes_per_key(&self) -> usize {
         self.arity * size_of::<Word>() + INDEX_BYTES
     }
 
-    /// Makes room for so many more keys, and for no more than that.
+    /// Reserves memory for exactly this many more keys.
     pub(super) fn reserve(&mut self, keys: usize) {
         self.words.reserve_exact(keys * self.arity);
     }
 
-    /// The key at `row`; empty when there is none.
+    /// Returns the key at `row`; empty if there is none.
     pub fn key(&self, row: usize) -> &[Word] {
         key_of(&self.words, self.arity, row)
     }
 
-    /// The row of `key`.
+    /// Returns the row of `key`.
     #[inline]
     pub fn find(&self, key: &[Word]) -> Option<usize> {
         self.find_hashed(key, hash(key))
     }
 
     fn find_hashed(&self, key: &[Word], hash: u64) -> Option<usize> {
-        // Word by word: comparing the slices as such would be a call of memcmp.
+        // Compares word by word: comparing the slices would call memcmp.
         let equal = |&row: &u32| {
             key_of(&self.words, self.arity, row as usize).iter().zip(key).all(|(a, b)| a == b)
         };
         self.index.find(hash, equal).map(|&row| row as usize)
     }
 
-    /// The row of `key`, quickly when it was found a short while ago.
+    /// Returns the row of `key`, from the cache if it was found recently.
     #[inline(always)]
     pub fn find_recent(&mut self, key: &[Word]) -> Option<usize> {
         let hash = hash(key);
         let place = (hash >> (u64::BITS - HOT.ilog2())) as usize % HOT;
-        // One word is its own tag and needs no look at the words of the row.
+        // A single word is its own tag, so the words of the row need not be read.
         let tag = if let [word] = *key { word.bits() } else { hash };
         let hot = self.hot[place];
-        if hot.tag == tag && hot.row != NOWHERE {
+        if hot.tag == tag && hot.row != NO_ROW {
             let row = hot.row as usize;
             if key.len() == 1 || self.key(row).iter().zip(key).all(|(a, b)| a == b) {
                 return Some(row);
             }
         }
-        self.find_and_heat(key, hash, Hot { tag, row: NOWHERE }, place)
+        self.find_and_cache(key, hash, Hot { tag, row: NO_ROW }, place)
     }
 
     #[inline(never)]
-    fn find_and_heat(&mut self, key: &[Word], hash: u64, hot: Hot, place: usize) -> Option<usize> {
+    fn find_and_cache(&mut self, key: &[Word], hash: u64, hot: Hot, place: usize) -> Option<usize> {
         let row = self.find_hashed(key, hash)?;
         self.hot[place] = Hot { row: row as u32, ..hot };
         Some(row)
     }
 
-    /// Adds `key`, of this table's arity and not yet in it, and returns its row.
+    /// Adds `key`, which must have this table's arity and not be in it yet, and returns its row.
     pub fn insert(&mut self, key: &[Word]) -> usize {
         debug_assert!(key.len() == self.arity && self.find(key).is_none());
         let row = self.rows;
@@ -125,11 +125,12 @@ impl Keys {
         row
     }
 
-    /// Keeps only the rows in `survivors`, which ascend; the i-th of them becomes row i. See [`gather`].
+    /// Keeps only the rows in `survivors`, which are ascending; the i-th of them becomes row i. See
+    /// [`gather`].
     pub fn keep(&mut self, survivors: &[u32]) {
         gather(&mut self.words, self.arity, survivors);
         self.rows = survivors.len();
-        self.hot.fill(FORGOTTEN);
+        self.hot.fill(UNCACHED);
         self.index.clear();
         let (words, arity) = (&self.words, self.arity);
         for row in 0..self.rows as u32 {
@@ -138,21 +139,21 @@ impl Keys {
         }
     }
 
-    /// Forgets every key, not the memory.
+    /// Removes every key but keeps the memory.
     pub fn clear(&mut self) {
         self.rows = 0;
-        self.hot.fill(FORGOTTEN);
+        self.hot.fill(UNCACHED);
         self.words.clear();
         self.index.clear();
     }
 
-    /// Every key in the order of rows.
+    /// Returns every key in the order of rows.
     pub fn iter(&self) -> impl Iterator<Item = &[Word]> {
         (0..self.rows).map(|row| self.key(row))
     }
 }
 
-/// Moves the groups of `stride` values that stand at `survivors` (ascending) to the front and drops the rest.
+/// Moves the groups of `stride` values at `survivors` (ascending) to the front and drops the rest.
 pub fn gather<T>(values: &mut Vec<T>, stride: usize, survivors: &[u32]) {
     for (to, &from) in survivors.iter().enumerate() {
         for i in 0..stride {
@@ -162,9 +163,10 @@ pub fn gather<T>(values: &mut Vec<T>, stride: usize, survivors: &[u32]) {
     values.truncate(survivors.len() * stride);
 }
 
-/// Fills `survivors` with the half of `rows` rows (at least one goes) that `order` puts first, ascending.
+/// Fills `survivors` with the half of `rows` rows that `order` puts first, in ascending order.
+/// Drops at least one row.
 ///
-/// Folding half at once makes the cost of a bound that is hit over and over a constant per new key.
+/// Folding half at once makes the cost of hitting the bound repeatedly constant per new key.
 pub fn first_half(
     rows: usize,
     survivors: &mut Vec<u32>,
@@ -216,12 +218,12 @@ mod tests {
 
     #[test]
     fn the_half_that_sorts_first_survives_in_its_order() {
-        let warmth = [5, 1, 9, 3, 7];
-        let (mut keys, mut values, mut survivors) = (Keys::new(2), warmth.to_vec(), Vec::new());
+        let ranks = [5, 1, 9, 3, 7];
+        let (mut keys, mut values, mut survivors) = (Keys::new(2), ranks.to_vec(), Vec::new());
         for i in 0..5 {
             keys.insert(&key(f64::from(i), 0));
         }
-        first_half(5, &mut survivors, |a, b| warmth[b].cmp(&warmth[a]));
+        first_half(5, &mut survivors, |a, b| ranks[b].cmp(&ranks[a]));
         assert_eq!(survivors, [2, 4]);
         gather(&mut values, 1, &survivors);
         keys.keep(&survivors);

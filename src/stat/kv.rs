@@ -1,11 +1,12 @@
 //! Counts and sums by key: a GROUP BY.
 //!
-//! Every key counts how often it was added to and carries as many exact sums as the table has. At the bound
-//! the half of the keys that would be drawn last is folded into one row, so the columns still add up.
+//! Each key counts how often it was added to and has as many exact sums as the table. At the bound,
+//! the half of the keys that would be drawn last is folded into one row, so the columns still add
+//! up.
 
 use super::{
     Aggregate,
-    budget::{Budget, Room},
+    budget::{Budget, BudgetGrant},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -15,29 +16,29 @@ use super::{
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// What a table holds beside its keys.
+/// Options of a table.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    /// Words in a key; at most 8.
+pub struct KvOptions {
+    /// Number of words in a key; at most 8.
     pub keys: usize,
-    /// How many sums a row has.
+    /// Number of sums in a row.
     pub sums: usize,
-    /// Which sums sort before the others, by index, most important first.
+    /// Indices of the sums that sort before the others, most important first.
     pub first: Vec<usize>,
-    /// Whether rows get their names from [`Kv::name`].
+    /// Whether rows get names from [`Kv::name`].
     pub named: bool,
-    /// Bytes it may take.
+    /// Maximum size in bytes.
     pub bound: usize,
 }
 
 /// Rows of counts and sums.
 pub struct Kv {
-    shape: Shape,
+    shape: KvOptions,
     ranks: Vec<usize>,
-    /// Bytes of a row, and how many rows there is room for.
+    /// Bytes of a row; `capacity` is the number of rows that fit.
     row_bytes: usize,
     capacity: usize,
-    room: Room,
+    room: BudgetGrant,
     keys: Keys,
     counts: Vec<u64>,
     sums: Vec<Sum>,
@@ -47,10 +48,10 @@ pub struct Kv {
     survivors: Vec<u32>,
 }
 
-/// What the bound folded: no key any more, but in every total.
+/// The values that the bound folded: without keys, but part of every total.
 #[derive(Clone, Debug, Default)]
 pub struct Folded {
-    /// Keys folded since the last [`Aggregate::clear`]; 0 when there is nothing to show.
+    /// Keys folded since the last [`Aggregate::clear`]; 0 if there is nothing to show.
     pub keys: u64,
     /// Their count.
     pub count: u64,
@@ -60,7 +61,7 @@ pub struct Folded {
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct KvRow<'a> {
     /// Its key.
     pub key: &'a [Word],
     /// How often it was added to.
@@ -71,16 +72,17 @@ pub struct Row<'a> {
     pub name: Option<u32>,
 }
 
-/// Flag of [`Leaf::take`]: the first double is the id of the key's name, nothing is added.
+/// Flag of [`Leaf::take`]: the first double is the id of the key's name; nothing is added.
 pub const NAME: u32 = 1 << 31;
-/// Flag of [`Leaf::take`]: the values belong to what was added last to that key; nothing is counted.
+/// Flag of [`Leaf::take`]: the values belong to the previous addition to that key; nothing is
+/// counted.
 pub const MORE: u32 = 1 << 30;
-/// Where [`Leaf::take`] finds the index of the first sum that is given.
+/// Position in the flags of [`Leaf::take`] of the index of the first sum that is passed.
 pub const FIRST_SHIFT: u32 = 8;
 
 impl Kv {
-    /// An empty table.
-    pub fn new(shape: Shape) -> Kv {
+    /// Returns an empty table.
+    pub fn new(shape: KvOptions) -> Kv {
         let keys = Keys::new(shape.keys);
         let row = keys.bytes_per_key()
             + size_of::<u64>()
@@ -92,7 +94,7 @@ impl Kv {
             ranks,
             row_bytes: row,
             capacity: (shape.bound / row).max(2),
-            room: Room::new(shape.bound),
+            room: BudgetGrant::new(shape.bound),
             keys,
             counts: Vec::new(),
             sums: Vec::new(),
@@ -104,13 +106,14 @@ impl Kv {
         }
     }
 
-    /// The same, whose bytes are of a budget.
+    /// Takes its memory from a budget.
     pub fn within(self, budget: &Rc<Budget>) -> Kv {
         let room = self.room.within(budget);
         Kv { capacity: 0, room, ..self }
     }
 
-    /// Counts `key` and adds `values` to its sums from `first` on. True when the row still lacks a name.
+    /// Counts `key` and adds `values` to its sums from `first` on. Returns whether the row still
+    /// lacks a name.
     #[inline]
     pub fn add(&mut self, key: &[Word], first: usize, values: &[f64]) -> bool {
         let row = self.row(key);
@@ -134,7 +137,7 @@ impl Kv {
         }
     }
 
-    /// Names a row by the id of a string; a key that is not there any more is not brought back.
+    /// Names a row by the id of a string; does nothing if the key is no longer in the table.
     pub fn name(&mut self, key: &[Word], name: u32) {
         if let Some(place) = self.keys.find(key).and_then(|row| self.names.get_mut(row)) {
             *place = Some(name);
@@ -181,12 +184,12 @@ impl Kv {
         self.keys.insert(key)
     }
 
-    /// Makes room for more rows, and returns whether there is some.
+    /// Requests memory for more rows and returns whether there is room.
     fn grow(&mut self) -> bool {
         let grown = self.room.grow();
         self.capacity = (self.room.bytes() / self.row_bytes).max(2);
         if grown {
-            // No more than what was granted: vectors that grow by themselves take up to twice as
+            // Reserves exactly what was granted: vectors that grow on demand take up to twice as
             // much.
             let more = self.capacity.saturating_sub(self.counts.len());
             self.keys.reserve(more);
@@ -222,7 +225,8 @@ impl Kv {
         self.survivors = survivors;
     }
 
-    /// How rows are drawn: by the first sums, the others, then the count, each descending.
+    /// Compares two rows in drawing order: by the sums of [`KvOptions::first`], the other sums,
+    /// then the count, each descending.
     pub fn order(&self, a: usize, b: usize) -> Ordering {
         let (a, b) = (self.row_at(a), self.row_at(b));
         let sums = self.ranks.iter().map(|&i| match (a.sums.get(i), b.sums.get(i)) {
@@ -232,7 +236,8 @@ impl Kv {
         sums.fold(Ordering::Equal, Ordering::then).then(b.count.cmp(&a.count))
     }
 
-    /// The same rows under other keys: `change` gives each word of a key, by its place, another. Rows whose keys become equal are one.
+    /// Returns the same rows under other keys: `change` replaces each word of a key, given its
+    /// index. Rows whose keys become equal are merged.
     pub fn rekeyed(&self, change: impl Fn(usize, Word) -> Word) -> Kv {
         let mut changed = self.same_shape();
         changed.take_in(self, change);
@@ -260,9 +265,9 @@ impl Kv {
         sums.for_each(|(into, sum)| into.merge(sum));
     }
 
-    fn row_at(&self, row: usize) -> Row<'_> {
+    fn row_at(&self, row: usize) -> KvRow<'_> {
         let sums = row * self.shape.sums..(row + 1) * self.shape.sums;
-        Row {
+        KvRow {
             key: self.keys.key(row),
             count: self.counts.get(row).copied().unwrap_or(0),
             sums: self.sums.get(sums).unwrap_or_default(),
@@ -270,35 +275,35 @@ impl Kv {
         }
     }
 
-    /// Every row that was added to, in no order; [`Kv::folded`] is not among them.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    /// Returns every row that was added to, in no particular order, without [`Kv::folded`].
+    pub fn rows(&self) -> impl Iterator<Item = KvRow<'_>> {
         self.numbered_rows().map(|(_, row)| row)
     }
 
-    /// The same with their numbers, which [`Kv::order`] takes.
-    pub fn numbered_rows(&self) -> impl Iterator<Item = (usize, Row<'_>)> {
+    /// Returns the same rows with their numbers, for [`Kv::order`].
+    pub fn numbered_rows(&self) -> impl Iterator<Item = (usize, KvRow<'_>)> {
         (0..self.keys.len()).map(|row| (row, self.row_at(row))).filter(|(_, row)| row.count > 0)
     }
 
-    /// What the bound folded.
+    /// Returns what the bound folded.
     pub fn folded(&self) -> &Folded {
         &self.folded
     }
 
-    /// Additions since the last [`Aggregate::clear`], those that the bound folded among them.
+    /// Returns the number of additions since the last [`Aggregate::clear`], including folded ones.
     pub fn samples(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.folded.count
     }
 
-    /// Keys folded since the table was made.
+    /// Returns the number of keys folded since the table was made.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 }
 
 impl Aggregate for Kv {
-    /// Begins anew. A named row stays for one more interval, without a count: the event that comes next
-    /// may be one that does not know the name.
+    /// Clears the table. A named row stays for one more interval, without a count, because the next
+    /// event may not carry the name.
     fn clear(&mut self) {
         let mut survivors = std::mem::take(&mut self.survivors);
         survivors.clear();
@@ -331,11 +336,13 @@ impl Aggregate for Kv {
 }
 
 impl Leaf for Kv {
-    /// Doubles: the values, then the key. Flags: bit i for a string as word i of the key; the index of the first
-    /// value from bit 8; [`NAME`], [`MORE`]. Returns 1 when the row lacks a name.
+    /// Doubles: the values, then the key. Flags: bit i is set if word i of the key is a string; the
+    /// index of the first sum starts at bit 8; [`NAME`], [`MORE`]. Returns 1 if the row lacks a
+    /// name.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
-        // The usual table has one key and at most one sum: without loops and buffers it takes half the time.
+        // The usual table has one key and at most one sum: without loops and buffers it takes half
+        // the time.
         if let [values @ .., key] = doubles
             && values.len() <= 1
             && self.shape.keys == 1

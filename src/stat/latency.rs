@@ -1,13 +1,13 @@
-//! Latencies by key: count, total, least and greatest exact, percentiles within 1 %.
+//! Latencies by key: count, total, minimum and maximum are exact, percentiles within 1 %.
 //!
-//! Each key owns an HDR histogram (Tene: hdrhistogram.org) of two significant digits with 32-bit counts, from
-//! 2 KiB for microseconds to 19 KiB for hours; a histogram grows when a longer value comes, and that is the
-//! only allocation. Histograms of an interval that ended are freed: reused for other keys, each of
-//! them would grow in time to the size of the longest latency.
+//! Each key has an HDR histogram (Tene: hdrhistogram.org) of two significant digits with 32-bit
+//! counts, from 2 KiB for microseconds to 19 KiB for hours. A histogram grows when a longer value
+//! is added, which is the only allocation. Histograms of a finished interval are freed: if they
+//! were reused for other keys, each would grow in time to the size of the longest latency.
 
 use super::{
     Aggregate,
-    budget::{Budget, Room},
+    budget::{Budget, BudgetGrant},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// Longer values (4.9 hours) count as this one in percentiles, not in total and max.
+/// Longer values (4.9 hours) count as this one in percentiles, but not in total and max.
 const LONGEST_NS: f64 = (1u64 << 44) as f64;
 
 /// Latencies in nanoseconds, by key.
@@ -28,18 +28,19 @@ pub struct Latency {
     folded: Option<Timing>,
     folded_keys: u64,
     bytes: usize,
-    room: Room,
-    losses: Losses,
+    room: BudgetGrant,
+    losses: LatencyLosses,
     survivors: Vec<u32>,
     epoch: u32,
 }
 
-/// What was not recorded as it came.
+/// Values that were not recorded unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub struct LatencyLosses {
     /// Keys folded because of the bound.
     pub evicted: u64,
-    /// Negative values, infinities and NaN, which are not recorded: no two events are so far apart.
+    /// Negative values, infinities and NaN, which are not recorded because they cannot be the
+    /// distance of two events.
     pub disordered: u64,
     /// Values too long for the percentiles.
     pub clamped: u64,
@@ -60,32 +61,32 @@ impl Timing {
         Timing { count: 0, total: Sum::default(), min: f64::INFINITY, max: 0.0, histogram }
     }
 
-    /// How many.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum.
+    /// Returns their sum.
     pub fn total(&self) -> Sum {
         self.total
     }
 
-    /// The shortest; 0 when there is none.
+    /// Returns the minimum; 0 if there is none.
     pub fn min(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.min }
     }
 
-    /// The longest.
+    /// Returns the maximum; 0 if there is none.
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// Total over count; 0 when there is none.
+    /// Returns the total divided by the count; 0 if there is none.
     pub fn avg(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total.value() / self.count as f64 }
     }
 
-    /// The value that `percent` of the latencies do not exceed.
+    /// Returns the value that `percent` of the latencies do not exceed.
     pub fn percentile(&self, percent: f64) -> f64 {
         (self.histogram.value_at_quantile(percent / 100.0) as f64).clamp(self.min(), self.max)
     }
@@ -95,7 +96,7 @@ impl Timing {
         self.total.merge(&other.total);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        // It resizes itself, and what it holds was clamped: it cannot fail.
+        // Cannot fail: the histogram resizes itself, and the values in `other` were clamped.
         let _ = self.histogram.add(&other.histogram);
     }
 
@@ -105,7 +106,7 @@ impl Timing {
 }
 
 impl Latency {
-    /// An empty table of `keys` words a key (at most 8) that takes about `bound` bytes.
+    /// Returns an empty table with keys of `keys` words (at most 8) that takes about `bound` bytes.
     pub fn new(keys: usize, bound: usize) -> Latency {
         Latency {
             keys: Keys::new(keys),
@@ -113,14 +114,14 @@ impl Latency {
             folded: None,
             folded_keys: 0,
             bytes: 0,
-            room: Room::new(bound),
-            losses: Losses::default(),
+            room: BudgetGrant::new(bound),
+            losses: LatencyLosses::default(),
             survivors: Vec::new(),
             epoch: 0,
         }
     }
 
-    /// The same, whose bytes are of a budget.
+    /// Takes its memory from a budget.
     pub fn within(self, budget: &Rc<Budget>) -> Latency {
         let room = self.room.within(budget);
         Latency { room, ..self }
@@ -137,7 +138,8 @@ impl Latency {
         self.add_at(row, ns);
     }
 
-    /// The row of a key, made if there is none: good as long as [`Latency::epoch`] stays.
+    /// Returns the row of a key, and adds it if there is none. Valid as long as [`Latency::epoch`]
+    /// does not change.
     #[inline(always)]
     pub(super) fn row_of(&mut self, key: &[Word]) -> usize {
         match self.keys.find_recent(key) {
@@ -146,12 +148,12 @@ impl Latency {
         }
     }
 
-    /// Changes whenever rows get other numbers.
+    /// Returns a number that changes whenever rows are renumbered.
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Records a latency, which must not be negative, in a row that [`Latency::row_of`] gave.
+    /// Records a latency, which must not be negative, in a row returned by [`Latency::row_of`].
     #[inline(always)]
     pub(super) fn add_at(&mut self, row: usize, ns: f64) {
         let Some(timing) = self.timings.get_mut(row) else { return };
@@ -163,7 +165,8 @@ impl Latency {
             self.losses.clamped += 1;
         }
         let before = timing.histogram.distinct_values();
-        // It resizes itself up to the greatest value, which the value is cut to: it cannot fail.
+        // Cannot fail: the histogram resizes itself up to the maximum, and the value is clamped to
+        // that.
         let _ = timing.histogram.record((ns.min(LONGEST_NS) + 0.5) as u64);
         let grown = timing.histogram.distinct_values() - before;
         if grown > 0 {
@@ -206,7 +209,7 @@ impl Latency {
         self.survivors = survivors;
     }
 
-    /// How rows are drawn: by total, descending.
+    /// Compares two rows in drawing order: by total, descending.
     pub fn order(&self, a: usize, b: usize) -> Ordering {
         match (self.timings.get(a), self.timings.get(b)) {
             (Some(a), Some(b)) => b.total.order(&a.total),
@@ -214,25 +217,27 @@ impl Latency {
         }
     }
 
-    /// Every key and its latencies, in no order.
+    /// Returns every key and its latencies, in no particular order.
     pub fn rows(&self) -> impl Iterator<Item = (&[Word], &Timing)> {
         self.keys.iter().zip(&self.timings)
     }
 
-    /// What the bound folded, and how many keys that were, since the last [`Aggregate::clear`].
+    /// Returns the number of keys that the bound folded since the last [`Aggregate::clear`], and
+    /// their latencies.
     pub fn folded(&self) -> Option<(u64, &Timing)> {
         self.folded.as_ref().map(|timing| (self.folded_keys, timing))
     }
 
-    /// What was not recorded as it came, since the table was made.
-    pub fn losses(&self) -> Losses {
+    /// Returns the counts of values not recorded unchanged since the table was made.
+    pub fn losses(&self) -> LatencyLosses {
         self.losses
     }
 }
 
 fn empty_histogram() -> Histogram<u32> {
-    // Documented to take 0 to 5 digits; it resizes itself from the start.
-    Histogram::new(2).expect("two digits are in range")
+    // The constructor is documented to accept 0 to 5 digits; the histogram resizes itself from the
+    // start.
+    Histogram::new(2).expect("2 significant digits are valid")
 }
 
 impl Aggregate for Latency {
@@ -275,7 +280,8 @@ impl Aggregate for Latency {
 }
 
 impl Leaf for Latency {
-    /// Doubles: nanoseconds, then the key; bit i of the flags for a string as word i of the key.
+    /// Doubles: nanoseconds, then the key. Bit i of the flags is set if word i of the key is a
+    /// string.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         if let Some((ns, key)) = doubles.split_first() {

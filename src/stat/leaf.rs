@@ -1,67 +1,81 @@
-//! Leaves: the functions that compiled Lua calls through its FFI, and nothing else that is unsafe here.
+//! Leaves: the functions that compiled Lua calls through its FFI, and the only unsafe code here.
 //!
-//! A leaf takes a pointer, some doubles and a word of flags, and returns a number. It never calls back into
-//! Lua, never panics (its code is total; were it to, the process would abort rather than unwind through
-//! frames of compiled Lua) and allocates only when a table grows.
+//! A leaf takes a pointer, some doubles and flags, and returns a number. It never calls back into
+//! Lua, never panics (its code is total; a panic would abort the process instead of unwinding
+//! through frames of compiled Lua) and allocates only when a table grows.
 //!
-//! Lua gets the addresses as light userdata and casts them, so nothing has to be exported and a static
-//! binary works. What a pointer leads to is a [`RefCell`]: should Rust hold the aggregate while a script runs,
-//! the leaf does nothing instead of aliasing it. That test costs less than a nanosecond.
+//! Lua gets the addresses as light userdata and casts them, so nothing has to be exported and a
+//! static binary works. Each pointer refers to a [`RefCell`]: if Rust holds the aggregate while a
+//! script runs, the leaf does nothing instead of aliasing it. This check costs less than a
+//! nanosecond.
 
 use super::{pending::Pending, states::States, strings::Strings, word::Word};
 use crate::base::slot::Slot;
 use std::{cell::RefCell, ffi::c_void, rc::Rc};
 
 /// An aggregate that Rust and compiled Lua share.
-pub type Shared<T> = Rc<RefCell<T>>;
+pub type SharedAggregate<T> = Rc<RefCell<T>>;
 
-/// Something that takes doubles: what they mean, and which bit of `flags` says what, is the type's own affair.
+/// An aggregate that takes doubles. Each type defines what they and the bits of `flags` mean.
 pub trait Leaf {
-    /// Takes one event's doubles; what is returned goes back to Lua as a number.
+    /// Takes one event's doubles. The result is returned to Lua as a number.
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32;
 }
 
-/// Something that also takes the event itself, or none.
+/// An aggregate that also takes the event itself, or none.
 pub trait EventLeaf {
-    /// Takes one event and its doubles; what is returned goes back to Lua as a number.
-    fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32;
+    /// Takes one event and its doubles. The result is returned to Lua as a number.
+    fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], flags: u32) -> u32;
 }
 
-/// The most doubles that a leaf takes.
+/// Maximum number of doubles that a leaf takes.
 pub const DOUBLES: usize = 10;
 
-/// What Lua passes as the first argument of a leaf. Good as long as the `Rc` lives.
-pub fn pointer<T>(shared: &Shared<T>) -> *mut c_void {
+/// Returns the pointer that Lua passes as the first argument of a leaf. It is valid as long as the
+/// `Rc` lives.
+pub fn pointer<T>(shared: &SharedAggregate<T>) -> *mut c_void {
     Rc::as_ptr(shared).cast_mut().cast()
 }
 
 macro_rules! leaves {
     ($($name:ident $open:ident ($($arg:ident),*);)*) => {
         $(
-            unsafe extern "C" fn $name<T: Leaf>(this: *const RefCell<T>, $($arg: f64,)* flags: u32) -> u32 {
-                // SAFETY: Lua passes the pointer that came with this function's address; `script::aggregate` keeps
-                // the Rc behind it until the Lua state is gone.
+            unsafe extern "C" fn $name<T: Leaf>(
+                this: *const RefCell<T>,
+                $($arg: f64,)*
+                flags: u32,
+            ) -> u32 {
+                // SAFETY: Lua passes the pointer that came with this function's address;
+                // `script::aggregate` keeps the Rc behind it until the Lua state is gone.
                 let this = unsafe { &*this };
                 this.try_borrow_mut().map_or(0, |mut this| this.take(&[$($arg),*], flags))
             }
 
-            unsafe extern "C" fn $open<T: EventLeaf>(this: *const RefCell<T>, slot: *const Slot, $($arg: f64,)* flags: u32) -> u32 {
+            unsafe extern "C" fn $open<T: EventLeaf>(
+                this: *const RefCell<T>,
+                slot: *const Slot,
+                $($arg: f64,)*
+                flags: u32,
+            ) -> u32 {
                 // SAFETY: as above.
                 let this = unsafe { &*this };
-                // SAFETY: Lua passes null or the slot that its cursor stands on, which is good until the batch ends.
+                // SAFETY: Lua passes null or the slot at its cursor, which is valid until the batch
+                // ends.
                 let event = unsafe { event_at(slot) };
-                this.try_borrow_mut().map_or(0, |mut this| this.take_event(event, &[$($arg),*], flags))
+                this.try_borrow_mut()
+                    .map_or(0, |mut this| this.take_event(event, &[$($arg),*], flags))
             }
         )*
 
-        /// The address of `take` for so many doubles, to be cast to
+        /// Returns the address of `take` for this number of doubles, to be cast to
         /// `uint32_t (*)(void *, double…, uint32_t)`; None above [`DOUBLES`].
         pub fn take<T: Leaf>(doubles: usize) -> Option<*mut c_void> {
             let all = [$($name::<T> as *mut c_void),*];
             all.get(doubles).copied()
         }
 
-        /// The address of `take_event`, `uint32_t (*)(void *, const void *slot, double…, uint32_t)`.
+        /// Returns the address of `take_event`,
+        /// `uint32_t (*)(void *, const void *slot, double…, uint32_t)`; None above [`DOUBLES`].
         pub fn open<T: EventLeaf>(doubles: usize) -> Option<*mut c_void> {
             let all = [$($open::<T> as *mut c_void),*];
             all.get(doubles).copied()
@@ -85,7 +99,7 @@ leaves! {
 
 /// An event whose memory is borrowed for the length of one call.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
+pub struct BorrowedEvent<'a> {
     /// The slot, its pointers included.
     pub slot: &'a Slot,
     /// The bytes at `slot.raw`.
@@ -94,9 +108,12 @@ pub struct Event<'a> {
     pub chain: &'a [u64],
 }
 
+/// Returns the event at a slot; None if the slot is null.
+///
 /// # Safety
-/// `slot` is null or leads to a slot whose own pointers are null or good for their sizes, for as long as `'a`.
-unsafe fn event_at<'a>(slot: *const Slot) -> Option<Event<'a>> {
+/// `slot` is null or points to a slot whose own pointers are null or valid for their sizes, for as
+/// long as `'a`.
+unsafe fn event_at<'a>(slot: *const Slot) -> Option<BorrowedEvent<'a>> {
     // SAFETY: the caller's promise.
     let slot = unsafe { slot.as_ref() }?;
     let raw = if slot.raw.is_null() {
@@ -111,10 +128,10 @@ unsafe fn event_at<'a>(slot: *const Slot) -> Option<Event<'a>> {
         // SAFETY: the caller's promise; entries of a record are 8-byte aligned by the ABI.
         unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len as usize) }
     };
-    Some(Event { slot, raw, chain })
+    Some(BorrowedEvent { slot, raw, chain })
 }
 
-/// The address of [`Strings::intern`], `uint32_t (*)(void *, const char *, size_t)`.
+/// Returns the address of [`Strings::intern`], `uint32_t (*)(void *, const char *, size_t)`.
 pub fn intern() -> *mut c_void {
     unsafe extern "C" fn intern(this: *const RefCell<Strings>, text: *const u8, len: usize) -> u32 {
         // SAFETY: as for every leaf.
@@ -126,12 +143,12 @@ pub fn intern() -> *mut c_void {
     intern as *mut c_void
 }
 
-/// The other leaves of [`Pending`], name and address:
+/// Returns the other leaves of [`Pending`], as name and address:
 ///
 /// - `close_call(p, key, time, call, kinds)`: whether there was one,
 /// - `close(p, key, time, kinds)` and `get(p, key, kinds)`: whether there was one,
-/// - `next(p, index)`: the index to go on with, or 0,
-/// - `recall(p)`: makes the event of what was closed one that can be read,
+/// - `next(p, index)`: the index to continue with, or 0,
+/// - `recall(p)`: makes the event of the closed slot readable,
 /// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
 /// - `miss(p, key, kinds)`,
 /// - `len(p)`.
@@ -214,12 +231,12 @@ unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {
     this.try_borrow().map_or(0, |this| this.len() as u32)
 }
 
-/// The other leaves of [`States`], name and address:
+/// Returns the other leaves of [`States`], as name and address:
 ///
 /// - `move(p, slot, tid, time, mask, state)`: a [`Moved`](super::states::Moved),
-/// - `switch(p, slot, prev, next, time, state)`: what [`States::switch`] gives,
+/// - `switch(p, slot, prev, next, time, state)`: the result of [`States::switch`],
 /// - `leave(p, tid, time)`: as `move`,
-/// - `still(p, index, time)`: the index to go on with, or 0.
+/// - `still(p, index, time)`: the index to continue with, or 0.
 pub fn of_states() -> [(&'static str, *mut c_void); 4] {
     [
         ("move", move_to as *mut c_void),
@@ -260,7 +277,7 @@ unsafe extern "C" fn move_to(
 ) -> u32 {
     // SAFETY: as for every leaf.
     let this = unsafe { &*this };
-    // SAFETY: Lua passes null or the slot that its cursor stands on, which is good until the batch ends.
+    // SAFETY: Lua passes null or the slot at its cursor, which is valid until the batch ends.
     let event = unsafe { event_at(slot) };
     this.try_borrow_mut().map_or(1, |mut this| this.move_to(event, tid, time, mask, state) as u32)
 }

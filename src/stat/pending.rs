@@ -1,91 +1,95 @@
 //! State between two events: opened by the first, closed by the second.
 //!
-//! One slot a key: opening again replaces what is open, which then never had its end and counts as unmatched.
-//! Closing copies the slot into one result that stays good until the next close, so no memory is made per
-//! event and Lua reads plain fields. Events that were lost may have been the missing ends: what was open
-//! then must be dropped ([`Pending::drop_before`]), as must the state of a task that ended
-//! ([`Pending::drop_task`]). When the table is full the slot that was opened first goes, and so does one that is older
-//! than it may be.
+//! There is one slot per key. Opening a key again replaces its open slot, which then counts as
+//! unmatched. Closing copies the slot into one result that stays valid until the next close, so
+//! nothing is allocated per event and Lua reads plain fields. The ends may be among lost events:
+//! slots that were open then must be dropped ([`Pending::drop_before`]), and so must the slot of a
+//! task that ended ([`Pending::drop_task`]). When the table is full, the slot that was opened first
+//! is evicted, and so is any slot that exceeds the maximum age.
 //!
-//! With [`Shape::nested`] opening again begins inside of what is open, and closing ends the innermost ([`Pending::close_call`]).
+//! With [`PendingOptions::nested`], opening a key again begins a call inside the open one, and
+//! closing ends the innermost ([`Pending::close_call`]).
 
-mod drop;
+mod history_copy;
+mod iterate;
 mod links;
-mod nest;
+mod losses;
+mod nested;
 mod read;
-mod rescue;
 mod shape;
 mod state;
-mod walk;
 
 use super::{
-    budget::{Budget, Room},
-    history::Position,
-    kept::{Kept, Kinship, Owners},
-    leaf::{Event, EventLeaf},
+    budget::{Budget, BudgetGrant},
+    event_copy::{CopyOwner, EventCopy, Owners},
+    history::CopyPosition,
+    leaf::{BorrowedEvent, EventLeaf},
     word::{Word, hash},
 };
 use crate::base::slot::Slot;
 use hashbrown::HashTable;
-use read::Target;
-use state::{Open, is_at};
+use iterate::SlotWalk;
+use read::CopyTarget;
+use state::{PendingSlot, is_at};
 use std::rc::Rc;
-use walk::Walk;
 
-pub use shape::{Losses, Shape};
-pub use state::State;
+pub use shape::{PendingLosses, PendingOptions};
+pub use state::PendingState;
 
-/// The most values that are remembered beside the time.
+/// Maximum number of values per slot, in addition to the time.
 pub const VALUES: usize = 8;
 
-/// A bit of `kinds` under [`Pending::open`]: what is open for the key stays.
+/// A bit of `kinds` for [`Pending::open`]: a slot that is already open for the key is left as it
+/// is.
 pub const ONCE: u32 = 1 << 30;
 
 const NONE: u32 = u32::MAX;
 
 /// Open slots by key.
 pub struct Pending {
-    shape: Shape,
-    slots: Vec<Open>,
+    shape: PendingOptions,
+    slots: Vec<PendingSlot>,
     values: Vec<f64>,
-    kept: Vec<Kept>,
+    kept: Vec<EventCopy>,
     index: HashTable<u32>,
     oldest: u32,
     newest: u32,
     free: u32,
-    /// From here on, in the order in which they were opened, the history may have the events.
+    /// First slot in opening order whose event the history may hold.
     fresh: u32,
-    /// Bytes of a slot, and how many there is room for; bytes of the copies of events.
+    /// Bytes of a slot. `capacity` is the number of slots that fit, `kept_bytes` the size of the
+    /// event copies.
     slot_bytes: usize,
     capacity: usize,
-    room: Room,
+    room: BudgetGrant,
     kept_bytes: usize,
-    kept_room: Room,
-    closed: Box<State>,
-    closed_kept: Box<Kept>,
-    read: Box<State>,
+    kept_room: BudgetGrant,
+    closed: Box<PendingState>,
+    closed_kept: Box<EventCopy>,
+    read: Box<PendingState>,
     read_slot: Box<Slot>,
-    walk: Walk,
-    kinship: Option<Kinship>,
-    /// Up to here events were lost: what begins by then is not opened.
+    walk: SlotWalk,
+    owner_lookup: Option<CopyOwner>,
+    /// Events were lost until this time: a slot that begins by then is not opened.
     unsafe_until: f64,
-    /// The same where slots outlive lost events: what began by then may have ended unseen.
+    /// The same with [`PendingOptions::keep_lost`]: a slot that began by then may
+    /// have ended unnoticed.
     unsure_until: f64,
-    losses: Losses,
-    /// Openings so far, those at once dropped included.
+    losses: PendingLosses,
+    /// Slots opened so far, including those dropped at once.
     starts: u64,
 }
 
 impl Pending {
-    /// An empty table.
-    pub fn new(shape: Shape) -> Pending {
+    /// Returns an empty table.
+    pub fn new(shape: PendingOptions) -> Pending {
         let values = shape.values.min(VALUES);
-        let slot = size_of::<Open>()
+        let slot = size_of::<PendingSlot>()
             + values * size_of::<f64>()
             + 8
-            + if shape.keep_event { size_of::<Kept>() } else { 0 };
+            + if shape.keep_event { size_of::<EventCopy>() } else { 0 };
         Pending {
-            shape: Shape { values, ..shape },
+            shape: PendingOptions { values, ..shape },
             slots: Vec::new(),
             values: Vec::new(),
             kept: Vec::new(),
@@ -96,38 +100,39 @@ impl Pending {
             fresh: NONE,
             slot_bytes: slot,
             capacity: (shape.bound / slot).clamp(1, NONE as usize - 1),
-            room: Room::new(shape.bound),
+            room: BudgetGrant::new(shape.bound),
             kept_bytes: 0,
-            kept_room: Room::new(shape.bound),
-            closed: Box::new(State::EMPTY),
-            closed_kept: Box::new(Kept::new()),
-            read: Box::new(State::EMPTY),
+            kept_room: BudgetGrant::new(shape.bound),
+            closed: Box::new(PendingState::EMPTY),
+            closed_kept: Box::new(EventCopy::new()),
+            read: Box::new(PendingState::EMPTY),
             read_slot: Box::new(Slot::NONE),
-            walk: Walk::default(),
-            kinship: None,
+            walk: SlotWalk::default(),
+            owner_lookup: None,
             unsafe_until: f64::NEG_INFINITY,
             unsure_until: f64::NEG_INFINITY,
-            losses: Losses::default(),
+            losses: PendingLosses::default(),
             starts: 0,
         }
     }
 
-    /// The same, which asks whose the events are that it keeps, and tells whose it hands out.
+    /// Also looks up the owners of the events it keeps, and reports the owners of those it returns.
     pub fn asking(mut self, owners: &Rc<Owners>) -> Pending {
         let (ended, read) = (&self.closed_kept.slot, Some(&*self.read_slot));
-        self.kinship = self.shape.keep_event.then(|| Kinship::new(owners, ended, read));
+        self.owner_lookup = self.shape.keep_event.then(|| CopyOwner::new(owners, ended, read));
         self
     }
 
-    /// The same, whose bytes are of a budget.
+    /// Takes its memory from a budget.
     pub fn within(self, budget: &Rc<Budget>) -> Pending {
         let (room, kept_room) = (self.room.within(budget), self.kept_room.within(budget));
         Pending { capacity: 0, room, kept_room, ..self }
     }
 
-    /// Opens a slot; doubles are the key, the time and the values, `kinds` as in [`State`], and [`ONCE`]. Returns 0.
+    /// Opens a slot. The doubles are the key, the time and the values; `kinds` is as in
+    /// [`PendingState`], plus [`ONCE`]. Returns 0.
     #[inline]
-    pub fn open(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> u32 {
+    pub fn open(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], kinds: u32) -> u32 {
         let [key, time, values @ ..] = doubles else { return 0 };
         if *time <= self.unsafe_until {
             self.starts += 1;
@@ -169,7 +174,7 @@ impl Pending {
         0
     }
 
-    /// Closes a slot and says whether there was one: [`Pending::closed`] then holds it.
+    /// Closes a slot and returns whether there was one; [`Pending::closed`] then holds it.
     #[inline]
     pub fn close(&mut self, key: Word, time: f64) -> bool {
         let (slots, hash) = (&self.slots, hash(&[key]));
@@ -186,19 +191,20 @@ impl Pending {
             self.losses.evicted += 1;
             return false;
         }
-        self.copy(index, Target::Closed);
+        self.copy(index, CopyTarget::Closed);
         self.closed.delay = time - self.closed.time;
         if let Some(kept) = self.kept.get_mut(index as usize) {
             self.closed.event = &raw const self.closed_kept.slot;
             self.closed_kept.at = kept.at;
-            if kept.at == Position::NONE {
-                // Read here, and not where the swap has just written it: that would wait for its stores.
-                let (before, whose) = (kept.bytes(), kept.whose);
+            if kept.at == CopyPosition::NONE {
+                // Reads the owner before the swap: reading what the swap has just written would
+                // wait for its stores.
+                let (before, owner) = (kept.bytes(), kept.owner);
                 std::mem::swap(kept, &mut self.closed_kept);
                 self.kept_bytes =
                     self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
-                if let Some(kinship) = &self.kinship {
-                    kinship.ended.whose.set(whose);
+                if let Some(owner_lookup) = &self.owner_lookup {
+                    owner_lookup.ended.owner.set(owner);
                 }
             }
         }
@@ -206,13 +212,15 @@ impl Pending {
         true
     }
 
-    /// Reads a slot without closing it and says whether there is one: [`Pending::read`] then holds it.
+    /// Reads a slot without closing it and returns whether there is one; [`Pending::read`] then
+    /// holds it.
     pub fn get(&mut self, key: Word) -> bool {
         let Some(index) = self.find(hash(&[key]), key) else { return false };
         self.read_at(index)
     }
 
-    /// Writes value `field` of an open slot as it was read, with its bits of `kinds`; false when that slot has gone.
+    /// Writes value `field` of an open slot that was read before, with its bits of `kinds`. Returns
+    /// false if that slot is gone or has no such value.
     pub fn set(
         &mut self,
         index: u32,
@@ -233,23 +241,24 @@ impl Pending {
         self.read_at(index)
     }
 
-    /// How many were opened so far: each was closed, is open, or is one of [`Pending::losses`].
+    /// Returns how many slots were opened so far: each was closed, is open, or is counted by
+    /// [`Pending::losses`].
     pub fn starts(&self) -> u64 {
         self.starts
     }
 
-    /// How many were closed so far.
+    /// Returns how many slots were closed so far.
     pub fn ended(&self) -> u64 {
-        let Losses { unmatched, unsafe_, exited, evicted } = self.losses;
+        let PendingLosses { unmatched, unsafe_, exited, evicted } = self.losses;
         self.starts - (self.len() as u64 + unmatched + unsafe_ + exited + evicted).min(self.starts)
     }
 
-    /// Whether the keys are tasks.
+    /// Returns whether the keys are thread ids.
     pub fn is_by_task(&self) -> bool {
         self.shape.by_task
     }
 
-    /// How many are open.
+    /// Returns how many slots are open.
     pub fn len(&self) -> usize {
         match self.shape.nested {
             true => self.slots.iter().filter(|slot| slot.open).count(),
@@ -257,7 +266,7 @@ impl Pending {
         }
     }
 
-    /// Whether none is.
+    /// Returns whether no slot is open.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -274,7 +283,7 @@ impl Pending {
         index
     }
 
-    /// Lets a slot be found by its key.
+    /// Adds a slot to the index.
     #[inline]
     fn list(&mut self, hash: u64, index: u32) {
         let slots = &self.slots;
@@ -298,7 +307,7 @@ impl Pending {
         }
     }
 
-    /// Makes room for more slots, and returns whether there is some.
+    /// Requests memory for more slots and returns whether there is room.
     #[cold]
     fn more_slots(&mut self) -> bool {
         self.room.grow();
@@ -310,7 +319,7 @@ impl Pending {
     fn grow(&mut self) -> u32 {
         let generation = 0;
         let (older, newer) = (NONE, NONE);
-        self.slots.push(Open {
+        self.slots.push(PendingSlot {
             time: 0.0,
             key: Word::ZERO,
             kinds: 0,
@@ -324,33 +333,33 @@ impl Pending {
         });
         self.values.resize(self.slots.len() * self.shape.values, 0.0);
         if self.shape.keep_event {
-            self.kept.push(Kept::new());
+            self.kept.push(EventCopy::new());
         }
         (self.slots.len() - 1) as u32
     }
 
     #[inline]
-    fn keep(&mut self, index: u32, event: Option<Event<'_>>) {
+    fn keep(&mut self, index: u32, event: Option<BorrowedEvent<'_>>) {
         let Some(kept) = self.kept.get_mut(index as usize) else { return };
-        kept.at = Position::NONE;
+        kept.at = CopyPosition::NONE;
         let Some(event) = event else {
             kept.slot = Slot::NONE;
             return;
         };
-        let past = self.kinship.as_ref().and_then(|kin| kin.owners.past());
+        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.owners.past());
         if let Some(position) = past.and_then(|past| past.borrow().position_of(event.slot)) {
             kept.at = position;
             return;
         }
         let before = kept.bytes();
-        kept.copy(event, self.kinship.as_ref());
+        kept.copy(event, self.owner_lookup.as_ref());
         self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
         self.evict_for_bytes(index);
     }
 }
 
 impl EventLeaf for Pending {
-    fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32 {
+    fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], flags: u32) -> u32 {
         self.open(event, doubles, flags)
     }
 }

@@ -1,7 +1,7 @@
-//! How many events a key had within a sliding window that ends now: exact, by remembering each time.
+//! Event counts by key within a sliding window that ends now: exact, because every time is stored.
 
 use super::{
-    budget::{Budget, Room},
+    budget::{Budget, BudgetGrant},
     keys::{Keys, first_half, gather},
     leaf::Leaf,
     strings::Marks,
@@ -10,37 +10,39 @@ use super::{
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The most times that one key remembers; a key that is faster counts no further.
+/// Maximum number of times stored for a key; the count of a faster key stays at this number.
 pub const MOST_TIMES: usize = 1 << 17;
 
 /// Times by key.
-pub struct Rate {
+pub struct Rates {
     window: f64,
     keys: Keys,
     times: Vec<VecDeque<f64>>,
     bytes: usize,
-    room: Room,
+    room: BudgetGrant,
     evicted: u64,
     survivors: Vec<u32>,
 }
 
-impl Rate {
-    /// Counts over `window` nanoseconds by keys of `keys` words (at most 8), in about `bound` bytes.
-    pub fn new(window: f64, keys: usize, bound: usize) -> Rate {
+impl Rates {
+    /// Returns an empty table that counts over `window` nanoseconds by keys of `keys` words (at
+    /// most 8), in about `bound` bytes.
+    pub fn new(window: f64, keys: usize, bound: usize) -> Rates {
         let keys = Keys::new(keys);
-        let (times, survivors, room) = (Vec::new(), Vec::new(), Room::new(bound));
-        Rate { window, keys, times, bytes: 0, room, evicted: 0, survivors }
+        let (times, survivors, room) = (Vec::new(), Vec::new(), BudgetGrant::new(bound));
+        Rates { window, keys, times, bytes: 0, room, evicted: 0, survivors }
     }
 
-    /// The same, whose bytes are of a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Rate {
+    /// Takes its memory from a budget.
+    pub fn within(self, budget: &Rc<Budget>) -> Rates {
         let room = self.room.within(budget);
-        Rate { room, ..self }
+        Rates { room, ..self }
     }
 
-    /// Adds an event at `time` and returns how many are in the window `(time - window, time]`, itself included.
+    /// Adds an event at `time` and returns how many are in the window `(time - window, time]`,
+    /// itself included.
     ///
-    /// A time older than one already there (rings that are not ordered) is put in its place.
+    /// A time older than a stored one (from rings that are not ordered) is inserted in order.
     #[inline(always)]
     pub fn add(&mut self, key: &[Word], time: f64) -> u32 {
         if time.is_nan() {
@@ -83,14 +85,15 @@ impl Rate {
         self.keys.insert(key)
     }
 
-    /// Makes room for so many bytes, and returns whether there are so many.
+    /// Requests memory until `needed` bytes fit, and returns whether they do.
     #[cold]
     fn grow(&mut self, needed: usize) -> bool {
         while needed > self.room.bytes() && self.room.grow() {}
         needed <= self.room.bytes()
     }
 
-    /// Drops the half of the keys that were quiet for the longest; only those with times in the window count as evicted.
+    /// Drops the half of the keys that were idle longest; only keys with times in the window count
+    /// as evicted.
     #[cold]
     fn drop_idle(&mut self, time: f64) {
         if self.keys.len() < 2 {
@@ -110,7 +113,8 @@ impl Rate {
         self.survivors = survivors;
     }
 
-    /// Keys dropped within their window, and times dropped because one key had too many.
+    /// Returns the number of keys dropped within their window, plus the times dropped because one
+    /// key had too many.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -121,8 +125,9 @@ impl Rate {
     }
 }
 
-impl Leaf for Rate {
-    /// Doubles: the time, then the key; bit i of the flags for a string as word i of the key. Returns the count.
+impl Leaf for Rates {
+    /// Doubles: the time, then the key. Bit i of the flags is set if word i of the key is a string.
+    /// Returns the count.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
         let Some((time, key)) = doubles.split_first() else { return 0 };
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_window_ends_with_the_event_itself() {
-        let mut rate = Rate::new(100.0, 1, 1 << 20);
+        let mut rate = Rates::new(100.0, 1, 1 << 20);
         let counts: Vec<u32> =
             [0.0, 50.0, 99.0, 100.0, 149.0, 400.0].map(|time| rate.add(&KEY, time)).to_vec();
         assert_eq!(counts, [1, 2, 3, 3, 4, 1]);
@@ -147,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_late_event_is_put_in_its_place() {
-        let mut rate = Rate::new(100.0, 1, 1 << 20);
+    fn a_late_event_is_inserted_in_time_order() {
+        let mut rate = Rates::new(100.0, 1, 1 << 20);
         rate.add(&KEY, 10.0);
         rate.add(&KEY, 30.0);
         assert_eq!(rate.add(&KEY, 20.0), 2);
@@ -157,18 +162,18 @@ mod tests {
 
     #[test]
     fn a_key_counts_up_to_its_bound() {
-        let mut rate = Rate::new(1e9, 1, 1 << 30);
+        let mut rate = Rates::new(1e9, 1, 1 << 30);
         let last = (0..MOST_TIMES + 5).map(|i| rate.add(&KEY, i as f64)).last();
         assert_eq!((last, rate.evicted()), (Some(MOST_TIMES as u32), 5));
     }
 
     #[test]
-    fn many_keys_stay_in_their_bytes() {
-        let mut rate = Rate::new(10.0, 1, 4000);
+    fn many_keys_stay_within_the_byte_limit() {
+        let mut rate = Rates::new(10.0, 1, 4000);
         for i in 0..1000 {
             rate.add(&[Word::number(f64::from(i))], f64::from(i));
             assert!(rate.bytes <= 4000, "{}", rate.bytes);
         }
-        assert_eq!(rate.evicted(), 0, "what was dropped had left the window");
+        assert_eq!(rate.evicted(), 0, "dropped times were outside the window");
     }
 }

@@ -1,21 +1,23 @@
-//! One state at a time for each task, and how long each was held: what a task does between two switches.
+//! The current state of each task, and the time spent in each state: what a task does between two
+//! switches.
 //!
-//! Entering a state ends the one before, whose time is added to a table of latencies under the values that the
-//! state was entered with. Most of these (a name) are the same from one state to the next, so a task that is known
-//! only *moves*: nobody has to read its name out of each event, and its rows in the table are remembered. A
-//! task that was renamed is known no more.
+//! Entering a state ends the previous one, whose time is added to a latency table under the values
+//! that the state was entered with. Most of these values (such as the name) are the same from one
+//! state to the next, so a known task only *moves*: its name is not read from each event, and its
+//! rows in the table are cached. A renamed task is unknown and must be entered again.
 //!
-//! A state below 0 is not timed: what a task does while nobody is interested. State 0 is running. A task that ends is
-//! still running, and is switched out once more: so its state stays until it is left. In any other timed state it cannot
-//! have ended, which is dropped and counted. Lost events may have been moves: what was entered before must be
-//! dropped ([`States::drop_before`]). When the table is full some task is forgotten.
+//! A state below 0 is not timed. State 0 is running. A task that ends is still running and is
+//! switched out once more, so its state is kept until it is left. A task cannot end in any other
+//! timed state; such a state is dropped and counted. Moves may be among lost events: states that
+//! were entered before must be dropped ([`States::drop_before`]). When the table is full, a task is
+//! evicted.
 
 use super::{
-    budget::{Budget, Room},
-    kept::{Kept, Kinship, Owners},
+    budget::{Budget, BudgetGrant},
+    event_copy::{CopyOwner, EventCopy, Owners},
     latency::Latency,
-    leaf::{Event, EventLeaf, Shared},
-    pending::{Losses, State, VALUES},
+    leaf::{BorrowedEvent, EventLeaf, SharedAggregate},
+    pending::{PendingLosses, PendingState, VALUES},
     strings::Marks,
     word::{Word, words},
 };
@@ -23,94 +25,95 @@ use crate::base::slot::Slot as EventSlot;
 use hashbrown::HashTable;
 use std::rc::Rc;
 
-/// What a table of states is made for.
+/// Options of a table of states.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// How many values a state has, itself included; they are the key of the table of latencies.
+pub struct StatesOptions {
+    /// Number of values of a state, itself included; they are the key of the latency table.
     pub values: usize,
-    /// Which one is the state itself.
+    /// Index of the value that is the state.
     pub state: usize,
-    /// A state that was held longer than these nanoseconds is worth a word.
+    /// A state that lasted longer than these nanoseconds is reported.
     pub than: f64,
-    /// Whether the events are copied that began the states.
+    /// Whether to copy the events that began the states.
     pub keep_event: bool,
-    /// Bytes it may take.
+    /// Maximum size in bytes.
     pub bound: usize,
 }
 
-/// Current states by task.
+/// The current states by task.
 pub struct States {
-    shape: Shape,
-    slots: Vec<Slot>,
-    kept: Vec<Kept>,
+    shape: StatesOptions,
+    slots: Vec<TaskSlot>,
+    kept: Vec<EventCopy>,
     index: HashTable<u32>,
-    /// Where a task was found last, by its number: most are asked for again soon.
+    /// Cache of slot indices by thread id: most tasks are looked up again soon.
     recent: Box<[u32; RECENT]>,
     free: Vec<u32>,
-    /// Bytes of a slot, and how many there is room for.
+    /// Bytes of a slot; `capacity` is the number of slots that fit.
     slot_bytes: usize,
     capacity: usize,
-    room: Room,
-    /// The slot that is forgotten next when there is no room.
+    room: BudgetGrant,
+    /// The slot that was evicted last when there was no room; the next eviction takes the following
+    /// one.
     hand: usize,
-    spent: Shared<Latency>,
-    ended: Box<State>,
-    ended_kept: Box<Kept>,
-    kinship: Option<Kinship>,
-    /// Up to here events were lost: what begins by then is not entered.
+    spent: SharedAggregate<Latency>,
+    ended: Box<PendingState>,
+    ended_kept: Box<EventCopy>,
+    owner_lookup: Option<CopyOwner>,
+    /// Events were lost until this time: a state that begins by then is not entered.
     unsafe_until: f64,
-    losses: Losses,
+    losses: PendingLosses,
     /// Timed states entered so far.
     starts: u64,
 }
 
 /// One task.
 #[derive(Clone, Copy)]
-struct Slot {
+struct TaskSlot {
     tid: u32,
     state: i32,
     since: f64,
     open: bool,
-    /// Its values are of the past.
+    /// Its values are outdated, because the task was renamed.
     stale: bool,
     kinds: u32,
-    /// The rows of the table that it has used are good in this epoch.
+    /// Epoch of the latency table in which `rows` is valid.
     epoch: u32,
-    rows: [Row; ROWS],
+    rows: [StateRow; ROWS],
     values: [f64; VALUES],
 }
 
 /// A state's row in the table of latencies.
 #[derive(Clone, Copy)]
-struct Row {
+struct StateRow {
     state: i32,
     row: u32,
 }
 
-/// What became of a move or an entry.
+/// The result of a move or an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// Nowhere: nothing is known of the task, it has to be entered with all of its values.
+    /// The task is unknown and must be entered with all of its values.
     Unknown = 0,
-    /// It is where it should be.
+    /// Nothing else is required.
     Done = 1,
-    /// It is, and was longer than `than` in the state before: [`States::ended`] is that.
+    /// As `Done`, and the previous state was longer than `than`: [`States::ended`] holds it.
     Longer = 2,
 }
 
 const NONE: u32 = u32::MAX;
 const RECENT: usize = 1024;
-/// Bytes of a kept event: a record and a deep call chain.
+/// Bytes assumed for a kept event: a record and a deep call chain.
 const KEPT: usize = 1024;
-/// Rows that a task remembers: more than the states that tasks are in.
+/// Cached rows per task: more than the states that tasks are in.
 const ROWS: usize = 8;
-const NO_ROWS: [Row; ROWS] = [Row { state: -1, row: 0 }; ROWS];
+const NO_ROWS: [StateRow; ROWS] = [StateRow { state: -1, row: 0 }; ROWS];
 
 impl States {
-    /// No states yet; `spent` gets their times.
-    pub fn new(shape: Shape, spent: Shared<Latency>) -> States {
-        let shape = Shape { values: shape.values.min(VALUES), ..shape };
-        let kept = if shape.keep_event { size_of::<Kept>() + KEPT } else { 0 };
+    /// Returns an empty table that adds the times of the states to `spent`.
+    pub fn new(shape: StatesOptions, spent: SharedAggregate<Latency>) -> States {
+        let shape = StatesOptions { values: shape.values.min(VALUES), ..shape };
+        let kept = if shape.keep_event { size_of::<EventCopy>() + KEPT } else { 0 };
         States {
             shape,
             slots: Vec::new(),
@@ -118,35 +121,42 @@ impl States {
             index: HashTable::new(),
             recent: Box::new([NONE; RECENT]),
             free: Vec::new(),
-            slot_bytes: size_of::<Slot>() + kept + 8,
-            capacity: (shape.bound / (size_of::<Slot>() + kept + 8)).clamp(1, NONE as usize - 1),
-            room: Room::new(shape.bound),
+            slot_bytes: size_of::<TaskSlot>() + kept + 8,
+            capacity: (shape.bound / (size_of::<TaskSlot>() + kept + 8))
+                .clamp(1, NONE as usize - 1),
+            room: BudgetGrant::new(shape.bound),
             hand: 0,
             spent,
-            ended: Box::new(State::EMPTY),
-            ended_kept: Box::new(Kept::new()),
-            kinship: None,
+            ended: Box::new(PendingState::EMPTY),
+            ended_kept: Box::new(EventCopy::new()),
+            owner_lookup: None,
             unsafe_until: f64::NEG_INFINITY,
-            losses: Losses::default(),
+            losses: PendingLosses::default(),
             starts: 0,
         }
     }
 
-    /// The same, which asks whose the events are that it keeps.
+    /// Also looks up the owners of the events it keeps.
     pub fn asking(mut self, owners: &Rc<Owners>) -> States {
-        let kinship = || Kinship::new(owners, &self.ended_kept.slot, None);
-        self.kinship = self.shape.keep_event.then(kinship);
+        let owner_lookup = || CopyOwner::new(owners, &self.ended_kept.slot, None);
+        self.owner_lookup = self.shape.keep_event.then(owner_lookup);
         self
     }
 
-    /// The same, whose bytes are of a budget.
+    /// Takes its memory from a budget.
     pub fn within(self, budget: &Rc<Budget>) -> States {
         let room = self.room.within(budget);
         States { capacity: 0, room, ..self }
     }
 
-    /// Enters a state: doubles are the task, the time and the values; bit 1 + i of `kinds` says that value i is a string.
-    pub fn enter(&mut self, event: Option<Event<'_>>, doubles: &[f64], kinds: u32) -> Moved {
+    /// Enters a state. The doubles are the task, the time and the values; bit 1 + i of `kinds` is
+    /// set if value i is a string.
+    pub fn enter(
+        &mut self,
+        event: Option<BorrowedEvent<'_>>,
+        doubles: &[f64],
+        kinds: u32,
+    ) -> Moved {
         let [tid, time, values @ ..] = doubles else { return Moved::Done };
         let (tid, time) = (*tid as u32, *time);
         if time <= self.unsafe_until {
@@ -170,7 +180,7 @@ impl States {
         moved
     }
 
-    /// Leaves the state of a task, if there is one, and enters none.
+    /// Ends the state of a task, if it has one, and enters none.
     pub fn leave(&mut self, tid: u32, time: f64) -> Moved {
         let Some(index) = self.find(tid) else { return Moved::Done };
         let moved = self.end(index, time);
@@ -178,7 +188,8 @@ impl States {
         moved
     }
 
-    /// Adds the time of a slot's state, and makes it the one that ended last.
+    /// Ends a slot's state: adds its time, and stores it for [`States::ended`] if it was longer
+    /// than `than`.
     fn end(&mut self, index: usize, time: f64) -> Moved {
         let Some(slot) = self.slots.get_mut(index) else { return Moved::Done };
         if slot.state < 0 {
@@ -192,57 +203,57 @@ impl States {
         if let Some(kept) = self.kept.get_mut(index) {
             std::mem::swap(kept, &mut self.ended_kept);
         }
-        self.tell(index, delay);
+        self.store_ended(index, delay);
         Moved::Longer
     }
 
-    fn keep(&mut self, index: usize, event: Option<Event<'_>>) {
+    fn keep(&mut self, index: usize, event: Option<BorrowedEvent<'_>>) {
         match (self.kept.get_mut(index), event) {
-            (Some(kept), Some(event)) => kept.copy(event, self.kinship.as_ref()),
+            (Some(kept), Some(event)) => kept.copy(event, self.owner_lookup.as_ref()),
             (Some(kept), None) => kept.slot = EventSlot::NONE,
             (None, _) => {}
         }
     }
 
-    /// A task has another name: with its next state it is entered anew.
+    /// Marks a task as renamed: its next state must be entered with all values.
     pub fn rename_task(&mut self, tid: u32) {
         if let Some(slot) = self.find(tid).and_then(|index| self.slots.get_mut(index)) {
             slot.stale = true;
         }
     }
 
-    /// The state that ended last and was longer than `than`. Its address never changes.
-    pub fn ended(&self) -> &State {
+    /// Returns the state that ended last and was longer than `than`. Its address never changes.
+    pub fn ended(&self) -> &PendingState {
         &self.ended
     }
 
-    /// How many tasks are known.
+    /// Returns how many tasks are known.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no task is known.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// How many timed states were entered so far: each has ended, is held, or is one of
+    /// Returns how many timed states were entered so far: each has ended, is held, or is counted by
     /// [`States::losses`].
     pub fn starts(&self) -> u64 {
         self.starts
     }
 
-    /// How many timed states are held.
+    /// Returns how many timed states are held.
     pub fn held(&self) -> usize {
         self.slots.iter().filter(|slot| slot.open && slot.state >= 0).count()
     }
 
-    /// What was dropped.
-    pub fn losses(&self) -> Losses {
+    /// Returns the counts of dropped states.
+    pub fn losses(&self) -> PendingLosses {
         self.losses
     }
 
-    /// Marks the strings in use, also those of what ended last.
+    /// Marks the strings in use, including those of the state that ended last.
     pub fn mark(&self, marks: &mut Marks) {
         let ended = (&self.ended.values, self.ended.kinds);
         let open = self.slots.iter().filter(|slot| slot.open).map(|s| (&s.values, s.kinds));
@@ -255,7 +266,7 @@ impl States {
     #[inline]
     fn find(&mut self, tid: u32) -> Option<usize> {
         let recent = self.recent.get_mut(tid as usize % RECENT)?;
-        let is_it = |slot: &Slot| slot.tid == tid && slot.open;
+        let is_it = |slot: &TaskSlot| slot.tid == tid && slot.open;
         if self.slots.get(*recent as usize).is_some_and(is_it) {
             return Some(*recent as usize);
         }
@@ -277,7 +288,7 @@ impl States {
             self.forget(self.hand);
             self.losses.evicted += u64::from(timed);
         }
-        let empty = Slot {
+        let empty = TaskSlot {
             tid,
             state: -1,
             since: 0.0,
@@ -294,7 +305,7 @@ impl States {
             None => {
                 self.slots.push(empty);
                 if self.shape.keep_event {
-                    self.kept.push(Kept::new());
+                    self.kept.push(EventCopy::new());
                 }
             }
         }
@@ -320,12 +331,18 @@ fn hash(tid: u32) -> u64 {
     (u64::from(tid) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Adds the time that a task was in a state.
+/// Adds the time that a task spent in a state.
 #[inline(always)]
-fn add(slot: &mut Slot, state: i32, delay: f64, shape: &Shape, spent: &Shared<Latency>) {
+fn add(
+    slot: &mut TaskSlot,
+    state: i32,
+    delay: f64,
+    shape: &StatesOptions,
+    spent: &SharedAggregate<Latency>,
+) {
     let Ok(mut spent) = spent.try_borrow_mut() else { return };
     if delay.is_nan() || delay < 0.0 {
-        // It counts what is no latency, and makes no row.
+        // Counts an invalid latency, and makes no row.
         return spent.add(&[], delay);
     }
     if slot.epoch != spent.epoch() {
@@ -341,27 +358,27 @@ fn add(slot: &mut Slot, state: i32, delay: f64, shape: &Shape, spent: &Shared<La
         let mut buffer = Word::BUFFER;
         let values = values.get(..shape.values).unwrap_or_default();
         let row = spent.row_of(words(&mut buffer, values, slot.kinds >> 1)) as u32;
-        // Making it may have moved the others.
+        // Adding the row may have renumbered the others.
         if slot.epoch != spent.epoch() {
             slot.rows = NO_ROWS;
             slot.epoch = spent.epoch();
         }
         slot.rows[((state_bits + (state_bits >> 7) * 3) % ROWS as u32) as usize] =
-            Row { state, row };
+            StateRow { state, row };
         return spent.add_at(row as usize, delay);
     }
     spent.add_at(place.row as usize, delay);
 }
 
 impl EventLeaf for States {
-    fn take_event(&mut self, event: Option<Event<'_>>, doubles: &[f64], flags: u32) -> u32 {
+    fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], flags: u32) -> u32 {
         self.enter(event, doubles, flags) as u32
     }
 }
 
-mod dropped;
-mod moves;
-mod still;
+mod losses;
+mod open;
 pub mod switch;
 #[cfg(test)]
 mod tests;
+mod transition;

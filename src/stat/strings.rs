@@ -1,16 +1,17 @@
-//! Strings as small ids, so that a key of text costs a leaf no more than a number.
+//! Interned strings as small ids, so that a text key costs a leaf no more than a number.
 //!
-//! The text of an id never changes while the id is in use. The bytes held are bounded: at the bound every
-//! new string gets the id of `(other)` and is counted. Names of tasks come and go for weeks, so ids that no
-//! table uses any more are swept; a sweep must never run while a key is on its way into a table.
+//! The text of an id never changes while the id is in use. The bytes held are bounded: at the
+//! bound, every new string gets the id of `(other)` and is counted. In runs of weeks, task names
+//! come and go, so ids that no table uses any more are swept. A sweep must never run while a key is
+//! on its way into a table.
 
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
-/// The id of `(other)`, which stands for every string that came after the bound was reached.
+/// The id of `(other)`, which stands for every string that arrived after the bound was reached.
 pub const OTHER: u32 = 0;
 
-/// What a string costs beside its bytes: its places here and in the tables that Lua keeps.
+/// Bytes of a string in addition to its text: its entries here and in the tables that Lua keeps.
 const OVERHEAD: usize = 96;
 
 /// Strings by id and ids by string.
@@ -25,7 +26,7 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// Holds at most about `bound` bytes.
+    /// Returns a table that holds at most about `bound` bytes.
     pub fn new(bound: usize) -> Strings {
         Strings {
             texts: vec![Some(b"(other)".as_slice().into())],
@@ -38,7 +39,8 @@ impl Strings {
         }
     }
 
-    /// The id of `text`; [`OTHER`], counted, when it is new and there is no room for it.
+    /// Returns the id of `text`; returns [`OTHER`], and counts it, if the text is new and there is
+    /// no room for it.
     pub fn intern(&mut self, text: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(text);
         let found = self.index.find(hash, |&id| self.get(id) == text);
@@ -67,27 +69,27 @@ impl Strings {
         id
     }
 
-    /// The text of an id; empty when the id was never given out or was swept.
+    /// Returns the text of an id; empty if the id was never returned or has been swept.
     pub fn get(&self, id: u32) -> &[u8] {
         text_of(&self.texts, id)
     }
 
-    /// How many times a string became `(other)`.
+    /// Returns how many times a string became `(other)`.
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Whether so much is held that a sweep is worth its time.
+    /// Returns whether enough is held that a sweep is worth its time: more than half of the bound.
     pub fn is_half_full(&self) -> bool {
         self.bytes > self.bound / 2
     }
 
-    /// An empty set of marks for a sweep.
+    /// Returns an empty set of marks for a sweep.
     pub fn marks(&self) -> Marks {
         Marks { strings: vec![false; self.texts.len()], numbers: None }
     }
 
-    /// Forgets every string that is not marked and returns the ids that are free again.
+    /// Removes every string that is not marked and returns the freed ids.
     pub fn sweep(&mut self, marks: &Marks) -> Vec<u32> {
         let mut freed = Vec::new();
         for id in 1..self.texts.len() as u32 {
@@ -113,41 +115,42 @@ fn text_of(texts: &[Option<Box<[u8]>>], id: u32) -> &[u8] {
     texts.get(id as usize).and_then(Option::as_deref).unwrap_or_default()
 }
 
-/// Which ids are in use; and if asked for the numbers in use, each of which may be the id of something else.
+/// The ids in use; on request also the numbers in use, each of which may be the id of something
+/// else.
 pub struct Marks {
     strings: Vec<bool>,
     numbers: Option<Vec<f64>>,
 }
 
 impl Marks {
-    /// The same, which notes numbers as well.
+    /// Also records numbers.
     pub fn with_numbers(self) -> Marks {
         Marks { numbers: Some(Vec::new()), ..self }
     }
 
-    /// Keeps `id`.
+    /// Marks a string id as in use.
     pub fn mark(&mut self, id: u32) {
         if let Some(mark) = self.strings.get_mut(id as usize) {
             *mark = true;
         }
     }
 
-    /// Notes a number.
+    /// Records a number, if numbers were requested.
     pub fn mark_number(&mut self, number: f64) {
         if let Some(numbers) = &mut self.numbers {
             numbers.push(number);
         }
     }
 
-    /// Keeps the string of a word, or notes its number.
+    /// Marks the string of a word, or records its number.
     pub fn mark_word(&mut self, word: super::word::Word) {
         match word.part() {
-            super::word::Part::String(id) => self.mark(id),
-            super::word::Part::Number(number) => self.mark_number(number),
+            super::word::WordContent::String(id) => self.mark(id),
+            super::word::WordContent::Number(number) => self.mark_number(number),
         }
     }
 
-    /// The numbers, if they were asked for.
+    /// Returns the numbers, if they were requested.
     pub fn take_numbers(&mut self) -> Option<Vec<f64>> {
         self.numbers.take()
     }

@@ -1,24 +1,25 @@
-//! A sum that stays exact: of integers always, of numbers with fractions in their whole part.
+//! An exact sum: always of integers, and in the whole part for numbers with fractions.
 
 use crate::base::draw::Cell;
 use std::cmp::Ordering;
 
-/// Whole numbers in 128 bits and what is left of fractions in a double, so that adding 1 to 2^53 counts.
-/// Beyond 128 bits a sum is a double, too, and beyond those it is infinite.
+/// A sum of whole numbers in 128 bits, with the remaining fraction in a double, so that adding 1 to
+/// 2^53 counts. A sum that exceeds 128 bits is also a double; beyond the range of doubles it is
+/// infinite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     whole: i128,
-    /// Fractions, below 1 in all; or what does not fit `whole`.
+    /// Fractions, less than 1 in total; or the part that does not fit `whole`.
     rest: f64,
 }
 
-/// Doubles below this become an `i64` without saturating.
+/// Doubles below this convert to `i64` without saturating.
 const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;
-/// Likewise an `i128`.
+/// Doubles below this convert to `i128` without saturating.
 const I128_RANGE: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 
 impl Sum {
-    /// Adds a double exactly; what is not finite makes the sum so.
+    /// Adds a double exactly; a value that is not finite makes the sum not finite.
     #[inline]
     pub fn add(&mut self, value: f64) {
         let whole = value as i64;
@@ -55,7 +56,8 @@ impl Sum {
         }
     }
 
-    /// Fractions carry into the whole; what is too large for it stays.
+    /// Adds to the fraction and carries into the whole part; a value too large for the whole part
+    /// stays.
     fn add_rest(&mut self, rest: f64) {
         self.rest += rest;
         if (1.0..I64_RANGE).contains(&self.rest.abs()) {
@@ -65,17 +67,17 @@ impl Sum {
         }
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn value(&self) -> f64 {
         self.whole as f64 + self.rest
     }
 
-    /// An exact integer, or a number when there is a fraction.
+    /// Returns an exact integer, or a number if there is a fraction.
     pub fn cell(&self) -> Cell {
         if self.rest == 0.0 { Cell::Int(self.whole) } else { Cell::Num(self.value()) }
     }
 
-    /// By value, in a total order.
+    /// Compares by value, in a total order.
     pub fn order(&self, other: &Sum) -> Ordering {
         let parts = |sum: &Sum| {
             let floor = sum.rest.floor();
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows() {
+    fn values_that_are_not_finite_are_kept() {
         assert!(sum(&[1.0, f64::NAN]).value().is_nan());
         assert_eq!(sum(&[1.0, f64::INFINITY]).cell(), Cell::Num(f64::INFINITY));
     }

@@ -1,8 +1,8 @@
-//! One column of a key as 64 bits that say what they are: a number or an interned string.
+//! One column of a key as 64 bits that identify their type: a number or an interned string.
 //!
-//! A number is the bits of its double, with one zero and one NaN, so that equal numbers are equal words.
-//! A string is its id inside a NaN that no arithmetic makes, so that the string `"1"` and the number 1 are
-//! different keys and no column needs a type of its own.
+//! A number is the bits of its double, with one zero and one NaN, so that equal numbers are equal
+//! words. A string is its id inside a NaN that no arithmetic produces, so that the string `"1"` and
+//! the number 1 are different keys, and a column does not need a type of its own.
 
 use std::cmp::Ordering;
 
@@ -11,12 +11,12 @@ use std::cmp::Ordering;
 #[repr(transparent)]
 pub struct Word(u64);
 
-/// What a [`Word`] holds.
+/// The content of a [`Word`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part {
+pub enum WordContent {
     /// A number; zero is positive.
     Number(f64),
-    /// The id that [`Strings::intern`](super::strings::Strings::intern) gave.
+    /// The id that [`Strings::intern`](super::strings::Strings::intern) returned.
     String(u32),
 }
 
@@ -27,50 +27,50 @@ impl Word {
     /// The number zero.
     pub const ZERO: Word = Word(0);
 
-    /// Room for a key.
+    /// An empty buffer for a key.
     pub(super) const BUFFER: Buffer = [Word::ZERO; 8];
 
-    /// A number's word.
+    /// Returns the word of a number.
     #[inline]
     pub fn number(value: f64) -> Word {
-        // Adding zero turns -0 into 0 and leaves every other number as it is.
+        // Adding zero turns -0 into 0 and leaves every other number unchanged.
         if value.is_nan() { Word(NAN) } else { Word((value + 0.0).to_bits()) }
     }
 
-    /// A string's word.
+    /// Returns the word of a string id.
     #[inline]
     pub fn string(id: u32) -> Word {
         Word(STRING | u64::from(id))
     }
 
-    /// A word as Lua passes it: a double, and whether that is a string's id.
+    /// Returns a word as Lua passes it: a double, and whether that is a string id.
     #[inline]
     pub fn passed(value: f64, is_string: bool) -> Word {
         if is_string { Word::string(value as u32) } else { Word::number(value) }
     }
 
-    /// The 64 bits: equal for equal words only.
+    /// Returns the 64 bits, which are equal only for equal words.
     #[inline]
     pub(super) fn bits(self) -> u64 {
         self.0
     }
 
-    /// What it holds.
-    pub fn part(self) -> Part {
+    /// Returns the content.
+    pub fn part(self) -> WordContent {
         if self.0 & STRING == STRING {
-            Part::String(self.0 as u32)
+            WordContent::String(self.0 as u32)
         } else {
-            Part::Number(f64::from_bits(self.0))
+            WordContent::Number(f64::from_bits(self.0))
         }
     }
 
-    /// Numbers by value before strings by `text`.
+    /// Compares two words: numbers by value, before strings by `text`.
     pub fn order<'a>(self, other: Word, text: impl Fn(u32) -> &'a [u8]) -> Ordering {
         match (self.part(), other.part()) {
-            (Part::Number(a), Part::Number(b)) => a.total_cmp(&b),
-            (Part::Number(_), Part::String(_)) => Ordering::Less,
-            (Part::String(_), Part::Number(_)) => Ordering::Greater,
-            (Part::String(a), Part::String(b)) => text(a).cmp(text(b)),
+            (WordContent::Number(a), WordContent::Number(b)) => a.total_cmp(&b),
+            (WordContent::Number(_), WordContent::String(_)) => Ordering::Less,
+            (WordContent::String(_), WordContent::Number(_)) => Ordering::Greater,
+            (WordContent::String(a), WordContent::String(b)) => text(a).cmp(text(b)),
         }
     }
 }
@@ -81,10 +81,10 @@ pub fn order_keys<'a>(a: &[Word], b: &[Word], text: impl Fn(u32) -> &'a [u8]) ->
     words.fold(Ordering::Equal, Ordering::then)
 }
 
-/// A hash for tables that take their bits from both ends.
+/// Hashes a key for tables that use bits from both ends.
 ///
-/// Small numbers differ in the top 16 bits of their doubles only, and the low half of a product never sees
-/// those: both halves are folded.
+/// Small numbers differ only in the top 16 bits of their doubles, which do not affect the low half
+/// of a product: both halves are folded.
 #[inline(always)]
 pub(super) fn hash(key: &[Word]) -> u64 {
     let mut hash = 0u64;
@@ -95,12 +95,13 @@ pub(super) fn hash(key: &[Word]) -> u64 {
     hash
 }
 
-/// Room for the words of one key.
+/// A buffer for the words of one key.
 pub(super) type Buffer = [Word; 8];
 
-/// Words of a key as Lua passes them: bit i of `kinds` says that double i is a string's id. At most 8.
+/// Returns the words of a key as Lua passes them: bit i of `kinds` is set if double i is a string
+/// id. At most 8.
 ///
-/// They are written in place: copying the buffer out would wait for its stores.
+/// Writes them in place: copying the buffer out would wait for its stores.
 #[inline(always)]
 pub(super) fn words<'a>(buffer: &'a mut Buffer, doubles: &[f64], kinds: u32) -> &'a [Word] {
     let mut len = 0;
@@ -123,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_the_hash_tell_small_numbers_apart() {
+    fn both_ends_of_the_hash_distinguish_small_numbers() {
         let hashes = |pick: fn(u64) -> u64| {
             let words = (0..4096).map(|n| [Word::number(f64::from(n))]);
             words.map(|word| pick(hash(&word))).collect::<std::collections::HashSet<u64>>().len()
         };
-        // 4096 balls into 4096 bins fill 63 % of them when thrown at random.
+        // 4096 balls thrown at random into 4096 bins fill 63 % of them.
         assert!(hashes(|hash| hash & 4095) > 2400);
         assert_eq!(hashes(|hash| hash >> 57), 128);
     }
@@ -137,11 +138,11 @@ mod tests {
     fn a_number_is_never_a_string() {
         let numbers = [0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 9e15];
         for n in numbers {
-            assert!(matches!(Word::number(n).part(), Part::Number(_)), "{n}");
+            assert!(matches!(Word::number(n).part(), WordContent::Number(_)), "{n}");
         }
-        // Every NaN that could reach us, the string's own pattern included.
-        assert!(matches!(Word::number(f64::from_bits(STRING | 7)).part(), Part::Number(_)));
-        assert_eq!(Word::string(7).part(), Part::String(7));
-        assert_eq!(Word::string(u32::MAX).part(), Part::String(u32::MAX));
+        // Every NaN that could be passed, including the string's own pattern.
+        assert!(matches!(Word::number(f64::from_bits(STRING | 7)).part(), WordContent::Number(_)));
+        assert_eq!(Word::string(7).part(), WordContent::String(7));
+        assert_eq!(Word::string(u32::MAX).part(), WordContent::String(u32::MAX));
     }
 }

@@ -1,8 +1,9 @@
-//! The debug file of an object that was stripped of its symbols: by build-id, or by the name that the object has for it.
+//! The debug file of an object that was stripped of its symbols: by build ID, or by the file name
+//! in the object's debug link.
 //!
-//! Looked for below the root of the object's process, if it still lives, and below this process's own. A file is taken
-//! only if it belongs to the very build: it has the same build-id, or, where there is none, the CRC that the
-//! object names.
+//! It is searched below the root of the object's process, if the process is alive, and below
+//! perilune's own. A file is used only if it belongs to the same build: it has the same build ID
+//! or, if there is none, the CRC that the object names.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -12,19 +13,20 @@ use std::path::{Path, PathBuf};
 use crate::decode::elf::Elf;
 use crate::task::objects::Object;
 
-/// Where distributions put debug files.
+/// Directory in which distributions install debug files.
 const DIRECTORY: &str = "usr/lib/debug";
 
-/// Bytes of a debug file whose CRC is computed at most: some tenths of a second.
+/// Maximum number of bytes of a debug file whose CRC is computed: some tenths of a second.
 const CRC_MAX: usize = 512 << 20;
 
-/// The debug file of an object that its process calls `path`. `roots` are the root directories to look below.
+/// Finds the debug file of an object that its process sees as `path`. `roots` are the root
+/// directories to search.
 pub(super) fn find(object: &Object, path: &Path, roots: &[PathBuf]) -> Option<Object> {
     let elf = Elf::new(object.bytes())?;
     let build_id = object.build_id();
     let link = elf.debug_link();
     let link_name = link.map(|(name, _)| Path::new(OsStr::from_bytes(name)));
-    // Nothing but a file name: it must not lead elsewhere.
+    // Only a plain file name: it must not lead elsewhere.
     let link_name = link_name.filter(|name| name.file_name() == Some(name.as_os_str()));
     let inside = path.strip_prefix("/").unwrap_or(path);
     let directory = inside.parent();
@@ -54,19 +56,19 @@ pub(super) fn find(object: &Object, path: &Path, roots: &[PathBuf]) -> Option<Ob
     None
 }
 
-/// `.build-id/ab/cdef….debug`.
+/// Returns `.build-id/ab/cdef….debug`.
 fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let mut name = format!(".build-id/{first:02x}/");
     for byte in rest {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(name, "{byte:02x}");
     }
     name.push_str(".debug");
     Some(name.into())
 }
 
-/// CRC-32 as of IEEE 802.3, which `.gnu_debuglink` holds.
+/// Returns the CRC-32 of IEEE 802.3, which `.gnu_debuglink` holds.
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -91,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crc_is_the_usual_one() {
+    fn the_crc_matches_the_standard_check_value() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(b""), 0);
     }
 
     #[test]
-    fn a_build_id_is_a_path() {
+    fn a_build_id_gives_a_path() {
         let path = by_build_id(&[0xab, 0x01, 0xff]).unwrap();
         assert_eq!(path, Path::new(".build-id/ab/01ff.debug"));
         assert_eq!(by_build_id(&[1]), None);

@@ -1,7 +1,8 @@
-//! Where functions begin, by their names: of files by their symbol tables or those of their debug files, of the kernel by
-//! `/proc/kallsyms`.
+//! Finds where functions begin, by their names: in files through their symbol tables or those of
+//! their debug files, in the kernel through `/proc/kallsyms`.
 //!
-//! Only the first byte of a function is ever given: a breakpoint in the middle of an instruction kills whoever runs it.
+//! Only the first byte of a function is ever returned: a breakpoint in the middle of an instruction
+//! kills the process that executes it.
 
 mod in_file;
 mod in_kernel;
@@ -11,30 +12,31 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-use crate::event::function::{Functions, Named, Place};
-use in_file::Program;
-use in_kernel::Kernel;
+use crate::event::function::{FunctionLocation, FunctionName, Functions};
+use in_file::ProgramFile;
+use in_kernel::KernelFunctions;
 
 /// Finds functions on this machine.
 #[derive(Default)]
 pub struct MachineFunctions {
-    /// The files that were looked into last, the latest at the end.
-    programs: RefCell<Vec<Rc<Program>>>,
-    kernel: RefCell<Option<Rc<Kernel>>>,
+    /// Recently used files, the latest at the end.
+    programs: RefCell<Vec<Rc<ProgramFile>>>,
+    kernel: RefCell<Option<Rc<KernelFunctions>>>,
 }
 
-/// Files that are kept open for the next name: a user types several of one file.
+/// Maximum number of files that are kept open for the next name: a user often names several
+/// functions of one file.
 const PROGRAMS_MAX: usize = 4;
 
 impl MachineFunctions {
-    fn program(&self, file: &str) -> Result<Rc<Program>> {
+    fn program(&self, file: &str) -> Result<Rc<ProgramFile>> {
         let mut programs = self.programs.borrow_mut();
         if let Some(at) = programs.iter().position(|known| known.is(file)) {
             let known = programs.remove(at);
             programs.push(known.clone());
             return Ok(known);
         }
-        let program = Rc::new(Program::open(file)?);
+        let program = Rc::new(ProgramFile::open(file)?);
         programs.retain(|known| known.name() != file);
         if programs.len() >= PROGRAMS_MAX {
             programs.remove(0);
@@ -43,18 +45,19 @@ impl MachineFunctions {
         Ok(program)
     }
 
-    /// Modules come and go: each question of a new name finds those of now.
-    fn kernel(&self, anew: bool) -> Result<Rc<Kernel>> {
+    /// Returns the kernel's functions. With `anew` they are read again, since modules are loaded
+    /// and unloaded.
+    fn kernel(&self, anew: bool) -> Result<Rc<KernelFunctions>> {
         let mut kernel = self.kernel.borrow_mut();
         match &*kernel {
             Some(known) if !anew => Ok(known.clone()),
-            _ => Ok(kernel.insert(Rc::new(Kernel::read()?)).clone()),
+            _ => Ok(kernel.insert(Rc::new(KernelFunctions::read()?)).clone()),
         }
     }
 }
 
 impl Functions for MachineFunctions {
-    fn find(&self, named: &Named) -> Result<Place> {
+    fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
         match &named.file {
             Some(file) => self.program(file)?.find(&named.function),
             None => match self.kernel(false)?.find(&named.function) {
@@ -85,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_of_a_module_that_came_later_are_found() {
-        let known = Kernel::of("0 T before\n", "").unwrap();
+    fn functions_of_a_module_loaded_later_are_found() {
+        let known = KernelFunctions::of("0 T before\n", "").unwrap();
         let functions =
             MachineFunctions { kernel: RefCell::new(Some(Rc::new(known))), ..Default::default() };
         let names = |wanted: &str| functions.names(None, &|name| name == wanted, 9).unwrap();
-        assert_eq!(names("before"), ["before"], "the list that is known is asked first");
+        assert_eq!(names("before"), ["before"], "the known list is searched first");
         assert_eq!(names("vfs_read"), ["vfs_read"]);
     }
 }

@@ -1,10 +1,11 @@
-//! Names of the kernel's addresses, from `/proc/kallsyms` and the records of symbols that come and go.
+//! Names of the kernel's addresses, from `/proc/kallsyms` and KSYMBOL records.
 //!
-//! The list is opened at the first question. It stands for the kernel as it was then; BPF programs and other code that is
-//! made later is known by its KSYMBOL records, a module that comes later has no names.
+//! The list is opened at the first lookup, and describes the kernel at that time. BPF programs and
+//! other code generated later are known from their KSYMBOL records; a module loaded later has no
+//! names.
 
 mod kallsyms;
-mod kept;
+mod kallsyms_cache;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -13,75 +14,77 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 
-use super::made::{Made, MadeSymbol};
+use super::ksymbols::{Ksymbol, KsymbolTable};
 use crate::base::frame::Frame;
 use crate::decode::print::Symbol;
 use kallsyms::Kallsyms;
-use kept::Kept;
+use kallsyms_cache::KallsymsCache;
 
-/// The kernel's symbols, read when they are first asked for.
+/// The kernel's symbols, read at the first lookup.
 #[derive(Default)]
 pub struct KernelSymbols {
     list: OnceCell<Kallsyms>,
-    made: RefCell<Made>,
+    generated: RefCell<KsymbolTable>,
     dsos: RefCell<Dsos>,
-    trouble: RefCell<Option<String>>,
+    error: RefCell<Option<String>>,
 }
 
-/// What frames name as their file: the kernel itself, and each module.
+/// Names that frames show as their file: the kernel itself, and each module.
 struct Dsos {
     kernel: Rc<str>,
     modules: HashMap<String, Rc<str>>,
 }
 
 impl KernelSymbols {
-    /// The symbol that an address lies in or behind, without the offset; None below the first and where nothing is known.
+    /// Returns the symbol at or before an address, without the offset; None below the first symbol,
+    /// and if nothing is known.
     pub fn name(&self, address: u64) -> Option<&str> {
         self.list().name(address)
     }
 
-    /// The symbol that an address lies in, as the kernel itself would name it: none between its own parts.
+    /// Returns the symbol that contains an address, as the kernel itself would name it; None
+    /// between its parts.
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         self.list().find(address)
     }
 
-    /// A KSYMBOL record: code was made.
-    pub fn on_made(&self, symbol: &MadeSymbol<'_>) {
-        self.made.borrow_mut().take(symbol);
+    /// Handles a KSYMBOL record: code was generated.
+    pub fn on_ksymbol(&self, symbol: &Ksymbol<'_>) {
+        self.generated.borrow_mut().add(symbol);
     }
 
-    /// Changes when an address may have another name than before.
+    /// Returns a number that changes when an address may have another name than before.
     pub fn version(&self) -> u64 {
-        self.made.borrow().taken()
+        self.generated.borrow().added()
     }
 
-    /// The frame of an address in a call chain. `caller`: the address is one to return to.
+    /// Returns the frame of an address in a call chain. With `caller`, it is a return address.
     pub fn frame(&self, address: u64, caller: bool) -> Frame {
-        let asked = address.saturating_sub(u64::from(caller));
+        let looked_up = address.saturating_sub(u64::from(caller));
         let mut frame = Frame { address, kernel: true, ..Frame::default() };
-        if let Some((start, name, dso)) = self.made.borrow().find(asked) {
+        if let Some((start, name, dso)) = self.generated.borrow().find(looked_up) {
             frame.offset = address - start;
             (frame.symbol, frame.dso) = (Some(name), Some(dso));
             return frame;
         }
-        let found = self.find(asked);
+        let found = self.find(looked_up);
         frame.dso = Some(self.dsos.borrow_mut().of(found.and_then(|symbol| symbol.module)));
         if let Some(symbol) = found {
             frame.symbol = Some(symbol.name.into());
-            frame.offset = address - asked + symbol.offset;
+            frame.offset = address - looked_up + symbol.offset;
         }
         frame
     }
 
-    /// Why there are no names, the first time that it is asked.
-    pub fn take_trouble(&self) -> Option<String> {
-        self.trouble.take()
+    /// Returns why there are no names, at the first call only.
+    pub fn take_error(&self) -> Option<String> {
+        self.error.take()
     }
 
     fn list(&self) -> &Kallsyms {
         self.list.get_or_init(|| {
             open().unwrap_or_else(|why| {
-                self.trouble.replace(Some(format!("names of the kernel: {why:#}")));
+                self.error.replace(Some(format!("kernel symbols: {why:#}")));
                 Kallsyms::default()
             })
         })
@@ -108,9 +111,9 @@ impl Dsos {
 
 fn open() -> anyhow::Result<Kallsyms> {
     let list = File::open("/proc/kallsyms").context("failed to open /proc/kallsyms")?;
-    // A kernel that loads no modules has no such file.
+    // A kernel without support for modules does not have this file.
     let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-    let list = Kallsyms::new(Box::new(list), modules).keep(Kept::of_this_boot());
+    let list = Kallsyms::new(Box::new(list), modules).with_cache(KallsymsCache::of_this_boot());
     anyhow::ensure!(
         !list.is_empty(),
         "the kernel hides its addresses; run as root, or set kernel.kptr_restrict to 0 or 1"
@@ -123,14 +126,14 @@ mod tests {
     use super::*;
 
     fn known() -> KernelSymbols {
-        let list = "ffff1000 T first\nffff2000 t later\nffff2800 T _etext\nffff3000 t of_a_module\t[module]\n\
-            ffff4000 t last\t[other]\n";
+        let list = "ffff1000 T first\nffff2000 t later\nffff2800 T _etext\n\
+            ffff3000 t of_a_module\t[module]\nffff4000 t last\t[other]\n";
         let list = Kallsyms::new(Box::new(list.as_bytes()), String::new());
         KernelSymbols { list: OnceCell::from(list), ..KernelSymbols::default() }
     }
 
     #[test]
-    fn a_caller_lies_in_the_function_in_front_of_the_address() {
+    fn a_return_address_belongs_to_the_function_before_it() {
         let kernel = known();
         let named = |address, caller| {
             let frame = kernel.frame(address, caller);
@@ -146,18 +149,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_later_stands_above_the_list() {
+    fn generated_code_takes_precedence_over_the_list() {
         let kernel = known();
         let program =
-            MadeSymbol { address: 0xffff_1800, length: 0x100, bpf: true, name: b"bpf_prog_x" };
-        kernel.on_made(&program);
+            Ksymbol { address: 0xffff_1800, length: 0x100, bpf: true, name: b"bpf_prog_x" };
+        kernel.on_ksymbol(&program);
         let frame = kernel.frame(0xffff_1810, false);
         assert_eq!(frame.symbol.as_deref(), Some("bpf_prog_x"));
         assert_eq!((frame.offset, frame.dso.as_deref()), (0x10, Some("[bpf]")));
         assert_eq!(kernel.frame(0xffff_1900, false).symbol.as_deref(), Some("first"));
         let before = kernel.version();
-        kernel.on_made(&MadeSymbol { name: b"bpf_prog_y", ..program });
-        assert_ne!(kernel.version(), before, "who remembers names has to ask again");
+        kernel.on_ksymbol(&Ksymbol { name: b"bpf_prog_y", ..program });
+        assert_ne!(kernel.version(), before, "cached names must be looked up again");
         assert_eq!(kernel.frame(0xffff_1810, false).symbol.as_deref(), Some("bpf_prog_y"));
     }
 }

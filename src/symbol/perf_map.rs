@@ -1,14 +1,15 @@
-//! Names of code that a process made itself: the perf map that its just-in-time compiler writes.
+//! Names of code that a process generated: the perf map that its just-in-time compiler writes.
 //!
-//! A line is `START SIZE NAME`, numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt of the kernel). The file is
-//! `/tmp/perf-PID.map`, of the `/tmp` and with the pid that the process itself knows: in a container both are others than
-//! here. Anybody can write there, so the file counts only if root owns it or who owns the process.
+//! A line is `START SIZE NAME`, numbers in hexadecimal (tools/perf/Documentation/jit-interface.txt
+//! of the kernel). The file is `/tmp/perf-PID.map`, with the `/tmp` and the PID that the process
+//! itself sees: in a container both differ from those of perilune. Any user can write there, so the
+//! file is used only if it belongs to root or to the owner of the process.
 //!
-//! Compilers write on while they run and use addresses anew: of two lines for one address the later one holds, and a file that
-//! has changed is read again. A process that has ended leaves its file: it is found below the root of a process that it
-//! descends from, or in this process's own `/tmp`, unless it is older than the process. The file is
-//! opened when the record of the process's end is handled, and read when it is asked for: somebody
-//! may remove it in between.
+//! Compilers append while they run, and reuse addresses: of two lines for one address the later one
+//! is valid, and a file that has changed is read again. A process that has ended leaves its file:
+//! it is looked up below the root of an ancestor of the process, or in perilune's own `/tmp`,
+//! unless it is older than the process. The file is opened when the exit record of the process is
+//! handled, and read when it is needed: it may be removed in between.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,43 +25,43 @@ use std::hash::RandomState;
 use super::ranges::Ranges;
 use crate::base::frame::{Frame, Space};
 use crate::sys::clock::monotonic_ns;
-use crate::sys::held::{Links, open_regular};
+use crate::sys::mapped_file::{Links, open_regular};
 use crate::sys::tasks::{Inside, inside};
 use crate::task::programs::Programs;
 
-/// Bytes of a file that are read.
+/// Maximum number of bytes read from a file.
 const SIZE_MAX: u64 = 64 << 20;
 
-/// Names of all processes together; some 100 bytes each.
+/// Maximum number of names of all processes together; about 100 bytes each.
 const NAMES_MAX: usize = 2 << 20;
 
-/// Bytes of the names of all processes together.
+/// Maximum number of bytes of these names.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of a line; what is longer is no line.
+/// Maximum number of bytes of a line; what is longer is not a line.
 const LINE_MAX: u64 = 4 << 10;
 
-/// Processes whose maps are known, or known not to be there.
+/// Maximum number of processes whose maps are known, or known not to exist.
 const PROCESSES_MAX: usize = 1024;
 
-/// Files of ended processes that are held open, to be read when their names are asked for.
+/// Maximum number of files of ended processes that are kept open until their names are needed.
 const HELD_MAX: usize = 128;
 
-/// How often it is looked whether files have changed.
+/// Minimum time between two checks whether files have changed.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// Ancestors whose `/tmp` is looked into.
+/// Maximum number of ancestors whose `/tmp` is searched.
 const ANCESTORS: usize = 8;
 
 /// The perf maps of processes.
 #[derive(Default)]
 pub(super) struct PerfMaps {
     maps: RefCell<HashMap<Space, PerfMap, RandomState>>,
-    /// Of processes that have ended since, and were not asked for yet; the oldest first.
+    /// Files of processes that have ended and were not looked up yet; the oldest first.
     held: RefCell<VecDeque<(Space, Found)>>,
     version: Cell<u64>,
     looked_ns: Cell<u64>,
-    /// How long looking took the last time, with what was read again.
+    /// Duration of the last check, with what was read again.
     took_ns: Cell<u64>,
 }
 
@@ -69,21 +70,21 @@ struct PerfMap {
     names: Ranges<std::rc::Rc<str>>,
     /// Bytes of the names that were read.
     bytes: usize,
-    /// Which file was read, in which state; None if there was none.
+    /// The file that was read, and its state then; None if there was none.
     state: Option<State>,
 }
 
-/// Path, inode, size and time of the last change.
+/// Path, inode, size and modification time.
 type State = (PathBuf, u64, u64, Option<SystemTime>);
 
 impl PerfMaps {
-    /// Appends the function of an address in memory that no file lies behind; false if none is known.
+    /// Appends the function of an address in memory without a file; returns false if none is known.
     pub(super) fn frame(
         &self,
         programs: &Programs,
         space: Space,
         address: u64,
-        asked: u64,
+        lookup: u64,
         out: &mut Vec<Frame>,
     ) -> bool {
         let mut maps = self.maps.borrow_mut();
@@ -97,13 +98,13 @@ impl PerfMaps {
             maps.insert(space, PerfMap::read(found, room));
         }
         let Some(map) = maps.get(&space) else { return false };
-        let Some((start, name)) = map.names.find(asked) else { return false };
+        let Some((start, name)) = map.names.find(lookup) else { return false };
         let symbol = Some(name.clone());
         out.push(Frame { address, symbol, offset: address - start, ..Frame::default() });
         true
     }
 
-    /// Opens the file of a process that has ended, unless it was read as it is.
+    /// Opens the file of a process that has ended, unless it has been read in its present state.
     pub(super) fn hold(&self, programs: &Programs, space: Space) {
         let Some(found) = find(programs, space) else { return };
         let state = Some(state(found.0.clone(), &found.1));
@@ -116,7 +117,7 @@ impl PerfMaps {
             held.pop_front();
         }
         drop(held);
-        // What was read before lacks something.
+        // The names read before are incomplete.
         if self.maps.borrow_mut().remove(&space).is_some() {
             self.version.set(self.version.get() + 1);
         }
@@ -128,10 +129,11 @@ impl PerfMaps {
         held.remove(at).map(|(_, found)| found)
     }
 
-    /// Grows when a file that names were taken from has changed, or came: what was asked before may have another name now.
+    /// Returns a number that grows when a file has changed or appeared: names of addresses looked
+    /// up before may differ now.
     pub(super) fn version(&self, programs: &Programs) -> u64 {
         let now = monotonic_ns();
-        // However much is written, reading it again takes a tenth of the time at most.
+        // Limits the time for reading files again to a tenth, however much is written.
         let pause = LOOK_NS.max(self.took_ns.get().saturating_mul(9));
         if now.saturating_sub(self.looked_ns.get()) >= pause {
             let mut maps = self.maps.borrow_mut();
@@ -139,7 +141,7 @@ impl PerfMaps {
             for (space, map) in maps.iter_mut() {
                 let found = find(programs, *space);
                 let state = found.as_ref().map(|(path, file)| state(path.clone(), file));
-                // One that has gone was read in time.
+                // A file that is gone has been read before.
                 if found.is_some() && state != map.state {
                     room.names += map.names.len();
                     room.bytes += map.bytes;
@@ -161,16 +163,16 @@ impl PerfMap {
     fn read(found: Option<Found>, room: Left) -> PerfMap {
         let Some((path, opened)) = found else { return PerfMap::default() };
         let mut map = PerfMap { state: Some(state(path, &opened)), ..PerfMap::default() };
-        // The file that was found to be believed, not what its path leads to by now.
+        // Reads the file that was checked, not what its path leads to by now.
         let (file, _) = opened;
         map.take(BufReader::new(file.take(SIZE_MAX)), room);
         map
     }
 
-    /// Takes lines as long as there is room.
+    /// Adds lines while there is room.
     fn take(&mut self, mut reader: impl BufRead, room: Left) {
         let mut line = Vec::new();
-        // A line that is being written has no end yet, and is read the next time.
+        // A line that is being written has no line break yet, and is read the next time.
         while self.names.len() < room.names
             && self.bytes < room.bytes
             && reader
@@ -188,7 +190,7 @@ impl PerfMap {
     }
 }
 
-/// Names, and bytes of them, for which there is room.
+/// Room for names: how many, and how many bytes.
 #[derive(Clone, Copy)]
 struct Left {
     names: usize,
@@ -198,7 +200,7 @@ struct Left {
 impl Left {
     const ALL: Left = Left { names: NAMES_MAX, bytes: BYTES_MAX };
 
-    /// What these leave; None if that is nothing.
+    /// Returns the room that these leave; None if there is none.
     fn by<'a>(maps: impl Iterator<Item = &'a PerfMap>) -> Option<Left> {
         maps.into_iter().try_fold(Left::ALL, |left, map| {
             let names = left.names.checked_sub(map.names.len()).filter(|left| *left > 0)?;
@@ -216,10 +218,10 @@ fn state(path: PathBuf, (_, metadata): &Opened) -> State {
     (path, metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-/// The map of a process, if it may be believed.
+/// Returns the map of a process, if it can be trusted.
 fn find(programs: &Programs, space: Space) -> Option<Found> {
     let pid = programs.spaces.process(space)?;
-    // Of one that has just ended, the record may still be to come.
+    // The exit record of a process that has just ended may not have arrived yet.
     let lives =
         programs.spaces.lives(space) && std::fs::metadata(format!("/proc/{pid}/root")).is_ok();
     let noted = programs.inside(space);
@@ -229,7 +231,7 @@ fn find(programs: &Programs, space: Space) -> Option<Found> {
     let below_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root")).join(&name);
     let own = lives.then(|| below_root(pid));
     let ancestors = programs.spaces.ancestors(pid).take(ANCESTORS).map(below_root);
-    // Without the process, nothing but its number here says that this is its `/tmp`.
+    // Without the process, only an equal PID inside and outside suggests that this is its `/tmp`.
     let here = (known.pid == pid).then(|| PathBuf::from("/").join(&name));
     let left = ancestors.chain(here).filter(|_| !lives);
     own.into_iter().chain(left).find_map(|path| {
@@ -242,7 +244,7 @@ fn find(programs: &Programs, space: Space) -> Option<Found> {
     })
 }
 
-/// `START SIZE NAME`, ended by a line break.
+/// Parses `START SIZE NAME` with a line break.
 fn parse(line: &[u8]) -> Option<(u64, u64, &str)> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (start, rest) = line.split_once(' ')?;
@@ -257,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_there_is_room_for() {
+    fn reading_stops_at_the_limits() {
         let text: String = (0..100).map(|i| format!("{:x} 10 f{i:03}\n", i << 8)).collect();
         for (names, bytes, taken) in [(1000, 1000, 100), (10, 1000, 10), (1000, 20, 5)] {
             let mut map = PerfMap::default();

@@ -1,4 +1,5 @@
-//! Ranges of addresses that do not overlap, each with a value: a new one takes the place of what it overlaps.
+//! Address ranges that do not overlap, each with a value: a new one replaces those that it
+//! overlaps.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ impl<T> Default for Ranges<T> {
 }
 
 impl<T> Ranges<T> {
-    /// Adds a range of so many bytes, if it has any, and removes every other that overlaps it.
+    /// Adds a range of `length` bytes, if it is not empty, and removes every other that overlaps
+    /// it.
     pub(super) fn put(&mut self, start: u64, length: u64, value: T) {
         let end = start.saturating_add(length);
         if length == 0 {
@@ -29,7 +31,7 @@ impl<T> Ranges<T> {
         self.ranges.insert(start, (length, value));
     }
 
-    /// The range that an address lies in: its start and value.
+    /// Returns the start and the value of the range that contains an address.
     pub(super) fn find(&self, address: u64) -> Option<(u64, &T)> {
         let (start, (length, value)) = self.ranges.range(..=address).next_back()?;
         (address - start < *length).then_some((*start, value))
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_range_takes_the_place_of_what_it_overlaps() {
+    fn a_new_range_replaces_what_it_overlaps() {
         let mut ranges = Ranges::default();
         ranges.put(0x1000, 0x100, 'a');
         ranges.put(0x1100, 0x100, 'b');

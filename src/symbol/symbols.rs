@@ -1,4 +1,4 @@
-//! Names of a live run's addresses.
+//! Names the addresses of a live run.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,31 +9,32 @@ use hashbrown::HashMap;
 use std::hash::RandomState;
 
 use super::perf_map::PerfMaps;
-use super::{KernelSymbols, Names, Tables};
+use super::{KernelSymbols, ObjectSymbols, Symbolizer};
 use crate::base::frame::{Frame, Space};
 use crate::task::maps::{Backing, Mapping};
 use crate::task::objects::Object;
-use crate::task::programs::{Programs, Shared};
+use crate::task::programs::{Programs, SharedPrograms};
 
-/// Names of files that are kept, so that frames share them.
+/// Maximum number of file names that are kept, so that frames share them.
 const DSOS_MAX: usize = 4096;
 
-/// What names the addresses of a live run.
+/// Names the addresses of a live run.
 pub struct Symbols {
     kernel: Rc<KernelSymbols>,
-    programs: Shared,
-    /// By the object's number. They go with the objects.
-    tables: HashMap<u32, Tables, RandomState>,
+    programs: SharedPrograms,
+    /// By the object's number; dropped with the objects.
+    tables: HashMap<u32, ObjectSymbols, RandomState>,
     dropped: u64,
     perf_maps: PerfMaps,
     dsos: HashMap<Rc<Backing>, Rc<str>, RandomState>,
-    /// Whether lines and inlined functions are told.
+    /// Whether lines and inlined functions are resolved.
     lines: bool,
 }
 
 impl Symbols {
-    /// Names by the kernel's symbols and by what processes execute; `lines` asks for lines and inlined functions, too.
-    pub fn new(kernel: Rc<KernelSymbols>, programs: Shared, lines: bool) -> Symbols {
+    /// Names addresses by the kernel's symbols and by what processes execute. `lines` also resolves
+    /// lines and inlined functions.
+    pub fn new(kernel: Rc<KernelSymbols>, programs: SharedPrograms, lines: bool) -> Symbols {
         Symbols {
             kernel,
             programs,
@@ -45,19 +46,19 @@ impl Symbols {
         }
     }
 
-    fn user(&mut self, space: Space, address: u64, asked: u64, out: &mut Vec<Frame>) {
+    fn user(&mut self, space: Space, address: u64, lookup: u64, out: &mut Vec<Frame>) {
         let from = out.len();
         let programs = self.programs.clone();
         let mut programs = programs.borrow_mut();
-        let Some((mapping, object)) = programs.at_to_draw(space, asked) else {
+        let Some((mapping, object)) = programs.at_to_draw(space, lookup) else {
             return out.push(Frame { address, ..Frame::default() });
         };
         let named = match object {
             Some(object) => {
                 let tables = self.tables(&programs, space, &mapping, &object);
-                tables.frames(mapping.file_offset(asked), address, address - asked, out)
+                tables.frames(mapping.file_offset(lookup), address, address - lookup, out)
             }
-            None => self.perf_maps.frame(&programs, space, address, asked, out),
+            None => self.perf_maps.frame(&programs, space, address, lookup, out),
         };
         if !named {
             out.push(Frame { address, ..Frame::default() });
@@ -72,7 +73,7 @@ impl Symbols {
         space: Space,
         mapping: &Mapping,
         object: &Rc<Object>,
-    ) -> &Tables {
+    ) -> &ObjectSymbols {
         if self.dropped != programs.objects.dropped() {
             self.dropped = programs.objects.dropped();
             self.tables.retain(|_, tables| tables.is_used());
@@ -84,11 +85,12 @@ impl Symbols {
             let alive = programs.spaces.process(space).filter(|_| programs.spaces.lives(space));
             let roots: Vec<PathBuf> =
                 alive.map(root_of).into_iter().chain([PathBuf::from("/")]).collect();
-            Tables::of(object, path, &roots, lines)
+            ObjectSymbols::of(object, path, &roots, lines)
         })
     }
 
-    /// What frames show as the file: its path as the process calls it, or a name in brackets.
+    /// Returns what frames show as the file: its path as the process sees it, or a name in
+    /// brackets.
     fn dso(&mut self, file: &Rc<Backing>) -> Rc<str> {
         if let Some(known) = self.dsos.get(file) {
             return known.clone();
@@ -106,7 +108,7 @@ impl Symbols {
     }
 }
 
-impl Names for Symbols {
+impl Symbolizer for Symbols {
     fn frames(
         &mut self,
         space: Space,

@@ -1,27 +1,29 @@
-//! `perf_event_attr`, every field and bit of it reachable by the kernel's own name.
+//! `perf_event_attr`, with every field and bit accessible by the kernel's name.
 //!
-//! [`Attr`] always carries its size. Names are those of `include/uapi/linux/perf_event.h`; one table
-//! (`FIELDS`) serves setting, getting and printing, so that a field is added in one place.
+//! [`Attr`] always contains its size. Names are those of `include/uapi/linux/perf_event.h`; one
+//! table (`FIELDS`) serves setting, getting and printing, so that a field is added in one place.
 //!
-//! Members of a union stand side by side in the table. Setting the one that needs a switch throws it
-//! (`sample_freq` sets `freq`, `wakeup_watermark` sets `watermark`, their twins clear it); getting reads
-//! the bits under the name, whoever wrote them; [`Attr::nonzero`] names only the member in force.
+//! Members of a union are separate entries in the table. Setting a member also sets the switch that
+//! selects it (`sample_freq` sets `freq`, `wakeup_watermark` sets `watermark`; `sample_period` and
+//! `wakeup_events` clear them). Getting returns the bits, whichever member they were set through;
+//! [`Attr::nonzero`] lists only the active member.
 
 use crate::base::nearest::{did_you_mean, nearest};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::mem::{offset_of, size_of};
 
-/// What to count or sample, and what each record carries: the argument of `perf_event_open(2)`.
+/// The event to count or sample, and the contents of its records: the argument of
+/// `perf_event_open(2)`.
 #[derive(Clone, Copy)]
 pub struct Attr(perf_event_attr);
 
-/// Why a field could not be set.
+/// Reason why a field could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownField {
     /// `perf_event_attr` has no such field; the nearest names, best first, at most three.
     #[error("no perf_event_attr field '{name}'{}", did_you_mean(.nearest))]
     Name {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The nearest names.
         nearest: Vec<&'static str>,
@@ -31,25 +33,26 @@ pub enum UnknownField {
     Value {
         /// The field.
         name: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
-        /// What fits.
+        /// The largest value that fits.
         max: u64,
     },
 }
 
 impl Attr {
-    /// A tracepoint, by the number in its `id` file.
+    /// Returns the attr of a tracepoint, given the number in its `id` file.
     pub fn tracepoint(id: u64) -> Attr {
         Attr::counter(bindings::PERF_TYPE_TRACEPOINT, id)
     }
 
-    /// A software event, one of `PERF_COUNT_SW_*`.
+    /// Returns the attr of a software event, one of `PERF_COUNT_SW_*`.
     pub fn software(config: u64) -> Attr {
         Attr::counter(bindings::PERF_TYPE_SOFTWARE, config)
     }
 
-    /// Any event, by the number of its PMU (`/sys/bus/event_source/devices/*/type`) and its configuration.
+    /// Returns the attr of any event, given the number of its PMU
+    /// (`/sys/bus/event_source/devices/*/type`) and its configuration.
     pub fn counter(pmu_type: u32, config: u64) -> Attr {
         Attr(perf_event_attr {
             type_: pmu_type,
@@ -83,39 +86,41 @@ impl Attr {
         Ok(())
     }
 
-    /// A field by its kernel name.
+    /// Returns a field by its kernel name; None if there is no such field.
     pub fn get(&self, name: &str) -> Option<u64> {
         Some((field(name)?.get)(&self.0))
     }
 
-    /// The fields that are not zero, in the kernel's order; of a union the member in force.
+    /// Returns the fields that are not zero, in the kernel's order. Of each union, lists only the
+    /// active member.
     pub fn nonzero(&self) -> Vec<(&'static str, u64)> {
         let values = FIELDS.iter().map(|f| (f.name, (f.get)(&self.0)));
         values.filter(|(name, value)| *value != 0 && self.in_force(name)).collect()
     }
 
-    /// The structure itself, to be changed in place.
+    /// Returns the structure, for changes in place.
     pub fn raw(&mut self) -> &mut perf_event_attr {
         &mut self.0
     }
 
-    /// The structure itself.
+    /// Returns the structure.
     pub fn as_raw(&self) -> &perf_event_attr {
         &self.0
     }
 
-    /// The names of all fields, in the kernel's order.
+    /// Returns the names of all fields, in the kernel's order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FIELDS.iter().map(|f| f.name)
     }
 
-    /// The non-zero fields that lie beyond `size` bytes: those that a kernel with a smaller structure refuses.
+    /// Returns the non-zero fields beyond `size` bytes, which a kernel with a smaller structure
+    /// refuses.
     pub(super) fn nonzero_beyond(&self, size: u32) -> Vec<&'static str> {
         let beyond = FIELDS.iter().filter(|f| f.offset >= size as usize);
         beyond.filter(|f| (f.get)(&self.0) != 0 && self.in_force(f.name)).map(|f| f.name).collect()
     }
 
-    /// Whether this member is what its union's bits mean.
+    /// Returns whether a union's member is the active one; true for a field outside of unions.
     fn in_force(&self, name: &str) -> bool {
         let breakpoint = self.0.type_ == bindings::PERF_TYPE_BREAKPOINT;
         match name {
@@ -138,29 +143,29 @@ impl std::fmt::Debug for Attr {
     }
 }
 
-fn field(name: &str) -> Option<&'static Field> {
+fn field(name: &str) -> Option<&'static AttrField> {
     FIELDS.iter().find(|f| f.name == name)
 }
 
-struct Field {
+struct AttrField {
     name: &'static str,
     bits: u8,
-    /// Bytes from the start of the structure to the word that holds the field.
+    /// Offset, in bytes, of the integer that contains the field.
     offset: usize,
     get: fn(&perf_event_attr) -> u64,
     set: fn(&mut perf_event_attr, u64),
 }
 
-/// A whole word; a union's member names the place of its union too.
-macro_rules! word {
+/// A whole integer; a union's member also names its union.
+macro_rules! integer {
     ($name:ident: $type:ty) => {
-        word!(stringify!($name), $name: $type, in $name)
+        integer!(stringify!($name), $name: $type, in $name)
     };
     ($name:ident: $type:ty, in $place:ident) => {
-        word!(stringify!($name), $name: $type, in $place)
+        integer!(stringify!($name), $name: $type, in $place)
     };
     ($name:expr, $member:ident: $type:ty, in $place:ident) => {
-        Field {
+        AttrField {
             name: $name,
             bits: <$type>::BITS as u8,
             offset: offset_of!(perf_event_attr, $place),
@@ -170,13 +175,13 @@ macro_rules! word {
     };
 }
 
-/// A bit field of the flags word.
+/// A bit field of the flags.
 macro_rules! bit {
     ($get:ident, $set:ident) => {
         bit!($get, $set, 1)
     };
     ($get:ident, $set:ident, $bits:literal) => {
-        Field {
+        AttrField {
             name: stringify!($get),
             bits: $bits,
             offset: offset_of!(perf_event_attr, _bitfield_1),
@@ -189,7 +194,7 @@ macro_rules! bit {
 /// A bit of the aux_action union.
 macro_rules! aux_bit {
     ($get:ident, $set:ident) => {
-        Field {
+        AttrField {
             name: stringify!($get),
             bits: 1,
             offset: offset_of!(perf_event_attr, __bindgen_anon_5),
@@ -202,14 +207,14 @@ macro_rules! aux_bit {
 }
 
 /// Every field that is not reserved, in the order of the structure.
-const FIELDS: &[Field] = &[
-    word!("type", type_: u32, in type_),
-    word!(size: u32),
-    word!(config: u64),
-    word!(sample_period: u64, in __bindgen_anon_1),
-    word!(sample_freq: u64, in __bindgen_anon_1),
-    word!(sample_type: u64),
-    word!(read_format: u64),
+const FIELDS: &[AttrField] = &[
+    integer!("type", type_: u32, in type_),
+    integer!(size: u32),
+    integer!(config: u64),
+    integer!(sample_period: u64, in __bindgen_anon_1),
+    integer!(sample_freq: u64, in __bindgen_anon_1),
+    integer!(sample_type: u64),
+    integer!(read_format: u64),
     bit!(disabled, set_disabled),
     bit!(inherit, set_inherit),
     bit!(pinned, set_pinned),
@@ -249,39 +254,40 @@ const FIELDS: &[Field] = &[
     bit!(sigtrap, set_sigtrap),
     bit!(defer_callchain, set_defer_callchain),
     bit!(defer_output, set_defer_output),
-    word!(wakeup_events: u32, in __bindgen_anon_2),
-    word!(wakeup_watermark: u32, in __bindgen_anon_2),
-    word!(bp_type: u32),
-    word!(bp_addr: u64, in __bindgen_anon_3),
-    word!(kprobe_func: u64, in __bindgen_anon_3),
-    word!(uprobe_path: u64, in __bindgen_anon_3),
-    word!(config1: u64, in __bindgen_anon_3),
-    word!(bp_len: u64, in __bindgen_anon_4),
-    word!(kprobe_addr: u64, in __bindgen_anon_4),
-    word!(probe_offset: u64, in __bindgen_anon_4),
-    word!(config2: u64, in __bindgen_anon_4),
-    word!(branch_sample_type: u64),
-    word!(sample_regs_user: u64),
-    word!(sample_stack_user: u32),
-    // Signed in the kernel; its values are small and positive (CLOCK_*), its bits are kept as they are.
-    Field {
+    integer!(wakeup_events: u32, in __bindgen_anon_2),
+    integer!(wakeup_watermark: u32, in __bindgen_anon_2),
+    integer!(bp_type: u32),
+    integer!(bp_addr: u64, in __bindgen_anon_3),
+    integer!(kprobe_func: u64, in __bindgen_anon_3),
+    integer!(uprobe_path: u64, in __bindgen_anon_3),
+    integer!(config1: u64, in __bindgen_anon_3),
+    integer!(bp_len: u64, in __bindgen_anon_4),
+    integer!(kprobe_addr: u64, in __bindgen_anon_4),
+    integer!(probe_offset: u64, in __bindgen_anon_4),
+    integer!(config2: u64, in __bindgen_anon_4),
+    integer!(branch_sample_type: u64),
+    integer!(sample_regs_user: u64),
+    integer!(sample_stack_user: u32),
+    // Signed in the kernel; its values are small and positive (CLOCK_*), and its bits are kept as
+    // they are.
+    AttrField {
         name: "clockid",
         bits: 32,
         offset: offset_of!(perf_event_attr, clockid),
         get: |attr| u64::from(attr.clockid.cast_unsigned()),
         set: |attr, value| attr.clockid = (value as u32).cast_signed(),
     },
-    word!(sample_regs_intr: u64),
-    word!(aux_watermark: u32),
-    word!(sample_max_stack: u16),
-    word!(aux_sample_size: u32),
-    word!(aux_action: u32, in __bindgen_anon_5),
+    integer!(sample_regs_intr: u64),
+    integer!(aux_watermark: u32),
+    integer!(sample_max_stack: u16),
+    integer!(aux_sample_size: u32),
+    integer!(aux_action: u32, in __bindgen_anon_5),
     aux_bit!(aux_start_paused, set_aux_start_paused),
     aux_bit!(aux_pause, set_aux_pause),
     aux_bit!(aux_resume, set_aux_resume),
-    word!(sig_data: u64),
-    word!(config3: u64),
-    word!(config4: u64),
+    integer!(sig_data: u64),
+    integer!(config3: u64),
+    integer!(config4: u64),
 ];
 
 #[cfg(test)]
@@ -304,7 +310,7 @@ mod tests {
 
     #[test]
     fn fields_outside_unions_do_not_touch_each_other() {
-        // Each name with the names that share its bits or follow from it.
+        // Each name with the names that share its bits or are set with it.
         let shared: &[&[&str]] = &[
             &["sample_period", "sample_freq", "freq"],
             &["wakeup_events", "wakeup_watermark", "watermark"],
@@ -323,19 +329,19 @@ mod tests {
     }
 
     #[test]
-    fn the_table_covers_every_bit_of_the_flags_word() {
+    fn the_table_covers_every_bit_of_the_flags() {
         let flags = offset_of!(perf_event_attr, _bitfield_1);
         let named = || FIELDS.iter().filter(|f| f.offset == flags);
         let mut attr = perf_event_attr::default();
         named().for_each(|field| (field.set)(&mut attr, u64::MAX));
         let bits: u32 = named().map(|field| u32::from(field.bits)).sum();
-        assert_eq!(attr._bitfield_1.get(0, 64).count_ones(), bits, "no bit has two names");
+        assert_eq!(attr._bitfield_1.get(0, 64).count_ones(), bits, "each bit has one name");
         attr.set___reserved_1(u64::MAX);
-        assert_eq!(attr._bitfield_1.get(0, 64), u64::MAX, "no bit has none");
+        assert_eq!(attr._bitfield_1.get(0, 64), u64::MAX, "every bit has a name");
     }
 
     #[test]
-    fn a_misspelt_name_gets_the_nearest_ones() {
+    fn an_unknown_name_suggests_similar_ones() {
         let error = Attr::software(1).set("sample_perod", 1).unwrap_err();
         let text = error.to_string();
         assert!(

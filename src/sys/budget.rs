@@ -1,40 +1,40 @@
-//! How large rings may be: all of them together within a bound, each within what the kernel grants.
+//! Sizes of rings: one limit for all of them together, and the kernel's limit for each.
 //!
-//! Two limits meet here. Ours ([`TOTAL`]) keeps a machine with many CPUs from losing gigabytes to rings. The
-//! kernel's is the memory that a user may lock (`perf_event_mlock_kb` for each CPU, then `RLIMIT_MEMLOCK`); it
-//! is shared with other tools, so it is found by trying. A smaller ring loses events sooner: that it shrank is
-//! said in a sentence.
+//! Two limits apply. [`TOTAL`] keeps a machine with many CPUs from using gigabytes for rings. The
+//! kernel limits the memory that a user may lock (`perf_event_mlock_kb` per CPU, then
+//! `RLIMIT_MEMLOCK`); that limit is shared with other tools, so it is found by trying. A smaller
+//! ring loses events sooner, so a note reports that it shrank.
 
 use super::machine;
-use super::perf::Event;
+use super::perf::PerfEvent;
 use super::refusal::Refusal;
 use super::ring::Ring;
 use crate::base::units::counted;
 
-/// Bytes that all rings of a run may take together.
+/// Maximum size of all rings of a run together, in bytes.
 pub const TOTAL: usize = 256 << 20;
 
-/// Data pages for a ring, and what the user should know about them.
+/// Data pages of a ring, and a note for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages {
     /// A power of two, at least one.
     pub count: usize,
-    /// A sentence, if it is less than what was wanted.
+    /// A sentence, if there are fewer than requested.
     pub note: Option<String>,
 }
 
-/// A ring that was mapped, perhaps smaller than wanted.
+/// A mapped ring, perhaps smaller than requested.
 pub struct Fitted {
     /// The ring.
     pub ring: Ring,
     /// Its data pages.
     pub pages: usize,
-    /// A sentence, if that is less than what was wanted.
+    /// A sentence, if there are fewer than requested.
     pub note: Option<String>,
 }
 
-/// Data pages for each of `rings` rings when `wanted` were asked for: rounded up to a power of two, and no
-/// more than fit [`TOTAL`] together.
+/// Returns the data pages for each of `rings` rings if `wanted` were requested: rounded up to a
+/// power of two, and at most [`TOTAL`] together.
 pub fn pages_for(wanted: usize, rings: usize) -> Pages {
     within(wanted, rings, machine::page_size(), TOTAL)
 }
@@ -43,8 +43,8 @@ impl Ring {
     /// Maps a ring of `pages` data pages, or the largest smaller one that may be locked.
     ///
     /// # Errors
-    /// Not even one page may be locked, or the event cannot have a ring at all.
-    pub fn map_largest(owner: &Event, pages: usize) -> Result<Fitted, Refusal> {
+    /// Not even one page may be locked, or the event cannot have a ring.
+    pub fn map_largest(owner: &PerfEvent, pages: usize) -> Result<Fitted, Refusal> {
         let wanted = pages.max(1);
         let mut count = power_of_two(wanted);
         loop {
@@ -68,14 +68,15 @@ fn within(wanted: usize, rings: usize, page: usize, total: usize) -> Pages {
         return Pages { count: wanted, note: None };
     }
     let note = format!(
-        "rings shrunk from {wanted} to {} each: {rings} of them may take {} MiB together; watch fewer CPUs for larger ones",
+        "rings shrunk from {wanted} to {} each: {rings} rings are limited to {} MiB together; \
+         watch fewer CPUs for larger rings",
         counted(most as u64, "page"),
         total >> 20
     );
     Pages { count: most, note: Some(note) }
 }
 
-/// The next power of two, or the last one there is.
+/// Returns the next power of two, or the largest one.
 fn power_of_two(pages: usize) -> usize {
     pages.checked_next_power_of_two().unwrap_or(1 << (usize::BITS - 1))
 }
@@ -86,7 +87,8 @@ fn lacks_memory(refusal: &Refusal) -> bool {
 
 fn locked(wanted: usize, count: usize) -> String {
     format!(
-        "ring shrunk from {wanted} to {}, the memory that may be locked; raise perf_event_mlock_kb, or run as root",
+        "ring shrunk from {wanted} to {}, the limit of locked memory; raise perf_event_mlock_kb, \
+         or run as root",
         counted(count as u64, "page")
     )
 }
@@ -108,7 +110,8 @@ mod tests {
         assert_eq!(pages.count, 64);
         assert_eq!(
             pages.note.unwrap(),
-            "rings shrunk from 512 to 64 pages each: 1024 of them may take 256 MiB together; watch fewer CPUs for larger ones"
+            "rings shrunk from 512 to 64 pages each: 1024 rings are limited to 256 MiB together; \
+             watch fewer CPUs for larger rings"
         );
         for (wanted, rings) in [(usize::MAX, 1), (1, usize::MAX), (usize::MAX, usize::MAX), (7, 0)]
         {

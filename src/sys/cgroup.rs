@@ -1,8 +1,8 @@
-//! Control groups, as perf_event_open(2) takes them: an open folder of the hierarchy that has the
-//! `perf_event` controller.
+//! Control groups for perf_event_open(2): open folders of the hierarchy with the `perf_event`
+//! controller.
 //!
-//! With cgroup v1 that is a hierarchy of its own, if it is mounted; otherwise the controller is
-//! part of v2. See Documentation/admin-guide/cgroup-v2.rst.
+//! With cgroup v1, that is a separate hierarchy, if it is mounted; otherwise the controller is part
+//! of v2. See Documentation/admin-guide/cgroup-v2.rst.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::tracefs::unescape;
 
-/// Opens the folder of a control group: `path` is absolute, or below the root of the hierarchy.
+/// Opens the folder of a control group; `path` is inside the hierarchy, or relative to its root.
 ///
 /// # Errors
-/// There is no hierarchy, or no such control group in it.
+/// No hierarchy is mounted, or it has no such control group.
 pub fn open(path: &str) -> anyhow::Result<OwnedFd> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let Some(root) = hierarchy(&mounts) else {
@@ -34,12 +34,12 @@ pub fn open(path: &str) -> anyhow::Result<OwnedFd> {
     }
 }
 
-/// Where the hierarchy with the controller is mounted, by the text of /proc/self/mounts.
+/// Returns where the hierarchy with the controller is mounted, from the text of /proc/self/mounts.
 fn hierarchy(mounts: &str) -> Option<PathBuf> {
     let mounted = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let (place, fs, options) = (words.next()?, words.next()?, words.next()?);
+            let mut columns = line.split(' ').skip(1);
+            let (place, fs, options) = (columns.next()?, columns.next()?, columns.next()?);
             let has = |option| options.split(',').any(|one| one == option);
             (fs == kind && option.is_none_or(has)).then(|| unescape(place))
         })
@@ -47,7 +47,7 @@ fn hierarchy(mounts: &str) -> Option<PathBuf> {
     mounted("cgroup", Some("perf_event")).or_else(|| mounted("cgroup2", None))
 }
 
-/// A path inside of the hierarchy stays; any other is one below its root.
+/// Returns a path inside the hierarchy as it is; places any other path below its root.
 fn place(root: &Path, path: &str) -> PathBuf {
     match Path::new(path).starts_with(root) {
         true => PathBuf::from(path),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hierarchy_of_the_controller_goes_before_version_2() {
+    fn the_version_1_hierarchy_of_the_controller_is_preferred() {
         let v2 = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid 0 0\n";
         let v1 = "cgroup /sys/fs/cgroup/perf_event cgroup rw,nosuid,perf_event 0 0\n";
         let memory = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n";
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_below_the_root_whether_it_names_it_or_not() {
+    fn a_path_may_begin_with_the_mount_point() {
         let root = Path::new("/sys/fs/cgroup");
         for path in ["a/b", "/a/b", "/sys/fs/cgroup/a/b"] {
             assert_eq!(place(root, path), Path::new("/sys/fs/cgroup/a/b"));

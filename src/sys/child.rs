@@ -1,12 +1,13 @@
-//! A workload: a command that is forked first, watched, and only then let go.
+//! A workload: a command that is forked first, traced, and only then executed.
 //!
-//! [`Workload::prepare`] forks; the child waits on a pipe. Events are opened on its pid and enabled, then
-//! [`Workload::start`] lets it exec, so that nothing of the command escapes them. Fork by hand, because
-//! `std::process::Command` has no moment between fork and exec; and before any thread exists, because what
-//! the child does then needs no lock that another thread might hold.
+//! [`Workload::prepare`] forks; the child waits on a pipe. Events are opened on its pid and
+//! enabled, then [`Workload::start`] lets it call exec, so that no event of the command is missed.
+//! The fork is explicit, because `std::process::Command` has no hook between fork and exec. It
+//! happens before any thread exists, because the child's code then needs no lock that another
+//! thread might hold.
 //!
-//! The child gets the signal mask empty and the dispositions at their defaults, except those that were
-//! ignored when this process began (`nohup`): Rust's own ignoring of `SIGPIPE` is taken back.
+//! The child gets an empty signal mask and default dispositions, except for the signals that were
+//! ignored when this process began (`nohup`): Rust's own ignoring of `SIGPIPE` is undone.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// How many signals may interrupt one wait before it is given up.
+/// Maximum number of signals that may interrupt one wait.
 const INTERRUPTIONS: u32 = 10_000;
 
 /// A forked command, waiting or running.
@@ -23,31 +24,33 @@ const INTERRUPTIONS: u32 = 10_000;
 pub struct Workload {
     pid: i32,
     command: String,
-    /// The pipe that the child waits on; gone once it was started.
+    /// The pipe that the child waits on; None after the start.
     go: Option<PipeWriter>,
-    /// Where the child tells that exec failed; closed by an exec that succeeds.
+    /// The pipe on which the child reports a failed exec; a successful exec closes it.
     outcome: PipeReader,
     status: Option<ExitStatus>,
 }
 
 impl Workload {
-    /// Forks a child that will exec `argv` (looked up in `PATH`) when started. Call it before any thread exists.
+    /// Forks a child that executes `argv` (looked up in `PATH`) when started. Call it before any
+    /// thread exists.
     ///
     /// # Errors
-    /// No command, a NUL in it, or no pipe or process to be had.
+    /// There is no command, it contains a NUL, or no pipe or process can be created.
     pub fn prepare(argv: &[OsString]) -> io::Result<Workload> {
         let Some(command) = argv.first().map(|name| name.to_string_lossy().into_owned()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command is given"));
         };
-        let words = argv.iter().map(|word| CString::new(word.clone().into_vec()));
-        let words: Vec<CString> = words.collect::<Result<_, _>>()?;
-        let mut pointers: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
+        let arguments = argv.iter().map(|argument| CString::new(argument.clone().into_vec()));
+        let arguments: Vec<CString> = arguments.collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*const libc::c_char> = arguments.iter().map(|w| w.as_ptr()).collect();
         pointers.push(std::ptr::null());
 
         // Both ends are close-on-exec.
         let (wait, go) = io::pipe()?;
         let (outcome, failed) = io::pipe()?;
-        // SAFETY: the child only calls what is async-signal-safe, on memory made before, and never returns.
+        // SAFETY: the child makes only async-signal-safe calls, on memory allocated before, and
+        // never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: this is the child; the pointers end with a null, the descriptors are open.
@@ -58,23 +61,25 @@ impl Workload {
         }
     }
 
-    /// The child's process id; the command keeps it.
+    /// Returns the child's process id, which the command keeps.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The command's name, as given.
+    /// Returns the command's name, as given.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Lets the child exec its command, and waits until it did. Started once; again does nothing.
+    /// Lets the child execute its command, and waits until it has. A second call does nothing.
     ///
     /// # Errors
-    /// The command cannot be run; the error names it and keeps exec's kind (`NotFound`, `PermissionDenied`).
+    /// The command cannot be executed; the error names it and keeps exec's kind (`NotFound`,
+    /// `PermissionDenied`).
     pub fn start(&mut self) -> io::Result<()> {
         let Some(mut go) = self.go.take() else { return Ok(()) };
-        // A broken pipe: somebody ended the child. Its status tells; exec's outcome is then the end of file.
+        // The pipe is broken if the child was killed. Its status shows that; exec's outcome is then
+        // the end of file.
         let _ = go.write_all(&[1]);
         drop(go);
         let mut errno = [0; 4];
@@ -92,12 +97,18 @@ impl Workload {
         }
     }
 
-    /// How the command ended, or `None` while it runs.
+    /// Returns how the command ended, or `None` while it runs.
+    ///
+    /// # Errors
+    /// `waitpid(2)` fails.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.reap(libc::WNOHANG)
     }
 
     /// Waits until the command ends.
+    ///
+    /// # Errors
+    /// `waitpid(2)` fails, or too many signals interrupt it.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         for _ in 0..INTERRUPTIONS {
             if let Some(status) = self.reap(0)? {
@@ -107,22 +118,28 @@ impl Workload {
         Err(io::ErrorKind::Interrupted.into())
     }
 
-    /// Asks it to end (`SIGTERM`).
+    /// Requests its end (`SIGTERM`).
+    ///
+    /// # Errors
+    /// `kill(2)` fails.
     pub fn terminate(&self) -> io::Result<()> {
         self.signal(libc::SIGTERM)
     }
 
     /// Ends it (`SIGKILL`).
+    ///
+    /// # Errors
+    /// `kill(2)` fails.
     pub fn kill(&self) -> io::Result<()> {
         self.signal(libc::SIGKILL)
     }
 
     fn signal(&self, signal: i32) -> io::Result<()> {
         if self.status.is_some() {
-            // It was reaped: its number may be somebody else's by now.
+            // It was reaped: its number may belong to another process by now.
             return Ok(());
         }
-        // SAFETY: it takes no pointer; the pid is our child's until it is reaped.
+        // SAFETY: kill takes no pointer; the pid is our child's until it is reaped.
         match unsafe { libc::kill(self.pid, signal) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -149,11 +166,12 @@ impl Workload {
     }
 }
 
-/// One that was never started ends and is reaped; a running command is left alone, an ended one reaped.
+/// Ends and reaps a child that was never started; leaves a running command alone, and reaps an
+/// ended one.
 impl Drop for Workload {
     fn drop(&mut self) {
         if self.go.take().is_some() {
-            // Nobody is left to hear of a failure, and both fail only if the child is gone.
+            // A failure cannot be reported here, and both calls fail only if the child is gone.
             let _ = self.kill();
             let _ = self.wait();
         } else {
@@ -162,14 +180,16 @@ impl Drop for Workload {
     }
 }
 
-/// The child's side: wait, then become the command. Only async-signal-safe calls.
+/// Runs in the child: waits, then becomes the command. Makes only async-signal-safe calls.
 ///
 /// # Safety
-/// To be called in a fresh child with open descriptors and an argument vector that ends with a null.
+/// Call it in a fresh child with open descriptors and an argument vector that ends with a null
+/// pointer.
 unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i32) -> ! {
-    // SAFETY: descriptors and vector are the caller's promise; the rest is this frame's own memory.
+    // SAFETY: the caller guarantees the descriptors and the vector; the rest is this frame's own
+    // memory.
     unsafe {
-        // Else this very process would keep the pipe open that tells it of its parent's end.
+        // Otherwise this process itself would keep the pipe open that reports its parent's end.
         libc::close(go);
         restore_signals();
         let mut byte = 0u8;
@@ -190,12 +210,13 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
     }
 }
 
-/// Caught signals and `SIGPIPE` back to their defaults, none blocked.
+/// Resets caught signals and `SIGPIPE` to their defaults, and unblocks all signals.
 ///
 /// # Safety
-/// To be called in a fresh child.
+/// Call it in a fresh child.
 unsafe fn restore_signals() {
-    // SAFETY: the structures are this frame's own; zero is a valid sigaction, SIG_DFL with an empty mask.
+    // SAFETY: the structures are this frame's own; zero is a valid sigaction: SIG_DFL with an empty
+    // mask.
     unsafe {
         let default: libc::sigaction = std::mem::zeroed();
         for signal in 1..=libc::SIGRTMAX() {

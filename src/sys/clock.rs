@@ -1,24 +1,27 @@
-//! The clocks: the kernel's monotonic one, and where it stands on the wall.
+//! The clocks: the kernel's monotonic clock, and its relation to wall-clock time.
 
 use std::sync::OnceLock;
+#[cfg(target_arch = "x86_64")]
 use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 
-/// `CLOCK_MONOTONIC` in nanoseconds; events with `use_clockid` stamp their records with the same clock.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds; events with `use_clockid` stamp their records with the
+/// same clock.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC) as u64
 }
 
-/// Nanoseconds of CPU time that the calling thread has used.
+/// Returns the CPU time that the calling thread has used, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID) as u64
 }
 
-/// The same moment on both clocks: nanoseconds since 1970, and `CLOCK_MONOTONIC`.
+/// Returns the same moment on both clocks: nanoseconds since 1970, and `CLOCK_MONOTONIC`.
 ///
-/// Two clocks cannot be read at once. The wall is read between two looks at the monotonic clock, some times;
-/// the tightest pair is right to half its width, usually well under a microsecond.
+/// Two clocks cannot be read at once. Reads the wall clock between two reads of the monotonic
+/// clock, 16 times; the tightest pair is accurate to half its width, usually well under a
+/// microsecond.
 pub fn wall_and_monotonic() -> (i64, u64) {
     let tries = (0..16).map(|_| {
         let before = read(libc::CLOCK_MONOTONIC);
@@ -30,7 +33,7 @@ pub fn wall_and_monotonic() -> (i64, u64) {
     (wall, monotonic as u64)
 }
 
-/// The kernel's ticks a second: its coarse clock moves once a tick.
+/// Returns the kernel's ticks per second: its coarse clock advances once per tick.
 pub fn ticks_per_second() -> u32 {
     let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills the structure; the clock always exists.
@@ -38,8 +41,8 @@ pub fn ticks_per_second() -> u32 {
     u32::try_from(1_000_000_000 / tick.tv_nsec.max(1)).unwrap_or(0)
 }
 
-/// The ticks a second in which /proc/stat and /proc/PID/stat give times (`USER_HZ`), whatever the
-/// kernel's own tick is.
+/// Returns the ticks per second of the times in /proc/stat and /proc/PID/stat (`USER_HZ`), which do
+/// not depend on the kernel's own tick.
 pub fn user_ticks_per_second() -> u32 {
     // SAFETY: it has no preconditions.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -48,18 +51,18 @@ pub fn user_ticks_per_second() -> u32 {
 
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure; both clocks always exist.
+    // SAFETY: the kernel fills the structure; the clocks used here always exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Thousands of cycles that the time stamp counter counts in a second: told by the kernel where it does, else measured in
-/// some milliseconds, once. None where there is none.
+/// Returns the frequency of the time stamp counter in kHz: as the kernel reports it, else measured
+/// once, in some milliseconds. None if there is no such counter.
 pub fn tsc_khz() -> Option<u64> {
     static KHZ: OnceLock<Option<u64>> = OnceLock::new();
     *KHZ.get_or_init(|| {
-        let told = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/tsc_freq_khz").ok();
-        told.and_then(|text| text.trim().parse().ok()).or_else(measured_tsc_khz)
+        let reported = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/tsc_freq_khz").ok();
+        reported.and_then(|text| text.trim().parse().ok()).or_else(measured_tsc_khz)
     })
 }
 
@@ -80,9 +83,10 @@ fn measured_tsc_khz() -> Option<u64> {
     None
 }
 
-/// The time zone of this process: `TZ`, else /etc/localtime.
+/// Returns the time zone of this process: `TZ`, else /etc/localtime.
 pub fn local_zone() -> TimeZone {
-    // Of these two, jiff's own way walks through all zones of the machine first, which takes it a millisecond.
+    // Reads /etc/localtime directly: jiff would first walk through all zones of the machine, which
+    // takes a millisecond.
     if std::env::var_os("TZ").is_none()
         && let Ok(file) = std::fs::read("/etc/localtime")
         && let Ok(zone) = TimeZone::tzif("Local", &file)
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pair_lies_between_looks_at_each_clock() {
+    fn the_pair_lies_between_readings_of_each_clock() {
         let since_1970 = || {
             let now = std::time::SystemTime::now();
             now.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64

@@ -5,18 +5,18 @@
 pub struct CpuModel {
     /// `GenuineIntel`, `AuthenticAMD`; empty if the kernel does not print it.
     pub vendor: String,
-    /// The family, as CPUID has it.
+    /// The family, as CPUID reports it.
     pub family: u32,
     /// The model within the family.
     pub model: u32,
-    /// The name that the CPU gives itself.
+    /// The name that the CPU reports.
     pub name: String,
     /// Whether the CPU can trap split locks (`split_lock_detect`) or bus locks (`bus_lock_detect`).
     pub traps_split_locks: bool,
 }
 
 impl CpuModel {
-    /// The first CPU of this machine; the others are of its model, or close to it.
+    /// Reads the first CPU of this machine; the others are of the same model, or close to it.
     pub fn read() -> CpuModel {
         Self::parse(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
@@ -41,18 +41,19 @@ impl CpuModel {
     }
 }
 
-/// What the kernel does when a task makes a split lock: the value of `split_lock_detect` on its
-/// command line, `warn` by default; None if the CPU cannot trap them, so that the kernel does
-/// nothing (arch/x86/kernel/cpu/bus_lock.c).
+/// Returns what the kernel does when a task makes a split lock: the value of `split_lock_detect` on
+/// its command line, `warn` by default; None if the CPU cannot trap split locks, so that the kernel
+/// does nothing (arch/x86/kernel/cpu/bus_lock.c).
 pub fn split_lock_detection() -> Option<String> {
     let cmdline = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     detection(CpuModel::read().traps_split_locks, &cmdline)
 }
 
 fn detection(traps: bool, cmdline: &str) -> Option<String> {
-    let words = cmdline.split_ascii_whitespace();
-    let asked = words.filter_map(|word| word.strip_prefix("split_lock_detect=")).next_back();
-    traps.then(|| asked.unwrap_or("warn").to_owned())
+    let options = cmdline.split_ascii_whitespace();
+    let configured =
+        options.filter_map(|option| option.strip_prefix("split_lock_detect=")).next_back();
+    traps.then(|| configured.unwrap_or("warn").to_owned())
 }
 
 #[cfg(test)]
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_warns_of_split_locks_unless_its_command_line_says_otherwise() {
+    fn split_lock_detection_warns_unless_the_command_line_sets_it() {
         assert_eq!(detection(true, "quiet ro"), Some("warn".to_owned()));
         assert_eq!(detection(true, "split_lock_detect=fatal ro"), Some("fatal".to_owned()));
         assert_eq!(detection(false, "split_lock_detect=fatal"), None);

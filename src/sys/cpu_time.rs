@@ -1,33 +1,33 @@
-//! How long each CPU was busy, idle, or taken by a hypervisor, as /proc/stat counts it.
+//! Busy, idle and stolen time of each CPU, from /proc/stat.
 
 use std::collections::HashMap;
 
 use super::proc_stat::{Ticks, cpu_ticks, tick_ns};
 
-/// Nanoseconds since the machine began that each online CPU was not idle, to a hundredth of a
-/// second.
+/// Returns the nanoseconds since boot that each online CPU was not idle, in steps of a hundredth of
+/// a second.
 pub fn busy_ns() -> HashMap<u32, u64> {
     let tick_ns = tick_ns();
     let all = cpu_ticks().unwrap_or_default();
     all.into_iter().map(|(cpu, ticks)| (cpu, busy_ticks(&ticks) * tick_ns)).collect()
 }
 
-/// What is neither idle nor waiting for a disk. Guests are counted as user time already.
+/// Returns the ticks that are neither idle nor waiting for a disk. User time includes guests.
 fn busy_ticks(ticks: &Ticks) -> u64 {
     let [user, nice, system, _, _, irq, softirq, steal, ..] = ticks;
     user + nice + system + irq + softirq + steal
 }
 
-/// Time of a CPU in which its own tasks did not run, in nanoseconds since the machine began.
+/// Time of a CPU during which its own tasks did not run, in nanoseconds since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AwayTime {
-    /// Idle, or idle while a disk was waited for.
+    /// Idle, including waiting for a disk.
     pub idle_ns: u64,
-    /// Steal time: what a hypervisor gave to others.
+    /// Steal time: used by other guests of the hypervisor.
     pub stolen_ns: u64,
 }
 
-/// The [`AwayTime`] of each online CPU, to a hundredth of a second.
+/// Returns the [`AwayTime`] of each online CPU, in steps of a hundredth of a second.
 pub fn away_times() -> Vec<(u32, AwayTime)> {
     let tick_ns = tick_ns();
     let all = cpu_ticks().unwrap_or_default();
@@ -43,7 +43,7 @@ fn away_of(ticks: &Ticks, tick_ns: u64) -> AwayTime {
 mod tests {
     use super::*;
 
-    /// Of which no sum of some is a sum of others.
+    /// Powers of two, so that no two sums of different values are equal.
     const TICKS: Ticks = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_of_its_cpus() {
+    fn this_machine_reports_the_times_of_its_cpus() {
         let online = super::super::cpus::online_cpus().len();
         assert_eq!((busy_ns().len(), away_times().len()), (online, online));
     }

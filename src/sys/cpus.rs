@@ -2,9 +2,10 @@
 
 use crate::base::cpulist;
 
-/// Numbers of the online CPUs, rising; at least one.
+/// Returns the numbers of the online CPUs, ascending; at least one.
 ///
-/// From /sys/devices/system/cpu/online. Where /sys is hidden, CPUs are counted and taken to be the first ones.
+/// Reads /sys/devices/system/cpu/online. If /sys is hidden, takes the first CPUs, as many as are
+/// online.
 pub fn online_cpus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match cpulist::parse(&text) {
@@ -17,9 +18,9 @@ pub fn online_cpus() -> Vec<u32> {
     }
 }
 
-/// Why some of these CPUs cannot be watched; None if all of them are online.
-pub fn absent(asked: &[u32], online: &[u32]) -> Option<String> {
-    let missing = asked.iter().find(|cpu| !online.contains(cpu))?;
+/// Returns why some of these CPUs cannot be traced; None if all of them are online.
+pub fn absent(requested: &[u32], online: &[u32]) -> Option<String> {
+    let missing = requested.iter().find(|cpu| !online.contains(cpu))?;
     let text = std::fs::read_to_string("/sys/devices/system/cpu/present").unwrap_or_default();
     let present = cpulist::parse(&text).ok().filter(|cpus| !cpus.is_empty());
     let present = present.unwrap_or_else(|| online.to_vec());

@@ -18,7 +18,7 @@ const MODE: libc::mode_t = 0o666;
 pub struct Folder(File);
 
 impl Folder {
-    /// The root of the file system.
+    /// Opens the root of the file system.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -28,12 +28,12 @@ impl Folder {
         Ok(Folder(File::options().read(true).custom_flags(flags).open("/")?))
     }
 
-    /// A file that [`Folder::look`] found, if it is a folder.
+    /// Wraps a folder that [`Folder::look`] opened.
     pub fn of(file: File) -> Folder {
         Folder(file)
     }
 
-    /// Its owner and mode.
+    /// Returns the owner and mode.
     ///
     /// # Errors
     /// The file system failed.
@@ -54,7 +54,7 @@ impl Folder {
     /// Opens a name with these flags, and with `O_CLOEXEC`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of openat(2), or the name contains a NUL.
     pub fn open(&self, name: &OsStr, flags: libc::c_int) -> io::Result<File> {
         let name = c_string(name)?;
         // SAFETY: the name ends in a NUL and is only read.
@@ -71,15 +71,15 @@ impl Folder {
     /// Opens a file without a name, to be written and named later.
     ///
     /// # Errors
-    /// The file system has no such files, or the folder may not be written.
+    /// The file system does not support such files, or the folder may not be written.
     pub fn unnamed(&self) -> io::Result<File> {
         self.open(OsStr::new("."), libc::O_TMPFILE | libc::O_RDWR)
     }
 
-    /// Gives an unnamed file a name that is free.
+    /// Gives an unnamed file a name that does not exist yet.
     ///
     /// # Errors
-    /// The name is taken, or /proc is not mounted.
+    /// The name exists, or /proc is not mounted.
     pub fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
         let own = c_string(OsStr::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
         let name = c_string(name)?;
@@ -98,7 +98,7 @@ impl Folder {
     /// Renames `from` to `to`, which is replaced.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of renameat(2), or a name contains a NUL.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let (from, to) = (c_string(from)?, c_string(to)?);
         let folder = self.0.as_raw_fd();
@@ -106,31 +106,31 @@ impl Folder {
         done(unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) })
     }
 
-    /// Removes a name that is no folder.
+    /// Removes a name that is not a folder.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Those of unlinkat(2), or the name contains a NUL.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         let name = c_string(name)?;
         // SAFETY: the name ends in a NUL and is only read.
         done(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) })
     }
 
-    /// The names in it.
+    /// Returns the names in the folder.
     ///
     /// # Errors
-    /// The folder may not be read.
+    /// The folder may not be read, or /proc is not mounted.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let entries = std::fs::read_dir(format!("/proc/self/fd/{}", self.0.as_raw_fd()))?;
         Ok(entries.flatten().map(|entry| entry.file_name()).collect())
     }
 
-    /// Whether the folder is in /proc, whose links (`/proc/self/fd/1`) may lead to files without a
-    /// path.
+    /// Returns whether the folder is in /proc, whose links (`/proc/self/fd/1`) may refer to files
+    /// without a path.
     pub fn is_of_proc(&self) -> bool {
-        // SAFETY: all zeros are a statfs.
+        // SAFETY: zeros are a valid statfs.
         let mut mount: libc::statfs = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel's answer is written to a place of its size.
+        // SAFETY: the kernel writes its answer to a structure of the right size.
         let failed = unsafe { libc::fstatfs(self.0.as_raw_fd(), &raw mut mount) };
         failed == 0 && mount.f_type == libc::PROC_SUPER_MAGIC
     }
@@ -155,7 +155,7 @@ pub fn read_link(link: &File) -> io::Result<PathBuf> {
 /// Reopens a file that [`Folder::look`] found, with these flags.
 ///
 /// # Errors
-/// The kernel's, or /proc is not mounted.
+/// Those of openat(2), or /proc is not mounted.
 pub fn reopen(found: &File, flags: libc::c_int) -> io::Result<File> {
     Folder::root()?.open(OsStr::new(&format!("/proc/self/fd/{}", found.as_raw_fd())), flags)
 }
@@ -163,8 +163,8 @@ pub fn reopen(found: &File, flags: libc::c_int) -> io::Result<File> {
 /// Clears `O_NONBLOCK`, so that writes block when there is no room.
 ///
 /// # Errors
-/// The kernel's.
-pub fn let_it_block(file: &File) -> io::Result<()> {
+/// Those of fcntl(2).
+pub fn set_blocking(file: &File) -> io::Result<()> {
     // SAFETY: F_GETFL takes no further argument.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     if flags < 0 {
@@ -174,7 +174,7 @@ pub fn let_it_block(file: &File) -> io::Result<()> {
     done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) })
 }
 
-/// Locks a file until it is closed, if no other process has it locked (`flock(2)`).
+/// Locks a file until it is closed (`flock(2)`). Returns false if another process holds the lock.
 pub fn try_lock(file: &File) -> bool {
     // SAFETY: flock takes no pointer.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }

@@ -1,21 +1,21 @@
-//! Where a function of the kernel lies, as /proc/kallsyms shows it to root.
+//! Addresses of kernel functions, from /proc/kallsyms, which shows them to root.
 
 use std::ops::Range;
 
-/// The addresses of the function, up to the next symbol; None if the kernel does not show them, or
+/// Returns the addresses of the function, up to the next symbol; None if the kernel hides them, or
 /// has no such function.
 pub fn function_range(name: &str) -> Option<Range<u64>> {
     range_in(&std::fs::read_to_string("/proc/kallsyms").ok()?, name)
 }
 
 fn range_in(kallsyms: &str, name: &str) -> Option<Range<u64>> {
-    // `ffffffff81000000 T _text`, behind which a module may stand in brackets.
+    // `ffffffff81000000 T _text`, which a module in brackets may follow.
     let symbols = || {
         kallsyms.lines().filter_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            words.next().filter(|kind| matches!(*kind, "t" | "T" | "w" | "W"))?;
-            Some((address, words.next()?))
+            let mut columns = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(columns.next()?, 16).ok()?;
+            columns.next().filter(|kind| matches!(*kind, "t" | "T" | "w" | "W"))?;
+            Some((address, columns.next()?))
         })
     };
     let start = symbols().find(|(_, symbol)| *symbol == name)?.0;

@@ -1,17 +1,17 @@
-//! The limits of this process that a run meets: open files, locked memory, processes.
+//! Limits of this process that affect a run: open files, locked memory, processes.
 
 use std::path::{Path, PathBuf};
 
 /// A limit on open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// In force.
+    /// The limit in force.
     pub soft: u64,
-    /// How far it can be raised.
+    /// The maximum of the soft limit.
     pub hard: u64,
 }
 
-/// `RLIMIT_NOFILE`.
+/// Returns `RLIMIT_NOFILE`.
 pub fn nofile() -> OpenFiles {
     let mut limit = NONE;
     // SAFETY: the kernel fills the structure.
@@ -19,18 +19,19 @@ pub fn nofile() -> OpenFiles {
     OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max }
 }
 
-/// Raises the soft limit on open files to the hard one; returns what is then in force.
+/// Raises the soft limit on open files to the hard one; returns the limits that are then in force.
 ///
-/// An event takes a descriptor for each CPU and thread, so that the usual 1024 are few.
+/// An event takes a descriptor per CPU and thread, so the usual 1024 may not be enough.
 pub fn raise_nofile() -> OpenFiles {
     let hard = nofile().hard;
     let limit = libc::rlimit { rlim_cur: hard, rlim_max: hard };
-    // SAFETY: the kernel reads the structure. A refusal leaves the limit as it was, which is returned.
+    // SAFETY: the kernel reads the structure. A refusal leaves the limit as it was, which is
+    // returned.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     nofile()
 }
 
-/// `RLIMIT_MEMLOCK` in KiB; `None` is unlimited.
+/// Returns `RLIMIT_MEMLOCK` in KiB; `None` is unlimited.
 pub fn memlock_kb() -> Option<u64> {
     let mut limit = NONE;
     // SAFETY: the kernel fills the structure.
@@ -41,7 +42,7 @@ pub fn memlock_kb() -> Option<u64> {
     }
 }
 
-/// `RLIMIT_NPROC`; `None` is unlimited.
+/// Returns `RLIMIT_NPROC`; `None` is unlimited.
 pub fn nproc() -> Option<u64> {
     let mut limit = NONE;
     // SAFETY: the kernel fills the structure.
@@ -49,8 +50,8 @@ pub fn nproc() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// The innermost cgroup of this process that has as many tasks as its `pids.max` allows, and that
-/// number.
+/// Returns the innermost cgroup of this process with as many tasks as its `pids.max` allows, and
+/// that number.
 pub fn full_pids_cgroup() -> Option<(String, u64)> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut places = text.lines().filter_map(pids_cgroup);
@@ -61,8 +62,8 @@ pub fn full_pids_cgroup() -> Option<(String, u64)> {
     })
 }
 
-/// Where the hierarchy may be mounted that counts tasks, and the path in it, by a line of
-/// /proc/PID/cgroup: `8:pids:/user.slice` or, in the unified hierarchy, `0::/user.slice`.
+/// Returns the possible mount points of the hierarchy that counts tasks, and the path in it, from a
+/// line of /proc/PID/cgroup: `8:pids:/user.slice` or, in the unified hierarchy, `0::/user.slice`.
 fn pids_cgroup(line: &str) -> Option<(Vec<&'static str>, &str)> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;
@@ -79,7 +80,7 @@ fn full(root: &Path, folder: &Path) -> Option<(String, u64)> {
         let path: PathBuf = root.join(below).join(file);
         std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
     };
-    // Without a limit it is `max`.
+    // Without a limit, the file contains `max`.
     let (max, current) = (number("pids.max")?, number("pids.current")?);
     (current >= max).then(|| (folder.to_string_lossy().into_owned(), max))
 }

@@ -1,16 +1,16 @@
-//! Facts about this kernel and this process that never fail to be had, or are `None`.
+//! Facts about this kernel and this process; reading one never fails, or returns `None`.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// Bytes of a page.
+/// Returns the page size in bytes.
 pub fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
     // SAFETY: it has no preconditions; the page size is always known.
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize)
 }
 
-/// The release of the running kernel, as `uname -r` prints it.
+/// Returns the release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> String {
     // SAFETY: zero is a valid value of this structure of arrays.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };
@@ -20,53 +20,55 @@ pub fn kernel_release() -> String {
     unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// Whether the CPU is AMD's, or Hygon's of the same design: its guests leave it by SVM.
+/// Returns whether the CPU is from AMD, or from Hygon with the same design: its guests exit by SVM.
 pub fn is_amd() -> bool {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let vendor = facts.lines().find(|line| line.starts_with("vendor_id")).unwrap_or_default();
     vendor.contains("AuthenticAMD") || vendor.contains("HygonGenuine")
 }
 
-/// Whether the effective user is root.
+/// Returns whether the effective user is root.
 pub fn is_root() -> bool {
     // SAFETY: it has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// `kernel.perf_event_paranoid`, or `None` if this kernel has no perf.
+/// Returns `kernel.perf_event_paranoid`, or `None` if this kernel has no perf.
 pub fn paranoid() -> Option<i64> {
     sysctl("kernel/perf_event_paranoid")
 }
 
-/// Branches that the CPU's hardware remembers, where its driver says so (Linux 5.0 and later, on Intel's).
+/// Returns how many branches the hardware records, if the CPU's driver reports it (Linux 5.0 and
+/// later, on Intel).
 pub fn branches_remembered() -> Option<usize> {
     let text = std::fs::read_to_string("/sys/bus/event_source/devices/cpu/caps/branches").ok()?;
     text.trim().parse().ok()
 }
 
-/// The number of a PMU, `perf_event_attr.type`; None if this kernel has none of that name.
+/// Returns the type of a PMU, `perf_event_attr.type`; None if this kernel has no PMU of that name.
 pub fn pmu_type(name: &str) -> Option<u32> {
     let text =
         std::fs::read_to_string(format!("/sys/bus/event_source/devices/{name}/type")).ok()?;
     text.trim().parse().ok()
 }
 
-/// A number under /proc/sys.
+/// Returns a number under /proc/sys; None if it cannot be read.
 pub fn sysctl<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Nanoseconds of CPU time that all threads of this process have used, user and kernel, to the microsecond.
+/// Returns the CPU time that all threads of this process have used, user and kernel, in nanoseconds
+/// with microsecond resolution.
 pub fn own_cpu_ns() -> u64 {
     let usage = resource_usage();
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
-/// The most memory this program had resident, in KiB.
+/// Returns the maximum resident memory of this program, in KiB.
 ///
-/// From `VmHWM`: `ru_maxrss` also remembers what the process was before its exec, which after a fork is as
-/// large as its parent.
+/// Reads `VmHWM`, because `ru_maxrss` includes the process before its exec, which after a fork is
+/// as large as its parent.
 pub fn max_rss_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,56 +1,59 @@
-//! What a process has mapped to execute, as `/proc/PID/maps` shows it now.
+//! Memory mappings of a process, from `/proc/PID/maps`.
 
 use std::io::{self, BufRead as _, BufReader};
 
-/// Rows that are read at most: the kernel's own default limit of mappings a process (`vm.max_map_count`).
+/// Maximum number of rows: the kernel's default limit of mappings per process (`vm.max_map_count`).
 const ROWS_MAX: usize = 65_530;
 
-/// An executable mapping.
+/// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// First address.
+pub struct ProcMapping {
+    /// Start address.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Bytes into the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Major number of the file's device; 0 where nothing lies behind.
+    /// Major number of the file's device; 0 without a file.
     pub major: u32,
     /// Minor number of the file's device.
     pub minor: u32,
-    /// Inode number of the file; 0 where nothing lies behind.
+    /// Inode number of the file; 0 without a file.
     pub inode: u64,
-    /// Path of the file as the process sees it, or a name in brackets; empty for anonymous memory. A file that was
-    /// deleted has the path that it had.
+    /// Path of the file as the process sees it, or a name in brackets; empty for anonymous memory.
+    /// A deleted file keeps its former path.
     pub path: Vec<u8>,
 }
 
-impl Row {
-    /// The first address behind it.
+impl ProcMapping {
+    /// Returns the first address after the mapping.
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
 }
 
-/// The executable mappings of a process, by address. None of a zombie or a kernel thread.
+/// Returns the executable mappings of a process, by address; none for a zombie or a kernel thread.
 ///
 /// # Errors
-/// There is no such process, or this user may not look into it.
-pub fn executable(pid: u32) -> io::Result<Vec<Row>> {
+/// There is no such process, or this user may not read its mappings.
+pub fn executable(pid: u32) -> io::Result<Vec<ProcMapping>> {
     rows(&format!("/proc/{pid}/maps"), |permissions| permissions.contains(&b'x'))
 }
 
-/// All mappings of this process.
-pub(super) fn own() -> io::Result<Vec<Row>> {
+/// Returns all mappings of this process.
+///
+/// # Errors
+/// /proc is not mounted.
+pub(super) fn own() -> io::Result<Vec<ProcMapping>> {
     rows("/proc/self/maps", |_| true)
 }
 
-/// A line of such a text, whatever may be done with the mapping.
-pub fn row(line: &[u8]) -> Option<Row> {
+/// Parses a line of `/proc/PID/maps`, with any permissions.
+pub fn row(line: &[u8]) -> Option<ProcMapping> {
     parse(line.trim_ascii_end(), |_| true)
 }
 
-fn rows(path: &str, wanted: impl Fn(&[u8]) -> bool) -> io::Result<Vec<Row>> {
+fn rows(path: &str, wanted: impl Fn(&[u8]) -> bool) -> io::Result<Vec<ProcMapping>> {
     let mut reader = BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
     let (mut rows, mut line) = (Vec::new(), Vec::new());
     while rows.len() < ROWS_MAX && reader.read_until(b'\n', &mut line)? > 0 {
@@ -60,26 +63,26 @@ fn rows(path: &str, wanted: impl Fn(&[u8]) -> bool) -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `START-END PERM OFFSET MAJOR:MINOR INODE PATH`; see proc_pid_maps(5).
-fn parse(line: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<Row> {
+/// Parses `START-END PERM OFFSET MAJOR:MINOR INODE PATH`; see proc_pid_maps(5).
+fn parse(line: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<ProcMapping> {
     let mut rest = line;
-    let mut word = || {
+    let mut field = || {
         let from = rest.iter().position(|b| *b != b' ')?;
         let length = rest[from..].iter().position(|b| *b == b' ').unwrap_or(rest.len() - from);
-        let (word, behind) = rest[from..].split_at(length);
+        let (field, behind) = rest[from..].split_at(length);
         rest = behind;
-        Some(word)
+        Some(field)
     };
-    let (range, permissions) = (word()?, word()?);
+    let (range, permissions) = (field()?, field()?);
     if !wanted(permissions) {
         return None;
     }
     let (start, end) = split(range, b'-')?;
     let (start, end) = (hex(start)?, hex(end)?);
-    let offset = hex(word()?)?;
-    let (major, minor) = split(word()?, b':')?;
-    let inode = std::str::from_utf8(word()?).ok()?.parse().ok()?;
-    Some(Row {
+    let offset = hex(field()?)?;
+    let (major, minor) = split(field()?, b':')?;
+    let inode = std::str::from_utf8(field()?).ok()?.parse().ok()?;
+    Some(ProcMapping {
         start,
         length: end.checked_sub(start)?,
         offset,
@@ -99,7 +102,8 @@ fn hex(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
 }
 
-/// The kernel writes a newline of a path as `\012`, and a mark behind the path of a file that was deleted.
+/// Decodes a path: the kernel writes a newline as `\012`, and a suffix after the path of a deleted
+/// file.
 fn plain(path: &[u8]) -> Vec<u8> {
     let mut rest = path.strip_suffix(b" (deleted)").unwrap_or(path);
     let mut plain = Vec::with_capacity(rest.len());
@@ -123,10 +127,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_row_if_it_may_be_executed() {
+    fn only_executable_lines_are_rows() {
         let executable = |line: &str| parse(line.as_bytes(), |p| p.contains(&b'x'));
         let row = |start, length, offset, major, minor, inode, path: &str| {
-            Some(Row { start, length, offset, major, minor, inode, path: path.into() })
+            Some(ProcMapping { start, length, offset, major, minor, inode, path: path.into() })
         };
         let line = "7f10-7f30 r-xp 00002000 fd:1f 4711    /usr/lib/a b\\012c.so (deleted)";
         assert_eq!(

@@ -1,25 +1,27 @@
-//! Which number tracepoints have for a thread of ours: `common_pid` is that of the root pid namespace.
+//! The ids of this process's threads in tracepoint records: `common_pid` is the id in the root pid
+//! namespace.
 //!
-//! A run keeps itself out of what it watches by a filter on `common_pid`. In a container `gettid()` is another
-//! number, and nothing in the container tells the outer one; so the thread records itself once and reads it.
+//! A run excludes itself by a filter on `common_pid`. In a container `gettid()` returns another
+//! number, and nothing in the container shows the outer one; so the thread records one event of its
+//! own and reads `common_pid` from it.
 
 use super::attr::Attr;
-use super::perf::{Event, Target};
+use super::perf::{PerfEvent, PerfTarget};
 use super::ring::{Ring, Scratch};
 use super::tracefs::Tracefs;
 use perf_event_open_sys::bindings as b;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether this process lives in the pid namespace that the kernel began with.
+/// Returns whether this process is in the initial pid namespace.
 pub fn in_root_pid_namespace() -> bool {
-    // PROC_PID_INIT_INO of include/linux/proc_ns.h, part of the ABI by now.
+    // PROC_PID_INIT_INO of include/linux/proc_ns.h, which is part of the ABI.
     const ROOT: u64 = 0xEFFF_FFFC;
     number_of("pid") == Some(ROOT)
 }
 
-/// Whether this process lives in the user namespace that the kernel began with, or in one that
-/// cannot be told: without /proc, or with a kernel that has none.
+/// Returns whether this process is in the initial user namespace. Also true where that is unknown:
+/// without /proc, or on a kernel without user namespaces.
 pub fn in_initial_user_namespace() -> bool {
     // PROC_USER_INIT_INO.
     const INITIAL: u64 = 0xEFFF_FFFD;
@@ -30,58 +32,60 @@ fn number_of(namespace: &str) -> Option<u64> {
     std::fs::metadata(format!("/proc/self/ns/{namespace}")).ok().map(|file| file.ino())
 }
 
-/// This thread's id as `common_pid` shows it.
+/// Returns the calling thread's id as `common_pid` shows it.
 ///
 /// # Errors
-/// In a pid namespace: the thread may not record itself, or no tracepoint came of the attempt.
+/// In another pid namespace: this thread may not open the tracepoints, or none of them left a
+/// record.
 pub fn kernel_tid(tracefs: &Tracefs) -> io::Result<i32> {
     if in_root_pid_namespace() {
         // SAFETY: it has no preconditions and cannot fail.
         return Ok(unsafe { libc::gettid() });
     }
-    let mut failure = io::Error::other("no tracepoint to learn it from");
-    for provocation in PROVOCATIONS {
-        match provocation.common_pid(tracefs) {
+    let mut failure = io::Error::other("no tracepoint shows it");
+    for trigger in TRIGGERS {
+        match trigger.common_pid(tracefs) {
             Ok(tid) => return Ok(tid),
             Err(error) => failure = error,
         }
     }
     Err(io::Error::new(
         failure.kind(),
-        format!("failed to learn this thread's number outside its pid namespace: {failure}"),
+        format!("failed to find the id of this thread in the initial pid namespace: {failure}"),
     ))
 }
 
-/// The same where a wrong answer does no more harm than that a thread of ours is watched.
+/// Like [`kernel_tid`], but falls back to `gettid()`, for uses where a wrong id only means that one
+/// of perilune's own threads is traced.
 pub fn tid_in_records() -> i32 {
-    let told = || kernel_tid(&Tracefs::find().ok()?).ok();
+    let found = || kernel_tid(&Tracefs::find().ok()?).ok();
     // SAFETY: as above.
     let here = unsafe { libc::gettid() };
-    if in_root_pid_namespace() { here } else { told().unwrap_or(here) }
+    if in_root_pid_namespace() { here } else { found().unwrap_or(here) }
 }
 
-/// A tracepoint that this thread can make fire.
-struct Provocation {
+/// A tracepoint that this thread can trigger.
+struct Trigger {
     system: &'static str,
     name: &'static str,
-    provoke: fn(),
+    run: fn(),
 }
 
-/// The first is not there without CONFIG_FTRACE_SYSCALLS.
-const PROVOCATIONS: &[Provocation] = &[
-    Provocation {
+/// Tried in order; the first needs CONFIG_FTRACE_SYSCALLS.
+const TRIGGERS: &[Trigger] = &[
+    Trigger {
         system: "raw_syscalls",
         name: "sys_enter",
         // SAFETY: it has no preconditions.
-        provoke: || unsafe {
+        run: || unsafe {
             libc::getppid();
         },
     },
-    Provocation { system: "task", name: "task_rename", provoke: rename_to_the_same },
+    Trigger { system: "task", name: "task_rename", run: rename_to_the_same },
 ];
 
-impl Provocation {
-    /// Opens the tracepoint for this thread, provokes one record, reads `common_pid` from it.
+impl Trigger {
+    /// Opens the tracepoint for this thread, triggers one record and reads `common_pid` from it.
     fn common_pid(&self, tracefs: &Tracefs) -> io::Result<i32> {
         let offset = common_pid_offset(&tracefs.format(self.system, self.name)?)
             .ok_or_else(|| io::Error::other("the format has no common_pid"))?;
@@ -91,11 +95,12 @@ impl Provocation {
         raw.__bindgen_anon_1.sample_period = 1;
         raw.set_disabled(1);
         let name = format!("{}:{}", self.system, self.name);
-        let event =
-            Event::open(&attr, Target { pid: 0, cpu: -1 }, &name).map_err(io::Error::other)?.event;
+        let event = PerfEvent::open(&attr, PerfTarget { pid: 0, cpu: -1 }, &name)
+            .map_err(io::Error::other)?
+            .event;
         let ring = Ring::map(&event, 1).map_err(io::Error::other)?;
         event.enable()?;
-        (self.provoke)();
+        (self.run)();
         event.disable()?;
 
         let (head, mut at) = (ring.head(), ring.tail());
@@ -115,8 +120,8 @@ impl Provocation {
     }
 }
 
-/// Where `common_pid`, always an int, lies: from the line `field:int common_pid; offset:4; size:4; signed:1;`,
-/// whose blanks are tabs.
+/// Returns the offset of `common_pid`, always an int, from the line
+/// `field:int common_pid; offset:4; size:4; signed:1;`, whose separators are tabs.
 fn common_pid_offset(format: &str) -> Option<usize> {
     let line = format.lines().find(|line| line.contains(" common_pid;"))?;
     let (_, rest) = line.split_once("offset:")?;
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_offset_is_that_of_the_file() {
+    fn the_offset_is_read_from_the_format() {
         let format = "name: x\nformat:\n\tfield:int common_pid;\toffset:12;\tsize:4;\tsigned:1;\n";
         assert_eq!(common_pid_offset(format), Some(12));
         assert_eq!(common_pid_offset(""), None);
@@ -145,16 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn each_provocation_works() {
-        if !crate::sys::trial::needs_root("a tracepoint of this thread") {
+    fn each_trigger_works() {
+        if !crate::sys::live_tests::needs_root("a tracepoint of this thread") {
             return;
         }
         let tracefs = Tracefs::find().unwrap();
-        for provocation in PROVOCATIONS {
-            let told = provocation.common_pid(&tracefs).unwrap();
+        for trigger in TRIGGERS {
+            let found = trigger.common_pid(&tracefs).unwrap();
             if in_root_pid_namespace() {
                 // SAFETY: it has no preconditions.
-                assert_eq!(told, unsafe { libc::gettid() }, "{}", provocation.name);
+                assert_eq!(found, unsafe { libc::gettid() }, "{}", trigger.name);
             }
         }
     }

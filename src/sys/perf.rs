@@ -1,34 +1,35 @@
-//! An open perf event: its file descriptor, its switches, its counts.
+//! An open perf event: its file descriptor, control operations and counts.
 //!
-//! [`Event::open`] leaves out what an old kernel does not know (`ladder.rs`) and says so; [`Event::attr`] is
-//! what is really in force: open the same event for the next CPU with it, and nothing is refused twice.
-//! The event ends when it is dropped, unless a ring of it is still mapped.
+//! [`PerfEvent::open`] drops the attributes that an old kernel does not support
+//! (`attr_fallback.rs`) and reports them; [`PerfEvent::attr`] returns the attributes in force. Open
+//! the same event on the next CPU with those, and nothing is refused twice. The event ends when it
+//! is dropped, unless a ring of it is still mapped.
 
 use super::attr::Attr;
-use super::ladder;
+use super::attr_fallback;
 use super::read_format::{COUNT_WORDS, MEMBER_WORDS, parse, parse_group};
-pub use super::read_format::{Counts, is_unscheduled};
-use super::refusal::{Call, Refusal};
+pub use super::read_format::{EventCounts, is_unscheduled};
+use super::refusal::{Refusal, RefusedCall};
 use perf_event_open_sys::{self as sys, bindings as b, ioctls};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::raw::c_int;
 
-/// Whom to watch, as `perf_event_open(2)` takes it.
+/// Task and CPU of an event, as `perf_event_open(2)` takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// A thread; 0 is the calling one, -1 is every task of `cpu`.
+pub struct PerfTarget {
+    /// Thread id; 0 is the calling thread, -1 is every task of `cpu`.
     pub pid: i32,
-    /// A CPU; -1 is wherever the thread runs.
+    /// CPU number; -1 is every CPU that the thread runs on.
     pub cpu: i32,
 }
 
-/// What an event belongs to besides its target.
+/// Groups that an event belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Membership<'a> {
-    /// The leader of its group: the events of a group count at the same times.
-    pub leader: Option<&'a Event>,
+    /// The leader of its event group: the events of a group count at the same times.
+    pub leader: Option<&'a PerfEvent>,
     /// The folder of the control group whose tasks it counts, on one CPU; the target's `pid` is not
     /// used then.
     pub cgroup: Option<BorrowedFd<'a>>,
@@ -36,75 +37,84 @@ pub struct Membership<'a> {
 
 /// An open event.
 #[derive(Debug)]
-pub struct Event {
+pub struct PerfEvent {
     fd: OwnedFd,
     name: Box<str>,
     attr: Attr,
 }
 
-/// An event as opened, and what had to be left out.
+/// An opened event, and the attributes that were dropped.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenResult {
     /// The event.
-    pub event: Event,
-    /// Attributes that this kernel does not know, by name.
+    pub event: PerfEvent,
+    /// Names of the attributes that this kernel does not support.
     pub dropped: Vec<&'static str>,
 }
 
-impl Event {
-    /// Opens an event; `name` is what the user calls it.
+impl PerfEvent {
+    /// Opens an event; `name` identifies it in messages.
     ///
     /// # Errors
-    /// The kernel's refusal, explained.
-    pub fn open(attr: &Attr, target: Target, name: &str) -> Result<Opened, Refusal> {
-        Event::open_as(attr, target, name, Membership::default())
+    /// The kernel refuses it; the [`Refusal`] explains why.
+    pub fn open(attr: &Attr, target: PerfTarget, name: &str) -> Result<OpenResult, Refusal> {
+        PerfEvent::open_as(attr, target, name, Membership::default())
     }
 
     /// Opens an event as a member of a group of events, or of a control group.
     ///
     /// # Errors
-    /// The kernel's refusal, explained.
+    /// The kernel refuses it; the [`Refusal`] explains why.
     pub fn open_as(
         attr: &Attr,
-        target: Target,
+        target: PerfTarget,
         name: &str,
         member: Membership<'_>,
-    ) -> Result<Opened, Refusal> {
-        let landed = ladder::descend(attr, |attr| open_exactly(attr, target, member))
-            .map_err(|errno| Refusal::new(name, Call::Open(attr, target), errno))?;
-        let event = Event { fd: landed.opened, name: name.into(), attr: landed.attr };
-        Ok(Opened { event, dropped: landed.dropped })
+    ) -> Result<OpenResult, Refusal> {
+        let landed = attr_fallback::descend(attr, |attr| open_exactly(attr, target, member))
+            .map_err(|errno| Refusal::new(name, RefusedCall::Open(attr, target), errno))?;
+        let event = PerfEvent { fd: landed.opened, name: name.into(), attr: landed.attr };
+        Ok(OpenResult { event, dropped: landed.dropped })
     }
 
-    /// An event that any file stands for.
+    /// Returns an event of any file descriptor.
     #[cfg(test)]
-    pub(crate) fn of_fd(fd: OwnedFd, attr: Attr) -> Event {
-        Event { fd, name: "cycles".into(), attr }
+    pub(crate) fn of_fd(fd: OwnedFd, attr: Attr) -> PerfEvent {
+        PerfEvent { fd, name: "cycles".into(), attr }
     }
 
-    /// What the user calls it.
+    /// Returns the name that identifies the event in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The attributes in force.
+    /// Returns the attributes in force.
     pub fn attr(&self) -> &Attr {
         &self.attr
     }
 
     /// Starts counting and sampling.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_ENABLE` fails.
     pub fn enable(&self) -> io::Result<()> {
         // SAFETY: the descriptor is open; the call takes no pointer.
         check(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
     }
 
     /// Stops counting and sampling.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_DISABLE` fails.
     pub fn disable(&self) -> io::Result<()> {
         // SAFETY: as in `enable`.
         check(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
     }
 
     /// Sets the count to zero.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_RESET` fails.
     pub fn reset(&self) -> io::Result<()> {
         // SAFETY: as in `enable`.
         check(unsafe { ioctls::RESET(self.fd.as_raw_fd(), 0) })
@@ -112,52 +122,64 @@ impl Event {
 
     /// Enables a disabled sampling event for this many more overflows.
     ///
-    /// When they are spent, a tracepoint stays silent even if it is enabled again (seen on 6.18): open it anew.
+    /// After these, a tracepoint stays silent even if it is enabled again (seen on 6.18); open it
+    /// again.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_REFRESH` fails.
     pub fn refresh(&self, overflows: i32) -> io::Result<()> {
         // SAFETY: as in `enable`.
         check(unsafe { ioctls::REFRESH(self.fd.as_raw_fd(), overflows) })
     }
 
-    /// Changes the sampling period, or the frequency if the event has one.
+    /// Changes the sampling period, or the frequency of an event that has one.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_PERIOD` fails.
     pub fn period(&self, period: u64) -> io::Result<()> {
         let at: *const u64 = &raw const period;
-        // SAFETY: the kernel reads eight bytes through the argument, which is a pointer although the
-        // binding calls it a number; `period` outlives the call.
+        // SAFETY: the kernel reads eight bytes through the argument, which is a pointer although
+        // the binding declares a number; `period` outlives the call.
         check(unsafe { ioctls::PERIOD(self.fd.as_raw_fd(), at as u64) })
     }
 
-    /// Stops (`true`) or resumes writing into this event's ring.
+    /// Pauses (`true`) or resumes writing to this event's ring.
+    ///
+    /// # Errors
+    /// `PERF_EVENT_IOC_PAUSE_OUTPUT` fails.
     pub fn pause(&self, paused: bool) -> io::Result<()> {
         // SAFETY: as in `enable`.
         check(unsafe { ioctls::PAUSE_OUTPUT(self.fd.as_raw_fd(), u32::from(paused)) })
     }
 
-    /// Sets the tracepoint's filter: once in its life.
+    /// Sets the tracepoint's filter, which is possible only once.
     ///
     /// # Errors
-    /// `EEXIST` if it has one; the kernel's other errnos do not tell what is wrong with the text.
+    /// `EEXIST` if it has a filter; the kernel's other errnos do not show what is wrong with the
+    /// filter.
     pub fn set_filter(&self, filter: &str) -> Result<(), Refusal> {
-        let refuse = |errno| Refusal::new(&self.name, Call::Filter(filter), errno);
+        let refuse = |errno| Refusal::new(&self.name, RefusedCall::Filter(filter), errno);
         let text = CString::new(filter).map_err(|_| refuse(libc::EINVAL))?;
-        // SAFETY: the kernel reads the string up to its NUL; it does not write, whatever the type says.
+        // SAFETY: the kernel reads the string up to its NUL and does not write it, although the
+        // pointer is mutable.
         check(unsafe { ioctls::SET_FILTER(self.fd.as_raw_fd(), text.as_ptr().cast_mut()) })
             .map_err(|e| refuse(errno(&e)))
     }
 
-    /// Directs this event's records into the ring of `owner`, which must be mapped.
+    /// Directs this event's records to the ring of `owner`, which must be mapped.
     ///
     /// # Errors
-    /// The kernel's refusal: another CPU, another clock, a ring of its own.
-    pub fn set_output(&self, owner: &Event) -> Result<(), Refusal> {
+    /// The kernel refuses it: another CPU, another clock, or a ring of its own.
+    pub fn set_output(&self, owner: &PerfEvent) -> Result<(), Refusal> {
         // SAFETY: both descriptors are open; the call takes no pointer.
         check(unsafe { ioctls::SET_OUTPUT(self.fd.as_raw_fd(), owner.fd.as_raw_fd()) })
-            .map_err(|e| Refusal::new(&self.name, Call::Output(&owner.name), errno(&e)))
+            .map_err(|e| Refusal::new(&self.name, RefusedCall::Output(&owner.name), errno(&e)))
     }
 
-    /// The id that its records carry.
+    /// Returns the id that its records contain.
     ///
     /// # Errors
-    /// A kernel before 3.12 cannot tell, unless `read_format` has `PERF_FORMAT_ID`.
+    /// `PERF_EVENT_IOC_ID` fails (kernels before 3.12), and `read_format` lacks `PERF_FORMAT_ID`.
     pub fn id(&self) -> io::Result<u64> {
         let mut id = 0u64;
         // SAFETY: the kernel writes eight bytes to `id`.
@@ -168,13 +190,13 @@ impl Event {
         }
     }
 
-    /// How many of its records the kernel dropped so far (`PERF_FORMAT_LOST`); None where it does not count them (before 6.0), or
-    /// where the event cannot be read.
+    /// Returns how many of its records the kernel has dropped (`PERF_FORMAT_LOST`); None if the
+    /// kernel does not count them (before 6.0), or the event cannot be read.
     pub fn lost(&self) -> Option<u64> {
         self.read_counts().ok().and_then(|counts| counts.lost)
     }
 
-    /// How many it counted and did not drop for want of room; None as for [`Event::lost`].
+    /// Returns the count without the dropped records; None as for [`PerfEvent::lost`].
     pub fn delivered(&self) -> Option<u64> {
         self.read_counts().ok()?.delivered()
     }
@@ -182,9 +204,9 @@ impl Event {
     /// Reads the counts.
     ///
     /// # Errors
-    /// Besides those of `read(2)`: the event is in its error state (a pinned one that found no counter), in
-    /// which the kernel reports the end of the file; see [`is_unscheduled`].
-    pub fn read_counts(&self) -> io::Result<Counts> {
+    /// Those of `read(2)`. Besides: the event is in its error state (a pinned event that got no
+    /// counter), which the kernel reports as end of file; see [`is_unscheduled`].
+    pub fn read_counts(&self) -> io::Result<EventCounts> {
         let mut words = [0u64; COUNT_WORDS];
         // SAFETY: `words` is writable for its size, and any bytes are a value of it.
         let got = unsafe {
@@ -194,16 +216,16 @@ impl Event {
         parse(words, self.attr.as_raw().read_format).ok_or_else(|| self.no_counts(got))
     }
 
-    /// Reads the counts of the group that this event leads, and gives each to `take`, the leader's
+    /// Reads the counts of the group that this event leads, and passes each to `take`, the leader's
     /// first. `words` is scratch space; the group has `members` events besides the leader.
     ///
     /// # Errors
-    /// As [`Event::read_counts`].
+    /// As for [`PerfEvent::read_counts`].
     pub fn read_group(
         &self,
         members: usize,
         words: &mut Vec<u64>,
-        take: impl FnMut(Counts),
+        take: impl FnMut(EventCounts),
     ) -> io::Result<()> {
         words.clear();
         words.resize(COUNT_WORDS + members * MEMBER_WORDS, 0);
@@ -215,16 +237,13 @@ impl Event {
         parse_group(words, format, take).ok_or_else(|| self.no_counts(got))
     }
 
-    /// The part of `words` that a `read(2)` filled.
+    /// Returns the part of `words` that a `read(2)` filled.
     fn words_read<'a>(&self, got: isize, words: &'a [u64]) -> io::Result<&'a [u64]> {
         match got {
             ..0 => Err(io::Error::last_os_error()),
             0 => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                format!(
-                    "{}: the event is in error state: other events hold its counter",
-                    self.name
-                ),
+                format!("{}: the event is in error state: other events use its counter", self.name),
             )),
             bytes => Ok(words.get(..bytes as usize / 8).unwrap_or_default()),
         }
@@ -232,12 +251,12 @@ impl Event {
 
     fn no_counts(&self, bytes: isize) -> io::Error {
         io::Error::other(format!(
-            "{}: a read returned {bytes} bytes, which are not a count",
+            "{}: a read returned {bytes} bytes, which are not counts",
             self.name
         ))
     }
 
-    /// Whether it leads a group that is read by one call.
+    /// Returns whether the event leads a group that is read by one call.
     pub fn leads(&self) -> bool {
         self.reads(b::PERF_FORMAT_GROUP)
     }
@@ -247,26 +266,31 @@ impl Event {
     }
 }
 
-impl AsFd for Event {
+impl AsFd for PerfEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// How often an interrupted open is tried. A signal interrupts one or two; a uprobe event that
-/// tracefs has enabled answers `EINTR` every time (`probe_event_enable()`,
-/// kernel/trace/trace_uprobe.c).
+/// Maximum number of attempts to open an event if signals interrupt them. Usually one or two are
+/// interrupted; a uprobe event that is enabled in tracefs returns `EINTR` every time
+/// (`probe_event_enable()`, kernel/trace/trace_uprobe.c).
 const OPEN_TRIES: u32 = 8;
 
-fn open_exactly(attr: &mut Attr, target: Target, member: Membership<'_>) -> Result<OwnedFd, i32> {
+fn open_exactly(
+    attr: &mut Attr,
+    target: PerfTarget,
+    member: Membership<'_>,
+) -> Result<OwnedFd, i32> {
     let leader = member.leader.map_or(-1, |leader| leader.fd.as_raw_fd());
     let (pid, of_cgroup) = match member.cgroup {
         Some(folder) => (folder.as_raw_fd(), b::PERF_FLAG_PID_CGROUP),
         None => (target.pid, 0),
     };
     for _ in 0..OPEN_TRIES {
-        // SAFETY: the attr is initialised and carries its size; the kernel writes at most that field. What
-        // an attr can ask for does not touch this process's memory, `sigtrap` apart, which is a signal.
+        // SAFETY: the attr is initialised and contains its size; the kernel writes at most that
+        // field. Nothing that an attr requests touches this process's memory, except `sigtrap`,
+        // which is a signal.
         let fd = unsafe {
             sys::perf_event_open(
                 attr.raw(),
@@ -277,7 +301,7 @@ fn open_exactly(attr: &mut Attr, target: Target, member: Membership<'_>) -> Resu
             )
         };
         if fd >= 0 {
-            // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+            // SAFETY: the kernel just returned this descriptor, and nothing else owns it.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         match errno(&io::Error::last_os_error()) {
@@ -292,7 +316,7 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The errno of an error that came from a system call.
+/// Returns the errno of a failed system call; `EIO` if the error has none.
 pub(super) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
@@ -302,9 +326,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_the_file_is_a_counter_that_others_have() {
+    fn an_empty_read_means_that_other_events_use_the_counter() {
         let fd = std::fs::File::open("/dev/null").unwrap().into();
-        let event = Event::of_fd(fd, Attr::counter(0, 0));
+        let event = PerfEvent::of_fd(fd, Attr::counter(0, 0));
         assert!(is_unscheduled(&event.read_counts().unwrap_err()));
         assert!(is_unscheduled(&event.read_group(1, &mut Vec::new(), |_| ()).unwrap_err()));
         assert!(!is_unscheduled(&io::Error::other("anything else")));

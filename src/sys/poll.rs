@@ -1,12 +1,12 @@
-//! Waiting until a ring has something to read, an event has ended, or time is up.
+//! Waits until a ring has data, an event ends, or a timeout expires.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The descriptors that a run waits for, each under a number that the caller chose.
+/// The descriptors that a run waits for, each with a token chosen by the caller.
 ///
-/// A descriptor must stay open while it is here. One that hung up (its task has ended, its CPU went away) is
-/// told once and taken out, since poll(2) would report it forever.
+/// A descriptor must stay open while it is here. A descriptor that hung up (its task ended, its CPU
+/// went offline) is reported once and removed, since poll(2) would report it forever.
 #[derive(Debug, Default)]
 pub struct Poller {
     fds: Vec<libc::pollfd>,
@@ -14,22 +14,23 @@ pub struct Poller {
     ready: Ready,
 }
 
-/// What a wait ended with; all empty when time was up or a signal came.
+/// Result of a wait; empty after a timeout or a signal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// Numbers of the descriptors with something to read.
+    /// Tokens of the descriptors with data.
     pub readable: Vec<usize>,
-    /// Numbers of those that hung up, seldom told to be readable then: what is in their ring still has to be read.
+    /// Tokens of the descriptors that hung up. Read their rings once more: they may contain records
+    /// even if the descriptors are not reported as readable.
     pub hung_up: Vec<usize>,
 }
 
 impl Poller {
-    /// Waits for nothing yet.
+    /// Creates a poller without descriptors.
     pub fn new() -> Poller {
         Poller::default()
     }
 
-    /// Adds a descriptor under a number.
+    /// Adds a descriptor with a token.
     pub fn add(&mut self, fd: &impl AsFd, token: usize) {
         self.fds.push(libc::pollfd {
             fd: fd.as_fd().as_raw_fd(),
@@ -39,41 +40,43 @@ impl Poller {
         self.tokens.push(token);
     }
 
-    /// Takes the descriptors of a number out.
+    /// Removes the descriptors with this token.
     pub fn remove(&mut self, token: usize) {
         let mut tokens = self.tokens.iter();
         self.fds.retain(|_| tokens.next() != Some(&token));
         self.tokens.retain(|t| *t != token);
     }
 
-    /// Leaves the descriptors of a number alone, or waits for them again.
+    /// Stops waiting for the descriptors with this token, or waits for them again.
     pub fn mute(&mut self, token: usize, muted: bool) {
         for (fd, _) in self.fds.iter_mut().zip(&self.tokens).filter(|(_, own)| **own == token) {
-            // poll(2) passes over negative descriptors; the complement is one, and keeps the number.
+            // poll(2) ignores negative descriptors; the complement is one, and keeps the number.
             if (fd.fd < 0) != muted {
                 fd.fd = !fd.fd;
             }
         }
     }
 
-    /// How many descriptors are waited for.
+    /// Returns the number of descriptors.
     pub fn len(&self) -> usize {
         self.fds.len()
     }
 
-    /// Whether there is none, so that a wait only sleeps.
+    /// Returns whether there are no descriptors, so that a wait only sleeps.
     pub fn is_empty(&self) -> bool {
         self.fds.is_empty()
     }
 
-    /// Waits for at most `timeout_ms` milliseconds (negative: without end). A signal ends the wait, too.
+    /// Waits for at most `timeout_ms` milliseconds (negative: no limit). A signal also ends the
+    /// wait.
     ///
     /// # Errors
-    /// Those of poll(2) but `EINTR`.
+    /// Those of poll(2), except `EINTR`.
     pub fn wait(&mut self, timeout_ms: i32) -> io::Result<&Ready> {
         self.ready.readable.clear();
         self.ready.hung_up.clear();
-        // SAFETY: the vector is as long as it says, and the kernel writes only its `revents`.
+        // SAFETY: the pointer and the length are the vector's, and the kernel writes only
+        // `revents`.
         let count = unsafe {
             libc::poll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, timeout_ms)
         };
@@ -114,7 +117,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn tells_readable_and_hung_up_apart_and_forgets_the_latter() {
+    fn readable_and_hung_up_are_distinguished_and_hung_up_is_removed() {
         let (quiet, _quiet_end) = io::pipe().unwrap();
         let (full, mut full_end) = io::pipe().unwrap();
         let (ended, end) = io::pipe().unwrap();
@@ -143,7 +146,7 @@ mod tests {
     #[test]
     fn a_signal_ends_the_wait_without_an_error() {
         extern "C" fn note(_: libc::c_int) {}
-        // SAFETY: the handler does nothing; the alarm goes to this thread by pthread_kill below.
+        // SAFETY: the handler does nothing; the signal goes to this thread by pthread_kill below.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
@@ -155,7 +158,7 @@ mod tests {
         poller.add(&_reader, 1);
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let signaller = std::thread::spawn(move || {
-            // Until the wait has ended: one signal could come before it begins.
+            // Repeated until the wait has ended: a single signal could arrive before it begins.
             while stopped.recv_timeout(std::time::Duration::from_millis(1)).is_err() {
                 // SAFETY: the thread is alive: it joins this one.
                 unsafe { libc::pthread_kill(this, libc::SIGUSR2) };

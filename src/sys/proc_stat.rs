@@ -1,4 +1,4 @@
-//! How the kernel accounts the time of each CPU: the `cpuN` lines of /proc/stat.
+//! CPU times as the kernel accounts them for each CPU: the `cpuN` lines of /proc/stat.
 //!
 //! See proc_stat(5) and `show_stat()` in fs/proc/stat.c. A tick is 1/USER_HZ s (10 ms on most
 //! architectures); `user` contains `guest`, and `nice` contains `guest_nice`.
@@ -8,19 +8,19 @@ use std::io::{self, BufRead as _, BufReader};
 
 use super::clock::user_ticks_per_second;
 
-/// How many times of a line are used here; kernels before 2.6.33 have fewer.
+/// Number of times that are read from a line; kernels before 2.6.33 have fewer.
 const TIMES: usize = 10;
 
-/// Ticks of a CPU since the boot: user, nice, system, idle, iowait, irq, softirq, steal, guest and
+/// Ticks of a CPU since boot: user, nice, system, idle, iowait, irq, softirq, steal, guest and
 /// guest_nice.
 pub type Ticks = [u64; TIMES];
 
-/// Nanoseconds of a tick.
+/// Returns the length of a tick in nanoseconds.
 pub fn tick_ns() -> u64 {
     1_000_000_000 / u64::from(user_ticks_per_second())
 }
 
-/// The ticks of each online CPU.
+/// Returns the ticks of each online CPU.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -28,20 +28,20 @@ pub fn cpu_ticks() -> io::Result<Vec<(u32, Ticks)>> {
     let mut all = Vec::new();
     for line in BufReader::new(File::open("/proc/stat")?).lines() {
         let line = line?;
-        // What follows is long, and of interrupts.
+        // The remaining lines are long, and about interrupts.
         let Some(rest) = line.strip_prefix("cpu") else { break };
         all.extend(of_line(rest));
     }
     Ok(all)
 }
 
-/// The number and the ticks behind `cpu`; None of the line that sums up all CPUs.
+/// Parses the number and the ticks after `cpu`; returns None for the line that sums up all CPUs.
 fn of_line(rest: &str) -> Option<(u32, Ticks)> {
-    let mut words = rest.split(' ');
-    let cpu = words.next()?.parse().ok()?;
+    let mut columns = rest.split(' ');
+    let cpu = columns.next()?.parse().ok()?;
     let mut ticks = Ticks::default();
-    for (tick, word) in ticks.iter_mut().zip(words) {
-        *tick = word.parse().ok()?;
+    for (tick, column) in ticks.iter_mut().zip(columns) {
+        *tick = column.parse().ok()?;
     }
     Some((cpu, ticks))
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_number_and_as_many_times_as_its_kernel_knows() {
+    fn missing_columns_of_older_kernels_are_zero() {
         let all = of_line("17 1 2 3 4 5 6 7 8 9 10").unwrap();
         assert_eq!(all, (17, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
         assert_eq!(of_line("0 1 2 3 4").unwrap(), (0, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0]));

@@ -1,4 +1,4 @@
-//! The result of `read(2)` of an event: `struct read_format` in perf_event_open(2).
+//! The result of `read(2)` on an event: `struct read_format` in perf_event_open(2).
 
 use std::io;
 
@@ -6,45 +6,48 @@ use perf_event_open_sys::bindings as b;
 
 /// One reading of an event; fields that `read_format` omits are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// The count: events, or what the event measures.
+pub struct EventCounts {
+    /// The count: number of events, or the quantity that the event measures.
     pub value: u64,
-    /// Nanoseconds that it was enabled.
+    /// Nanoseconds during which the event was enabled.
     pub enabled: u64,
-    /// Nanoseconds that it was counting; less than `enabled` if it had to share its hardware.
+    /// Nanoseconds during which it counted; less than `enabled` if it had to share its hardware.
     pub running: u64,
-    /// Its id, as records carry it.
+    /// Its id, as in its records.
     pub id: u64,
-    /// Records that found no room in the ring, if the kernel tells (6.0 and later).
+    /// Records dropped because the ring was full, if the kernel counts them (6.0 and later).
     pub lost: Option<u64>,
 }
 
-impl Counts {
-    /// The count without what was dropped for want of room; None where the kernel does not tell
-    /// that.
+impl EventCounts {
+    /// Returns the count without the dropped records; None if the kernel does not count these.
     pub fn delivered(&self) -> Option<u64> {
         Some(self.value.saturating_sub(self.lost?))
     }
 }
 
-/// Whether a reading failed because a pinned event found no room on its hardware.
+/// Returns whether a read failed because a pinned event got no hardware counter.
 pub fn is_unscheduled(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// Room for one event in any format.
+/// Maximum size of one event's counts, in u64 values.
 pub(super) const COUNT_WORDS: usize = 8;
 
-/// Value, id and losses of a member of a group.
+/// Size of a group member, in u64 values: value, id and losses.
 pub(super) const MEMBER_WORDS: usize = 3;
 
-/// The layout of a group in `struct read_format`: how many events, their common times, then each
+/// Parses the `struct read_format` of a group: the number of events, their common times, then each
 /// event.
-pub(super) fn parse_group(words: &[u64], format: u64, mut take: impl FnMut(Counts)) -> Option<()> {
+pub(super) fn parse_group(
+    words: &[u64],
+    format: u64,
+    mut take: impl FnMut(EventCounts),
+) -> Option<()> {
     let has = |bit: b::perf_event_read_format| format & u64::from(bit) != 0;
     let mut words = words.iter().copied();
     let events = words.next()?;
-    let mut times = Counts::default();
+    let mut times = EventCounts::default();
     if has(b::PERF_FORMAT_TOTAL_TIME_ENABLED) {
         times.enabled = words.next()?;
     }
@@ -52,7 +55,7 @@ pub(super) fn parse_group(words: &[u64], format: u64, mut take: impl FnMut(Count
         times.running = words.next()?;
     }
     for _ in 0..events {
-        let mut counts = Counts { value: words.next()?, ..times };
+        let mut counts = EventCounts { value: words.next()?, ..times };
         if has(b::PERF_FORMAT_ID) {
             counts.id = words.next()?;
         }
@@ -64,11 +67,11 @@ pub(super) fn parse_group(words: &[u64], format: u64, mut take: impl FnMut(Count
     Some(())
 }
 
-/// The layout of `struct read_format` in perf_event_open(2); with GROUP, the leader's part.
-pub(super) fn parse(words: &[u64], format: u64) -> Option<Counts> {
+/// Parses the `struct read_format` of an event; with GROUP, the leader's part.
+pub(super) fn parse(words: &[u64], format: u64) -> Option<EventCounts> {
     let has = |bit: b::perf_event_read_format| format & u64::from(bit) != 0;
     let mut words = words.iter().copied();
-    let mut counts = Counts::default();
+    let mut counts = EventCounts::default();
     let group = has(b::PERF_FORMAT_GROUP);
     if group {
         words.next().filter(|events| *events > 0)?;
@@ -105,10 +108,10 @@ mod tests {
                 | b::PERF_FORMAT_ID
                 | b::PERF_FORMAT_LOST,
         );
-        let all = Counts { value: 1, enabled: 2, running: 3, id: 4, lost: Some(5) };
+        let all = EventCounts { value: 1, enabled: 2, running: 3, id: 4, lost: Some(5) };
         assert_eq!(parse(&[1, 2, 3, 4, 5], full), Some(all));
-        assert_eq!(parse(&[1, 2, 3, 1, 4, 5], full | 8), Some(Counts { value: 1, ..all }));
-        assert_eq!(parse(&[7], 0), Some(Counts { value: 7, ..Counts::default() }));
+        assert_eq!(parse(&[1, 2, 3, 1, 4, 5], full | 8), Some(EventCounts { value: 1, ..all }));
+        assert_eq!(parse(&[7], 0), Some(EventCounts { value: 7, ..EventCounts::default() }));
         assert_eq!(parse(&[1, 2, 3, 4], full), None);
         assert_eq!(parse(&[], 0), None);
     }
@@ -125,12 +128,12 @@ mod tests {
         let mut read = Vec::new();
         let words = [2, 50, 25, 7, 101, 0, 9, 102, 3];
         assert_eq!(parse_group(&words, format, |counts| read.push(counts)), Some(()));
-        let common = Counts { enabled: 50, running: 25, ..Counts::default() };
+        let common = EventCounts { enabled: 50, running: 25, ..EventCounts::default() };
         assert_eq!(
             read,
             [
-                Counts { value: 7, id: 101, lost: Some(0), ..common },
-                Counts { value: 9, id: 102, lost: Some(3), ..common }
+                EventCounts { value: 7, id: 101, lost: Some(0), ..common },
+                EventCounts { value: 9, id: 102, lost: Some(3), ..common }
             ]
         );
         assert_eq!(parse_group(&words[..8], format, |_| ()), None);

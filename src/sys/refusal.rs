@@ -1,48 +1,48 @@
-//! A system call that the kernel refused, explained: which event, why, which knob, what to do.
+//! Explains a system call that the kernel refused: which event, why, which setting, what to do.
 //!
-//! [`Refusal`]'s text is the user's line, `WHAT: WHY; WHAT TO DO`. It is made by a pure function from the
-//! call, its errno and the [`Facts`] of the machine, because `errno` alone says little: `EACCES` may be
-//! `perf_event_paranoid`, a missing capability, lockdown, or somebody else's process.
+//! The text of a [`Refusal`] is `WHAT: WHY; WHAT TO DO`. A pure function makes it from the call,
+//! its errno and the [`Privileges`] of the machine. `errno` alone is ambiguous: `EACCES` may mean
+//! `perf_event_paranoid`, a missing capability, lockdown, or another user's process.
 //!
-//! Sources: `perf_event_open(2)`, Documentation/admin-guide/{perf-security,sysctl/kernel}.rst, and what
-//! kernel/events/core.c and kernel/trace/trace_event_perf.c return.
+//! Sources: `perf_event_open(2)`, Documentation/admin-guide/{perf-security,sysctl/kernel}.rst, and
+//! the return values of kernel/events/core.c and kernel/trace/trace_event_perf.c.
 
 use super::attr::Attr;
-use super::facts::Facts;
-use super::perf::Target;
+use super::perf::PerfTarget;
+use super::privileges::Privileges;
 use perf_event_open_sys::bindings as b;
 
-/// What the machine would not do, in a line for the user.
+/// A refused call, as a line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Refusal {
     /// The kernel's errno.
     pub errno: i32,
-    /// The event, or the object that was asked for.
+    /// The event, or the requested object.
     pub what: String,
-    /// Why, and what to do.
+    /// The reason and the fix.
     pub why: String,
-    /// It is about this event alone: others may open.
+    /// Whether it concerns this event alone: others may open.
     pub of_event: bool,
 }
 
-/// Of the kernel only, so that libc does not know it.
+/// Internal to the kernel, so libc does not define it.
 const ENOTSUPP: i32 = 524;
 
-/// The call that was refused, with what decides the explanation.
+/// The refused call, with the values that the explanation depends on.
 #[derive(Clone, Copy, Debug)]
-pub enum Call<'a> {
+pub enum RefusedCall<'a> {
     /// `perf_event_open(2)`.
-    Open(&'a Attr, Target),
+    Open(&'a Attr, PerfTarget),
     /// `mmap(2)` of a ring with this many data pages.
     Map(usize),
     /// `PERF_EVENT_IOC_SET_FILTER`.
     Filter(&'a str),
     /// `PERF_EVENT_IOC_SET_OUTPUT` to the event of this name.
     Output(&'a str),
-    /// `mount(2)` of the file system of this name, at this place.
+    /// `mount(2)` of the file system of this name, at this path.
     Mount(&'a str, &'a str),
-    /// Reading the event files at this place.
+    /// Reading the event files at this path.
     Events(&'a str),
     /// Starting a process or a thread.
     Start,
@@ -50,40 +50,39 @@ pub enum Call<'a> {
 
 impl Refusal {
     /// Explains a refusal with the facts of this machine, read now.
-    pub fn new(what: &str, call: Call<'_>, errno: i32) -> Refusal {
-        Refusal::from_facts(what, call, errno, &Facts::read())
+    pub fn new(what: &str, call: RefusedCall<'_>, errno: i32) -> Refusal {
+        Refusal::from_facts(what, call, errno, &Privileges::read())
     }
 
-    /// Explains a refusal: a pure function.
-    pub fn from_facts(what: &str, call: Call<'_>, errno: i32, facts: &Facts) -> Refusal {
+    /// Explains a refusal with the given facts.
+    pub fn from_facts(what: &str, call: RefusedCall<'_>, errno: i32, facts: &Privileges) -> Self {
         let why = match call {
-            Call::Open(attr, target) => open(attr, target, errno, facts),
-            Call::Map(pages) => map(pages, errno, facts),
-            Call::Filter(filter) => self::filter(filter, errno),
-            Call::Output(owner) => output(owner, errno),
-            Call::Mount(kind, at) => mount(kind, at, errno, facts),
-            Call::Events(at) => events(at, errno, facts),
-            Call::Start => start(errno, facts),
+            RefusedCall::Open(attr, target) => open(attr, target, errno, facts),
+            RefusedCall::Map(pages) => map(pages, errno, facts),
+            RefusedCall::Filter(filter) => self::filter(filter, errno),
+            RefusedCall::Output(owner) => output(owner, errno),
+            RefusedCall::Mount(kind, at) => mount(kind, at, errno, facts),
+            RefusedCall::Events(at) => events(at, errno, facts),
+            RefusedCall::Start => start(errno, facts),
         };
-        let of_event = matches!(call, Call::Open(attr, _) if is_of_event(attr, errno, facts));
+        let of_event = matches!(call, RefusedCall::Open(a, _) if is_of_event(a, errno, facts));
         Refusal { errno, what: what.to_owned(), why, of_event }
     }
 
-    /// Whether somebody else might be allowed what was refused.
+    /// Returns whether a privilege is missing, so that another user may be allowed the call.
     pub fn is_permission(&self) -> bool {
         matches!(self.errno, libc::EACCES | libc::EPERM)
     }
 
-    /// Whether a probe was refused for what stands at its place, so that one elsewhere may be taken.
+    /// Returns whether a probe was refused because of its location: another one may be accepted.
     pub fn is_of_place(&self) -> bool {
         let of_place = [libc::EINVAL, libc::ENOENT, libc::EADDRNOTAVAIL, libc::EILSEQ];
         of_place.contains(&self.errno) || [libc::EOPNOTSUPP, ENOTSUPP].contains(&self.errno)
     }
 }
 
-/// Whether an open was refused for what the event is, and not for want of a privilege, a resource
-/// or its target.
-fn is_of_event(attr: &Attr, errno: i32, facts: &Facts) -> bool {
+/// Returns whether an open was refused for the event itself, not a privilege, resource or target.
+fn is_of_event(attr: &Attr, errno: i32, facts: &Privileges) -> bool {
     match errno {
         libc::EACCES | libc::EPERM => is_tracepoint_of_kernels_own(attr, facts),
         libc::EMFILE | libc::ENFILE | libc::ENOMEM => false,
@@ -92,16 +91,15 @@ fn is_of_event(attr: &Attr, errno: i32, facts: &Facts) -> bool {
     }
 }
 
-/// Whether a permission is missing that no process has: the kernel marks some tracepoints so
-/// (`TRACE_EVENT_PERF_PERM`).
-fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Facts) -> bool {
+/// Returns whether no process has the missing permission (`TRACE_EVENT_PERF_PERM` tracepoints).
+fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Privileges) -> bool {
     let locked = facts.lockdown.as_deref() == Some("confidentiality");
     attr.as_raw().type_ == b::PERF_TYPE_TRACEPOINT && facts.perfmon && facts.opens_own && !locked
 }
 
-fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
+fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> String {
     let raw = attr.as_raw();
-    let Target { pid, cpu } = target;
+    let PerfTarget { pid, cpu } = target;
     if let Some(kind) = facts.probes.iter().position(|pmu| *pmu == Some(raw.type_))
         && raw.branch_sample_type == 0
         && let Some(why) = probe(kind == 0, errno, facts)
@@ -110,19 +108,17 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
     }
     match errno {
         libc::EACCES | libc::EPERM => permission(attr, target, facts),
-        libc::EINTR if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
-            "another tracer holds it: a uprobe event that is enabled in tracefs does not open for perf; \
-             write 0 to its `enable` file there, also in each folder of `instances`"
-                .into()
-        }
+        libc::EINTR if raw.type_ == b::PERF_TYPE_TRACEPOINT => "another tracer uses it: a uprobe \
+             event that is enabled in tracefs cannot be opened by perf; write 0 to its `enable` \
+             file there, also in each folder of `instances`"
+            .into(),
         libc::EINTR => "signals interrupted each attempt to open it; try again".into(),
-        libc::ENOENT if hardware(raw.type_) => {
-            "this machine has no such hardware counter (no PMU, as in most virtual machines); \
-             use a software event such as cpu-clock"
-                .into()
-        }
+        libc::ENOENT if hardware(raw.type_) => "this machine has no such hardware counter (no \
+             PMU, as in most virtual machines); use a software event such as cpu-clock"
+            .into(),
         libc::ENOENT | libc::ENXIO => format!(
-            "this kernel has no event of type {} with config {:#x}; see /sys/bus/event_source/devices",
+            "this kernel has no event of type {} with config {:#x}; see \
+             /sys/bus/event_source/devices",
             raw.type_, raw.config
         ),
         libc::ESRCH => format!("there is no task {pid}: it has ended; name a running one"),
@@ -137,102 +133,105 @@ fn open(attr: &Attr, target: Target, errno: i32, facts: &Facts) -> String {
         }
         libc::EINVAL if over(raw.freq() == 1, attr.get("sample_freq"), facts.sample_rate) => {
             format!(
-                "a frequency of {} is too high; perf_event_max_sample_rate is {}: ask for less, or raise it",
+                "a frequency of {} is too high; perf_event_max_sample_rate is {}: lower the \
+                 frequency, or raise the limit",
                 attr.get("sample_freq").unwrap_or(0),
                 number(facts.sample_rate)
             )
         }
         libc::EOPNOTSUPP | libc::EINVAL if raw.branch_sample_type != 0 => branches(raw.type_),
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
-            "the kernel refuses its attributes, or the tracepoint is gone; see them with -vv".into()
+            "the kernel refuses its attributes (see -vv), or the tracepoint was removed".into()
         }
-        libc::EINVAL => "the kernel refuses its attributes; see them with -vv".into(),
+        libc::EINVAL => "the kernel refuses its attributes; -vv prints them".into(),
         libc::E2BIG => format!(
-            "kernel {} is too old for an attribute of it; see them with -vv, and leave out the newest",
+            "kernel {} is too old for one of its attributes; -vv prints them: omit the newest",
             facts.kernel
         ),
         libc::EOVERFLOW => format!(
-            "a call chain of {} frames is too deep; kernel.perf_event_max_stack is {}: ask for fewer, or raise it",
+            "a call chain of {} frames is too deep; kernel.perf_event_max_stack is {}: use fewer \
+             frames, or raise the limit",
             raw.sample_max_stack,
             number(facts.max_stack)
         ),
-        libc::ENOSPC if raw.type_ == b::PERF_TYPE_BREAKPOINT => {
-            "all hardware breakpoints are in use (four on x86; a mapped ring keeps its own); \
-             watch fewer addresses, or end the other user"
-                .into()
-        }
-        libc::EOPNOTSUPP => "this PMU cannot do what is asked of it; leave out branch stacks, \
-             precise_ip or sampling, or take another event"
+        libc::ENOSPC if raw.type_ == b::PERF_TYPE_BREAKPOINT => "all hardware breakpoints are in \
+             use (x86 has four; a mapped ring keeps its own); watch fewer addresses, or stop the \
+             process that uses them"
+            .into(),
+        libc::EOPNOTSUPP => "this PMU does not support the requested attributes; omit branch \
+             stacks, precise_ip or sampling, or use another event"
             .into(),
         libc::EBUSY => "the PMU is in exclusive use by another process; stop it".into(),
         libc::EMFILE => no_descriptor(facts),
-        libc::ENFILE => "the machine has no file descriptor left; raise fs.file-max".into(),
-        libc::ENOSYS => {
-            "this kernel has no perf_event_open; it needs CONFIG_PERF_EVENTS=y, and in \
-             a container a seccomp profile that allows the call"
-                .into()
-        }
+        libc::ENFILE => "the machine has no free file descriptor; raise fs.file-max".into(),
+        libc::ENOSYS => "this kernel has no perf_event_open; it needs CONFIG_PERF_EVENTS=y, and \
+             in a container a seccomp profile that allows the call"
+            .into(),
         libc::ENOMEM => "the kernel has no memory for it; watch fewer events or CPUs".into(),
-        errno => strange(errno, "see the attributes with -vv"),
+        errno => strange(errno, "-vv prints the attributes"),
     }
 }
 
-/// What to do about `EMFILE`. The soft limit is raised to the hard one before events are opened.
-fn no_descriptor(facts: &Facts) -> String {
+/// Explains `EMFILE`. The soft limit is raised to the hard one before events are opened.
+fn no_descriptor(facts: &Privileges) -> String {
     format!(
-        "no file descriptor is left; RLIMIT_NOFILE is {}: raise it (`ulimit -Hn`, LimitNOFILE= of a service), \
-         or watch fewer events, tasks or CPUs",
+        "no file descriptor is left; RLIMIT_NOFILE is {}: raise it (`ulimit -Hn`, LimitNOFILE= of \
+         a service), or watch fewer events, tasks or CPUs",
         facts.nofile
     )
 }
 
-/// Who may watch functions.
-pub const FUNCTIONS_ARE_FOR: &str = "permission denied; functions are for root and CAP_PERFMON only, whatever perf_event_paranoid is: run as root";
+/// Refusal of function events to unprivileged users.
+pub const FUNCTIONS_NEED_ROOT: &str = "permission denied; functions need root or CAP_PERFMON, \
+    regardless of perf_event_paranoid: run as root";
 
-/// What is special about functions, the kernel's own or not: `create_local_trace_kprobe()` and `create_local_trace_uprobe()` of
-/// kernel/trace, and what they call.
-fn probe(of_kernel: bool, errno: i32, facts: &Facts) -> Option<&'static str> {
+/// Explains refusals that are specific to functions, of the kernel or not: `kernel/trace`'s
+/// `create_local_trace_kprobe()`, `create_local_trace_uprobe()`, and the functions that they call.
+fn probe(of_kernel: bool, errno: i32, facts: &Privileges) -> Option<&'static str> {
     Some(match (errno, of_kernel) {
-        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_ARE_FOR,
+        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_NEED_ROOT,
         (libc::ENOENT, true) => {
-            "the kernel does not find the function; its module may have been unloaded: load it first"
+            "the kernel cannot find the function; its module may have been unloaded: load it first"
         }
         (libc::EINVAL, true) => {
-            "the kernel does not let this function be probed (probes need it themselves, or it runs where none may be); \
-             watch one that calls it"
+            "the kernel does not allow a probe on this function (probes use it themselves, or it \
+             runs where probes are not allowed); watch a function that calls it"
         }
         (libc::EADDRNOTAVAIL, true) => {
-            "several functions have this name, and the kernel takes none of them for it; watch one that calls it"
+            "several functions have this name, and the kernel cannot choose one; watch a function \
+             that calls it"
         }
         (libc::EILSEQ | libc::EOPNOTSUPP | ENOTSUPP, _) => {
-            "the kernel cannot put a probe on its first instruction; watch one that calls it"
+            "the kernel cannot put a probe on its first instruction; watch a function that calls it"
         }
         (libc::ENOENT | libc::EINVAL, false) => {
-            "the kernel does not take its file for a probe; is it still there, and on a disk of this machine?"
+            "the kernel cannot probe its file; check that the file still exists and is on a disk \
+             of this machine"
         }
         (libc::EIO, false) => {
-            "its file system has no pages that a probe could be put into; copy the program elsewhere and start it there"
+            "its file system does not support probes, as it has no page cache; copy the program to \
+             another one and start it there"
         }
         _ => return None,
     })
 }
 
-/// Branch records belong to the hardware's counters, and only some hardware keeps them.
+/// Explains missing branch records: only hardware counters have them, and not on all hardware.
 fn branches(pmu_type: u32) -> String {
     let why = match pmu_type {
         b::PERF_TYPE_TRACEPOINT | b::PERF_TYPE_SOFTWARE | b::PERF_TYPE_BREAKPOINT => {
-            "no branch records (LBR) come with it, only with a counter of the hardware such as cycles"
+            "it has no branch records (LBR), which only hardware counters such as cycles have"
         }
-        _ => "this PMU keeps no branch records (LBR) of calls, as in most virtual machines",
+        _ => "this PMU has no branch records (LBR) of calls, as in most virtual machines",
     };
-    format!("{why}; take its stacks with --call-graph=fp or --call-graph=dwarf")
+    format!("{why}; use --call-graph=fp or --call-graph=dwarf")
 }
 
-/// Why a permission is missing; the first reason that explains it.
-fn permission(attr: &Attr, target: Target, facts: &Facts) -> String {
+/// Explains a missing permission by the first reason that applies.
+fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
     let raw = attr.as_raw();
     let tracepoint = raw.type_ == b::PERF_TYPE_TRACEPOINT;
-    // What perf_event_paranoid must be for someone without the capability (kernel.rst).
+    // Value of perf_event_paranoid that a user without the capability needs (kernel.rst).
     let needed: i64 = if tracepoint && raw.sample_type & u64::from(b::PERF_SAMPLE_RAW) != 0 {
         -1
     } else if target.pid < 0 {
@@ -243,17 +242,18 @@ fn permission(attr: &Attr, target: Target, facts: &Facts) -> String {
         2
     };
     if facts.lockdown.as_deref() == Some("confidentiality") {
-        return "permission denied; the kernel is locked down (confidentiality), which forbids \
-                perf even to root: boot with lockdown=integrity or none"
+        return "permission denied; the kernel is locked down (confidentiality), which forbids perf \
+                even to root: boot with lockdown=integrity or lockdown=none"
             .into();
     }
     if facts.in_user_namespace {
-        return "permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one: run outside of it"
+        return "permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one: \
+                run outside of it"
             .into();
     }
     if is_tracepoint_of_kernels_own(attr, facts) {
-        return "the kernel does not let any process sample this tracepoint, since a sample would \
-                trigger it again; leave it out"
+        return "the kernel does not allow sampling of this tracepoint, because a sample would \
+                trigger it again; omit it"
             .into();
     }
     if facts.perfmon {
@@ -263,105 +263,111 @@ fn permission(attr: &Attr, target: Target, facts: &Facts) -> String {
     }
     match facts.paranoid {
         Some(paranoid) if paranoid > needed => format!(
-            "permission denied; perf_event_paranoid is {paranoid}: run as root, or set it to {needed}"
+            "permission denied; perf_event_paranoid is {paranoid}: run as root, or set it to \
+             {needed}"
         ),
         _ if target.pid > 0 => format!(
-            "permission denied; task {} belongs to somebody else: run as root, or with CAP_PERFMON",
+            "permission denied; task {} belongs to another user: run as root, or with CAP_PERFMON",
             target.pid
         ),
         _ => "permission denied; run as root, or with CAP_PERFMON".into(),
     }
 }
 
-fn map(pages: usize, errno: i32, facts: &Facts) -> String {
+fn map(pages: usize, errno: i32, facts: &Privileges) -> String {
     let kib = pages * super::machine::page_size() / 1024;
     match errno {
-        // What the budget lacks is EPERM here, unlike everywhere else.
+        // Exceeding the locked memory is EPERM here, unlike everywhere else.
         libc::EPERM => format!(
-            "a ring of {kib} KiB is above what this user may lock; perf_event_mlock_kb is {} a CPU and \
-             RLIMIT_MEMLOCK {}: take a smaller ring (-m), raise either, or run as root",
+            "a ring of {kib} KiB exceeds the memory that this user may lock; perf_event_mlock_kb \
+             is {} per CPU and RLIMIT_MEMLOCK is {}: use a smaller ring (-m), raise either limit, \
+             or run as root",
             number(facts.mlock_kb),
             facts.memlock_kb.map_or("unlimited".into(), |kb| format!("{kb} KiB"))
         ),
-        libc::ENOMEM => format!("no memory for a ring of {kib} KiB; take a smaller one (-m)"),
+        libc::ENOMEM => format!("no memory for a ring of {kib} KiB; use a smaller one (-m)"),
         libc::EINVAL => format!(
-            "it cannot have a ring of {pages} pages; it takes a power of two, and an inherited event a CPU"
+            "it cannot have a ring of {pages} pages; the number must be a power of two, and an \
+             inherited event needs a CPU"
         ),
         libc::EMFILE => no_descriptor(facts),
-        libc::ENFILE => "the machine has no file descriptor left; raise fs.file-max".into(),
-        errno => strange(errno, "take a smaller ring (-m)"),
+        libc::ENFILE => "the machine has no free file descriptor; raise fs.file-max".into(),
+        errno => strange(errno, "use a smaller ring (-m)"),
     }
 }
 
 fn filter(filter: &str, errno: i32) -> String {
     match errno {
         libc::EEXIST => {
-            "it has a filter already; the kernel takes one per event: open it anew".into()
+            "it already has a filter; the kernel allows one per event: open the event again".into()
         }
         libc::ENOMEM => "the kernel has no memory for the filter; shorten it".into(),
-        // The parser's errno is no diagnosis: an unbalanced parenthesis is ENOENT or EPERM.
+        // The parser's errno is not a diagnosis: an unbalanced parenthesis is ENOENT or EPERM.
         libc::EINVAL | libc::ENOENT | libc::EPERM => format!(
-            "the kernel refuses the filter '{filter}'; check the field names, quote strings, use == != < <= > >= & ~ && || ! and parentheses"
+            "the kernel refuses the filter '{filter}'; check the field names, quote strings, use \
+             == != < <= > >= & ~ && || ! and parentheses"
         ),
-        errno => strange(errno, "leave out the filter"),
+        errno => strange(errno, "omit the filter"),
     }
 }
 
 fn output(owner: &str, errno: i32) -> String {
     match errno {
         libc::EINVAL => format!(
-            "it cannot write to the ring of {owner}; both need the same CPU and clock, and a mapped ring there only"
+            "it cannot write to the ring of {owner}; both events need the same CPU and clock, and \
+             only {owner} may have a mapped ring"
         ),
         errno => strange(errno, "give it its own ring"),
     }
 }
 
-fn mount(kind: &str, at: &str, errno: i32, facts: &Facts) -> String {
+fn mount(kind: &str, at: &str, errno: i32, facts: &Privileges) -> String {
     match errno {
         libc::ENODEV => {
-            format!("kernel {} has none; tracepoints need CONFIG_TRACING=y", facts.kernel)
+            format!("kernel {} does not have it; tracepoints need CONFIG_TRACING=y", facts.kernel)
         }
         libc::EPERM | libc::EACCES => format!(
-            "not mounted, and this user may not mount it; run as root, or `mount -t {kind} nodev {at}`"
+            "not mounted, and this user may not mount it; run as root, or `mount -t {kind} nodev \
+             {at}`"
         ),
         libc::ENOENT => format!("not mounted, and there is no {at}; mount it elsewhere"),
-        errno => strange(errno, &format!("`mount -t {kind} nodev {at}` by hand")),
+        errno => strange(errno, &format!("run `mount -t {kind} nodev {at}`")),
     }
 }
 
-fn events(at: &str, errno: i32, facts: &Facts) -> String {
+fn events(at: &str, errno: i32, facts: &Privileges) -> String {
     match errno {
         libc::EACCES | libc::EPERM if facts.lockdown.as_deref() == Some("confidentiality") => {
-            format!("{at} is closed; the kernel is locked down (confidentiality): boot without")
-        }
-        libc::EACCES | libc::EPERM => {
             format!(
-                "permission denied on {at}; run as root, or `mount -o remount,gid=GROUP,mode=750 {at}`"
+                "permission denied on {at}; the kernel is locked down (confidentiality): boot with \
+                 lockdown=integrity or lockdown=none"
             )
         }
+        libc::EACCES | libc::EPERM => format!(
+            "permission denied on {at}; run as root, or `mount -o remount,gid=GROUP,mode=750 {at}`"
+        ),
         libc::ENOENT => {
             format!("{at} has no events; the kernel needs CONFIG_EVENT_TRACING=y")
         }
-        errno => strange(errno, &format!("look at {at}")),
+        errno => strange(errno, &format!("check {at}")),
     }
 }
 
-/// What `fork(2)` and `clone(2)` lack.
-fn start(errno: i32, facts: &Facts) -> String {
+fn start(errno: i32, facts: &Privileges) -> String {
     match (errno, &facts.full_pids_cgroup) {
         (libc::EAGAIN, Some((cgroup, max))) => format!(
-            "no process or thread can be started; pids.max of the cgroup {cgroup} is {max}, and as many run: \
-             raise it, or end some of them"
+            "cannot start a process or thread; pids.max of the cgroup {cgroup} is {max} and \
+             reached: raise it, or end some processes"
         ),
         (libc::EAGAIN, None) => format!(
-            "no process or thread can be started; RLIMIT_NPROC is {} (`ulimit -u`) and kernel.threads-max {}: \
-             raise the one that is reached, or end some processes",
+            "cannot start a process or thread; RLIMIT_NPROC is {} (`ulimit -u`) and \
+             kernel.threads-max is {}: raise the limit that is reached, or end some processes",
             facts.nproc.map_or("unlimited".into(), |most| most.to_string()),
             number(facts.threads_max)
         ),
         (libc::EMFILE, _) => no_descriptor(facts),
-        (libc::ENFILE, _) => "the machine has no file descriptor left; raise fs.file-max".into(),
-        (libc::ENOMEM, _) => "the kernel has no memory for another process; end some".into(),
+        (libc::ENFILE, _) => "the machine has no free file descriptor; raise fs.file-max".into(),
+        (libc::ENOMEM, _) => "the kernel has no memory for a process; end some processes".into(),
         _ => strange(errno, "start fewer processes"),
     }
 }
@@ -370,9 +376,9 @@ fn hardware(pmu_type: u32) -> bool {
     [b::PERF_TYPE_HARDWARE, b::PERF_TYPE_HW_CACHE, b::PERF_TYPE_RAW].contains(&pmu_type)
 }
 
-fn online(facts: &Facts) -> String {
+fn online(facts: &Privileges) -> String {
     let cpus: Vec<String> = facts.online.iter().map(u32::to_string).collect();
-    format!("online are {}", cpus.join(","))
+    format!("online: {}", cpus.join(","))
 }
 
 fn over(applies: bool, value: Option<u64>, limit: Option<u64>) -> bool {
@@ -383,7 +389,7 @@ fn number(value: Option<u64>) -> String {
     value.map_or("unknown".into(), |n| n.to_string())
 }
 
-/// An errno that nobody expects here.
+/// Explains an errno that is not expected here.
 fn strange(errno: i32, to_do: &str) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();

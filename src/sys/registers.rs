@@ -1,37 +1,38 @@
-//! Which registers of a task its stack is unwound from, and which hold what functions are given and return, by the numbers that
-//! this architecture's samples give them.
+//! Registers that a task's stack is unwound from, and registers of a function's arguments and
+//! result, by their numbers in this architecture's samples.
 //!
-//! Numbers: `enum perf_event_x86_regs` and `enum perf_event_arm_regs` in arch/*/include/uapi/asm/perf_regs.h.
+//! Numbers: `enum perf_event_x86_regs` and `enum perf_event_arm_regs` in
+//! arch/*/include/uapi/asm/perf_regs.h.
 
 use perf_event_open_sys::bindings as abi;
 
-/// The next instruction.
+/// Address of the next instruction.
 #[cfg(target_arch = "x86_64")]
 pub const INSTRUCTION_POINTER: u32 = abi::PERF_REG_X86_IP;
-/// The end of the stack that is in use.
+/// End of the used part of the stack.
 #[cfg(target_arch = "x86_64")]
 pub const STACK_POINTER: u32 = abi::PERF_REG_X86_SP;
-/// Where functions that keep one have their frame.
+/// Frame of the function, if it keeps a frame pointer.
 #[cfg(target_arch = "x86_64")]
 pub const FRAME_POINTER: u32 = abi::PERF_REG_X86_BP;
-/// Where a function that has just been called returns to; on x86 the stack tells that.
+/// Return address of a function that has just been called; on x86 it is on the stack.
 #[cfg(target_arch = "x86_64")]
 pub const LINK: Option<u32> = None;
 
-/// The next instruction.
+/// Address of the next instruction.
 #[cfg(target_arch = "aarch64")]
 pub const INSTRUCTION_POINTER: u32 = abi::PERF_REG_ARM64_PC;
-/// The end of the stack that is in use.
+/// End of the used part of the stack.
 #[cfg(target_arch = "aarch64")]
 pub const STACK_POINTER: u32 = abi::PERF_REG_ARM64_SP;
-/// Where functions that keep one have their frame.
+/// Frame of the function, if it keeps a frame pointer.
 #[cfg(target_arch = "aarch64")]
 pub const FRAME_POINTER: u32 = abi::PERF_REG_ARM64_X29;
-/// Where a function that has just been called returns to.
+/// Return address of a function that has just been called.
 #[cfg(target_arch = "aarch64")]
 pub const LINK: Option<u32> = Some(abi::PERF_REG_ARM64_LR);
 
-/// All of them, as `sample_regs_user` asks for them.
+/// All of these registers, for `sample_regs_user`.
 pub const UNWOUND: u64 = 1 << INSTRUCTION_POINTER
     | 1 << STACK_POINTER
     | 1 << FRAME_POINTER
@@ -40,8 +41,9 @@ pub const UNWOUND: u64 = 1 << INSTRUCTION_POINTER
         None => 0,
     };
 
-/// Where the first six arguments of a function are when it is called, in their order (System V ABI for x86-64, 3.2.3). Floating-point
-/// ones are elsewhere, and structures may be in several or in none.
+/// The first six arguments of a function when it is called, in order (System V ABI for x86-64,
+/// 3.2.3). Floating-point arguments are elsewhere, and structures may be in several registers or in
+/// none.
 #[cfg(target_arch = "x86_64")]
 pub const ARGUMENTS: [u32; 6] = [
     abi::PERF_REG_X86_DI,
@@ -51,12 +53,13 @@ pub const ARGUMENTS: [u32; 6] = [
     abi::PERF_REG_X86_R8,
     abi::PERF_REG_X86_R9,
 ];
-/// Where what a function returns is when it has returned.
+/// The result of a function when it has returned.
 #[cfg(target_arch = "x86_64")]
 pub const RETURNED: u32 = abi::PERF_REG_X86_AX;
 
-/// Where the first six arguments of a function are when it is called, in their order (Procedure Call Standard for AArch64, 6.8.2).
-/// Floating-point ones are elsewhere, and structures may be in several or in none.
+/// The first six arguments of a function when it is called, in order (Procedure Call Standard for
+/// AArch64, 6.8.2). Floating-point arguments are elsewhere, and structures may be in several
+/// registers or in none.
 #[cfg(target_arch = "aarch64")]
 pub const ARGUMENTS: [u32; 6] = [
     abi::PERF_REG_ARM64_X0,
@@ -66,6 +69,6 @@ pub const ARGUMENTS: [u32; 6] = [
     abi::PERF_REG_ARM64_X4,
     abi::PERF_REG_ARM64_X5,
 ];
-/// Where what a function returns is when it has returned.
+/// The result of a function when it has returned.
 #[cfg(target_arch = "aarch64")]
 pub const RETURNED: u32 = abi::PERF_REG_ARM64_X0;

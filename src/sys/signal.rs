@@ -1,19 +1,19 @@
-//! Signals: interrupts are counted, other requests are flagged, and a timer ticks by CPU time.
+//! Signals: counts interrupts, flags other requests, and ticks a timer by CPU time.
 //!
-//! SIGINT, SIGTERM and SIGHUP are one thing here, an *interrupt*: the first asks the run to end, the second is for
-//! whoever has to be stopped by force ([`on_interrupt`]), the third ends the process on the spot. They are delivered
-//! to the thread that called [`install`]: a handler that finds itself on another thread sends the signal on. They are
-//! installed without SA_RESTART, so a wait in `poll` or a read from the terminal ends with EINTR at
-//! once. At a prompt a separate thread takes them ([`listener`]), those for a line that is still
-//! typed included ([`typed_line`]), and the third ends the process only if the first came at least
-//! 2 s before.
+//! SIGINT, SIGTERM and SIGHUP are handled alike, as an *interrupt*: the first requests the end of
+//! the run, the second is for code that has to be stopped by force ([`on_interrupt`]), the third
+//! ends the process at once. They are delivered to the thread that called [`install`]: a handler on
+//! another thread sends the signal on. They are installed without SA_RESTART, so a wait in `poll`
+//! or a read from the terminal ends with EINTR at once. At a prompt, a separate thread receives
+//! them ([`listener`]), including those for a line that is still being typed ([`typed_line`]), and
+//! the third ends the process only if the first arrived at least 2 s before.
 //!
 //! SIGUSR1 and SIGUSR2 request a report ([`take_report_request`]). The handler of SIGXFSZ does
 //! nothing, so that a write beyond the file size limit fails with EFBIG.
 //!
-//! Handlers only touch atomics and make async-signal-safe calls (signal-safety(7)); errno is put back. A child has to
-//! undo this before exec as far as exec does not: caught signals return to their defaults by exec itself,
-//! an ignored SIGPIPE and a signal mask are inherited (see `sys::child`).
+//! Handlers only use atomics and async-signal-safe calls (signal-safety(7)), and restore errno. A
+//! child must undo what exec does not: exec resets caught signals to their defaults, but an ignored
+//! SIGPIPE and the signal mask are inherited (see `sys::child`).
 
 use std::io;
 use std::marker::PhantomData;
@@ -29,51 +29,59 @@ pub mod listener;
 pub mod typed_line;
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-/// Time of the first of them, by the monotonic clock.
+/// Time of the first interrupt, by the monotonic clock.
 static FIRST_AT: AtomicU64 = AtomicU64::new(0);
-/// Age of the first at which the third ends the process, in nanoseconds.
+/// Minimum age of the first interrupt, in nanoseconds, for the third to end the process.
 static PATIENCE: AtomicU64 = AtomicU64::new(0);
 static RESIZED: AtomicBool = AtomicBool::new(false);
 static REPORT: AtomicBool = AtomicBool::new(false);
 /// Whether one of the interrupts was not SIGINT.
-static TOLD_TO_END: AtomicBool = AtomicBool::new(false);
-/// The thread that interrupts belong to; 0 before [`install`].
+static END_REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The thread that receives interrupts; 0 before [`install`].
 static HOME: AtomicI32 = AtomicI32::new(0);
-/// `fn(u32)`s and `fn()`s, or null.
+/// Hooks, `fn(u32)` and `fn()`; null if there is none.
 static ON_INTERRUPT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static ON_TICK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 const INTERRUPTING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-const LAST_WORDS: &[u8] = b"perilune: stopped by the third signal; there is no report\n";
+const KILLED: &[u8] = b"perilune: stopped by the third signal; there is no report\n";
 
-/// At a prompt several Ctrl-C may come before the session gets a CPU and handles the first.
+/// At a prompt, several Ctrl-C may arrive before the session gets a CPU and handles the first.
 const PATIENCE_AT_PROMPT_NS: u64 = 2_000_000_000;
 
 fn tick_signal() -> c_int {
     libc::SIGRTMIN() + 3
 }
 
-/// The signal that [`listener`] sends to the thread that interrupts belong to.
+/// Returns the signal that [`listener`] sends to the thread that receives interrupts.
 fn knock_signal() -> c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// Handles SIGUSR1, SIGUSR2 and SIGXFSZ. To be called at the start of the process.
+/// Installs the handlers of SIGUSR1, SIGUSR2 and SIGXFSZ. Call it at the start of the process.
 ///
 /// SIGUSR1 and SIGUSR2 stay ignored if they were ignored before.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn install_requests() -> io::Result<()> {
     for signal in [libc::SIGUSR1, libc::SIGUSR2] {
         if disposition(signal)? != libc::SIG_IGN {
-            set(signal, report_asked as *const () as usize, 0)?;
+            set(signal, request_report as *const () as usize, 0)?;
         }
     }
-    // A handler is reset by exec; SIG_IGN would be inherited by a command that is started.
+    // A handler is reset by exec; a started command would inherit SIG_IGN.
     set(libc::SIGXFSZ, nothing as *const () as usize, libc::SA_RESTART)
 }
 
-/// Catches the interrupts and SIGWINCH and ignores SIGPIPE; interrupts now belong to the calling thread.
+/// Catches the interrupts and SIGWINCH and ignores SIGPIPE; the calling thread now receives
+/// interrupts.
 ///
-/// SIGHUP stays ignored when it was (nohup). May be called again, to move the interrupts to another thread.
+/// SIGHUP stays ignored if it was ignored before (nohup). Call it again to move the interrupts to
+/// another thread.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn install() -> io::Result<()> {
     HOME.store(own_tid(), SeqCst);
     for signal in INTERRUPTING {
@@ -87,45 +95,57 @@ pub fn install() -> io::Result<()> {
     set(libc::SIGPIPE, libc::SIG_IGN, 0)
 }
 
-/// Makes SIGINT have no effect until [`install_at_prompt`], while a prompt starts.
+/// Discards SIGINT until [`install_at_prompt`], while a prompt starts.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn disregard_interrupts() -> io::Result<()> {
     set(libc::SIGINT, nothing as *const () as usize, libc::SA_RESTART)
 }
 
 /// Like [`install`], for a prompt on a terminal, where an interrupt ends a line and not the
 /// session.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn install_at_prompt() -> io::Result<()> {
     PATIENCE.store(PATIENCE_AT_PROMPT_NS, SeqCst);
     install()
 }
 
-/// Ignores interrupts until [`install`] is called again: the run is over, and what is left to do ends by itself.
+/// Ignores interrupts until [`install`] is called again: the run is over, and the remaining work
+/// ends by itself.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn ignore_interrupts() -> io::Result<()> {
     INTERRUPTING.into_iter().try_for_each(|signal| set(signal, libc::SIG_IGN, 0))
 }
 
-/// Interrupts since [`install`], or since they were last forgotten.
+/// Returns the number of interrupts, since the last [`forget_interrupts`] if there was one.
 pub fn interrupts() -> u32 {
     INTERRUPTS.load(SeqCst)
 }
 
-/// Whether SIGTERM or SIGHUP came, which mean the process and not what it does at the moment.
-pub fn told_to_end() -> bool {
-    TOLD_TO_END.load(SeqCst)
+/// Returns whether SIGTERM or SIGHUP arrived, which end the process and not only its current
+/// command.
+pub fn end_requested() -> bool {
+    END_REQUESTED.load(SeqCst)
 }
 
-/// Keeps interrupts and the timer's ticks off the calling thread, which is not the one that they belong to.
+/// Blocks interrupts and the timer's ticks in the calling thread, which is not the one that
+/// receives them.
 pub fn keep_off_this_thread() {
     let mut set = interrupting_set();
-    // SAFETY: the set is a live local, and the number is a valid signal's; a null asks for nothing
-    // back.
+    // SAFETY: the set is a live local, and the number is a valid signal's; a null pointer requests
+    // no old mask.
     unsafe {
         libc::sigaddset(&raw mut set, tick_signal());
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
     }
 }
 
-/// Begins to count from 0 again: at a prompt, an interrupt ends a command, not the session.
+/// Resets the count to 0: at a prompt, an interrupt ends a command, not the session.
 pub fn forget_interrupts() {
     INTERRUPTS.store(0, SeqCst);
 }
@@ -134,50 +154,57 @@ pub fn forget_interrupts() {
 /// hook.
 ///
 /// # Safety
-/// `hook` is async-signal-safe (signal-safety(7)) on the thread of [`install`]: it uses atomics and
-/// async-signal-safe calls only, takes no lock and allocates nothing.
+/// `hook` must be async-signal-safe (signal-safety(7)) on the thread of [`install`]: it uses only
+/// atomics and async-signal-safe calls, takes no lock and allocates nothing.
 pub unsafe fn on_interrupt(hook: Option<fn(u32)>) {
     ON_INTERRUPT.store(hook.map_or(std::ptr::null_mut(), |f| f as *mut ()), SeqCst);
 }
 
-/// Whether the terminal's size changed since the last call.
+/// Returns whether the terminal's size changed since the last call.
 pub fn take_resized() -> bool {
     RESIZED.swap(false, SeqCst)
 }
 
-/// Whether SIGUSR1 or SIGUSR2 requested a report since the last call.
+/// Returns whether SIGUSR1 or SIGUSR2 requested a report since the last call.
 pub fn take_report_request() -> bool {
     REPORT.swap(false, SeqCst)
 }
 
-/// Blocks our signals while the handler of `signal`, which other code installed, runs. Our handlers
-/// block SIGPROF.
+/// Blocks this module's signals while the handler of `signal`, which other code installed, runs.
+/// This module's handlers block SIGPROF.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub fn keep_apart(signal: c_int) -> io::Result<()> {
     // SAFETY: sigaction is plain data, for which zeros are a value.
     let mut action: sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks, into a live local.
+    // SAFETY: sigaction only queries, into a live local.
     check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) })?;
     mask_ours(&mut action);
     // SAFETY: the handler is the one that was there.
     check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })
 }
 
-/// A timer that ticks each time the calling thread has used so much CPU time, and so never while it waits.
+/// A timer that ticks each time the calling thread has used this much CPU time, and so never while
+/// it waits.
 ///
-/// The signal (a real-time one) goes to the thread that started it (timer_create(2), `SIGEV_THREAD_ID`). There is one
-/// tick function in the process: a second timer replaces the first one's.
+/// The signal (a real-time one) goes to the thread that started the timer (timer_create(2),
+/// `SIGEV_THREAD_ID`). The process has one tick function: a second timer replaces the first one's.
 #[derive(Debug)]
 pub struct CpuTimer {
     id: libc::timer_t,
-    /// A timer belongs to the thread whose time it measures.
+    /// A timer belongs to the thread whose CPU time it measures.
     _not_send: PhantomData<*mut ()>,
 }
 
 impl CpuTimer {
     /// Starts the timer. `tick` runs **inside the signal handler**.
     ///
+    /// # Errors
+    /// `sigaction(2)`, `timer_create(2)` or `timer_settime(2)` fails.
+    ///
     /// # Safety
-    /// `tick` is async-signal-safe on this thread, as the hook of [`on_interrupt`].
+    /// `tick` must be async-signal-safe on this thread, like the hook of [`on_interrupt`].
     pub unsafe fn start(every: Duration, tick: fn()) -> io::Result<Self> {
         ON_TICK.store(tick as *mut (), SeqCst);
         let signal = tick_signal();
@@ -205,8 +232,8 @@ impl CpuTimer {
 
 impl Drop for CpuTimer {
     fn drop(&mut self) {
-        // SAFETY: `id` was created by timer_create and is deleted once. A tick that is already pending finds the
-        // handler installed and the tick function, which is static.
+        // SAFETY: `id` was created by timer_create and is deleted once. A tick that is already
+        // pending finds the handler installed and the tick function, which is static.
         unsafe { libc::timer_delete(self.id) };
     }
 }
@@ -221,7 +248,7 @@ fn set(signal: c_int, handler: usize, flags: c_int) -> io::Result<()> {
     check(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) })
 }
 
-/// Handlers never nest: what one of them arms, another must not see half armed.
+/// Makes handlers block each other: one must not see what another has armed halfway.
 fn mask_ours(action: &mut sigaction) {
     let others = [tick_signal(), knock_signal(), libc::SIGPROF];
     for other in INTERRUPTING.into_iter().chain(others) {
@@ -244,7 +271,7 @@ fn interrupting_set() -> libc::sigset_t {
 fn disposition(signal: c_int) -> io::Result<usize> {
     // SAFETY: sigaction is plain data, for which zeros are a value.
     let mut action: sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: only asks; the result goes into a live local.
+    // SAFETY: only queries; the result goes into a live local.
     check(unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) })?;
     Ok(action.sa_sigaction)
 }
@@ -270,7 +297,7 @@ extern "C" fn knocked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
 /// Counts an interrupt; the third ends the process. Async-signal-safe.
 fn count(signal: c_int) {
     if signal != libc::SIGINT {
-        TOLD_TO_END.store(true, SeqCst);
+        END_REQUESTED.store(true, SeqCst);
     }
     let now = monotonic_ns();
     let count = INTERRUPTS.fetch_add(1, SeqCst) + 1;
@@ -281,7 +308,7 @@ fn count(signal: c_int) {
         terminal::restore();
         // SAFETY: write and _exit are async-signal-safe; the buffer is static.
         unsafe {
-            libc::write(libc::STDERR_FILENO, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+            libc::write(libc::STDERR_FILENO, KILLED.as_ptr().cast(), KILLED.len());
             libc::_exit(128 + signal);
         }
     }
@@ -290,8 +317,8 @@ fn count(signal: c_int) {
 fn call_hook() {
     let (hook, count) = (ON_INTERRUPT.load(SeqCst), INTERRUPTS.load(SeqCst));
     if !hook.is_null() && count > 0 {
-        // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)` whose promise its caller
-        // made.
+        // SAFETY: only `on_interrupt` stores here, and only a `fn(u32)` whose safety its caller
+        // guarantees.
         let hook: fn(u32) = unsafe { std::mem::transmute(hook) };
         hook(count);
     }
@@ -301,7 +328,7 @@ extern "C" fn resize(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     RESIZED.store(true, SeqCst);
 }
 
-extern "C" fn report_asked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
+extern "C" fn request_report(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     REPORT.store(true, SeqCst);
 }
 
@@ -311,27 +338,28 @@ extern "C" fn ticked(_: c_int, _: *mut siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
         let tick = ON_TICK.load(SeqCst);
         if !tick.is_null() {
-            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()` whose promise its
-            // caller made.
+            // SAFETY: only `CpuTimer::start` stores here, and only a `fn()` whose safety its caller
+            // guarantees.
             let tick: fn() = unsafe { std::mem::transmute(tick) };
             tick();
         }
     });
 }
 
-/// Sends a signal that came to another thread on to the one it belongs to; false when it is here already.
+/// Sends a signal that arrived on another thread to the one that receives interrupts; returns false
+/// if this is that thread, or that thread is gone.
 fn sent_home(signal: c_int) -> bool {
     let home = HOME.load(SeqCst);
     home != own_tid() && send_to(home, signal)
 }
 
-/// The number of the calling thread. Async-signal-safe.
+/// Returns the id of the calling thread. Async-signal-safe.
 fn own_tid() -> i32 {
     // SAFETY: gettid has no arguments, cannot fail and is async-signal-safe.
     unsafe { libc::gettid() }
 }
 
-/// Sends a signal to a thread of this process; false if it is gone. Async-signal-safe.
+/// Sends a signal to a thread of this process; returns false if it is gone. Async-signal-safe.
 fn send_to(tid: i32, signal: c_int) -> bool {
     // SAFETY: getpid and tgkill take no memory and are async-signal-safe.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) == 0 }

@@ -2,36 +2,37 @@
 
 use std::time::Instant;
 
-/// What [`make`] measured.
+/// Result of [`make`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Nanoseconds of each split lock.
+    /// Nanoseconds per split lock.
     pub split_ns: f64,
-    /// Nanoseconds of each locked instruction within one cache line.
+    /// Nanoseconds per locked instruction within one cache line.
     pub aligned_ns: f64,
 }
 
-/// Bytes of a cache line, of all x86 processors that know 64-bit mode.
+/// Bytes of a cache line on all x86 processors with 64-bit mode.
 const LINE: usize = 64;
 
 /// Two cache lines, so that a counter at the end of the first lies across both.
 #[repr(align(64))]
-struct Lines([u8; 2 * LINE]);
+struct CacheLines([u8; 2 * LINE]);
 
 /// Makes `count` split locks, and as many locked instructions on an aligned counter. A kernel that
 /// traps split locks may slow this process down, or end it by SIGBUS (`split_lock_detect`).
 ///
 /// # Errors
-/// Another architecture than x86_64.
+/// The architecture is not x86_64.
 pub fn make(count: u64) -> anyhow::Result<Measured> {
-    let mut lines = Lines([0; 2 * LINE]);
+    let mut lines = CacheLines([0; 2 * LINE]);
     let aligned_ns = time(count, &mut lines, 0)?;
     let split_ns = time(count, &mut lines, LINE - 4)?;
     Ok(Measured { split_ns, aligned_ns })
 }
 
-/// Nanoseconds of each of `count` locked additions to the eight bytes at `offset`, at most `LINE`.
-fn time(count: u64, lines: &mut Lines, offset: usize) -> anyhow::Result<f64> {
+/// Returns the nanoseconds per addition, of `count` locked additions to the eight bytes at
+/// `offset`, at most `LINE`.
+fn time(count: u64, lines: &mut CacheLines, offset: usize) -> anyhow::Result<f64> {
     let counter: &mut [u8] = &mut lines.0[offset..offset + 8];
     let since = Instant::now();
     for _ in 0..count {
@@ -61,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_locked_addition_is_made_also_across_two_lines() {
-        let mut lines = Lines([0; 2 * LINE]);
+    fn locked_additions_are_exact_also_across_cache_lines() {
+        let mut lines = CacheLines([0; 2 * LINE]);
         assert!(time(300, &mut lines, LINE - 4).is_ok());
         let counter: [u8; 8] = lines.0[LINE - 4..LINE + 4].try_into().unwrap();
         assert_eq!(u64::from_le_bytes(counter), 300);

@@ -7,7 +7,7 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::base::text::message::{Lines, message};
+use crate::base::text::message::{EscapingWriter, message};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -17,41 +17,41 @@ extern "C" fn look() {
     CLOSED.store(flags == -1, Relaxed);
 }
 
-/// The C library calls what stands in this section before `main`, and so before Rust's runtime
-/// opens anything.
-// SAFETY: the section holds pointers to functions of the C ABI, and the arguments that they get may
-// be ignored. `look` uses nothing that Rust's runtime would have to prepare.
+/// Runs `look` before `main`: the C library calls the functions in this section before Rust's
+/// runtime opens anything.
+// SAFETY: the section contains pointers to functions of the C ABI, which may ignore their
+// arguments. `look` uses nothing that Rust's runtime would have to prepare.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
 
-/// Standard output, unescaped; writing there fails if it was closed when the program began.
+/// Standard output, unescaped; a write fails if it was closed when the program began.
 pub struct Stdout(io::Stdout);
 
-/// Standard output, unescaped, for output formats: they write colours or move the cursor, and
-/// escape each text themselves.
+/// Returns standard output, unescaped, for output formats: they write colours or move the cursor,
+/// and escape each text themselves.
 pub fn stdout() -> Stdout {
     Stdout(io::stdout())
 }
 
-/// Standard error, unescaped, for output formats.
+/// Returns standard error, unescaped, for output formats.
 pub fn stderr() -> io::Stderr {
     io::stderr()
 }
 
-/// Whether standard output is a terminal.
+/// Returns whether standard output is a terminal.
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Writes `perilune: TEXT` to stderr. A closed stderr is no error: no process reads it.
-pub fn say(text: &str) {
+/// Writes `perilune: TEXT` to stderr. A closed stderr is not an error: no process reads it.
+pub fn print_message(text: &str) {
     let _ = io::stderr().lock().write_all(&message(text));
 }
 
 /// Writes a text of a script to stderr, with a line end.
 pub fn print(text: &str) {
-    let mut lines = Lines::new(io::stderr().lock());
+    let mut lines = EscapingWriter::new(io::stderr().lock());
     let _ = writeln!(lines, "{text}").and_then(|()| lines.flush());
 }
 

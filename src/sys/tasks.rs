@@ -1,7 +1,8 @@
-//! The tasks of the machine as /proc shows them: threads of a process, names and parents of all.
+//! The tasks of the machine, from /proc: the threads of a process, and the names and parents of all
+//! tasks.
 //!
-//! A snapshot is never consistent: tasks come and go while it is taken. What vanished on the way is left out;
-//! whoever needs the rest enables the side-band records first.
+//! A snapshot is never consistent: tasks start and end while it is taken. Tasks that end meanwhile
+//! are omitted; a caller that needs the others enables the side-band records first.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,26 +10,27 @@ use std::time::{Duration, SystemTime};
 
 use super::clock::user_ticks_per_second;
 
-/// A task and its names, as one look at /proc found them.
+/// A task and its names, as /proc showed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {
-    /// The thread.
+    /// Thread id.
     pub tid: i32,
-    /// Its process.
+    /// Process id.
     pub pid: i32,
-    /// The parent's process id; 0 has none.
+    /// Process id of the parent; 0 without a parent.
     pub ppid: i32,
     /// Its name as tracepoints show it, at most 15 bytes.
     pub comm: String,
 }
 
-/// The threads of a process, rising; listed again until two lists agree, since new ones start meanwhile.
+/// Returns the threads of a process, ascending. Lists them until two lists agree, since new threads
+/// may start meanwhile.
 ///
 /// # Errors
 /// `NotFound`: there is no such process.
 pub fn threads_of(pid: i32) -> io::Result<Vec<i32>> {
     let mut threads = list_threads(pid)?;
-    // A process that starts threads faster than they can be listed is taken as it is.
+    // Limited, since a process may start threads faster than they can be listed.
     for _ in 0..16 {
         let again = list_threads(pid)?;
         if again == threads {
@@ -39,12 +41,12 @@ pub fn threads_of(pid: i32) -> io::Result<Vec<i32>> {
     Ok(threads)
 }
 
-/// Whether one of these threads is still there; a zombie is.
+/// Returns whether one of these threads still exists; a zombie does.
 pub fn any_alive(tids: &[i32]) -> bool {
     tids.iter().any(|tid| std::path::Path::new(&format!("/proc/{tid}")).exists())
 }
 
-/// The process that a thread belongs to.
+/// Returns the process that a thread belongs to.
 ///
 /// # Errors
 /// `NotFound`: there is no such thread.
@@ -55,7 +57,7 @@ pub fn process_of(tid: i32) -> io::Result<i32> {
         .ok_or_else(|| io::Error::other(format!("failed to find the process of task {tid}")))
 }
 
-/// All tasks of the machine, as far as this process's /proc shows them. Empty if there is no /proc.
+/// Returns all tasks that this process's /proc shows; empty without /proc.
 pub fn task_names() -> Vec<TaskName> {
     let (mut tasks, mut text) = (Vec::new(), Vec::with_capacity(STAT_ROOM));
     let mut add = |pid: i32, tid: i32, path: String| {
@@ -66,7 +68,7 @@ pub fn task_names() -> Vec<TaskName> {
         Some(stat.threads)
     };
     for pid in numbers("/proc").unwrap_or_default() {
-        // Most processes have one thread: their directory of threads need not be opened.
+        // Most processes have one thread; their directory of threads need not be opened.
         if add(pid, pid, format!("/proc/{pid}/stat")).is_none_or(|threads| threads == 1) {
             continue;
         }
@@ -79,35 +81,35 @@ pub fn task_names() -> Vec<TaskName> {
     tasks
 }
 
-/// More than a stat takes, so that one read gets it whole.
+/// Larger than a stat file, so that one read returns it completely.
 const STAT_ROOM: usize = 1024;
 
-/// What a process is to itself and to those beside it.
+/// Namespace id, owner and start of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// Its number in its own pid namespace.
+    /// Its id in its own pid namespace.
     pub pid: u32,
-    /// The user that owns it, in this process's user namespace; None if that is not known.
+    /// Its owner, in this process's user namespace; None if unknown.
     pub owner: Option<u32>,
-    /// When it began; None if that is not known.
+    /// Its start time; None if unknown.
     pub started: Option<SystemTime>,
 }
 
-/// What a living process is to itself.
+/// Returns the namespace id, owner and start of a process; None if it does not exist.
 pub fn inside(pid: u32) -> Option<Inside> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let words = |key: &str| {
+    let values = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
         line.map(str::split_ascii_whitespace)
     };
-    let inner = words("NSpid").and_then(Iterator::last).and_then(|word| word.parse().ok());
-    // The effective one is the second.
-    let owner = words("Uid").and_then(|mut uids| uids.nth(1)?.parse().ok());
-    // Before Linux 4.1 there was no NSpid.
+    let inner = values("NSpid").and_then(Iterator::last).and_then(|value| value.parse().ok());
+    // The second is the effective user id.
+    let owner = values("Uid").and_then(|mut uids| uids.nth(1)?.parse().ok());
+    // NSpid exists since Linux 4.1.
     Some(Inside { pid: inner.unwrap_or(pid), owner, started: started(pid) })
 }
 
-/// When a process began, by the clock on the wall: field 22 of its stat is in ticks since the machine began.
+/// Returns when a process started, by the wall clock. Field 22 of its stat is in ticks since boot.
 fn started(pid: u32) -> Option<SystemTime> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = stat.iter().rposition(|c| *c == b')')?;
@@ -123,7 +125,7 @@ fn list_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers(&format!("/proc/{pid}/task")).map_err(|e| gone(e, pid))
 }
 
-/// The entries of a directory whose names are numbers, sorted.
+/// Returns the entries of a directory whose names are numbers, sorted.
 fn numbers(path: &str) -> io::Result<Vec<i32>> {
     let entries = fs::read_dir(path)?;
     let mut numbers: Vec<i32> =
@@ -132,7 +134,8 @@ fn numbers(path: &str) -> io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// A task that ended answers `ENOENT` or, once its directory is open, `ESRCH`.
+/// Maps the errors of a task that has ended to `NotFound`: `ENOENT` or, once its directory is open,
+/// `ESRCH`.
 fn gone(error: io::Error, tid: i32) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => {
@@ -142,16 +145,17 @@ fn gone(error: io::Error, tid: i32) -> io::Error {
     }
 }
 
-/// What a task's stat says of it.
+/// Fields of a task's stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     comm: String,
     ppid: i32,
-    /// How many its process has.
+    /// Number of threads of its process.
     threads: u32,
 }
 
-/// Name, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5). The name may hold anything.
+/// Parses name, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5).
+/// The name may contain any character.
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let open = stat.iter().position(|c| *c == b'(')?;
     let close = stat.iter().rposition(|c| *c == b')')?;
@@ -164,7 +168,7 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     Some(Stat { comm: comm(&unescape(name)), ppid, threads })
 }
 
-/// /proc writes a newline and a backslash of a name as two characters.
+/// Decodes a name, in which /proc writes a newline and a backslash as two characters.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -180,8 +184,8 @@ fn unescape(name: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// /proc gives kernel threads longer names, and workers what they work on: `kworker/0:1-events`. Tracepoints
-/// have the 15 bytes of `task_struct.comm`.
+/// Returns a name as tracepoints show it: the 15 bytes of `task_struct.comm`. In /proc, names of
+/// kernel threads are longer, and those of workers include their work: `kworker/0:1-events`.
 fn comm(name: &[u8]) -> String {
     let worker = name.starts_with(b"kworker/") && !name.starts_with(b"kworker/R");
     let end = if worker { name.iter().position(|c| *c == b'-' || *c == b'+') } else { None };
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_hold_anything() {
+    fn names_may_contain_any_bytes() {
         const REST: &str = "7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 99 0";
         for (start, comm, ppid) in [
             ("7 (bash) S 5", "bash", 5),
@@ -216,14 +220,14 @@ mod tests {
 
     #[test]
     fn threads_of_this_process_are_found_and_named() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("a (thread".into()).spawn(move || {
             // SAFETY: it has no preconditions.
-            tell.send(unsafe { libc::gettid() }).unwrap();
+            sender.send(unsafe { libc::gettid() }).unwrap();
             ended.recv().unwrap();
         });
-        let (tid, pid) = (told.recv().unwrap(), std::process::id() as i32);
+        let (tid, pid) = (receiver.recv().unwrap(), std::process::id() as i32);
         assert!(threads_of(pid).unwrap().contains(&tid));
         assert_eq!(process_of(tid).unwrap(), pid);
         let names = task_names();
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_began_when_it_was_started() {
+    fn the_start_time_of_a_process_is_accurate() {
         let before = SystemTime::now();
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
         let began = inside(child.id()).and_then(|inside| inside.started).unwrap();
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_gone_is_not_found() {
+    fn a_task_that_does_not_exist_is_not_found() {
         for error in [threads_of(i32::MAX).unwrap_err(), process_of(i32::MAX).unwrap_err()] {
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
             assert_eq!(error.to_string(), "there is no task 2147483647");

@@ -1,10 +1,11 @@
-//! The terminal as a full screen: keys one by one, the alternate screen, and the way back.
+//! The terminal as a full screen: single keys, the alternate screen, and restoring the terminal.
 //!
-//! Ctrl-C stays a signal, so that it reaches a run that is busy; Ctrl-Z and Ctrl-\ become keys, because the
-//! kernel would stop or end the process with the screen still up. What has to be undone stands in statics: a panic, the
-//! third interrupt, SIGQUIT and SIGABRT undo it, too (with async-signal-safe calls only). A SIGTSTP from
-//! elsewhere waits for the run to ask ([`take_stop`]). Nothing is undone at SIGKILL, nor at a fault: SIGSEGV and SIGBUS
-//! are left to the handler of the standard library, which tells of a stack that overflowed.
+//! Ctrl-C stays a signal, so that it reaches a run that is busy; Ctrl-Z and Ctrl-\ become keys,
+//! because the kernel would stop or end the process while the screen is up. The state to restore is
+//! stored in statics: a panic, the third interrupt, SIGQUIT and SIGABRT restore it, too (with
+//! async-signal-safe calls only). A SIGTSTP from another process is pending until the run asks for
+//! it ([`take_stop`]). Nothing is restored at SIGKILL, nor at a fault: SIGSEGV and SIGBUS are left
+//! to the handler of the standard library, which reports a stack overflow.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -17,24 +18,25 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::SeqCst};
 
 pub mod typeahead;
 
-/// The settings to go back to; null while the screen is not up.
+/// The settings to restore; null while the screen is not up.
 static BEFORE: AtomicPtr<libc::termios> = AtomicPtr::new(ptr::null_mut());
-/// The descriptor that they belong to.
+/// The descriptor of these settings.
 static KEYS: AtomicI32 = AtomicI32::new(-1);
 /// Whether a SIGTSTP came while the screen was up.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// To the alternate screen, without a cursor; and back, with plain characters (xterm's control sequences, ctlseqs).
+/// Switches to the alternate screen, without a cursor; and back, with plain characters (xterm's
+/// control sequences, ctlseqs).
 const UP: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const DOWN: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// The process's terminal: stdout to draw on, the controlling terminal for keys.
+/// The process's terminal: stdout for drawing, the controlling terminal for keys.
 #[derive(Debug)]
 pub struct Terminal {
     keys: File,
 }
 
-/// Columns and rows.
+/// Size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Characters in a row.
@@ -43,7 +45,8 @@ pub struct Size {
     pub rows: u16,
 }
 
-/// How many characters a line of stdout has now; None where it is no terminal or does not know.
+/// Returns the current width of stdout in characters; None if it is not a terminal or does not
+/// report one.
 pub fn columns() -> Option<usize> {
     size_of_stdout().map(|size| size.columns.into())
 }
@@ -60,8 +63,8 @@ fn size_of_stdout() -> Option<Size> {
 }
 
 impl Terminal {
-    /// The terminal, if stdout is one, it knows control sequences, and this process is in its foreground: whoever
-    /// was started with `&` would be stopped for touching it.
+    /// Opens the terminal if stdout is one, it supports control sequences, and this process is in
+    /// its foreground: a process started with `&` would be stopped for using it.
     pub fn open() -> Option<Terminal> {
         let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
         if dumb || !super::streams::stdout_is_terminal() {
@@ -72,18 +75,22 @@ impl Terminal {
         Some(Terminal { keys }).filter(Terminal::is_ours)
     }
 
-    /// Whether this process is in the foreground, so that keys are for it.
+    /// Returns whether this process is in the foreground, so that keys are for it.
     pub fn is_ours(&self) -> bool {
-        // SAFETY: both only ask; the descriptor is open.
+        // SAFETY: both only query; the descriptor is open.
         unsafe { libc::tcgetpgrp(self.keys.as_raw_fd()) == libc::getpgrp() }
     }
 
-    /// How large it is now; None when it does not know.
+    /// Returns its current size; None if it does not report one.
     pub fn size(&self) -> Option<Size> {
         size_of_stdout()
     }
 
-    /// Raises the screen; nothing happens when it is up. What is written to stdout before stays on the other one.
+    /// Switches to the alternate screen; does nothing if it is up. Output written to stdout before
+    /// stays on the other screen.
+    ///
+    /// # Errors
+    /// The settings of the terminal cannot be read or changed.
     pub fn enter(&self) -> io::Result<()> {
         if !BEFORE.load(SeqCst).is_null() {
             return Ok(());
@@ -102,14 +109,14 @@ impl Terminal {
         raw.c_cc[libc::VQUIT] = libc::_POSIX_VDISABLE;
         KEYS.store(self.keys.as_raw_fd(), SeqCst);
         BEFORE.store(Box::into_raw(Box::new(before)), SeqCst);
-        // A process that was put into the background meanwhile may still put its terminal right.
+        // A process that was put into the background meanwhile may still restore its terminal.
         // SAFETY: ignoring a signal needs no handler.
         unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
         // SAFETY: the descriptor is open, and the settings are a copy of its own.
         let set = unsafe { libc::tcsetattr(self.keys.as_raw_fd(), libc::TCSANOW, &raw const raw) };
         let entered = if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
         if entered.is_ok() {
-            change(libc::SIGTSTP, libc::SIG_DFL, stop_asked as *const () as usize);
+            change(libc::SIGTSTP, libc::SIG_DFL, request_stop as *const () as usize);
             write(libc::STDOUT_FILENO, UP);
         } else {
             self.leave();
@@ -117,23 +124,26 @@ impl Terminal {
         entered
     }
 
-    /// Takes the screen down; nothing happens when it is not up.
+    /// Switches back to the normal screen; does nothing if the alternate screen is not up.
     pub fn leave(&self) {
         if let Some(before) = take_down(libc::STDOUT_FILENO) {
-            // SAFETY: `enter` made it with Box::into_raw, and whoever takes it out is alone with it.
+            // SAFETY: `enter` made it with Box::into_raw, and the caller that takes it out is its
+            // only owner.
             drop(unsafe { Box::from_raw(before.as_ptr()) });
-            change(libc::SIGTSTP, stop_asked as *const () as usize, libc::SIG_DFL);
+            change(libc::SIGTSTP, request_stop as *const () as usize, libc::SIG_DFL);
         }
     }
 
-    /// Stops the process and the rest of its group (whoever waits for it, a pipeline) as Ctrl-Z does, with the screen
-    /// down; returns when it goes on, with the screen down. Where nobody could continue it, nothing stops.
+    /// Stops the process and the rest of its group (a process that waits for it, a pipeline), as
+    /// Ctrl-Z does, with the screen down; returns when it continues, with the screen down. Does not
+    /// stop if no process could continue it.
     pub fn suspend(&self) {
         self.leave();
-        // This process stops by a signal of its own: one to the group may be taken by another thread, and this one
-        // would go on drawing for a moment. Ignored, the group's is discarded at once.
+        // This process stops by a signal of its own: one to the group may be taken by another
+        // thread, and this one would continue to draw for a moment. While SIGTSTP is ignored, the
+        // group's signal is discarded at once.
         if change(libc::SIGTSTP, libc::SIG_DFL, libc::SIG_IGN) {
-            // SAFETY: sends a signal to the own group.
+            // SAFETY: sends a signal to the process's own group.
             unsafe { libc::kill(0, libc::SIGTSTP) };
             change(libc::SIGTSTP, libc::SIG_IGN, libc::SIG_DFL);
             // SAFETY: raising a signal has no preconditions; SIGTSTP has its default action here.
@@ -141,8 +151,8 @@ impl Terminal {
         }
     }
 
-    /// Appends what was typed, for us: in the background the kernel would stop us for reading it. Does not wait; a
-    /// terminal that has gone has nothing to say.
+    /// Appends the input, unless this process is in the background, where the kernel would stop it
+    /// for reading. Does not wait; a terminal that is gone yields nothing.
     pub fn read(&self, typed: &mut Vec<u8>) {
         let mut room = [0; 256];
         if !self.is_ours() {
@@ -166,29 +176,32 @@ impl Drop for Terminal {
     }
 }
 
-/// Whether somebody else asked the process to stop while the screen was up, since the last call: [`Terminal::suspend`]
-/// is to follow.
+/// Returns whether another process asked this one to stop while the screen was up, since the last
+/// call; [`Terminal::suspend`] must follow.
 pub fn take_stop() -> bool {
     STOP.swap(false, SeqCst)
 }
 
-/// Puts the terminal right if the screen is up, or the line of a prompt is. Async-signal-safe: the settings are not freed.
+/// Restores the terminal if the screen is up, or the line of a prompt is. Async-signal-safe: does
+/// not free the settings.
 pub(super) fn restore() {
     take_down(libc::STDOUT_FILENO);
     typeahead::put_back();
 }
 
-/// Takes the screen down, for the one caller that finds it up: twice, what is printed in between would be
-/// overwritten. Gives the settings that were put back. Async-signal-safe.
+/// Switches back to the normal screen, for the one caller that finds the alternate one up: doing it
+/// twice would overwrite what is printed in between. Returns the restored settings.
+/// Async-signal-safe.
 fn take_down(out: RawFd) -> Option<NonNull<libc::termios>> {
     let before = NonNull::new(BEFORE.swap(ptr::null_mut(), SeqCst))?;
     let keys = KEYS.load(SeqCst);
     write(out, DOWN);
-    // SAFETY: what was in `BEFORE` is freed only by whoever took it out; all calls are async-signal-safe.
+    // SAFETY: a value of `BEFORE` is freed only by the caller that took it out; all calls are
+    // async-signal-safe.
     unsafe {
         libc::tcsetattr(keys, libc::TCSANOW, before.as_ptr());
-        // Keys that were meant for the screen are not for the shell, but in the background they are not ours to drop.
-        // TCSAFLUSH would also wait for the output, in a handler and maybe for ever.
+        // Keys typed for the screen are not for the shell, but in the background they must not be
+        // dropped. TCSAFLUSH would also wait for the output, in a handler and maybe for ever.
         if libc::tcgetpgrp(keys) == libc::getpgrp() {
             libc::tcflush(keys, libc::TCIFLUSH);
         }
@@ -196,26 +209,28 @@ fn take_down(out: RawFd) -> Option<NonNull<libc::termios>> {
     Some(before)
 }
 
-/// The process ends as it would have, with the terminal put right.
+/// Restores the terminal, and ends the process by the same signal.
 extern "C" fn ended(signal: libc::c_int) {
     restore();
-    // SAFETY: both are async-signal-safe. The signal comes, and has its default action, when this returns.
+    // SAFETY: both are async-signal-safe. The signal arrives, with its default action, when this
+    // returns.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
 }
 
-/// Its arrival ends a wait, so that the run asks soon.
-extern "C" fn stop_asked(_: libc::c_int) {
+/// The arrival of the signal ends a wait, so that the run asks soon.
+extern "C" fn request_stop(_: libc::c_int) {
     STOP.store(true, SeqCst);
 }
 
-/// Changes what a signal does, if it did `from` before; whether it did.
+/// Changes the action of a signal if it was `from`; returns whether it was changed.
 fn change(signal: libc::c_int, from: libc::sighandler_t, to: libc::sighandler_t) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks, and then sets, by live locals; zeros are a value of sigaction, and the handlers of this file are
-    // async-signal-safe. A stack overflow ends in SIGABRT on the stack for signals.
+    // SAFETY: queries, and then sets, through live locals; zeros are a value of sigaction, and the
+    // handlers of this file are async-signal-safe. A stack overflow ends in SIGABRT on the stack
+    // for signals.
     unsafe {
         if libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) != 0 {
             return false;
@@ -230,13 +245,13 @@ fn change(signal: libc::c_int, from: libc::sighandler_t, to: libc::sighandler_t)
     }
 }
 
-/// A panic's message is for the other screen.
+/// Restores the terminal before a panic's message, which is for the normal screen.
 fn undo_at_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !super::quiet::is_expected() {
+            if !super::catch_panic::is_expected() {
                 restore();
             }
             before(panic);
@@ -255,9 +270,10 @@ fn settings(terminal: RawFd) -> io::Result<libc::termios> {
     }
 }
 
-/// Past every buffer: control sequences are in order with what was flushed before.
+/// Bypasses every buffer: control sequences are in order with what was flushed before.
 fn write(out: RawFd, bytes: &[u8]) {
-    // SAFETY: write is async-signal-safe and reads the slice only. A terminal that has gone cannot be put right.
+    // SAFETY: write is async-signal-safe and only reads the slice. A terminal that is gone cannot
+    // be restored.
     unsafe { libc::write(out, bytes.as_ptr().cast(), bytes.len()) };
 }
 
@@ -266,12 +282,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_screen_is_taken_down_once() {
+    fn the_terminal_is_restored_once() {
         let (mut reader, writer) = io::pipe().unwrap();
-        // SAFETY: zeros are a value of termios; no descriptor is -1, so that nothing gets these settings.
+        // SAFETY: zeros are a value of termios; no descriptor is -1, so that nothing gets these
+        // settings.
         let before: libc::termios = unsafe { std::mem::zeroed() };
         BEFORE.store(Box::into_raw(Box::new(before)), SeqCst);
-        let taken = take_down(writer.as_raw_fd()).expect("it was up");
+        let taken = take_down(writer.as_raw_fd()).expect("the screen was shown");
         // SAFETY: made above.
         drop(unsafe { Box::from_raw(taken.as_ptr()) });
         assert!(take_down(writer.as_raw_fd()).is_none());

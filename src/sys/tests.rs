@@ -6,22 +6,23 @@ mod rings;
 mod workloads;
 
 use super::attr::Attr;
-use super::perf::{Event, Target};
+use super::perf::{PerfEvent, PerfTarget};
 use super::ring::{Piece, Ring, Scratch};
 use perf_event_open_sys::bindings as b;
 
 /// The calling thread.
-const SELF: Target = Target { pid: 0, cpu: -1 };
-/// What the tests read back from each record.
+const SELF: PerfTarget = PerfTarget { pid: 0, cpu: -1 };
+/// Sample fields that the tests read.
 const PLACED: u32 = b::PERF_SAMPLE_IDENTIFIER | b::PERF_SAMPLE_TID | b::PERF_SAMPLE_TIME;
 
-fn open(attr: &Attr, target: Target) -> Event {
-    let opened = Event::open(attr, target, "test").unwrap();
+fn open(attr: &Attr, target: PerfTarget) -> PerfEvent {
+    let opened = PerfEvent::open(attr, target, "test").unwrap();
     assert!(opened.dropped.is_empty() || attr.get("read_format") == Some(16), "{opened:?}");
     opened.event
 }
 
-/// Walks all that is in the ring and releases it; calls back with each sample's identifier, tid and time.
+/// Reads and releases all records of the ring; passes each sample's identifier, tid and time to
+/// `sample`. Returns the number of samples, and of records that wrap around the end of the ring.
 fn drain(ring: &mut Ring, mut sample: impl FnMut(u64, u32, u64)) -> (u64, u64) {
     let (head, mut at, mut samples, mut split) = (ring.head(), ring.tail(), 0, 0);
     while let Some(piece) = ring.piece(at, head).unwrap() {

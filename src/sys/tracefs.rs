@@ -1,11 +1,11 @@
-//! The tracing file system: where it is mounted, which tracepoints it lists, how their records look.
+//! The tracing file system: where it is mounted, its tracepoints, and the formats of their records.
 //!
-//! It is looked for in /proc/self/mountinfo; a tracefs of its own comes before the one inside debugfs. Where
-//! there is none and this user may, it is mounted at its usual place and stays there, as with other tracers.
-//! See Documentation/trace/events.rst.
+//! Searches /proc/self/mountinfo; a separate tracefs is preferred to the one inside debugfs. If
+//! there is none and this user may mount it, it is mounted at its usual place and stays mounted, as
+//! with other tracers. See Documentation/trace/events.rst.
 
 use super::perf::errno;
-use super::refusal::{Call, Refusal};
+use super::refusal::{Refusal, RefusedCall};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, Read as _};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Whether it had to be mounted.
+    /// Whether [`Tracefs::find`] mounted it.
     pub mounted_here: bool,
 }
 
@@ -23,13 +23,13 @@ impl Tracefs {
     /// Finds the tracefs, or mounts it.
     ///
     /// # Errors
-    /// This user may not read it, may not mount it, or the kernel has none.
+    /// This user may neither read nor mount it, or the kernel has none.
     pub fn find() -> Result<Tracefs, Refusal> {
         let mut unreadable = None;
         for root in mounted() {
             match readable(&root) {
                 Ok(()) => return Ok(Tracefs { root, mounted_here: false }),
-                // An unusable place matters only if there is no better one.
+                // An unreadable mount matters only if there is no better one.
                 Err(error) => unreadable = unreadable.or(Some((root, error))),
             }
         }
@@ -38,24 +38,27 @@ impl Tracefs {
         }
         let root = match mount("tracefs", TRACEFS) {
             Ok(()) => PathBuf::from(TRACEFS),
-            // Before 4.1 it was a directory of debugfs, and /sys had no place for it.
+            // Before 4.1 it was a directory of debugfs, and /sys had no mount point for it.
             Err(libc::ENOENT | libc::ENODEV) if mount("debugfs", DEBUGFS).is_ok() => {
                 Path::new(DEBUGFS).join("tracing")
             }
             Err(errno) => {
-                return Err(Refusal::new("tracefs", Call::Mount("tracefs", TRACEFS), errno));
+                return Err(Refusal::new("tracefs", RefusedCall::Mount("tracefs", TRACEFS), errno));
             }
         };
         readable(&root).map_err(|error| events_refusal(&root, &error))?;
         Ok(Tracefs { root, mounted_here: true })
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All tracepoints that can be opened, as system and name, sorted.
+    /// Returns all tracepoints that can be opened, as system and name, sorted.
+    ///
+    /// # Errors
+    /// `available_events` cannot be read.
     pub fn events(&self) -> io::Result<Vec<(String, String)>> {
         let text = read(&self.root.join("available_events"))?;
         let events = text.lines().filter_map(|line| line.split_once(':'));
@@ -65,30 +68,31 @@ impl Tracefs {
         Ok(events)
     }
 
-    /// The text of a tracepoint's `format` file.
+    /// Returns the text of a tracepoint's `format` file.
     ///
     /// # Errors
-    /// `NotFound`: there is no such tracepoint; `InvalidInput`: the names are none of a tracepoint.
+    /// `NotFound`: there is no such tracepoint; `InvalidInput`: the names cannot be those of a
+    /// tracepoint.
     pub fn format(&self, system: &str, name: &str) -> io::Result<String> {
         read(&self.event(system, name)?.join("format"))
     }
 
-    /// A tracepoint's number, `perf_event_attr.config`.
+    /// Returns a tracepoint's number, `perf_event_attr.config`.
     ///
     /// # Errors
-    /// As [`Tracefs::format`].
+    /// As for [`Tracefs::format`]; `InvalidData`: the file does not contain a number.
     pub fn id(&self, system: &str, name: &str) -> io::Result<u64> {
         let path = self.event(system, name)?.join("id");
         let text = read(&path)?;
         text.trim().parse().map_err(|_| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("`{}` holds no number", path.display()),
+                format!("`{}` does not contain a number", path.display()),
             )
         })
     }
 
-    /// The directory of a tracepoint; names that would lead elsewhere are refused.
+    /// Returns the directory of a tracepoint; refuses names that would lead elsewhere.
     fn event(&self, system: &str, name: &str) -> io::Result<PathBuf> {
         let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']);
         if plain(system) && plain(name) {
@@ -96,7 +100,7 @@ impl Tracefs {
         }
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("'{system}:{name}' is no name of an event"),
+            format!("'{system}:{name}' is not an event name"),
         ))
     }
 }
@@ -105,16 +109,17 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 const DEBUGFS: &str = "/sys/kernel/debug";
 
 fn events_refusal(root: &Path, error: &io::Error) -> Refusal {
-    Refusal::new("tracefs", Call::Events(&root.to_string_lossy()), errno(error))
+    Refusal::new("tracefs", RefusedCall::Events(&root.to_string_lossy()), errno(error))
 }
 
 fn readable(root: &Path) -> io::Result<()> {
-    // The list is where everything begins, and it is as closed as all that is below.
+    // This list is read first, and is as protected as everything below the root.
     fs::File::open(root.join("available_events")).map(drop)
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    // The kernel tells no size, and makes a page of text at a time: with room for it each read is one of them.
+    // The kernel reports no size, and produces a page of text per read; this capacity makes each
+    // read return a whole page.
     let mut bytes = Vec::with_capacity(16 << 10);
     match fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
         Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -125,11 +130,11 @@ fn read(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Places where tracing files may be, the best first.
+/// Returns the directories where tracing files may be, the best first.
 fn mounted() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut places = parse_mountinfo(&table);
-    // Stable: besides these, the order of mounting stands.
+    // The sort is stable: apart from these keys, the order of mounting is kept.
     places.sort_by_key(|place| (place.kind != "tracefs", place.at != Path::new(TRACEFS)));
     places
         .into_iter()
@@ -143,7 +148,7 @@ struct Mount<'a> {
     at: PathBuf,
 }
 
-/// The whole (not partly bound) tracefs and debugfs mounts of proc_pid_mountinfo(5):
+/// Returns the complete (not partly bound) tracefs and debugfs mounts of proc_pid_mountinfo(5):
 /// `42 23 0:13 / /sys/kernel/tracing rw,relatime shared:5 - tracefs nodev rw`.
 fn parse_mountinfo(table: &str) -> Vec<Mount<'_>> {
     let lines = table.lines().filter_map(|line| {
@@ -156,14 +161,14 @@ fn parse_mountinfo(table: &str) -> Vec<Mount<'_>> {
     lines.collect()
 }
 
-/// Blanks, tabs, newlines and backslashes of a path stand there in octal.
+/// Decodes a path, in which blanks, tabs, newlines and backslashes are octal escapes.
 pub(super) fn unescape(path: &str) -> PathBuf {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    // The backslash last: what it then yields begins no escape any more.
+    // The backslash comes last, so that its result cannot begin another escape.
     escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to)).into()
 }
 
-/// Mounts a file system of the kernel's, with the errno of a refusal.
+/// Mounts a file system of the kernel; returns the errno of a refusal.
 fn mount(kind: &str, at: &str) -> Result<(), i32> {
     let (Ok(kind), Ok(at)) = (CString::new(kind), CString::new(at)) else {
         return Err(libc::EINVAL);
@@ -176,7 +181,7 @@ fn mount(kind: &str, at: &str) -> Result<(), i32> {
     };
     match io::Error::last_os_error() {
         _ if result == 0 => Ok(()),
-        // Somebody was quicker.
+        // Another process was faster.
         error if errno(&error) == libc::EBUSY => Ok(()),
         error => Err(errno(&error)),
     }
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_lead_out_of_the_events() {
+    fn names_cannot_leave_the_events_directory() {
         let tracefs = Tracefs { root: "/".into(), mounted_here: false };
         for (system, name) in [
             ("..", "x"),

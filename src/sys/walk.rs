@@ -11,49 +11,55 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Folder, read_link};
 
-/// Symbolic links in a path at most (`MAXSYMLINKS`).
+/// Maximum number of symbolic links in a path (`MAXSYMLINKS`).
 const LINKS_MAX: u32 = 40;
 
 /// One component of a path.
 #[derive(Debug)]
-pub struct Step<'a> {
-    /// The path up to it, without links.
+pub struct PathStep<'a> {
+    /// The path up to this component, without links.
     pub path: &'a Path,
-    /// Its owner and mode; of a link, those of the link.
+    /// Its owner and mode; for a link, those of the link itself.
     pub data: &'a Metadata,
-    /// The folder that it stands in; none for `/`.
+    /// The folder that contains it; None for `/`.
     pub folder: Option<&'a Metadata>,
-    /// Whether it is the last component of the path, or of what the last one links to.
+    /// Whether it is the last component of the path, or of the target of a link at its end.
     pub is_last: bool,
 }
 
 /// Where a path leads.
 #[derive(Debug)]
-pub struct Place {
+pub struct ResolvedPath {
     /// The folder of the last component.
     pub folder: Folder,
-    /// Its name there.
+    /// Its name in the folder.
     pub name: OsString,
     /// The path, without links.
     pub path: PathBuf,
     /// The existing file, opened by [`Folder::look`].
     pub found: Option<File>,
-    /// Whether a link of /proc led here: a descriptor of this process, such as /dev/stdout.
+    /// Whether a link of /proc led here, such as that of a descriptor of this process
+    /// (/dev/stdout).
     pub of_proc: bool,
 }
 
-/// Resolves a path. `judge` is called with each component, `/` first; its error ends the walk.
+/// Resolves a path. Calls `judge` with each component, `/` first; its error ends the walk.
 ///
 /// # Errors
 /// The error of `judge`; a component before the last is missing or not a folder; too many links.
 pub fn resolve<E: From<io::Error>>(
     path: &Path,
-    mut judge: impl FnMut(&Step<'_>) -> Result<(), E>,
-) -> Result<Place, E> {
+    mut judge: impl FnMut(&PathStep<'_>) -> Result<(), E>,
+) -> Result<ResolvedPath, E> {
     let mut pending = parts(&std::path::absolute(path)?);
     let root = Folder::root()?;
     let data = root.metadata()?;
-    judge(&Step { path: Path::new("/"), data: &data, folder: None, is_last: pending.is_empty() })?;
+    judge(&PathStep {
+        path: Path::new("/"),
+        data: &data,
+        folder: None,
+        is_last: pending.is_empty(),
+    })?;
     let (mut way, mut real, mut links) = (vec![(root, data)], PathBuf::from("/"), 0);
     while let Some(name) = pending.pop_front() {
         if name == ".." {
@@ -72,7 +78,7 @@ pub fn resolve<E: From<io::Error>>(
             found => found?,
         };
         let mut data = found.metadata()?;
-        judge(&Step {
+        judge(&PathStep {
             path: &real.join(&name),
             data: &data,
             folder: Some(above),
@@ -108,13 +114,13 @@ pub fn resolve<E: From<io::Error>>(
         }
         way.push((Folder::of(found), data));
     }
-    // `/`, or a path that ends in `..`: the folder itself.
+    // For `/`, or a path that ends in `..`, the folder itself is the result.
     let (folder, _) = way.last().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     let found = folder.look(OsStr::new("."), false)?;
     Ok(place(way, ".".into(), real, Some(found), false)?)
 }
 
-/// The names of a path, `..` included.
+/// Returns the names of a path, including `..`.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -130,9 +136,9 @@ fn place(
     path: PathBuf,
     found: Option<File>,
     of_proc: bool,
-) -> io::Result<Place> {
+) -> io::Result<ResolvedPath> {
     let (folder, _) = way.pop().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    Ok(Place { folder, name, path, found, of_proc })
+    Ok(ResolvedPath { folder, name, path, found, of_proc })
 }
 
 #[cfg(test)]
@@ -141,7 +147,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, symlink};
 
-    fn resolved(path: &Path) -> (Vec<PathBuf>, io::Result<Place>) {
+    fn resolved(path: &Path) -> (Vec<PathBuf>, io::Result<ResolvedPath>) {
         let mut steps = Vec::new();
         let place = resolve(path, |step| {
             steps.push(step.path.to_owned());
@@ -151,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_where_the_kernel_has_it_lead() {
+    fn paths_resolve_as_in_the_kernel() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         fs::create_dir_all(top.join("a/b")).unwrap();

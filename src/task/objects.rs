@@ -1,24 +1,33 @@
-//! Objects: the ELF files that processes execute, held open, each once for all processes that have it mapped.
+//! Objects: the ELF files that are executed, each open once for all processes that map it.
 //!
-//! A file is looked for when it is first mapped, since its process may be gone a moment later, or the path lead
-//! elsewhere. The ways to it are, in this order: the process's own mapping (`/proc/PID/map_files`, which also leads to
-//! what was deleted; it takes a privilege), its path below the process's root (another mount namespace), the
-//! program itself (`/proc/PID/exe`), the path below the roots of the processes that it descends from (those live on
-//! when it has ended, mostly in the same mount namespace), the path as this process sees it, and last the mappings
-//! of other processes.
+//! A file is opened when it is first mapped: a moment later its process may be gone, or its path
+//! may lead elsewhere. These paths are tried in this order:
 //!
-//! Whatever way was found, the file is taken only if it is the one that the kernel named: by device and inode, and by
-//! generation where the file system tells it. overlayfs and btrfs tell `stat` another device than a mapping: then the
-//! file is compared as the kernel shows it mapped into this very process. So no file names what another one executed.
+//! 1. the mapping of the process, `/proc/PID/map_files`, which also leads to deleted files and
+//!    needs a privilege
+//! 2. its path below the root of the process (another mount namespace)
+//! 3. the program itself, `/proc/PID/exe`
+//! 4. its path below the roots of the ancestors of the process, which usually outlive it in the
+//!    same mount namespace
+//! 5. its path as perilune sees it
+//! 6. the mappings of other processes
 //!
-//! Two files with one build-id (the same library in two containers) are one object, unless somebody could so choose the
-//! names in what others execute: whose file it is must be the same, or it is root's and has the same bytes. The least
-//! used go when there are more than [`OBJECTS_MAX`]; what cannot be found is looked for again after a pause that doubles each time,
-//! since the next process that maps it may lead to it, and a thousand of them a second should not cost a search each.
+//! A file is used only if it is the one that the kernel named: by device and inode, and by
+//! generation if the file system reports one. On overlayfs and btrfs, `stat` reports another device
+//! than a mapping; the file is then compared as the kernel shows it mapped into perilune. A file
+//! therefore never names what another file executed.
 //!
-//! btrfs counts inodes in each subvolume anew, and a mapping tells the device of the whole file system: two files of two subvolumes
-//! can have one [`Identity`], as they have for everybody who reads `/proc/PID/maps`. Then the first that is found is taken for
-//! both; their generations, where records tell them, mostly differ. With build-ids in the records there is no such doubt.
+//! Two files with the same build ID (a library in two containers) share an object, unless a user
+//! could thereby choose the names in programs of other users: the same user must have written both,
+//! or root wrote the one that is used and both have the same bytes. Beyond [`OBJECTS_MAX`] the
+//! least used objects are dropped. A file that was not found is tried again after a pause that
+//! doubles each time: the next process that maps it may lead to it, but a thousand processes per
+//! second must not cost a search each.
+//!
+//! btrfs numbers inodes separately in each subvolume, and a mapping shows the device of the whole
+//! file system: two files of two subvolumes can have the same [`Identity`], as in `/proc/PID/maps`.
+//! The first file found is then used for both. Their generations, if records contain them, usually
+//! differ; build IDs in the records remove the ambiguity.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,98 +40,100 @@ use std::hash::RandomState;
 use super::maps::{Backing, Identity, Mapping, Spaces};
 use crate::decode::elf::Elf;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::held::{Held, Inode, vdso};
+use crate::sys::mapped_file::{Inode, MappedFile, vdso};
 
 #[cfg(test)]
 mod tests;
 
-/// Objects that are held at most. Each takes a descriptor, and another one when names are asked of it.
+/// Maximum number of objects. Each needs a descriptor, and another one for its names.
 pub const OBJECTS_MAX: usize = 1024;
 
-/// Bytes of a file that is compared with another one at most: some milliseconds.
+/// Maximum size in bytes of a file that is compared with another one: some milliseconds.
 const COMPARED_MAX: usize = 16 << 20;
 
-/// Files that are remembered as not to be found.
+/// Maximum number of files that are known to be missing.
 const MISSING_MAX: usize = 4096;
 
-/// How long a file that was not found is not looked for: the first time, and at most.
+/// Pause before a missing file is tried again: the first one and the longest one.
 const PAUSE_MIN_NS: u64 = 100_000_000;
 const PAUSE_MAX_NS: u64 = 10_000_000_000;
 
-/// Ancestors whose roots are tried.
+/// Maximum number of ancestors whose roots are tried.
 const ANCESTORS: usize = 8;
 
-/// Other processes whose mappings are tried.
+/// Maximum number of other processes whose mappings are tried.
 const USERS: usize = 4;
 
-/// A file that is executed, open and mapped.
+/// An executed file, open and mapped.
 #[derive(Debug)]
 pub struct Object {
-    held: Held,
+    held: MappedFile,
     build_id: Option<Box<[u8]>>,
-    /// Who alone can write it.
+    /// The only user besides root who can write it.
     writer: Option<u32>,
     number: u32,
 }
 
 impl Object {
-    /// Its bytes. Who may write the file can change them at any time: they are to be taken as untrusted.
+    /// Returns the bytes, which are untrusted: a user with write access can change them any time.
     pub fn bytes(&self) -> &[u8] {
         &self.held
     }
 
-    /// What the linker calls this very build.
+    /// Returns the build ID.
     pub fn build_id(&self) -> Option<&[u8]> {
         self.build_id.as_deref()
     }
 
-    /// Given to no other object of a run, for caches of what was made of it.
+    /// Returns a number that is unique within the run, for caches of data derived from the object.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// A path that leads to it, whatever became of its own, as long as it is held.
+    /// Returns a path that leads to the file while it is open, even if its own path was removed.
     pub fn path(&self) -> PathBuf {
         self.held.path()
     }
 
-    /// The file's inode number, as `stat` tells it.
+    /// Returns the inode number that `stat` reports.
     pub fn inode(&self) -> Option<u64> {
         Some(self.held.inode().ok()?.number)
     }
 
-    /// Whether nobody has written to the file since it was opened: to be asked before a long look into [`Object::bytes`].
+    /// Returns whether the file is unchanged since it was opened. Call it before a long use of
+    /// [`Object::bytes`].
     pub fn is_intact(&self) -> bool {
         self.held.is_intact()
     }
 
-    /// Holds a file, if it is an ELF file.
+    /// Opens a file; None if it is not an ELF file.
     pub fn open(path: &Path, number: u32) -> Option<Object> {
-        Object::of(Held::open(path).ok()?, number)
+        Object::of(MappedFile::open(path).ok()?, number)
     }
 
-    /// Holds these bytes, if they are an ELF file. For caches it has no number.
+    /// Creates an object from bytes, without a number; None if they are not an ELF file.
     pub fn of_bytes(name: &CStr, bytes: &[u8]) -> Option<Object> {
-        Object::of(Held::of_bytes(name, bytes).ok()?, 0)
+        Object::of(MappedFile::of_bytes(name, bytes).ok()?, 0)
     }
 
-    /// Holds a file of `length` bytes with these parts at their places, and zeros between.
+    /// Creates an object of `length` bytes with these parts at their offsets and zeros between.
     pub fn of_parts(name: &CStr, length: u64, parts: &[(u64, Vec<u8>)]) -> Option<Object> {
-        Object::of(Held::of_parts(name, length, parts).ok()?, 0)
+        Object::of(MappedFile::of_parts(name, length, parts).ok()?, 0)
     }
 
-    /// Whether nobody but root can have written it.
+    /// Returns whether only root can have written it.
     pub fn is_roots(&self) -> bool {
         self.writer == Some(0)
     }
 
-    fn of(held: Held, number: u32) -> Option<Object> {
+    fn of(held: MappedFile, number: u32) -> Option<Object> {
         let build_id = Elf::new(&held)?.build_id().map(Box::from);
         let writer = held.writer();
         Some(Object { held, build_id, writer, number })
     }
 
-    /// Whether it can stand for another file of the same length and build-id, which anybody can make.
+    /// Returns whether it can replace another file of the same length and build ID, which any user
+    /// can create.
     fn stands_for(&self, other: &Object) -> bool {
         let same_writer = self.writer.is_some() && self.writer == other.writer;
         let compared = || other.bytes().len() <= COMPARED_MAX && self.bytes() == other.bytes();
@@ -133,50 +144,50 @@ impl Object {
 /// The objects of a run.
 #[derive(Default)]
 pub struct Objects {
-    by_file: HashMap<File, Vec<Known>, RandomState>,
+    by_file: HashMap<File, Vec<KnownObject>, RandomState>,
     missing: HashMap<Identity, Missed, RandomState>,
-    /// Files that lacked in a drawing.
+    /// Files that were missing in the current drawing.
     nameless: HashSet<Rc<Backing>, RandomState>,
     vdso: Option<Option<Rc<Object>>>,
     held: usize,
     used: u64,
     next: u32,
     dropped: u64,
-    /// Counts drawings.
+    /// Number of the current drawing.
     drawing: u64,
 }
 
 /// A file that was not found.
 #[derive(Clone, Copy)]
 struct Missed {
-    /// Until when it is not looked for (`CLOCK_MONOTONIC`).
+    /// Time of the next attempt (`CLOCK_MONOTONIC`).
     until_ns: u64,
     pause_ns: u64,
 }
 
-/// A file without its generation, which is not always told.
+/// Identity without the generation, which is not always known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum File {
     Inode { major: u32, minor: u32, inode: u64 },
     BuildId([u8; 20], u8),
 }
 
-struct Known {
+struct KnownObject {
     generation: Option<u64>,
     object: Rc<Object>,
-    /// Counts up with each use.
+    /// Counter value of its last use.
     used: u64,
-    /// The drawing in which it was last seen to be what it was.
+    /// Number of the last drawing in which it was unchanged.
     intact_in: u64,
 }
 
 impl Objects {
-    /// The object behind a mapping of that process, if it is one and can be found.
+    /// Returns the object of a mapping; None if it is not an ELF file or was not found.
     pub fn get(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> Option<Rc<Object>> {
         self.known(mapping, false).or_else(|| self.find(mapping, pid, spaces))
     }
 
-    /// The same for one of many addresses: whether the file was overwritten is asked once a drawing.
+    /// Like [`Objects::get`], for many addresses: checks once per drawing whether the file changed.
     pub fn get_to_draw(
         &mut self,
         mapping: &Mapping,
@@ -192,7 +203,8 @@ impl Objects {
         found
     }
 
-    /// Files that addresses of a drawing lie in, and that were not found or are no objects: how many, and one of them.
+    /// Returns the number of files in the current drawing that were not found or are not ELF files,
+    /// and one of them.
     pub fn nameless(&self) -> (usize, Option<&Backing>) {
         (
             self.nameless.len(),
@@ -200,36 +212,36 @@ impl Objects {
         )
     }
 
-    /// Many addresses will be asked about, now.
+    /// Begins a drawing, in which many addresses are looked up.
     pub fn begin_drawing(&mut self) {
         self.drawing += 1;
     }
 
-    /// Opens what has just been mapped, unless it is open.
+    /// Opens the file of a new mapping, unless it is open.
     pub fn hold(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) {
         self.get(mapping, pid, spaces);
     }
 
-    /// How many objects were dropped so far: who keeps something for each asks whether it is still there when this
-    /// has grown.
+    /// Returns the number of objects dropped so far. When it has grown, a cache of data derived
+    /// from objects must check which still exist.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// `drawing`: that it was intact once in this drawing is enough.
+    /// Returns an open object. With `drawing`, one check per drawing suffices.
     fn known(&mut self, mapping: &Mapping, drawing: bool) -> Option<Rc<Object>> {
         if &*mapping.file.path == b"[vdso]" {
             return self.vdso(mapping);
         }
         let (file, generation) = File::of(&mapping.file.identity)?;
         let known = self.by_file.get_mut(&file)?;
-        let same = |known: &Known| {
+        let same = |known: &KnownObject| {
             known.generation.is_none() || generation.is_none() || known.generation == generation
         };
         let at = known.iter().position(same)?;
         let trusted = drawing && known[at].intact_in == self.drawing;
         if !trusted && !known[at].object.is_intact() {
-            // It was overwritten in place: what is mapped now is something else.
+            // The file was overwritten in place, so the mapping is now another object.
             known.remove(at);
             (self.held, self.dropped) = (self.held - 1, self.dropped + 1);
             return None;
@@ -239,14 +251,14 @@ impl Objects {
         Some(known[at].object.clone())
     }
 
-    /// The kernel maps the same one into all processes of one kind; this process is a 64-bit one.
+    /// Returns the vDSO. The kernel maps the same one into all 64-bit processes.
     fn vdso(&mut self, mapping: &Mapping) -> Option<Rc<Object>> {
         if mapping.start < 1 << 32 && cfg!(target_pointer_width = "64") {
             return None;
         }
         let next = &mut self.next;
         let read = || {
-            let held = Held::of_bytes(c"vdso", &vdso().ok()?).ok()?;
+            let held = MappedFile::of_bytes(c"vdso", &vdso().ok()?).ok()?;
             *next += 1;
             Some(Rc::new(Object::of(held, *next)?))
         };
@@ -262,7 +274,7 @@ impl Objects {
         }
         let held = ways(mapping, pid, spaces).find_map(|way| open_that(&way, identity));
         let generation =
-            generation.or_else(|| held.as_ref().and_then(Held::generation).map(u64::from));
+            generation.or_else(|| held.as_ref().and_then(MappedFile::generation).map(u64::from));
         let Some(object) = held.and_then(|held| self.share(held)) else {
             self.miss(*identity, missed);
             return None;
@@ -273,7 +285,7 @@ impl Objects {
         }
         (self.used, self.held) = (self.used + 1, self.held + 1);
         let (used, intact_in) = (self.used, self.drawing);
-        let known = Known { generation, object: object.clone(), used, intact_in };
+        let known = KnownObject { generation, object: object.clone(), used, intact_in };
         self.by_file.entry(file).or_default().push(known);
         Some(object)
     }
@@ -287,8 +299,8 @@ impl Objects {
         self.missing.insert(identity, Missed { until_ns: monotonic_ns() + pause_ns, pause_ns });
     }
 
-    /// The object with the file's build-id, or a new one.
-    fn share(&mut self, held: Held) -> Option<Rc<Object>> {
+    /// Returns the object with the build ID of the file, or a new one.
+    fn share(&mut self, held: MappedFile) -> Option<Rc<Object>> {
         let object = Object::of(held, self.next + 1)?;
         let all = self.by_file.values().flatten().map(|known| &known.object);
         let mut same = all.filter(|other| {
@@ -296,7 +308,7 @@ impl Objects {
                 && other.build_id == object.build_id
                 && other.bytes().len() == object.bytes().len()
         });
-        // That of root, if there is one; and no more than one is compared.
+        // Prefers the object of root; compares at most one.
         let first = same.next();
         let best = same.find(|other| other.is_roots()).or(first);
         if let Some(same) = best.filter(|other| other.stands_for(&object)) {
@@ -306,7 +318,7 @@ impl Objects {
         Some(Rc::new(object))
     }
 
-    /// Drops an eighth, so that it is not looked for each time.
+    /// Drops one eighth of the objects at once, which makes the search rare.
     fn drop_least_used(&mut self) {
         let mut uses: Vec<u64> = self.by_file.values().flatten().map(|known| known.used).collect();
         let eighth = uses.len() / 8;
@@ -334,7 +346,7 @@ impl File {
     }
 }
 
-/// Paths that may lead to the file behind a mapping, the surest first.
+/// Returns paths that may lead to the file of a mapping, the most reliable first.
 fn ways<'a>(
     mapping: &'a Mapping,
     pid: u32,
@@ -347,7 +359,7 @@ fn ways<'a>(
     let ancestors = spaces.ancestors(pid).take(ANCESTORS).map(below_root);
     let users = spaces.users(&mapping.file).filter(move |(user, _)| *user != pid).take(USERS);
     let users = users.map(|(user, mapping)| Some(map_file(user, mapping)));
-    // A path is absolute, or it is no path.
+    // A relative name is not a path.
     let here = path.is_absolute().then(|| path.to_owned());
     own.into_iter().chain(ancestors).chain([here]).chain(users).flatten()
 }
@@ -363,8 +375,8 @@ fn under(root: &str, path: &Path) -> PathBuf {
 }
 
 /// Opens a file if it is the one that the kernel named.
-fn open_that(path: &Path, identity: &Identity) -> Option<Held> {
-    let held = Held::open(path).ok()?;
+fn open_that(path: &Path, identity: &Identity) -> Option<MappedFile> {
+    let held = MappedFile::open(path).ok()?;
     let same = match *identity {
         Identity::None => false,
         Identity::Inode { major, minor, inode, generation } => {
@@ -372,8 +384,8 @@ fn open_that(path: &Path, identity: &Identity) -> Option<Held> {
             let found = held.inode().ok()?;
             let other_device = (found.major, found.minor) != (major, minor);
             if found == named {
-                let told = held.generation().map(u64::from);
-                told.is_none() || generation.is_none() || told == generation
+                let reported = held.generation().map(u64::from);
+                reported.is_none() || generation.is_none() || reported == generation
             } else {
                 other_device && held.inode_of_mapping().ok()? == named
             }

@@ -1,4 +1,4 @@
-//! What processes execute: their address spaces and the objects in them, as one thing that records feed.
+//! The address spaces of processes and the objects in them, updated from records.
 
 use std::cell::RefCell;
 use std::hash::RandomState;
@@ -11,25 +11,25 @@ use super::objects::{Object, Objects};
 use crate::base::frame::Space;
 use crate::sys::tasks::{Inside, inside};
 
-/// The address spaces of a run and the files in them. It fills only where records of mappings are asked for.
+/// The address spaces of a run and their files. Empty unless mapping records are requested.
 #[derive(Default)]
 pub struct Programs {
-    /// What is mapped where.
+    /// The address spaces.
     pub spaces: Spaces,
     /// The files.
     pub objects: Objects,
-    /// What those processes are to themselves that make code while they run.
+    /// Namespace ids of the processes that generate code at run time.
     makers: HashMap<Space, Inside, RandomState>,
 }
 
-/// Makers of code that are remembered.
+/// Maximum number of processes in `makers`.
 const MAKERS_MAX: usize = 4096;
 
-/// What the source fills, unwinding walks, and names are looked up in.
-pub type Shared = Rc<RefCell<Programs>>;
+/// Shared between the source, which updates it, and unwinding and symbols, which read it.
+pub type SharedPrograms = Rc<RefCell<Programs>>;
 
 impl Programs {
-    /// An MMAP2 record: the mapping, and its file while it can be found.
+    /// Handles an MMAP2 record: adds the mapping and opens its file.
     pub fn on_mmap(&mut self, pid: u32, mapped: &Mapped<'_>) {
         let Some(mapping) = self.spaces.on_mmap(pid, mapped) else { return };
         if mapping.file.is_file() {
@@ -39,7 +39,7 @@ impl Programs {
         }
     }
 
-    /// A process has mapped memory to put code into: who it is is looked up while it lives.
+    /// Stores the namespace ids of a process that maps memory for generated code, while it exists.
     fn note_maker(&mut self, pid: u32) {
         let Some(space) = self.spaces.known_space_of(pid) else { return };
         if self.makers.contains_key(&space) {
@@ -55,29 +55,29 @@ impl Programs {
         }
     }
 
-    /// What the process of a space was to itself, if it made code there while it was watched.
+    /// Returns the namespace ids of the process of a space, if it generated code during the run.
     pub fn inside(&self, space: Space) -> Option<Inside> {
         self.makers.get(&space).copied()
     }
 
-    /// Whether a space that chains were taken in has memory that its process puts code into.
+    /// Returns whether a space with chains has memory for generated code.
     pub fn makes_code(&self, space: Space) -> bool {
-        self.spaces.was_asked(space)
+        self.spaces.was_queried(space)
             && self.spaces.mappings(space).iter().any(|mapping| mapping.file.is_anonymous())
     }
 
-    /// The space that a process lives in at the record that is being handled. At the first question, what records have not
-    /// told is read, and the files are opened: the process may be gone when the next one comes.
+    /// Returns the space of a process at the current record. The first call reads what records do
+    /// not contain and opens the files, since the process may be gone at its next record.
     #[inline]
     pub fn space_of(&mut self, pid: u32) -> Space {
         match self.spaces.ready_space_of(pid) {
             Some(space) => space,
-            None => self.meet(pid),
+            None => self.open_space(pid),
         }
     }
 
     #[cold]
-    fn meet(&mut self, pid: u32) -> Space {
+    fn open_space(&mut self, pid: u32) -> Space {
         let space = self.spaces.space_of(pid);
         for mapping in self.spaces.mappings(space) {
             if mapping.file.is_file() {
@@ -87,7 +87,7 @@ impl Programs {
         space
     }
 
-    /// What is mapped at an address, and the object behind it if there is one and it can be found.
+    /// Returns the mapping of an address, and its object if it is an ELF file and was found.
     pub fn at(&mut self, space: Space, address: u64) -> Option<(Mapping, Option<Rc<Object>>)> {
         let mapping = self.spaces.find(space, address)?.clone();
         let pid = self.spaces.process(space)?;
@@ -95,7 +95,7 @@ impl Programs {
         Some((mapping, object))
     }
 
-    /// The same for one of the many addresses of a drawing, which [`Objects::begin_drawing`] has begun.
+    /// Like [`Programs::at`], for the addresses of a drawing that [`Objects::begin_drawing`] began.
     pub fn at_to_draw(
         &mut self,
         space: Space,

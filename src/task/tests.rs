@@ -1,9 +1,9 @@
-//! What becomes of names, parents and ids as tasks come and go.
+//! Names, parents and ids of tasks that come and go.
 
 use super::*;
 
-fn process(tid: u32, parent_pid: u32, comm: &str) -> Running<'_> {
-    Running { tid, pid: tid, parent_pid, comm: comm.as_bytes() }
+fn process(tid: u32, parent_pid: u32, comm: &str) -> ExistingTask<'_> {
+    ExistingTask { tid, pid: tid, parent_pid, comm: comm.as_bytes() }
 }
 
 fn fork(tid: u32, parent: u32) -> Fork {
@@ -43,7 +43,7 @@ fn a_thread_belongs_to_its_process_and_has_its_parent() {
 }
 
 #[test]
-fn a_snapshot_does_not_overwrite_what_a_record_told() {
+fn a_snapshot_does_not_overwrite_a_record() {
     let mut tasks = Tasks::new(1);
     tasks.on_comm(20, 20, b"new");
     tasks.on_fork(fork(21, 19));
@@ -71,7 +71,7 @@ fn an_ended_task_keeps_its_name_for_late_events() {
 }
 
 #[test]
-fn an_id_that_is_used_again_is_another_task() {
+fn a_reused_id_is_another_task() {
     let mut tasks = shell();
     tasks.on_fork(fork(11, 10));
     tasks.on_exit(10);
@@ -106,7 +106,7 @@ fn ancestry_leads_from_the_thread_to_init() {
 }
 
 #[test]
-fn a_circle_of_parents_ends() {
+fn ancestry_ends_at_a_cycle_of_parents() {
     let mut tasks = Tasks::new(1);
     tasks.snapshot([process(5, 6, "a"), process(6, 5, "b")]);
     assert_eq!(tasks.ancestry(5).count(), GENERATIONS);
@@ -115,7 +115,7 @@ fn a_circle_of_parents_ends() {
 #[test]
 fn the_idle_task_is_named_after_its_cpu() {
     let mut tasks = Tasks::new(2);
-    tasks.on_comm(0, 0, b"nobody");
+    tasks.on_comm(0, 0, b"idle");
     assert_eq!(tasks.comm_on(1, 0), Some(&b"swapper/1"[..]));
     assert_eq!(tasks.comm_on(7, 0), Some(&b"swapper"[..]));
     assert_eq!((tasks.process(0), tasks.parent(0)), (Some(0), None));
@@ -134,7 +134,7 @@ fn a_name_is_any_bytes_up_to_fifteen() {
 }
 
 #[test]
-fn the_table_stays_within_its_bound_and_counts_what_it_kept_out() {
+fn the_table_is_bounded_and_counts_refused_tasks() {
     let bytes = 64 << 10;
     let mut tasks = Tasks::with_bound(1, bytes);
     for tid in 1..100_000 {
@@ -150,7 +150,7 @@ fn the_table_stays_within_its_bound_and_counts_what_it_kept_out() {
 }
 
 #[test]
-fn coming_and_going_tasks_do_not_grow_the_table() {
+fn short_lived_tasks_do_not_grow_the_table() {
     let mut tasks = Tasks::new(1);
     let mut grown = Vec::new();
     for tid in 1..1_000_000u32 {

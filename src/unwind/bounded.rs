@@ -1,41 +1,44 @@
-//! Whether whoever walks by an unwind table comes to an end, whatever its author had in mind.
+//! Rejects unwind tables that cannot be evaluated in bounded time.
 //!
-//! Rules of a table can be expressions of DWARF, which can jump backwards, and framehop evaluates them without a limit: a
-//! table of forty bytes would keep it busy for ever. No compiler needs jumps for where a register was saved, so
-//! a table with one is no table. Neither is one with an entry that takes long to read, since that is done for each frame.
+//! Rules of a table can be DWARF expressions, which can jump backwards, and framehop evaluates them
+//! without a limit: a table of forty bytes could loop forever. No compiler needs jumps to locate a
+//! saved register, so a table with a jump is rejected. So is a table with a very long entry, since
+//! an entry is read for each frame.
 //!
-//! The index of a table can lead anywhere into it, also to where another entry has its operands: it counts only if
-//! each of its rows leads to an entry that was looked at.
+//! The index of a table can point anywhere into it, also into the operands of an entry. It is used
+//! only if each of its rows points to a checked entry.
 
 use gimli::{
     BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, CieOrFde, DebugFrame, EhFrame,
     Encoding, EndianSlice, NativeEndian, Operation, UnwindExpression, UnwindOffset, UnwindSection,
 };
 
-/// Bytes of an entry; those of the largest functions have some thousand.
+/// Maximum size of an entry in bytes; the largest functions need some thousand.
 const ENTRY_MAX: usize = 64 << 10;
 
-/// Common entries; linkers leave few, but one for each source file in `.debug_frame`.
+/// Maximum number of common entries; linkers emit few, but one for each source file in
+/// `.debug_frame`.
 const COMMON_MAX: usize = 1 << 17;
 
 type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
-/// Where the entries of functions stand in `.eh_frame`, ascending; None if it is not to be walked by.
+/// Returns the offsets of the entries of functions in `.eh_frame`, ascending; None if the table is
+/// rejected.
 pub(super) fn entries_of_eh_frame(bytes: &[u8], bases: &BaseAddresses) -> Option<Vec<usize>> {
     let mut table = EhFrame::new(bytes, NativeEndian);
     table.set_address_size(8);
     entries(&table, bases)
 }
 
-/// Likewise in `.debug_frame`.
+/// Like [`entries_of_eh_frame`], for `.debug_frame`.
 pub(super) fn entries_of_debug_frame(bytes: &[u8]) -> Option<Vec<usize>> {
     let mut table = DebugFrame::new(bytes, NativeEndian);
     table.set_address_size(8);
     entries(&table, &BaseAddresses::default())
 }
 
-/// Whether each row of `.eh_frame_hdr` leads to one of `entries`. Both sections' addresses are those before the object is
-/// moved. Every linker writes it in the one form that is known here.
+/// Returns whether each row of `.eh_frame_hdr` points to one of `entries`. The addresses of both
+/// sections are those before relocation. Only the form that every linker writes is accepted.
 pub(super) fn is_index_of(entries: &[usize], index: (&[u8], u64), eh_frame: u64) -> bool {
     const VERSION_AND_ENCODINGS: &[u8] = &[1, 0x1b, 0x03, 0x3b];
     let (bytes, address) = index;
@@ -75,7 +78,7 @@ where
                 if part.entry_len() > ENTRY_MAX {
                     return None;
                 }
-                // A common entry that was not looked at stands where none is, or behind: nobody writes that.
+                // A common entry must precede its functions, as every compiler writes it.
                 let of_common = |_: &Table, _: &BaseAddresses, at: Table::Offset| {
                     let at: usize = UnwindOffset::into(at);
                     let place = common.binary_search_by_key(&at, |(offset, _)| *offset);
@@ -94,7 +97,7 @@ where
     Some(found)
 }
 
-/// Whether no expression among these instructions jumps.
+/// Returns whether no expression in these instructions jumps.
 fn is_straight<'a, Table>(
     table: &Table,
     mut instructions: CallFrameInstructionIter<'_, Bytes<'a>>,
@@ -105,7 +108,7 @@ where
 {
     loop {
         let expression = match instructions.next() {
-            // Whoever walks by them stops at what is no instruction, too.
+            // The evaluation also stops at an invalid instruction.
             Ok(None) | Err(_) => return true,
             Ok(Some(
                 CallFrameInstruction::DefCfaExpression { expression }
@@ -130,7 +133,7 @@ where
         match operations.next() {
             Ok(Some(Operation::Skip { .. } | Operation::Bra { .. })) => return true,
             Ok(Some(_)) => {}
-            // Whoever evaluates it stops there, too.
+            // The evaluation also stops there.
             Ok(None) | Err(_) => return false,
         }
     }
@@ -149,7 +152,7 @@ mod tests {
         bytes
     }
 
-    /// A table of one function; where that has its entry.
+    /// Returns a table of one function, and the offset of its entry.
     fn table(instructions: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = entry(b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b");
         let at = bytes.len();
@@ -165,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_table_whose_expressions_jump_is_none() {
-        // DW_CFA_def_cfa_expression { DW_OP_breg7 8 }, as of a procedure linkage table.
+    fn a_table_with_jumping_expressions_is_rejected() {
+        // DW_CFA_def_cfa_expression { DW_OP_breg7 8 }, as in a procedure linkage table.
         let (straight, at) = table(&[0x0f, 2, 0x77, 8]);
         assert_eq!(found(&straight), Some(vec![at]));
-        // DW_OP_skip -3, for ever; DW_OP_lit1, DW_OP_bra -4; the same for the value of a register.
+        // DW_OP_skip -3, which loops; DW_OP_lit1, DW_OP_bra -4; the same for a register value.
         for instructions in [
             &[0x0f, 3, 0x2f, 0xfd, 0xff][..],
             &[0x0f, 4, 0x31, 0x28, 0xfc, 0xff],
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_counts_only_if_it_leads_to_entries() {
+    fn an_index_is_accepted_only_if_it_leads_to_entries() {
         let (bytes, at) = table(&[0x0f, 2, 0x77, 8]);
         let entries = found(&bytes).unwrap();
         let address = ADDRESS + 0x100;
@@ -192,7 +195,7 @@ mod tests {
         };
         let counts = |index: &[u8]| is_index_of(&entries, (index, address), ADDRESS);
         assert!(counts(&index(at as i32, 1)));
-        // Into an entry, in front of all, beyond the rows; of another form.
+        // Into an entry, before the first one, beyond the rows; another form.
         assert!(!counts(&index(at as i32 + 4, 1)));
         assert!(!counts(&index(-8, 1)));
         assert!(!counts(&index(at as i32, 2)));

@@ -1,4 +1,5 @@
-//! The unwind tables of an object: `.eh_frame` with its index, or `.debug_frame`, and where the object's parts are to lie.
+//! The unwind tables of an object, `.eh_frame` with its index or `.debug_frame`, and the layout of
+//! its segments.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,26 +12,27 @@ use crate::decode::elf::{COMPRESSED, EXECUTABLE, Elf, LOAD, Section, Segment};
 use crate::task::maps::Mapping;
 use crate::task::objects::Object;
 
-/// Bytes of one table; the largest programs have a few ten million.
+/// Maximum size of a table in bytes; the largest programs have tens of millions.
 const TABLE_MAX: usize = 64 << 20;
 
-/// What unwinding needs of an object.
+/// The data of an object that unwinding needs.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
-    /// What is mapped of the file.
+pub(super) struct UnwindTables {
+    /// Segments of the file that are mapped.
     segments: Vec<Segment>,
     sections: ExplicitModuleSectionInfo<Rc<[u8]>>,
-    /// Where signal handlers return to, in the file's own addresses.
+    /// Code that signal handlers return to, in addresses of the file.
     trampolines: Vec<Range<u64>>,
 }
 
-impl Tables {
-    /// Those of an object; None if it is none of 64 bits, or has no code, or is being overwritten.
-    pub(super) fn of(object: &Object) -> Option<Tables> {
-        object.is_intact().then(|| Elf::new(object.bytes())).flatten().and_then(Tables::read)
+impl UnwindTables {
+    /// Returns the tables of an object; None if it is not a 64-bit one, has no code, or is being
+    /// overwritten.
+    pub(super) fn of(object: &Object) -> Option<UnwindTables> {
+        object.is_intact().then(|| Elf::new(object.bytes())).flatten().and_then(UnwindTables::read)
     }
 
-    fn read(elf: Elf<'_>) -> Option<Tables> {
+    fn read(elf: Elf<'_>) -> Option<UnwindTables> {
         let segments: Vec<Segment> = elf.segments().filter(|s| s.kind == LOAD).collect();
         let base = segments.iter().map(|segment| segment.address).min()?;
         let mut sections =
@@ -51,7 +53,7 @@ impl Tables {
                 _ => {}
             }
         }
-        // A program without tables for its own code still has some of the code that starts it.
+        // A program without tables for its own code still has tables for its startup code.
         let own = debug_frame
             .filter(|own| sections.eh_frame.as_ref().is_none_or(|t| t.len() < own.size as usize));
         if let Some(own) = own.and_then(|section| copied(&section)) {
@@ -63,10 +65,11 @@ impl Tables {
             (Some(eh_frame), Some(range)) => signal::trampolines(eh_frame, range.start),
             _ => Vec::new(),
         };
-        elf.is_wide().then_some(Tables { segments, sections, trampolines })
+        elf.is_wide().then_some(UnwindTables { segments, sections, trampolines })
     }
 
-    /// Where the object's lowest address lies when it is mapped so; None if the mapping is of nothing that the object loads.
+    /// Returns the address of the object's lowest byte in this mapping; None if the mapping is not
+    /// one of its segments.
     pub(super) fn base(&self, mapping: &Mapping) -> Option<u64> {
         let first = mapping.offset;
         let overlaps = |segment: &&Segment| {
@@ -76,24 +79,25 @@ impl Tables {
         let mut overlapping = self.segments.iter().filter(overlaps);
         let executable = |segment: &&Segment| segment.flags & EXECUTABLE != 0;
         let segment = overlapping.clone().find(executable).or_else(|| overlapping.next())?;
-        // The segment's first byte is there, even where the mapping begins with another page.
+        // The first byte of the segment has this address even if the mapping begins with another
+        // page.
         let at = mapping.start.wrapping_sub(first).wrapping_add(segment.offset);
         Some(at.wrapping_sub(segment.address).wrapping_add(self.sections.base_svma))
     }
 
-    /// The tables; what they refer to is shared.
+    /// Returns the tables, which share their bytes.
     pub(super) fn sections(&self) -> ExplicitModuleSectionInfo<Rc<[u8]>> {
         self.sections.clone()
     }
 
-    /// Where signal handlers return to, when the file's lowest address lies at `base`.
+    /// Returns the code that signal handlers return to, for an object at `base`.
     pub(super) fn trampolines(&self, base: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let moved = base.wrapping_sub(self.sections.base_svma);
         let moved = move |address: u64| address.wrapping_add(moved);
         self.trampolines.iter().map(move |range| moved(range.start)..moved(range.end))
     }
 
-    /// Their bytes.
+    /// Returns the size of the tables in bytes.
     pub(super) fn bytes(&self) -> usize {
         let all =
             [&self.sections.eh_frame, &self.sections.eh_frame_hdr, &self.sections.debug_frame];
@@ -101,8 +105,8 @@ impl Tables {
     }
 }
 
-/// Drops the tables that cannot be walked by in bounded time, and an index that leads elsewhere: framehop makes its own
-/// then.
+/// Removes tables that cannot be evaluated in bounded time, and an index that does not fit;
+/// framehop then creates its own index.
 fn keep_bounded(sections: &mut ExplicitModuleSectionInfo<Rc<[u8]>>) {
     let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
     let (address, index_at) = (start(&sections.eh_frame_svma), start(&sections.eh_frame_hdr_svma));
@@ -124,7 +128,7 @@ fn keep_bounded(sections: &mut ExplicitModuleSectionInfo<Rc<[u8]>>) {
     sections.debug_frame = sections.debug_frame.take().filter(is_bounded);
 }
 
-/// A table's bytes, unless they are compressed, and so cannot be walked.
+/// Returns a copy of a table; None if it is compressed.
 fn copied(section: &Section<'_>) -> Option<Rc<[u8]>> {
     let bytes = section.bytes.filter(|_| section.flags & COMPRESSED == 0)?;
     (1..=TABLE_MAX).contains(&bytes.len()).then(|| Rc::from(bytes))

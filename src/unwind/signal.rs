@@ -1,16 +1,18 @@
-//! Signal handlers: what they return to, and what was interrupted, which the kernel has put on the stack.
+//! Unwinds through signal handlers: finds the interrupted registers, which the kernel has put on
+//! the stack.
 //!
-//! A handler returns to a few instructions of the C library (or the vdso) that ask the kernel to go on where it
-//! was. Their unwind tables compute each register from memory, which framehop does not do; but it is always the same
-//! place: the `ucontext` of `rt_sigframe` (arch/*/kernel/signal.c, asm/ucontext.h and asm/sigcontext.h).
+//! A handler returns to a few instructions of the C library or the vDSO that call the kernel to
+//! resume the interrupted code. Their unwind tables compute each register from memory, which
+//! framehop does not support; but the place is always the same: the `ucontext` of `rt_sigframe`
+//! (arch/*/kernel/signal.c, asm/ucontext.h and asm/sigcontext.h).
 
 use std::ops::Range;
 
 use super::registers;
 use framehop::UnwindRegsNative;
 
-/// Where it was interrupted, and the registers there; None if the stack cannot be read. `values` are those in the
-/// instructions that the handler returns to.
+/// Returns the interrupted instruction pointer and the registers there; None if the stack cannot be
+/// read. `values` are the registers in the code that the handler returns to.
 pub(super) fn interrupted(
     values: &UnwindRegsNative,
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
@@ -24,8 +26,8 @@ pub(super) fn interrupted(
     Some((instruction_pointer, registers::values(link, stack_pointer, frame_pointer)))
 }
 
-/// Bytes from the stack pointer: the `ucontext` lies there, its registers behind flags, link and stack (40 bytes), in the
-/// order r8-r15 di si bp bx dx ax cx sp ip.
+/// Offsets from the stack pointer, where the `ucontext` is; its registers follow flags, link and
+/// stack (40 bytes) in the order r8-r15 di si bp bx dx ax cx sp ip.
 #[cfg(target_arch = "x86_64")]
 const FRAME_POINTER: u64 = 40 + 8 * 10;
 #[cfg(target_arch = "x86_64")]
@@ -35,8 +37,8 @@ const INSTRUCTION_POINTER: u64 = 40 + 8 * 16;
 #[cfg(target_arch = "x86_64")]
 const LINK: Option<u64> = None;
 
-/// Bytes from the stack pointer: `siginfo` (128 bytes), the `ucontext` up to its machine part (176), the fault's address, then
-/// x0-x30, sp, pc.
+/// Offsets from the stack pointer: `siginfo` (128 bytes), the `ucontext` up to its machine part
+/// (176), the fault address, then x0-x30, sp, pc.
 #[cfg(target_arch = "aarch64")]
 const REGISTERS: u64 = 128 + 176 + 8;
 #[cfg(target_arch = "aarch64")]
@@ -48,13 +50,14 @@ const INSTRUCTION_POINTER: u64 = REGISTERS + 8 * 32;
 #[cfg(target_arch = "aarch64")]
 const LINK: Option<u64> = Some(REGISTERS + 8 * 30);
 
-/// Ranges of one object: a C library has one.
+/// Maximum number of ranges of an object; a C library has one.
 pub(super) const RANGES_MAX: usize = 64;
 
-/// The code that handlers return to, as addresses before the object is moved: what `.eh_frame` says of functions whose
-/// augmentation has an `S`. `address` is that of the section.
+/// Returns the code that handlers return to, in addresses before relocation: the functions of
+/// `.eh_frame` whose augmentation has an `S`. `address` is the address of the section.
 ///
-/// The format is that of the Linux Standard Base, "Exception Frames". Whatever the section holds, it is gone through once.
+/// The format is defined by the Linux Standard Base, "Exception Frames". The section is read once,
+/// whatever it contains.
 pub(super) fn trampolines(eh_frame: &[u8], address: u64) -> Vec<Range<u64>> {
     let (mut found, mut marked) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -77,13 +80,13 @@ pub(super) fn trampolines(eh_frame: &[u8], address: u64) -> Vec<Range<u64>> {
     found
 }
 
-/// Whether the common part of some functions, behind its id, says `zRS`, with addresses relative to where they stand, in 32
-/// bits: so every compiler writes them.
+/// Returns whether the common entry at an offset, after its id, has the augmentation `zRS` and
+/// relative 32-bit addresses, as every compiler writes it.
 fn is_marked(eh_frame: &[u8], at: usize) -> Option<bool> {
     const AUGMENTATION: &[u8] = b"zRS\0";
     const RELATIVE: u8 = 0x1b;
     let rest = eh_frame.get(at + 1..)?.strip_prefix(AUGMENTATION)?;
-    // Alignments, the return address's register and the length of what follows: one byte each in all that exist.
+    // Alignments, return address register and length: one byte each in all existing tables.
     Some(rest.get(4) == Some(&RELATIVE))
 }
 
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_functions_that_are_marked_are_where_handlers_return_to() {
+    fn only_marked_functions_are_trampolines() {
         let common = |augmentation: &[u8]| {
             entry(&[&[0; 4][..], &[1], augmentation, &[0, 1, 0x78, 16, 1, 0x1b, 0, 0]].concat())
         };
@@ -122,7 +125,7 @@ mod tests {
         bytes.extend([0; 4]);
         let start = 0x1000 + field - 0x40;
         assert_eq!(trampolines(&bytes, 0x1000), vec![start..start + 9]);
-        // Many of both are no more work than few, and not all are kept.
+        // Many entries of both kinds are read in linear time, and the number of ranges is bounded.
         let mut many = marked.repeat(1 << 15);
         let near = many.len() - marked.len();
         for _ in 0..1 << 15 {

@@ -1,15 +1,16 @@
-//! Walks over stacks made up for functions of this very program. Those of other programs are in tests/unwind.
+//! Walks over artificial stacks of functions of this program. Walks over real programs are in
+//! tests/unwind.
 
 use super::*;
 use crate::base::frame::Space;
-use crate::decode::words::Words;
+use crate::decode::cursor::Words;
 use crate::sys::registers::{FRAME_POINTER, INSTRUCTION_POINTER, LINK, STACK_POINTER, UNWOUND};
 use perf_event_open_sys::bindings as abi;
 use proptest::prelude::*;
 
 const BOTTOM: u64 = 0x7ffd_0000_1000;
 
-/// Functions with nothing on the stack at their first instruction but where they return to.
+/// Functions with only a return address on the stack at their first instruction.
 #[inline(never)]
 extern "C" fn callee(n: u64) -> u64 {
     std::hint::black_box(n) + 1
@@ -20,7 +21,7 @@ extern "C" fn caller(n: u64) -> u64 {
     callee(std::hint::black_box(n)) + 2
 }
 
-/// Walks a stack of these words of a process that is at `address`; the frames, and whether they are all.
+/// Walks the stack of a task; returns the frames, and whether they are complete.
 fn walk(
     unwinder: &mut Unwinder,
     programs: &mut Programs,
@@ -33,20 +34,20 @@ fn walk(
             INSTRUCTION_POINTER => task.address,
             STACK_POINTER => task.stack_pointer,
             FRAME_POINTER => task.frame_pointer,
-            // Where a function that has just begun returns to.
+            // The return address of a function that has just begun.
             _ if Some(register) == LINK => task.words.first().copied().unwrap_or(0),
             _ => 0,
         };
         values.extend(value.to_ne_bytes());
     }
     let bytes: Vec<u8> = task.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let registers = crate::decode::rest::Registers {
+    let registers = crate::decode::sample_extra::SampledRegisters {
         abi: task.abi,
         mask: UNWOUND,
         values: Words::new(&values),
     };
     let mut frames = Vec::new();
-    let mut room = Room::new(&mut frames, task.room);
+    let mut room = ChainBuilder::new(&mut frames, task.room);
     unwinder.walk(programs, &UserStack { pid, registers, bytes: &bytes }, &mut room);
     let whole = !room.is_cut();
     (frames, whole)
@@ -61,7 +62,7 @@ struct Task {
     room: usize,
 }
 
-/// At the first instruction of a function of this program.
+/// A task at the first instruction of a function of this program.
 fn task(words: &[u64]) -> Task {
     let abi = u64::from(abi::PERF_SAMPLE_REGS_ABI_64);
     let address = callee as *const () as u64;
@@ -69,7 +70,8 @@ fn task(words: &[u64]) -> Task {
     Task { abi, address, frame_pointer: 0, stack_pointer: BOTTOM, words, room: 100 }
 }
 
-/// As if another function had called it with its first byte: so the tables are asked about its beginning.
+/// Returns a return address after the first byte of `caller`, so that the tables are looked up for
+/// its start.
 fn behind_caller() -> u64 {
     caller as *const () as u64 + 1
 }
@@ -91,10 +93,10 @@ fn a_walk_follows_the_tables_until_the_stack_begins() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_walk_that_cannot_go_on_says_so() {
+fn an_incomplete_walk_is_reported() {
     let (mut unwinder, mut programs) = (Unwinder::default(), Programs::default());
     let own = std::process::id();
-    // The copy ends, a return address lies in no code, there is no copy.
+    // The copy ends; a return address is not in code; there is no copy.
     for words in [&[behind_caller()][..], &[behind_caller(), 0x10], &[]] {
         let task = task(words);
         let expected = [&[task.address][..], &words[..words.len().min(1)]].concat();
@@ -103,21 +105,21 @@ fn a_walk_that_cannot_go_on_says_so() {
 }
 
 #[test]
-fn of_a_program_of_another_word_size_there_is_where_it_was() {
+fn a_program_of_another_word_size_has_one_frame() {
     let (mut unwinder, mut programs) = (Unwinder::default(), Programs::default());
     let narrow = Task { abi: u64::from(abi::PERF_SAMPLE_REGS_ABI_32), ..task(&[1, 2]) };
     let found = walk(&mut unwinder, &mut programs, std::process::id(), &narrow);
     assert_eq!(found, (vec![narrow.address], false));
-    let nobody = Task { abi: 0, ..narrow };
-    let found = walk(&mut unwinder, &mut programs, std::process::id(), &nobody);
-    assert_eq!(found, (vec![nobody.address], false));
+    let no_registers = Task { abi: 0, ..narrow };
+    let found = walk(&mut unwinder, &mut programs, std::process::id(), &no_registers);
+    assert_eq!(found, (vec![no_registers.address], false));
 }
 
 #[test]
-fn processes_are_forgotten_when_there_are_too_many_or_their_mappings_change() {
+fn processes_are_forgotten_beyond_the_limit_or_when_their_mappings_change() {
     let (mut unwinder, mut programs) = (Unwinder::default(), Programs::default());
     for pid in 0..PROCESSES as u32 + 50 {
-        // Above every number that a process can have: nothing is mapped there.
+        // Above every possible process id: nothing is mapped there.
         walk(&mut unwinder, &mut programs, (1 << 22) + 1 + pid, &task(&[]));
     }
     assert_eq!(unwinder.processes.len(), PROCESSES);
@@ -129,7 +131,7 @@ fn processes_are_forgotten_when_there_are_too_many_or_their_mappings_change() {
     assert!(unwinder.processes.is_empty() && unwinder.tables.is_empty());
 }
 
-/// Addresses and what may be taken for them.
+/// Addresses, and values that resemble addresses.
 fn addresses() -> impl Strategy<Value = u64> {
     let code = callee as *const () as u64;
     prop_oneof![

@@ -1,44 +1,57 @@
 ---@meta
---- The events that a monitor watches.
+--- Events of a monitor, and expressions over their fields.
 error "this file describes the API to editors and checkers; it cannot be required"
 
---- How to open an event; besides these, any field of perf_event_attr by its kernel name.
+--- How to open an event. Any field of perf_event_attr may be added, by its kernel name.
 ---@class perilune.EvselSpec
----@field stack? any take call chains, unless false or nil: `stack = opt.call_graph`. `true` walks as --call-graph says; text is a way to walk: `"fp"`, `"dwarf,16384"`, `"lbr"`
----@field group? string counters of one name count at the same times, so their ratio is exact
+---@field stack? any record call chains, unless false or nil: `stack = opt.call_graph`
+---@field group? string events of a group are counted at the same times, so their ratio is exact
 ---@field cgroup? string count only tasks of this cgroup: `"system.slice/nginx.service"`
----@field functions? boolean follow what processes map, so that `e._function` has a name without call chains, too
+---@field functions? boolean track mapped files: `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
----@field freq? number|false samples per second; default of clocks and hardware events: -F or -c, else 100
----@field period? number|false events per sample; for a clock, nanoseconds per sample, at least 10000
+---@field freq? number|false samples per second; clocks and hardware events: -F or -c, else 100
+---@field period? number|false events per sample; for a clock nanoseconds, at least 10000
 ---@field filter? string|false a filter, ANDed to the selector's; see `ev:filter`
----@field exclude? { user?: boolean, kernel?: boolean, guest?: boolean, host?: boolean, idle?: boolean } what is left out; idle: of the kernel's clocks, a hardware counter stops in an idle CPU
----@field task? string the field with the thread that the event is about, where that is another than the one it comes from: it is opened for whole CPUs, and with -p kept when that thread is watched
----@field everyone? boolean also of tasks that are not watched: it is opened for all CPUs, and -C, -p and a command leave nothing of it out
+---@field exclude? perilune.Exclude modes that are not counted or sampled
+---@field task? string the field with the thread that the event is about, if not the current thread
+---@field everyone? boolean all tasks and CPUs, also those that -C, -p or a COMMAND does not select
 ---@field hide_self? boolean omit perilune's own events, scheduler events included
----@field max_stack? integer frames of a call chain at most, where chains are taken
----@field cpus? string on these CPUs only: `"0-3,8"`
----@field optional? boolean an event that this kernel has not gives nil instead of an error
----@field title? string of its column
+---@field max_stack? integer maximum number of frames of a call chain
+---@field cpus? string only these CPUs: `"0-3,8"`
+---@field optional? boolean return nil instead of an error if the kernel does not have the event
+---@field title? string title of its column
 
---- A selector as the user typed it: `sys:name/filter/ATTR/…/`, or for a function `kprobe:FUNCTION/…`, `uprobe:FILE:FUNCTION/…`, and
---- `kretprobe:`, `uretprobe:` for its returns.
+---@class perilune.Exclude
+---@field user? boolean
+---@field kernel? boolean
+---@field guest? boolean
+---@field host? boolean
+---@field idle? boolean for clocks of the kernel; a hardware counter stops while its CPU is idle
+
+--- A selector as typed by the user: `sys:name/filter/ATTR/…/`, for calls of a function
+--- `kprobe:FUNCTION/…` or `uprobe:FILE:FUNCTION/…`, for its returns `kretprobe:` or `uretprobe:`.
 ---@class perilune.Selector
 ---@field name string `"sched:sched_switch"`
 ---@field filter? string the filter between the first slashes
 ---@field stack boolean whether it has the attribute `stack`
 ---@field attr perilune.SelectorAttrs
 
---- By name, the text of an attribute: `s.attr.key`. As a list, {name, value} in the order typed, `_` for `-`.
+--- By name, the text of an attribute: `s.attr.key`. As a list, {name, value} in the order typed,
+--- with `_` for `-`.
 ---@class perilune.SelectorAttrs
 ---@field [string] string
 ---@field [integer] { [1]: string, [2]: string }
 
---- Declares an event. A handler given here takes its records instead of `m.sample`. `"a|b"` is the first that exists.
+--- Declares an event. A handler that is passed here gets the records instead of `m.sample`. `"a|b"`
+--- is the first of the events that exists.
 ---
 ---     evsel("sched:sched_wakeup", function(e) waking:add(e.comm) end)
 ---     local switches = evsel("context-switches", { count = true, title = "switches" })
---- A handler's argument has the type of its event where `perilune types` has described this kernel's.
+---
+--- `stack`: true uses the method of --call-graph, text is a method: `"fp"`, `"dwarf,16384"`,
+--- `"lbr"`. `task`: the event is opened on whole CPUs, and with -p kept if the thread in that field
+--- is watched. The argument of a handler has the type of its event if `perilune types` has written
+--- the types of this kernel.
 ---@class perilune.EvselWord
 ---@overload fun(selector: perilune.Selector, handler: fun(e: perilune.Record)): perilune.Evsel
 ---@overload fun(selector: perilune.Selector, spec: perilune.EvselSpec, handler?: fun(e: perilune.Record)): perilune.Evsel
@@ -48,7 +61,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@type perilune.EvselWord
 evsel = nil
 
---- The type of an event's records, by its name.
+--- The types of records, by the name of the event.
 ---@class perilune.Records
 ---@field [string] perilune.Record
 
@@ -57,26 +70,28 @@ evsel = nil
 ---@field name string `"sched:sched_switch"`
 ---@field id integer its number in this run, for `event_name` columns
 ---@field title string its title in tables
----@field fields table<string, string> its records' fields by name, each with the C type that the kernel gives it
----@field freq number|false requested samples per second; false if every event or every `period` is sampled
+---@field fields table<string, string> C types of the fields of its records, by name
+---@field freq number|false samples per second; false if every event or every `period` is sampled
 ---@field period number|false events per sample, or nanoseconds of a clock
----@field attr table<string, number> perf_event_attr as it will be opened
+---@field attr table<string, number> the perf_event_attr that will be opened
 local ev = {}
 
---- Gives the event its handler: `ev:each(function(e) … end)`.
+--- Sets the handler of the event: `ev:each(function(e) … end)`.
 ---@param handler fun(e: perilune.Record)
 ---@return perilune.Evsel self
 function ev:each(handler) end
 
---- Narrows it; calls are ANDed. Of conditions joined by `&&`, those in the kernel's filter language are checked by the kernel,
---- which is cheapest by far; any other is a C expression, checked here before the handler (`-v` says which went where). With
---- further arguments `%s` is one of them, quoted, and `%d` a whole number; without, the text is taken as it is.
+--- Sets a filter; the filters of several calls are ANDed. The conditions joined by `&&` that are in
+--- the kernel's filter language are checked by the kernel (in-kernel filter), which is cheapest by
+--- far. Any other condition is a C expression that perilune checks before the handler (user-space
+--- filter); `-v` prints both. With further arguments `%s` is one of them, quoted, and `%d` an
+--- integer; without arguments the text is not changed.
 ---
 --- `field.function == NAME` compares the function that an address belongs to. Text is compared with
 --- the string that a pointer argument of a system call points to: `filename ~ "*.conf"`. The kernel
---- reads it from user memory at the entry of the call, so a page that is not resident matches no
---- text. Since Linux 6.19 records also contain the string as `__filename_val`, cut to 63 bytes;
---- `e.filename` is still the address.
+--- reads it from user memory at the entry of the call, so a page that is not resident does not
+--- match any text. Since Linux 6.19 records also contain the string as `__filename_val`, truncated
+--- to 63 bytes; `e.filename` is still the address.
 ---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
 ---     generate:filter("sig == 9 && comm_get(pid) != comm")
@@ -86,40 +101,42 @@ function ev:each(handler) end
 ---@return perilune.Evsel self
 function ev:filter(format, ...) end
 
---- Narrows it, in the kernel, to those whose field is one of a list of names and globs, and none of those behind a `!`:
---- `generate:matching("comm", "nginx,java*,!java-debug")`.
+--- Sets an in-kernel filter: the field must match one of a list of names and globs, and none of
+--- those after a `!`: `generate:matching("comm", "nginx,java*,!java-debug")`.
 ---@param field string
----@param list string separated by commas; `\\,` is a comma in a name
+---@param list string names separated by commas; `\\,` is a comma in a name
 ---@return perilune.Evsel self
 function ev:matching(field, list) end
 
---- Switches it on, from a handler or a timer: `detail:on()`.
+--- Enables the event, from a handler or a timer: `detail:on()`.
 function ev:on() end
 
---- Switches it off; its records stop, its ring stays: `detail:off()`.
+--- Disables the event; its ring stays allocated: `detail:off()`.
 function ev:off() end
 
---- Handles the event with another function from now on, at a prompt also while it comes; what was collected stays.
+--- Replaces the handler, at a prompt also while the event runs. Collected data is kept.
 ---@param handler fun(e: perilune.Record)
 ---@return perilune.Evsel ev itself
 function ev:replace(handler) end
 
---- Compiles an expression of C, as typed in an option, into a function of the record: `(__cpu << 32) | vec`,
---- `runtime / 1000`, `prev_comm ~ "kworker*"`, `ksymbol(location)`. What is wrong with it is an error now, not at
---- the first event.
+--- Compiles a C expression, as typed in an option, into a function of the record:
+--- `(__cpu << 32) | vec`, `runtime / 1000`, `prev_comm ~ "kworker*"`, `ksymbol(location)`. A
+--- mistake in it is an error at once, not at the first event.
 ---
 ---     local key = expr_of(opt.key, ev)
 ---     ev:each(function(e) seen:add(key(e)) end)
 ---
---- It names the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`, and `__cpu __pid` (`__pid` is
---- the thread). Operators are C's but for assignment, with its precedence and integer types, exact in 64 bits; text
---- has `==`, `!=` and `~ "glob"`. Functions: `printf ksymbol comm_get syscall_name exit_reason_str ntohl ntohs htonl
---- htons strncmp`, and with `--unsafe` `system`, into whose command no text of an event
---- belongs: a task may call itself anything.
+--- Names: the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`, and
+--- `__cpu __pid` (`__pid` is the thread). Operators: those of C except assignment, with its
+--- precedence and integer types, exact in 64 bits; for text `==`, `!=` and `~ "glob"`. Functions:
+--- `printf ksymbol comm_get syscall_name exit_reason_str ntohl ntohs htonl htons strncmp`, and with
+--- `--unsafe` `system`. Never put text of an event into the command of `system`: a task can choose
+--- any name.
 ---
---- The result is a number where a double holds it exactly as a signed 64-bit integer, else its hexadecimal text: keys
---- never collide. Such a text adds to the sums of a `kv` exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more, an
---- element outside its array give 0, and are counted as `undefined` in the coverage.
+--- The result is a number if a double represents it exactly as a signed 64-bit integer, else its
+--- hexadecimal text, so that keys never collide. Such a text is added to the sums of a `kv`
+--- exactly, and elsewhere as the nearest double. A division by zero, a shift by the width or more,
+--- and an element outside its array give 0, and are counted as `undefined` in the coverage.
 ---
 --- The second result is the type of the value: "signed", "unsigned", "pointer", "text", or "mixed"
 --- if the events of a glob differ. A kernel address is a negative number, which needs no string per
@@ -129,23 +146,24 @@ function ev:replace(handler) end
 ---     local key, as = expr_of(opt.key, ev)
 ---     local seen = kv { { "key", as = as } }
 ---
---- With `"key"` instead of an evsel it is an expression of a key: a function of what such a function gave, in which the only
---- name is `key`, a `long`.
+--- With `"key"` instead of an evsel the expression formats a key: its argument is the result of
+--- another expression, and the only name is `key`, a `long`.
 ---
 ---     local shown = expr_of('printf("%03d %d", key >> 32, (int)key)', "key")
 ---@param source string
----@param of perilune.Evsel|"key" whose fields it names
----@param kind? "number"|"text" what it has to give; another is an error now
----@param mixed? boolean for a column with `as = "mixed"`: integers that no double holds are signed hexadecimal text
+---@param of perilune.Evsel|"key" the event whose fields it uses
+---@param kind? "number"|"text" required type of the result; another type is an error
+---@param mixed? boolean for `as = "mixed"`: integers that no double holds are signed hex text
 ---@return fun(e: perilune.Sample|number|string): number|string
 ---@return "signed"|"unsigned"|"pointer"|"mixed"|"text" as
 ---@overload fun(source: string, of: perilune.Evsel, kind: "text"): fun(e: perilune.Sample|number|string): string
 function expr_of(source, of, kind, mixed) end
 
---- Compiles several into one function that returns as many values: `exprs_of({ "bytes_req", "1" }, ev)`.
+--- Compiles several expressions into one function that returns a value for each:
+--- `exprs_of({ "bytes_req", "1" }, ev)`.
 ---@param sources string[]
 ---@param of perilune.Evsel|"key"
----@param kind? "number"|"text" what each has to give
+---@param kind? "number"|"text" required type of each result
 ---@return fun(e: perilune.Sample|number|string): ...
 ---@return string[] as the type of each value; see `expr_of`
 function exprs_of(sources, of, kind) end

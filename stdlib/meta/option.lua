@@ -1,19 +1,20 @@
 ---@meta
---- What a monitor can be asked for: an option is data, and gives parsing, --help, validation and completion.
+--- Options of a monitor. An option is data; parsing, --help, validation and completion follow from
+--- it.
 error "this file describes the API to editors and checkers; it cannot be required"
 
---- The name, and what every kind of option takes.
+--- Fields of every kind of option.
 ---@class perilune.OptionSpec
----@field [1] string the long name: `"than"` is --than; `opt.than`, with `_` for `-`
+---@field [1] string the long name: `"than"` is --than and `opt.than`, with `_` for `-`
 ---@field short? string one letter
----@field help? string a line without a stop
----@field value? string what --help calls the value: `"GLOB"`
----@field default? any as the user would type it
+---@field help? string a line without a full stop
+---@field value? string name of the value in --help: `"GLOB"`
+---@field default? any as typed on the command line
 ---@field required? boolean
----@field positional? boolean taken without its name
+---@field positional? boolean an argument without the option name
 
 ---@class perilune.DurationSpec: perilune.OptionSpec
----@field unit "s"|"ms"|"us"|"ns" of a number without a suffix
+---@field unit "s"|"ms"|"us"|"ns" unit of a number without a suffix
 
 ---@class perilune.ChoiceSpec: perilune.OptionSpec
 ---@field of string[]
@@ -25,50 +26,53 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A declared option.
 ---@class perilune.Option
 
---- An option that several monitors have: its name stands in `options` by itself, `options = { "call-graph", "flame-graph", … }`.
---- The host's own (-C -p -i -m --json --stack-style --lines …) every monitor has; they are not declared.
+--- An option that several monitors have. `options` contains its name:
+--- `options = { "call-graph", "flame-graph", … }`. "flame-graph" draws the stacks of tables and of
+--- `emit` instead of printing them, implies -g, and includes --diff and --heatmap. Monitors with
+--- `-e` always have -F and -c, for clocks and hardware events. Common options (-C -p -i -m --json
+--- --stack-style --lines …) are not declared: every monitor has them.
 ---@alias perilune.SharedOption
 ---| "call-graph" # -g: stacks, for the `stack` of an evsel
----| "flame-graph" # --flame-graph NAME: stacks of tables and of `emit` are drawn instead of shown, by the host; implies -g. --diff and --heatmap come with it
----| "diff" # --diff OLD: the flame graph against an older one
----| "heatmap" # --heatmap FILE: what `heat_map` was given; of a monitor without one, when the events came
+---| "flame-graph" # --flame-graph NAME: draw stacks as a flame graph
+---| "diff" # --diff OLD: the difference to an older flame graph
+---| "heatmap" # --heatmap FILE: the delays of `heat_map`, without it the times of the events
 ---| "perins" # --perins: a table per instance; see `perins()`
----| "freq" # -F, samples a second; 100 when not given. A monitor with `-e` always has -F and -c, for clocks and hardware events
----| "period" # -c, events a sample
----| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all that happened in between and around; for `history`
+---| "freq" # -F: samples per second; Dflt: 100
+---| "period" # -c: events per sample
+---| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all events in between; for `history`
 ---| "guest" # -G: guests only
 ---| "exclude-user" # --exclude-user
 ---| "exclude-kernel" # --exclude-kernel
 ---| "exclude-guest" # --exclude-guest
 
---- What the user asked for, by long name with `_` for `-`. What was not given is its default; a flag is false,
---- never nil, and so is a shared option that is off.
+--- Options of the command line, by long name with `_` for `-`. An option that was not given has its
+--- default. A flag and a shared option that are off are false, never nil.
 ---@class perilune.Options
----@field call_graph false|string of -g: `"fp"`, `"dwarf"`, `"dwarf,16384"`, `"lbr"`; for the `stack` of an evsel
+---@field call_graph false|string of -g: `"fp"`, `"dwarf,16384"`, `"lbr"`, …; for an evsel's `stack`
 ---@field flame_graph false|string NAME of --flame-graph
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
----@field freq? integer of -F, samples a second
----@field period? integer of -c, events a sample
----@field perins boolean of --perins
----@field detail false|perilune.Detail of --detail
+---@field freq? integer samples per second, of -F
+---@field period? integer events per sample, of -c
+---@field perins boolean whether --perins was given
+---@field detail false|perilune.Detail value of --detail
 ---@field exclude_user boolean
 ---@field exclude_kernel boolean
 ---@field exclude_guest boolean
 ---@field guest boolean
 ---@field [string] any
 
---- What --detail asks for: for `h:between`.
+--- The value of --detail, for `h:between`.
 ---@class perilune.Detail
----@field before number nanoseconds before the beginning; 0 when not given
----@field after number nanoseconds behind the end; 0 when not given
----@field samecpu boolean only events on the CPU of the beginning or of the end; and likewise
+---@field before number nanoseconds before the beginning; Dflt: 0
+---@field after number nanoseconds after the end; Dflt: 0
+---@field samecpu boolean only events on the CPU of the beginning or of the end; the others likewise
 ---@field samepid boolean
 ---@field sametid boolean
 ---@field samekey boolean
 
 ---@class perilune.FlagSpec: perilune.OptionSpec
----@field load? "split-locks" a command of perilune that a given flag starts and watches as COMMAND
+---@field load? "split-locks" a perilune command that the flag starts and watches as COMMAND
 
 --- On or off: `flag { "only-comm", help = "one row a name" }`.
 ---@param spec perilune.FlagSpec
@@ -80,19 +84,21 @@ function flag(spec) end
 ---@return perilune.Option
 function number(spec) end
 
---- A share of 100, as a number: `percent { "than", default = 20 }` takes `20` and `20%`. As a word, a share as text.
+--- A percentage: `percent { "than", default = 20 }` accepts `20` and `20%`. With a number, returns
+--- the percentage as text.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 ---@overload fun(value: number|string): string
 function percent(spec) end
 
---- A time in nanoseconds: `duration { "than", unit = "us" }` takes `10`, `10us` and `1.5ms`. As a word, a time as text.
+--- A time in nanoseconds: `duration { "than", unit = "us" }` accepts `10`, `10us` and `1.5ms`. With
+--- a number, returns the time as text.
 ---@param spec perilune.DurationSpec
 ---@return perilune.Option
 ---@overload fun(value: number|string): string
 function duration(spec) end
 
---- Bytes: `size { "memory" }` takes `4096`, `64K` and `2GB`.
+--- A number of bytes: `size { "memory" }` accepts `4096`, `64K` and `2GB`.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function size(spec) end
@@ -102,12 +108,13 @@ function size(spec) end
 ---@return perilune.Option
 function text(spec) end
 
---- One of a few words: `choice { "impl", of = { "delay", "pair" }, default = "delay" }`.
+--- One of a list of values: `choice { "impl", of = { "delay", "pair" }, default = "delay" }`.
 ---@param spec perilune.ChoiceSpec
 ---@return perilune.Option
 function choice(spec) end
 
---- An expression over an event's fields: `expr { "key", short = "k" }`. `opt.key` is its text, for `expr_of`.
+--- An expression over an event's fields: `expr { "key", short = "k" }`. `opt.key` is its text, for
+--- `expr_of`.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function expr(spec) end
@@ -117,8 +124,8 @@ function expr(spec) end
 ---@return perilune.Option
 function event(spec) end
 
---- Event selectors, a comma list each time the option is given: `events { "event", short = "e" }`.
---- `opt.event[group][i]` is a [perilune.Selector].
+--- Event selectors, a comma-separated list each time the option is given:
+--- `events { "event", short = "e" }`. `opt.event[group][i]` is a [perilune.Selector].
 ---@param spec perilune.EventsSpec
 ---@return perilune.Option
 function events(spec) end

@@ -1,10 +1,12 @@
 ---@meta
---- The words of a prompt, `perilune repl`, beside those of scripts. A line that begins with a colon is a call:
---- `:doc latency`, `:events sched:*` (the tracepoints that match), `:fields sched:sched_switch`, `:cost`, `:save NAME`.
+--- Functions of the prompt, `perilune repl`, in addition to those of scripts. A line that begins
+--- with a colon is a call: `:doc latency`, `:events sched:*` (the tracepoints that match),
+--- `:fields sched:sched_switch`, `:cost`, `:save NAME`.
 error "this file describes the API to editors and checkers; it cannot be required"
 
---- Opens an event, which comes from now on, also while lines are typed; in a script the same as `evsel`, which at a
---- prompt comes only while `run` runs. Without a handler it is printed.
+--- Opens an event at once; its records are handled while lines are typed. Records without a handler
+--- are printed. At a prompt, events of `evsel` are handled only during `run`; in a script both are
+--- the same.
 ---
 ---     by = kv { "comm" }
 ---     p = probe("sched:sched_switch", function(e) by:add(e.prev_comm) end)
@@ -16,66 +18,72 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@overload fun(selector: string|perilune.Selector, handler: fun(e: perilune.Record)): perilune.Evsel
 function probe(selector, spec, handler) end
 
---- Lets the events declared with `evsel` come for a time (`run "2s"`), for so many events (`run(100)`), or until Ctrl-C (`run()`).
---- Of a recording it plays as much. With the name of a monitor and its options it starts that: `run("task-state", { than = "10ms" })`.
+--- Handles the events declared with `evsel` for a time (`run "2s"`), for a number of events
+--- (`run(100)`), or until Ctrl-C (`run()`). In a replay it reads as much of the recording. With the
+--- name of a monitor and its options, starts the monitor: `run("task-state", { than = "10ms" })`.
 ---@param what? string|number
 ---@param options? table
 function run(what, options) end
 
---- Prints the next events, 10 of them: `show("signal:signal_generate/sig==9/", { n = 1, stack = true })`.
+--- Prints the next events, by default 10:
+--- `show("signal:signal_generate/sig==9/", { n = 1, stack = true })`.
 ---@param selector string
 ---@param options? perilune.ShowSpec
 function show(selector, options) end
 
 ---@class perilune.ShowSpec: perilune.EvselSpec
----@field n? integer so many; Dflt: 10
----@field time? string not longer than this: `"2s"`
+---@field n? integer number of events; Dflt: 10
+---@field time? string maximum time: `"2s"`
 
---- Counts events by an expression over their fields, for a second or that long: `count("raw_syscalls:sys_enter", "syscall_name(id)", "5s")`.
+--- Counts events by an expression over their fields, for one second or for `time`:
+--- `count("raw_syscalls:sys_enter", "syscall_name(id)", "5s")`.
 ---@param selector string
 ---@param key? string
 ---@param time? string
 ---@return perilune.Kv
 function count(selector, key, time) end
 
---- Counts events by CPU, for a second or that long: `stat("context-switches,page-faults", "5s")`.
+--- Counts events by CPU, for one second or for `time`:
+--- `stat("context-switches,page-faults", "5s")`.
 ---@param list string
 ---@param time? string
 function stat(list, time) end
 
---- The fields of an event, with their types.
+--- Returns the fields of an event, with their types.
 ---@param selector string
 ---@return string
 function fields(selector) end
 
---- Draws the first rows of a table, 10 of them. The table alone, as a line, draws all of it.
+--- Draws the first rows of a table, by default 10. The table alone, as a line, draws all rows.
 ---@param table perilune.Kv|perilune.Latency
 ---@param n? integer
 function top(table, n) end
 
---- Takes every event, timer and monitor away; with a table, begins that anew.
+--- Removes all events, timers and monitors. With a table, clears only that table.
 ---@param table? any
 function clear(table) end
 
---- The monitors that `run` started.
+--- Returns the monitors that `run` started.
 ---@return string
 function jobs() end
 
---- What each event has cost so far, in nanoseconds: the kernel's part and our own; and which lines LuaJIT cannot compile.
+--- Returns the overhead of each event so far, in nanoseconds, in the kernel and in perilune, and
+--- the lines that LuaJIT cannot compile.
 ---@return string
 function cost() end
 
---- What was seen and missed so far.
+--- Returns what was seen and lost so far.
 ---@return string
 function lost() end
 
---- Writes what was defined as a monitor that runs as it is: `:save switches` writes switches.lua.
---- Repeat the line to write a file outside the current folder. System folders are refused.
+--- Writes the definitions of the session as a complete monitor: `:save switches` writes
+--- switches.lua. Repeat the line to write a file outside the current folder. System folders are
+--- refused.
 ---@param name string
 ---@return string
 function save(name) end
 
---- What is written about a word.
+--- Returns the documentation of a function.
 ---@param word string
 ---@return string
 function doc(word) end

@@ -1,11 +1,11 @@
-//! Intervals, totals, handles, and what happens at the bounds.
+//! Intervals, totals, handles, and the behaviour at limits.
 
 use crate::{Host, rows};
 use mlua::Value;
 use perilune::base::draw::{Cell, Report};
 
 #[test]
-fn only_what_was_drawn_restarts() {
+fn only_printed_tables_are_reset() {
     let host = Host::new();
     let (drawn, _other): (Value, Value) = host
         .run(
@@ -30,7 +30,7 @@ fn only_what_was_drawn_restarts() {
 }
 
 #[test]
-fn handles_choose_and_order_and_cannot_be_forged() {
+fn handles_select_and_order_tables_and_cannot_be_forged() {
     let host = Host::new();
     let (a, b, forged, hidden): (Value, Value, Value, Value) = host
         .run(
@@ -93,7 +93,7 @@ fn a_bound_folds_keys_into_one_row_and_counts_them() {
 }
 
 #[test]
-fn strings_that_come_and_go_never_fill_the_table() {
+fn short_lived_strings_never_fill_the_table() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -119,7 +119,7 @@ fn strings_that_come_and_go_never_fill_the_table() {
 }
 
 #[test]
-fn strings_beyond_the_bound_are_one_row() {
+fn strings_beyond_the_limit_are_one_row() {
     let host = Host::new();
     host.run::<()>("k = kv { 'comm' } for i = 1, 30000 do k:add('task ' .. i) end").unwrap();
     let table = host.table();
@@ -154,13 +154,13 @@ fn a_run_has_a_bounded_number_of_aggregates_of_all_kinds_together() {
 }
 
 #[test]
-fn what_nothing_holds_is_looked_for_again_when_there_is_twice_as_much_and_its_name_is_free() {
+fn unreferenced_aggregates_are_swept_when_their_number_doubles_and_their_names_are_free() {
     let host = Host::new();
     let tables = || host.draw().len();
     let look = |in_line| host.aggregates.free_unheld(&host.lua, in_line, |_| false).unwrap();
     host.run::<()>("held = {} for i = 1, 300 do held[i] = kv { 'x' } kv { 'x' } end").unwrap();
     look(true);
-    assert_eq!(tables(), 600, "a line had its look as it began");
+    assert_eq!(tables(), 600, "a line sweeps when it begins");
     look(false);
     assert_eq!(tables(), 300);
     host.run::<()>("for i = 301, 511 do kv { 'x' } held[i] = kv { 'x' } end").unwrap();
@@ -168,7 +168,7 @@ fn what_nothing_holds_is_looked_for_again_when_there_is_twice_as_much_and_its_na
     assert_eq!(tables(), 511);
     host.run::<()>("held = nil for i = 1, 400 do kv { 'x' } end").unwrap();
     look(false);
-    assert_eq!(tables(), 911, "511 were held: the next look is at 1022");
+    assert_eq!(tables(), 911, "511 were referenced: the next sweep is at 1022");
     host.run::<()>("for i = 1, 112 do kv { 'x' } end last = kv { 'x' }").unwrap();
     look(true);
     assert!(tables() <= 2, "{}", tables());

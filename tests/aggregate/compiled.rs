@@ -1,9 +1,10 @@
-//! Every word that handlers call compiles: a loop over it becomes a trace and nothing aborts.
+//! Every aggregate function that handlers call compiles: a loop over it becomes a trace without
+//! aborts.
 
 use crate::Host;
 
 #[test]
-fn every_word_of_the_hot_path_compiles() {
+fn every_function_of_the_hot_path_compiles() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -25,13 +26,15 @@ fn every_word_of_the_hot_path_compiles() {
         ("local r = rate { window = '1us' }", "if r:add(pid[i], i) > 9e9 then error 'x' end"),
         (
             "local p = pending { 'id', 'comm' }",
-            "p:open(pid[i], e, i, comm[i]) if p:close(pid[i], e).comm ~= comm[i] then error 'x' end",
+            "p:open(pid[i], e, i, comm[i]) if p:close(pid[i], e).comm ~= comm[i] then error 'x' \
+             end",
         ),
         ("local p = pending { 'fs' } p:open(1, e, '?')", "local s = p:get(1) s.fs = i"),
     ];
     for (declare, body) in bodies {
         let source = format!(
-            "{declare} stops, aborts = 0, 0 for n = 1, 100 do for i = 0, 1023 do {body} end end return stops, aborts"
+            "{declare} stops, aborts = 0, 0 for n = 1, 100 do for i = 0, 1023 do {body} end end \
+             return stops, aborts"
         );
         let (stops, aborts): (u32, u32) = host.run(&source).unwrap();
         assert!(stops > 0 && aborts == 0, "{body}: {stops} traces, {aborts} aborts");

@@ -1,4 +1,4 @@
-//! The words that add up, used as a script uses them, in a plain Lua state.
+//! The aggregates, used as by a script, in a plain Lua state.
 
 mod bounds;
 mod compiled;
@@ -8,21 +8,21 @@ mod tables;
 
 use mlua::{FromLuaMulti, Lua};
 use perilune::{
-    base::draw::{Cell, Hist, Report, Table},
-    script::aggregate::{Aggregates, Shared},
+    base::draw::{Cell, DrawnHistogram, Report, Table},
+    script::aggregate::{AggregateSettings, Aggregates},
 };
 
 struct Host {
     lua: Lua,
     aggregates: Aggregates,
-    shared: Shared,
+    shared: AggregateSettings,
 }
 
 impl Host {
     fn new() -> Host {
-        // SAFETY: the ffi is what is under test; nothing here loads foreign code.
+        // SAFETY: the ffi is under test; nothing here loads foreign code.
         let lua = unsafe { Lua::unsafe_new() };
-        let shared = Shared { cpus: 4, ..Shared::default() };
+        let shared = AggregateSettings { cpus: 4, ..AggregateSettings::default() };
         let aggregates = Aggregates::register(&lua, &lua.globals(), shared.clone()).unwrap();
         Host { lua, aggregates, shared }
     }
@@ -49,7 +49,7 @@ impl Host {
         }
     }
 
-    fn hists(&self) -> Vec<Hist> {
+    fn hists(&self) -> Vec<DrawnHistogram> {
         let hist = |report| match report {
             Report::Hist(hist) => hist,
             other => panic!("not a histogram: {other:?}"),
@@ -58,7 +58,7 @@ impl Host {
     }
 }
 
-/// A row as text, cells by `|`.
+/// Returns each row as text, its cells separated by `|`.
 fn rows(table: &Table) -> Vec<String> {
     let cell = |cell: &Cell| match cell {
         Cell::Empty => String::new(),

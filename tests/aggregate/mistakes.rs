@@ -1,9 +1,9 @@
-//! Every mistake is told at the script's line.
+//! Every mistake is reported at the script's line.
 
 use crate::Host;
 
 #[test]
-fn mistakes_carry_the_line_of_the_script() {
+fn errors_have_the_line_of_the_script() {
     let cases = [
         ("latency { 'x', titel = 1 }", "latency has no option 'titel'; did you mean 'title'?"),
         (
@@ -17,7 +17,7 @@ fn mistakes_carry_the_line_of_the_script() {
         ),
         (
             "latency { { 'x', 5 } }",
-            "latency column 1 'x' is drawn by a integer; it takes a function",
+            "latency column 1 'x' has a integer as `draw`; it must be a function",
         ),
         (
             "latency { { 'x', widht = 5 } }",
@@ -33,14 +33,14 @@ fn mistakes_carry_the_line_of_the_script() {
             "kv column 1 is a integer; a column is \"name\", { \"title\", draw } or false",
         ),
         ("hist.log2 { step = 1 }", "hist.log2 has no option 'step'; it has title, unit, keep"),
-        ("hist.linear { step = 1 }", "hist.linear has no `max`: where its last bucket ends"),
+        ("hist.linear { step = 1 }", "hist.linear needs `max`, the end of its last bucket"),
         ("hist.linear { step = 0, max = 5 }", "hist.linear: `step` must be at least 1"),
         ("rate {}", "rate has no `window`: rate { window = \"1s\" }"),
         (
             "rate { window = '1x' }",
             "rate option 'window' must be a duration, as \"1s\" or \"100ms\"",
         ),
-        ("pending { 'time' }", "pending has a 'time' of its own; take another name"),
+        ("pending { 'time' }", "pending has a 'time' of its own; use another name"),
         (
             "pending { key = 'pid' }",
             "pending option 'key' must be \"tid\" or \"cpu\" or \"pointer\" or \"any\"",
@@ -89,7 +89,7 @@ fn mistakes_carry_the_line_of_the_script() {
             p:open(7, e, 1)"#,
         )
         .unwrap();
-        // In a function, as in a handler, on a line of its own.
+        // The failing code is on its own line of a function, as in a handler.
         let source = format!("local function handler()\n\n  {source}\nend\nlocal _ = handler()");
         assert_eq!(host.error(&source), format!("site.lua:3: {expected}"), "{source}");
     }

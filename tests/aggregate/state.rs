@@ -5,7 +5,7 @@ use mlua::LightUserData;
 use perilune::base::slot::Slot;
 
 #[test]
-fn pending_closes_what_was_opened() {
+fn pending_closes_an_opened_state() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -102,7 +102,7 @@ fn a_kept_event_is_copied_and_found_by_trusted_code() {
 fn the_state_struct_is_the_one_that_lua_declares() {
     let host = Host::new();
     let size: usize = host.aggregates.trusted().get("state_size").unwrap();
-    assert_eq!(size, size_of::<perilune::stat::pending::State>());
+    assert_eq!(size, size_of::<perilune::stat::pending::PendingState>());
 }
 
 #[test]

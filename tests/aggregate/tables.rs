@@ -1,4 +1,4 @@
-//! What is drawn: rows, columns, order, exact numbers.
+//! Drawn tables: rows, columns, order, exact numbers.
 
 use crate::{Host, keys, rows, titles};
 use mlua::Value;
@@ -44,7 +44,7 @@ fn latency_has_exact_columns_sorted_by_total() {
 }
 
 #[test]
-fn a_column_draws_64_bits_as_what_they_read_as() {
+fn a_column_prints_64_bit_values_with_their_sign() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -57,7 +57,8 @@ fn a_column_draws_64_bits_as_what_they_read_as() {
     .unwrap();
     let expected = [
         "-1|18446744073709551615|0xffffffffffffffff|-1|18446744073709551615",
-        "-9223372036854775807|9223372036854775809|0x8000000000000001|0x8000000000000001|9223372036854775809",
+        "-9223372036854775807|9223372036854775809|0x8000000000000001|0x8000000000000001|\
+         9223372036854775809",
         "5|5|0x5|0x5|5",
         "0x5|0x5|nginx|1.5|1.5",
     ];
@@ -67,7 +68,7 @@ fn a_column_draws_64_bits_as_what_they_read_as() {
 }
 
 #[test]
-fn a_boolean_is_one_and_a_percent_sign_is_a_word_of_the_key() {
+fn a_boolean_counts_as_one_and_a_percent_sign_is_part_of_the_key() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -187,7 +188,7 @@ fn kv_counts_by_any_key() {
     assert_eq!((titles(&table), table.style), ("signal comm count".to_owned(), Style::Plain));
     assert!(table.columns.iter().all(|column| column.align == Align::Right));
     assert_eq!(table.columns.iter().map(|c| c.width).collect::<Vec<_>>(), [8, 8, 12]);
-    // Ties by key: numbers before strings.
+    // Ties are sorted by key, numbers before strings.
     assert_eq!(rows(&table), ["9|nginx|2", "9|apache|1", "15|nginx|1", "9|apache|1"]);
     assert_eq!(table.rows[3][0], Cell::Text("9".to_owned()));
 }
@@ -216,7 +217,7 @@ fn a_sum_is_exact_beyond_two_to_the_53() {
         r#"
         local k = kv { "x", sums = { "bytes" } }
         k:add(1, 2^53) for i = 1, 1001 do k:add(1, 1) end
-        -- What a double cannot hold is read as a signed integer.
+        -- A value that a double cannot hold is read as a signed integer.
         k:add(2, "0x7fffffffffffffff") k:add(3, "0xffdfffffffffffff")"#,
     )
     .unwrap();
@@ -245,7 +246,7 @@ fn top_shows_names_partial_sums_and_the_samples_of_its_rows() {
     assert_eq!(
         (host.table().rows.len(), host.table().samples),
         (0, 0),
-        "a screen shows that nothing happens"
+        "a screen shows a table without rows"
     );
     host.run::<()>(source).unwrap();
     assert_eq!(host.table().samples, 3);
@@ -268,7 +269,7 @@ fn a_hidden_key_leaves_its_name() {
 }
 
 #[test]
-fn a_column_is_drawn_once_per_value_and_may_itself_add() {
+fn a_column_function_runs_once_per_value_and_may_add_to_tables() {
     let host = Host::new();
     host.run::<()>(
         r#"
@@ -292,7 +293,7 @@ fn a_failing_column_is_an_error_not_a_lost_run() {
 }
 
 #[test]
-fn stacks_that_read_the_same_are_one_row() {
+fn stacks_with_equal_text_are_one_row() {
     let host = Host::new();
     let stack = |space| host.shared.stacks.borrow_mut().intern(&[USER, 0x10], || Space(space));
     let (before, again) = (stack(1), stack(2));

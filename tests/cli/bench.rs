@@ -1,4 +1,5 @@
-//! The bench that the tests stand on: a few monitors in Lua, a few events, and a run that is only recorded.
+//! Test environment of the command line: a few monitors in Lua, a few events, and a runtime that
+//! only records requests.
 
 use std::{
     ffi::OsString,
@@ -16,7 +17,7 @@ use perilune::{
     },
     event::catalog::{Catalog, TracefsCatalog},
     run::request::RunRequest,
-    script::monitor::{self, Monitor, Source},
+    script::monitor::{self, Monitor, ScriptSource},
     source::replay::Replay,
 };
 
@@ -97,7 +98,7 @@ const SCRIPTS: [(&str, &str, &str); 7] = [
     ("who-kills", "/etc/perilune/who-kills.lua", WHO_KILLS),
 ];
 
-/// A runtime that records what it is asked to run.
+/// A runtime that records the requested run instead of starting it.
 pub(crate) struct Bench {
     pub(crate) lua: Lua,
     pub(crate) scripts: Vec<(String, String, String)>,
@@ -114,7 +115,7 @@ impl Bench {
         }
     }
 
-    /// With one more script.
+    /// Returns a bench with one more script.
     pub(crate) fn with(name: &str, text: &str) -> Bench {
         let mut bench = Bench::new();
         bench.scripts.push((name.to_owned(), format!("./{name}"), text.to_owned()));
@@ -137,7 +138,7 @@ impl Runtime for Bench {
         let returned = self.lua.load(text.as_str()).set_name(file).eval::<Value>();
         let returned = returned.map_err(|e| anyhow::anyhow!(innermost(&e)))?;
         let taken = perilune::cli::host::options();
-        Ok(Some(Monitor::load(Source { name, origin, text }, &returned, &taken)?))
+        Ok(Some(Monitor::load(ScriptSource { name, origin, text }, &returned, &taken)?))
     }
 
     fn events(&mut self) -> Result<Vec<EventName>> {
@@ -187,14 +188,16 @@ impl Runtime for Bench {
     }
 }
 
-/// The format of an event: that of a switch, and a number for any other.
+/// Returns the format of an event: the fields of a switch for `sched_switch`, one number for any
+/// other.
 fn format(name: &str) -> String {
     let fields = match name {
         "sched_switch" => {
             "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
              \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
              \tfield:unsigned long prev_state;\toffset:32;\tsize:8;\tsigned:0;\n\n\
-             print fmt: \"%s\", __print_flags(REC->prev_state, \"|\", { 0x1, \"S\" }, { 0x2, \"D\" })\n"
+             print fmt: \"%s\", __print_flags(REC->prev_state, \"|\", { 0x1, \"S\" }, { 0x2, \"D\" \
+             })\n"
         }
         _ => "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"%d\", REC->pid\n",
     };
@@ -205,7 +208,7 @@ fn format(name: &str) -> String {
     )
 }
 
-/// The message that was raised, without tracebacks.
+/// Returns the original error message, without tracebacks.
 pub(crate) fn innermost(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => innermost(cause),
@@ -214,7 +217,7 @@ pub(crate) fn innermost(error: &mlua::Error) -> String {
     }
 }
 
-/// What a call printed and how it ended.
+/// Output and exit code of a call.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) out: String,
@@ -223,7 +226,7 @@ pub(crate) struct Called {
     pub(crate) ran: Option<RunRequest>,
 }
 
-/// `perilune WORDS…` on a bench.
+/// Runs `perilune WORDS…` on a bench.
 pub(crate) fn call_on(mut bench: Bench, words: &[&str]) -> Called {
     let argv: Vec<OsString> = std::iter::once(&"perilune").chain(words).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -232,18 +235,19 @@ pub(crate) fn call_on(mut bench: Bench, words: &[&str]) -> Called {
     Called { out: text(out), err: text(err), code, ran: bench.ran.pop() }
 }
 
-/// `perilune WORDS…`.
+/// Runs `perilune WORDS…` on a new bench.
 pub(crate) fn call(words: &[&str]) -> Called {
     call_on(Bench::new(), words)
 }
 
-/// The request that `perilune WORDS…` runs.
+/// Returns the request that `perilune WORDS…` runs.
 pub(crate) fn request(words: &[&str]) -> RunRequest {
     let called = call(words);
     called.ran.unwrap_or_else(|| panic!("{words:?}: {}", called.err))
 }
 
-/// The error line of `perilune WORDS…`, which is refused as a usage error and prints nothing else.
+/// Returns the error line of `perilune WORDS…`, which must fail as a usage error and print nothing
+/// else.
 pub(crate) fn refused(words: &[&str]) -> String {
     let called = call(words);
     assert_eq!((called.code, called.out.as_str()), (2, ""), "{words:?}: {}", called.err);
@@ -251,7 +255,7 @@ pub(crate) fn refused(words: &[&str]) -> String {
     called.err.trim_end().to_owned()
 }
 
-/// A stdout whose reader has gone.
+/// A stdout whose reader has closed.
 pub(crate) struct ClosedPipe;
 
 impl Write for ClosedPipe {

@@ -1,10 +1,10 @@
-//! The bundled monitors: each loads without opening anything, and helps itself.
+//! The bundled monitors: each loads without opening anything, and prints its help.
 
 use perilune::{
     cli::{help, host},
     script::{
         bundle::Library,
-        monitor::{self, Monitor, Source},
+        monitor::{self, Monitor, ScriptSource},
         vm::{Limits, Vm, describe},
     },
 };
@@ -20,7 +20,7 @@ fn every_bundled_monitor_declares_itself_and_shows_an_example() {
         vm.search(&library, &script);
         let returned = vm.script(&script.chunk_name(), &script.text);
         let returned = returned.map_err(|error| describe(&error)).unwrap();
-        let source = Source { name: &script.name, origin: "bundled", text: &script.text };
+        let source = ScriptSource { name: &script.name, origin: "bundled", text: &script.text };
         let monitor = Monitor::load(source, &returned, &host::options()).unwrap();
         assert!(!monitor.summary.is_empty(), "{}", script.name);
         let mut text = Vec::new();

@@ -1,8 +1,8 @@
-//! Results that nobody gets: a closed standard output, a full disk.
+//! Results that cannot be written: a closed standard output, a full disk.
 
 use std::process::Command;
 
-/// The exit code of the built command with its stdout redirected as a shell would, and what it said.
+/// Returns the exit code and stderr of the built command with its stdout redirected by a shell.
 fn redirected(words: &str, to: &str) -> (Option<i32>, String) {
     let shell = format!("exec \"$0\" {words} {to}");
     let ran = Command::new("sh")
@@ -13,7 +13,7 @@ fn redirected(words: &str, to: &str) -> (Option<i32>, String) {
     (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// Each prints something, without privilege.
+/// Commands that print something and need no privilege.
 const PRINTING: [&str; 9] = [
     "--help",
     "--version",
@@ -27,7 +27,7 @@ const PRINTING: [&str; 9] = [
 ];
 
 #[test]
-fn results_that_cannot_be_written_are_a_failure_and_say_so() {
+fn results_that_cannot_be_written_are_reported_as_a_failure() {
     for words in PRINTING {
         for (to, why) in [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
         {
@@ -78,7 +78,7 @@ fn results_of_a_prompt_with_a_pipe_that_cannot_be_written_are_a_failure() {
         assert_eq!(code, Some(1), "{to}: {said}");
         assert!(said.contains(&format!("failed to write the results: {why}")), "{to}: {said}");
     }
-    // A reader that has seen enough is none.
+    // A reader that closes the pipe early is not an error.
     let shell = format!("(sleep 0.2; echo 'print(1)') | {{ \"$0\" {words}; echo $? >&2; }} | true");
     let ran = Command::new("bash")
         .args(["-c", &shell, env!("CARGO_BIN_EXE_perilune")])

@@ -1,11 +1,11 @@
-//! What is printed for people who look around: overview, help, lists.
+//! Overview, help and lists.
 
 use perilune::cli::main_with;
 
 use crate::bench::{Bench, ClosedPipe, call, call_on};
 
 #[test]
-fn the_overview_groups_monitors_by_purpose_and_shows_the_ways_in() {
+fn the_overview_groups_monitors_by_purpose_and_shows_first_commands() {
     let called = call(&[]);
     assert_eq!((called.code, called.err.as_str()), (0, ""));
     let text = called.out;
@@ -21,7 +21,7 @@ fn the_overview_groups_monitors_by_purpose_and_shows_the_ways_in() {
 }
 
 #[test]
-fn every_command_of_the_overview_is_one_that_is_taken() {
+fn every_command_of_the_overview_is_accepted() {
     let text = call(&[]).out;
     let lua = text.split("a whole monitor:\n").nth(1).unwrap();
     let script = lua.split_once("         perilune ").unwrap().0;
@@ -69,15 +69,17 @@ Monitor's options:
     let squeezed = called.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for line in [
         "-g, --call-graph[=<fp|dwarf[,SIZE]|lbr>] take the stack of each event",
-        "--user-callchain of each stack, take the frames of user space only",
-        "--kernel-callchain of each stack, take the frames of the kernel only",
+        "--user-callchain record only the user-space frames of stacks",
+        "--kernel-callchain record only the kernel frames of stacks",
         "--filter <GLOB> only signals sent to tasks whose name matches",
         "Common options:",
         "-C, --cpu <LIST> watch these CPUs only: 0-3,8",
-        "-i, --interval <INT> report this often; at least 1ms [ms without a unit]",
-        "--watermark <PCT> percent of a ring that wakes the run; 0: every event [default 50]",
-        "--lua-mem <SIZE> memory that the script may use [bytes, default 256MB]",
-        "--aggregate-mem <SIZE> memory that all tables and pending states together may use [bytes, default 512MB]",
+        "-i, --interval <INT> report interval, at least 1ms [ms without a unit]",
+        "--watermark <PCT> ring fill level in percent that wakes perilune; 0: every event [default \
+         50]",
+        "--lua-mem <SIZE> memory limit of the script [bytes, default 256MB]",
+        "--aggregate-mem <SIZE> memory limit of all tables and pending states together [bytes, \
+         default 512MB]",
         "-h, --help print this help [alias: -?]",
         "From bundled",
     ] {
@@ -98,8 +100,9 @@ fn help_prints_unit_and_default_of_an_option() {
         "--ns <TIME> [ns without a unit]",
         "--share <PCT> [%]",
         "--impl <delay|pair> [default delay]",
-        "-F, --freq <HZ> samples a second; 0 takes none [default 100]",
-        "-i, --interval <INT> report this often; at least 1ms; without it every 1s, of a COMMAND once [ms without a unit]",
+        "-F, --freq <HZ> samples per second; 0 takes none [default 100]",
+        "-i, --interval <INT> report interval, at least 1ms; default 1s, or once for a COMMAND [ms \
+         without a unit]",
     ] {
         assert!(squeezed.contains(line), "no {line:?} in\n{text}");
     }
@@ -107,7 +110,8 @@ fn help_prints_unit_and_default_of_an_option() {
 
 #[test]
 fn usage_is_one_line_and_names_what_is_required() {
-    let line = "Usage: perilune trace -e EVENT,… [-e …] [--bias N] [-S] [-g] [-F HZ] [-c N] [OPTION…] [COMMAND [ARG…]]\n";
+    let line = "Usage: perilune trace -e EVENT,… [-e …] [--bias N] [-S] [-g] [-F HZ] [-c N] \
+                [OPTION…] [COMMAND [ARG…]]\n";
     assert_eq!(call(&["trace", "--usage"]).out, line);
     let line = "Usage: perilune who-kills [-g] GLOB [OPTION…] [COMMAND [ARG…]]\n";
     assert_eq!(call(&["who-kills", "--usage"]).out, line);
@@ -185,7 +189,7 @@ fn a_closed_stdout_is_success() {
     }
 }
 
-/// What the bench's switch holds, as text.
+/// The description of the bench's `sched_switch`, as text.
 const SWITCH: &str = "\
 sched:sched_switch: tracepoint 7
   TYPE           FIELD       OFFSET  SIZE  SIGN
@@ -193,12 +197,12 @@ sched:sched_switch: tracepoint 7
   pid_t          prev_pid        24     4  signed
   unsigned long  prev_state      32     8  unsigned
   prev_state is any of 0x1 S, 0x2 D
-  and, as every tracepoint: common_type, common_pid
-  narrowed in the kernel:   sched:sched_switch/prev_pid == 1/
+  common fields:    common_type, common_pid
+  in-kernel filter: sched:sched_switch/prev_pid == 1/
 ";
 
 #[test]
-fn help_behind_events_tells_their_fields_and_a_command_to_begin_with() {
+fn help_of_events_shows_their_fields_and_an_example() {
     let called = call(&["top", "-e", "sched:sched_switch,sched:sched_wakeup", "help"]);
     assert_eq!((called.code, called.err.as_str()), (0, ""));
     let expected = format!(
@@ -206,8 +210,8 @@ fn help_behind_events_tells_their_fields_and_a_command_to_begin_with() {
 sched:sched_wakeup: tracepoint 7
   TYPE  FIELD  OFFSET  SIZE  SIGN
   int   pid         8     4  signed
-  and, as every tracepoint: common_type, common_pid
-  narrowed in the kernel:   sched:sched_wakeup/pid == 1/
+  common fields:    common_type, common_pid
+  in-kernel filter: sched:sched_wakeup/pid == 1/
 
 Begin with: perilune top -e sched:sched_switch//key=prev_pid/,sched:sched_wakeup//key=pid/
 "
@@ -215,12 +219,12 @@ Begin with: perilune top -e sched:sched_switch//key=prev_pid/,sched:sched_wakeup
     assert_eq!(called.out, expected);
     let command = called.out.lines().last().unwrap().split("perilune ").nth(1).unwrap();
     let words: Vec<&str> = command.split(' ').collect();
-    assert!(call(&words).ran.is_some(), "the command to begin with is one that runs: {command}");
+    assert!(call(&words).ran.is_some(), "the suggested command runs: {command}");
 }
 
 #[test]
-fn help_behind_events_does_not_ask_for_what_a_run_needs() {
-    // One group is too few for a run, and the filter's field is not there.
+fn help_of_events_does_not_check_the_requirements_of_a_run() {
+    // A run needs more than one group, and the filter's field does not exist.
     let called = call(&["multi-trace", "-e", "sched:sched_switch/nothing==1/", "help"]);
     assert_eq!(
         called.out,
@@ -237,7 +241,7 @@ fn help_behind_events_does_not_ask_for_what_a_run_needs() {
 }
 
 #[test]
-fn help_behind_events_is_json_when_asked() {
+fn help_of_events_is_json_on_request() {
     for words in [
         ["trace", "-e", "sched:sched_switch", "help", "--json"],
         ["trace", "--json", "-e", "sched:sched_switch", "help"],
@@ -271,7 +275,7 @@ fn help_of_a_misspelt_event_names_the_nearest() {
 }
 
 #[test]
-fn help_is_a_command_like_any_other_where_no_events_are_named() {
+fn help_without_events_is_a_workload() {
     assert_eq!(crate::bench::request(&["signal", "help"]).host.workload, ["help"]);
     assert_eq!(
         crate::bench::request(&["trace", "-e", "a:b", "--", "help"]).host.workload,
@@ -282,7 +286,7 @@ fn help_is_a_command_like_any_other_where_no_events_are_named() {
 }
 
 #[test]
-fn list_v_tells_what_records_hold() {
+fn list_v_shows_the_fields_of_records() {
     let expected = format!(
         "{SWITCH}
 Begin with: perilune trace -e sched:sched_switch
@@ -300,15 +304,17 @@ Begin with: perilune trace -e sched:sched_switch
 }
 
 #[test]
-fn list_is_json_when_asked() {
+fn list_is_json_on_request() {
     let out = call(&["list", "--json", "cs"]).out;
     let object: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let expected = serde_json::json!({ "type": "event", "event": "context-switches", "aliases": ["cs"], "sort": "software" });
+    let expected = serde_json::json!({
+        "type": "event", "event": "context-switches", "aliases": ["cs"], "sort": "software"
+    });
     assert_eq!(object, expected);
 }
 
 #[test]
-fn the_doctor_tells_of_this_machine_whoever_asks() {
+fn the_doctor_describes_this_machine_to_every_user() {
     let called = call(&["doctor"]);
     assert!(called.code <= 1, "{}", called.err);
     assert!(called.out.starts_with("kernel "), "{}", called.out);

@@ -1,5 +1,5 @@
-//! Names, arguments and scripts that would drive a terminal or forge a message: all of it is shown
-//! escaped.
+//! Names, arguments and scripts with terminal control sequences or forged messages: all of it is
+//! printed escaped.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A title for the terminal, C1 and bidi characters, a byte that is not UTF-8, and a message of its
-/// own.
+/// A terminal title, C1 and bidi characters, a byte that is not UTF-8, and a forged message.
 const EVIL: &[u8] = b"x\x1b]0;owned\x07\xc2\x9b2J\xe2\x80\xae\xff\nperilune: forged";
 
-/// What the command writes to stdout and stderr, in a folder, of these words and lines.
+/// Returns stdout and stderr of the command in a folder, with these arguments and these lines on
+/// stdin.
 fn shown(folder: &Path, words: &[&[u8]], lines: &str) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(words.iter().map(|word| OsStr::from_bytes(word)))
@@ -23,12 +23,12 @@ fn shown(folder: &Path, words: &[&[u8]], lines: &str) -> String {
         .spawn()
         .expect("the built command runs");
     let mut input = child.stdin.take().expect("it was piped");
-    // A command that reads nothing may have ended.
+    // A command that does not read its stdin may have ended.
     let _ = input.write_all(lines.as_bytes());
     drop(input);
     let output = child.wait_with_output().expect("our own child can be waited for");
     let all = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(all).expect("what is shown is UTF-8");
+    let text = String::from_utf8(all).expect("the output is UTF-8");
     let harmful = |c: char| {
         !matches!(c, '\n' | '\t') && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}')
     };
@@ -38,7 +38,7 @@ fn shown(folder: &Path, words: &[&[u8]], lines: &str) -> String {
 }
 
 #[test]
-fn nothing_that_others_name_drives_the_terminal_or_forges_a_message() {
+fn untrusted_names_cannot_control_the_terminal_or_forge_messages() {
     let folder = tempfile::tempdir().expect("a folder");
     let put = |name: &[u8], text: &[u8]| {
         std::fs::write(folder.path().join(OsStr::from_bytes(name)), text)
@@ -82,16 +82,17 @@ fn nothing_that_others_name_drives_the_terminal_or_forges_a_message() {
             "{words:?}"
         );
     }
-    let told = see(&[b"./prints.lua"]);
+    let printed = see(&[b"./prints.lua"]);
     assert!(
-        told.contains("\\x1b]0;owned\\x07\\xc2\\x9b2J\\xe2\\x80\\xae\\xff\n    perilune: forged"),
-        "{told}"
+        printed
+            .contains("\\x1b]0;owned\\x07\\xc2\\x9b2J\\xe2\\x80\\xae\\xff\n    perilune: forged"),
+        "{printed}"
     );
     let lines =
         format!("print('{literal}')\nerror('{literal}')\nx = '{literal}'\n:doc {literal}\n");
-    let told = shown(folder.path(), &[b"repl"], &lines);
+    let printed = shown(folder.path(), &[b"repl"], &lines);
     assert!(
-        told.contains("    perilune: forged") && told.contains("\\nperilune: forged"),
-        "{told}"
+        printed.contains("    perilune: forged") && printed.contains("\\nperilune: forged"),
+        "{printed}"
     );
 }

@@ -1,4 +1,4 @@
-//! The command line against a runtime that opens nothing: what each way of calling says and how it ends.
+//! The command line with a runtime that opens nothing: output and exit code of every kind of call.
 
 mod bench;
 mod bundled;

@@ -1,7 +1,7 @@
-//! What the words of a right command line mean.
+//! The meaning of the arguments of a correct command line.
 
 use perilune::{
-    event::sampling::{Part, Stack, Walk},
+    event::sampling::{CallGraph, ChainPart, StackSampling},
     run::request::Color,
     script::option::value::{OptionValue, to_lua, unparsed},
 };
@@ -42,7 +42,8 @@ fn a_percentage_takes_its_sign_and_is_refused_as_a_duration() {
     let line = refused(&["units", "--ms", "30%"]);
     assert!(line.starts_with("perilune: units: --ms: `30%` is a percentage, not a duration"));
     let line = refused(&["units", "--share", "30ms"]);
-    assert!(line.starts_with("perilune: units: --share: `30ms` is not a percentage: no unit `ms`"));
+    let expected = "perilune: units: --share: `30ms` is not a percentage: unknown unit `ms`";
+    assert!(line.starts_with(expected), "{line}");
 }
 
 #[test]
@@ -62,14 +63,14 @@ fn defaults_are_the_documented_ones() {
 #[test]
 fn the_hosts_options_are_parsed() {
     let words = "units -C 0-2,5 -C 7 -p 10,11 -p 10 -t 12 -N 5 --duration 2 -m 64 --watermark 0 \
-                 --order --order-mem 64MB --json -o out.json -vv -q --stats --self --total -b \
+                 --order --json -o out.json -vv -q --stats --self --total -b \
                  --lua-mem 1GB --unsafe --no-color";
     let host = request(&words.split_whitespace().collect::<Vec<_>>()).host;
     assert_eq!(host.cpus, Some(vec![0, 1, 2, 5, 7]));
     assert_eq!((host.pids, host.tids), (vec![10, 11], vec![12]));
     assert_eq!((host.exit_after, host.duration_ns), (Some(5), Some(2_000_000_000)));
     assert_eq!((host.mmap_pages, host.watermark), (Some(64), 0));
-    assert_eq!((host.order, host.order_mem), (Some(true), Some(64 << 20)));
+    assert_eq!(host.order, Some(true));
     assert_eq!((host.verbose, host.quiet, host.json), (2, true, true));
     assert_eq!(host.output.as_deref(), Some("out.json".as_ref()));
     assert!(host.stats && host.watch_self && host.total && host.allow_unsafe && host.batch);
@@ -79,15 +80,15 @@ fn the_hosts_options_are_parsed() {
 }
 
 #[test]
-fn pages_are_rounded_up_to_a_power_of_two_and_that_is_said() {
+fn pages_are_rounded_up_to_a_power_of_two_with_a_note() {
     let request_3 = request(&["units", "-m", "3"]);
     assert_eq!(request_3.host.mmap_pages, Some(4));
-    assert_eq!(request_3.notes, ["-m 3: a ring has a power of two of pages; taking 4"]);
+    assert_eq!(request_3.notes, ["-m 3: the pages of a ring must be a power of two; using 4"]);
     assert!(request(&["units", "-m", "8"]).notes.is_empty());
 }
 
 #[test]
-fn a_stack_is_by_frame_pointers_unless_the_next_word_is_another_way() {
+fn stacks_use_frame_pointers_unless_the_next_argument_is_another_method() {
     let call_graph = |words: &[&str]| match &request(words).values["call-graph"] {
         OptionValue::Choice(how) => how.clone(),
         other => format!("{other:?}"),
@@ -106,19 +107,22 @@ fn a_stack_is_by_frame_pointers_unless_the_next_word_is_another_way() {
 }
 
 #[test]
-fn what_is_wanted_of_stacks_reaches_every_event_that_takes_them() {
+fn stack_options_apply_to_every_event_with_stacks() {
     let stack = |words: &[&str]| request(words).stack().unwrap();
-    let usual = Stack::default();
+    let usual = StackSampling::default();
     assert_eq!(stack(&["signal"]), usual);
-    let walk = Walk::Dwarf { bytes: 16384 };
-    assert_eq!(stack(&["signal", "--call-graph=dwarf,16384"]), Stack { walk, ..usual });
-    assert_eq!(stack(&["signal", "--user-callchain"]), Stack { part: Part::User, ..usual });
-    let kernel = Stack { part: Part::Kernel, walk: Walk::Branches, ..usual };
+    let walk = CallGraph::Dwarf { bytes: 16384 };
+    assert_eq!(stack(&["signal", "--call-graph=dwarf,16384"]), StackSampling { walk, ..usual });
+    assert_eq!(
+        stack(&["signal", "--user-callchain"]),
+        StackSampling { part: ChainPart::User, ..usual }
+    );
+    let kernel = StackSampling { part: ChainPart::Kernel, walk: CallGraph::Branches, ..usual };
     assert_eq!(stack(&["signal", "-g", "lbr", "--kernel-callchain"]), kernel);
 }
 
 #[test]
-fn another_word_behind_g_is_not_swallowed() {
+fn another_argument_after_g_is_not_consumed() {
     let request_ls = request(&["signal", "-g", "ls", "-g", "dwarf"]);
     assert_eq!(request_ls.values["call-graph"], OptionValue::Choice("fp".into()));
     assert_eq!(request_ls.host.workload, ["ls", "-g", "dwarf"]);
@@ -151,7 +155,7 @@ fn a_weight_without_a_flame_graph_is_noted() {
 #[test]
 fn a_share_is_at_most_the_whole() {
     let line = crate::bench::refused(&["units", "--share=101"]);
-    assert!(line.contains("--share: `101` is no share of a whole; 0 to 100"), "{line}");
+    assert!(line.contains("--share: `101` is not a percentage from 0 to 100"), "{line}");
     assert_eq!(request(&["units", "--share", "100%"]).values["share"], OptionValue::Percent(100.0));
 }
 
@@ -168,7 +172,7 @@ fn detail_without_than_is_noted() {
 }
 
 #[test]
-fn detail_takes_what_it_says_with_a_sign_of_equality_and_a_word_behind_a_blank() {
+fn detail_accepts_its_value_after_an_equals_sign_or_a_blank() {
     let said = |words: &str| {
         let words: Vec<&str> = ["units"].into_iter().chain(words.split(' ')).collect();
         match request(&words).values["detail"].clone() {
@@ -184,11 +188,11 @@ fn detail_takes_what_it_says_with_a_sign_of_equality_and_a_word_behind_a_blank()
     assert_eq!(said("--detail samepid,samekey"), (0, 0, [false, true, false, true]));
     assert_eq!(said("--detail -k pid"), (0, 0, [false; 4]));
     let line = crate::bench::refused(&["units", "--detail=1ms"]);
-    assert!(line.contains("--detail: `1ms` is neither a time before"), "{line}");
+    assert!(line.contains("--detail: `1ms`: expected a time before"), "{line}");
 }
 
 #[test]
-fn each_e_is_a_group_of_its_own() {
+fn each_e_option_is_a_separate_group() {
     let words = ["multi-trace", "-e", "a:b,c:d/x==\",\"/", "--event=e:f//key=pid/"];
     let request = request(&words);
     let groups = vec!["a:b,c:d/x==\",\"/".to_owned(), "e:f//key=pid/".to_owned()];
@@ -249,16 +253,16 @@ fn a_file_is_run_like_a_bundled_monitor() {
 }
 
 #[test]
-fn a_duration_without_a_unit_is_said_as_it_was_taken() {
+fn a_duration_without_a_unit_is_noted_with_its_interpretation() {
     let understood = |words: &[&str]| {
         let request = request(&[&["units"], words].concat());
         request.understood
     };
-    assert_eq!(understood(&["--ms", "10"]), ["--ms 10: taken as 10ms"]);
-    assert_eq!(understood(&["--us=7", "--ns", "7us"]), ["--us 7: taken as 7us"]);
-    assert_eq!(understood(&["--duration", "1.5"]), ["--duration 1.5: taken as 1.5s"]);
+    assert_eq!(understood(&["--ms", "10"]), ["--ms 10: read as 10ms"]);
+    assert_eq!(understood(&["--us=7", "--ns", "7us"]), ["--us 7: read as 7us"]);
+    assert_eq!(understood(&["--duration", "1.5"]), ["--duration 1.5: read as 1.5s"]);
     let said = understood(&["--ms", "10ms", "--duration=2s", "-i", "1000"]);
-    assert!(said.is_empty(), "a unit, or `-i`, leaves nothing open: {said:?}");
+    assert!(said.is_empty(), "a unit, or `-i`, needs no note: {said:?}");
     assert!(understood(&["--ms", "0"]).is_empty());
-    assert!(understood(&[]).is_empty(), "a default is none that was typed");
+    assert!(understood(&[]).is_empty(), "a default is not a typed value");
 }

@@ -1,4 +1,4 @@
-//! Where the options end and the workload begins.
+//! Where the options end and the command begins.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ fn workload(words: &[&str]) -> Vec<OsString> {
 }
 
 #[test]
-fn the_first_free_word_takes_all_that_follows() {
+fn the_first_positional_argument_begins_the_workload() {
     assert_eq!(workload(&["syscalls", "ls", "-l"]), ["ls", "-l"]);
     assert_eq!(workload(&["syscalls", "-i", "100", "ls", "-i", "x"]), ["ls", "-i", "x"]);
     assert_eq!(
@@ -22,7 +22,7 @@ fn the_first_free_word_takes_all_that_follows() {
 }
 
 #[test]
-fn what_is_behind_two_dashes_is_the_workload() {
+fn arguments_after_two_dashes_are_the_workload() {
     assert_eq!(workload(&["syscalls", "--", "ls", "-l"]), ["ls", "-l"]);
     assert_eq!(workload(&["syscalls", "--json", "--", "-odd"]), ["-odd"]);
     assert!(request(&["syscalls", "--json", "--", "-odd"]).host.json);
@@ -61,12 +61,12 @@ fn two_dashes_without_a_command_are_refused() {
     let line = refused(&["syscalls", "--"]);
     assert_eq!(
         line,
-        "perilune: syscalls: no command behind '--' (perilune syscalls --help shows more)"
+        "perilune: syscalls: no command after '--' (perilune syscalls --help shows more)"
     );
 }
 
 #[test]
 fn a_replay_has_no_workload() {
     let line = refused(&["syscalls", "--replay", "x.events", "ls"]);
-    assert!(line.contains("a workload means nothing to --replay"), "{line}");
+    assert!(line.contains("a workload cannot be combined with --replay"), "{line}");
 }

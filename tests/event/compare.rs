@@ -1,10 +1,10 @@
-//! The kernel's verdict on filters, and each of ours, on the same events.
+//! The kernel's result of filters, compared with perilune's own evaluations, on the same events.
 
 use perilune::event::{
-    catalog::{Event, What},
+    catalog::{Event, EventKind},
     filter::{
-        Bound, Context, Filter,
-        split::{Condition, Rest, Split},
+        Bound, Filter, FilterInput,
+        split::{Condition, Split, UserCondition},
     },
 };
 
@@ -13,10 +13,11 @@ use crate::{
     kernel::{self, Of, Sample, Tracepoint},
 };
 
-/// Opens the event unfiltered and once per filter, runs the load, and compares what passed with our own evaluation, four
-/// times: in Rust on the records; as a predicate in front of a handler; as a C expression compiled to Lua, where C means
-/// the same; and each pair of `splits`, a filter that is told apart and one for the kernel alone that means the same. How
-/// many events there were.
+/// Opens the event unfiltered and once per filter, runs the load, and compares the events that
+/// passed with four evaluations of perilune: in Rust on the records; as a predicate in front of a
+/// handler; as a C expression compiled to Lua, where C has the same meaning; and each pair of
+/// `splits`, a filter that is split and an equivalent one for the kernel alone. Returns the number
+/// of events.
 pub(crate) fn compare(
     event: &str,
     of: Of,
@@ -39,7 +40,7 @@ pub(crate) fn compare(
         .iter()
         .map(|(typed, same)| {
             let split = Split::parse(typed, &described).unwrap_or_else(|why| panic!("{why}"));
-            assert!(!split.rest.is_empty(), "{typed} is not told apart");
+            assert!(!split.rest.is_empty(), "{typed} is not distinguished");
             (open(split.kernel.as_ref()), split.rest, open(Some(&Filter::parse(same).unwrap())))
         })
         .collect();
@@ -54,15 +55,15 @@ pub(crate) fn compare(
     for ((filter, bound), theirs) in filters.iter().zip(&bound).zip(&theirs) {
         let seen = everything.iter().zip(&names);
         let passed = seen.filter(|(sample, comm)| {
-            bound.passes(&Context { raw: &sample.raw, cpu: sample.cpu, comm })
+            bound.passes(&FilterInput { raw: &sample.raw, cpu: sample.cpu, comm })
         });
         let ours: Vec<Vec<u8>> = passed.map(|(sample, _)| sample.raw.clone()).collect();
         println!("{event} {filter}: {} of {}", theirs.len(), everything.len());
-        assert!(&ours == theirs, "{filter}: {} by us, {} by the kernel", ours.len(), theirs.len());
+        assert!(&ours == theirs, "{filter}: perilune: {}, kernel: {}", ours.len(), theirs.len());
     }
 
     let predicates: Vec<_> = std::iter::zip(&parsed, bound)
-        .map(|(filter, bound)| vec![Rest::of_kernel(filter, bound)])
+        .map(|(filter, bound)| vec![UserCondition::of_kernel(filter, bound)])
         .collect();
     let (passed, kept_back) = here::passing(event, &predicates, &everything, &names);
     for ((filter, passed), theirs) in filters.iter().zip(&passed).zip(&theirs) {
@@ -78,30 +79,30 @@ pub(crate) fn compare(
     let (passed, _) = here::passing(event, &predicates, &everything, &names);
     for ((c, theirs), passed) in compiled.iter().zip(&passed) {
         let ours = of_indexes(passed, &everything);
-        assert!(&ours == *theirs, "{c}: {} by us, {} by the kernel", ours.len(), theirs.len());
+        assert!(&ours == *theirs, "{c}: perilune: {}, kernel: {}", ours.len(), theirs.len());
     }
     assert!(compiled.len() * 3 > filters.len() * 2, "only {} compiled", compiled.len());
 
     for ((typed, same), (tracepoint, rest, whole)) in splits.iter().zip(&halves) {
         let received = tracepoint.samples();
         let mut at = everything.iter().zip(&names);
-        // Both are in order of time, so each that was received is found behind the last.
+        // Both are in order of time, so each received sample is found after the previous one.
         let named = received.iter().map(|one| {
             let found = at.find(|(sample, _)| sample.raw == one.raw);
-            found.expect("what passed the kernel happened").1.clone()
+            found.expect("an event that passed the kernel occurred").1.clone()
         });
         let named: Vec<Vec<u8>> = named.collect();
         let (passed, _) = here::passing(event, std::slice::from_ref(rest), &received, &named);
         let (ours, theirs) = (of_indexes(&passed[0], &received), raw(&whole.samples()));
         println!("{event} {typed}: {} of {} of {}", ours.len(), received.len(), everything.len());
-        assert!(ours == theirs, "{typed}: {} by us, {} by {same}", ours.len(), theirs.len());
+        assert!(ours == theirs, "{typed}: {}, but {} by {same}", ours.len(), theirs.len());
     }
     everything.len()
 }
 
 fn described(event: &str) -> Event {
     let format = kernel::format(event).unwrap();
-    Event { name: event.to_owned(), what: What::Tracepoint { format } }
+    Event { name: event.to_owned(), what: EventKind::Tracepoint { format } }
 }
 
 fn raw(samples: &[Sample]) -> Vec<Vec<u8>> {
@@ -112,8 +113,9 @@ fn of_indexes(indexes: &[usize], samples: &[Sample]) -> Vec<Vec<u8>> {
     indexes.iter().map(|index| samples[*index].raw.clone()).collect()
 }
 
-/// A filter as a C expression; None where C has no such thing, or means another: sets of CPUs, a negated glob, a
-/// negation of what is compared, a number that is cut to the width of the field, and -2^63, whose digits are too large there.
+/// Returns a filter as a C expression. Returns None where C has no equivalent, or another meaning:
+/// sets of CPUs, a negated glob, the negation of an operand, a number truncated to the width of the
+/// field, and -2^63, whose digits exceed the range in C.
 fn in_c(filter: &str) -> Option<String> {
     let other = filter.contains("CPUS")
         || filter.contains("~ \"!")
@@ -125,9 +127,12 @@ fn in_c(filter: &str) -> Option<String> {
     (!other).then(|| format!("({text}) != 0"))
 }
 
-/// A condition that is a C expression to the last, whatever the kernel takes.
-fn expression(text: &str, event: &Event) -> Vec<Rest> {
+/// Parses a condition of which no part is left to the kernel: all of it is one C expression.
+fn expression(text: &str, event: &Event) -> Vec<UserCondition> {
     let rest = Split::parse(text, event).unwrap_or_else(|why| panic!("{why}")).rest;
-    assert!(matches!(&rest[..], [Rest { condition: Condition::Value(_), .. }]), "{text}: {rest:?}");
+    assert!(
+        matches!(&rest[..], [UserCondition { condition: Condition::Value(_), .. }]),
+        "{text}: {rest:?}"
+    );
     rest
 }

@@ -1,4 +1,4 @@
-//! Our verdict on filters, against the kernel's.
+//! Filters that perilune accepts and rejects, compared with the kernel.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::kernel::{self, Of, Tracepoint};
 const SWITCH: &str = "sched:sched_switch";
 const SIGNAL: &str = "signal:signal_generate";
 
-/// Whether we accept, and why not.
+/// Returns the parsed filter, or the reason for which perilune rejects it.
 fn verdict(event: &str, filter: &str) -> Result<Filter, String> {
     let format = kernel::format(event).unwrap();
     let parsed = Filter::parse(filter).map_err(|e| e.to_string())?;
@@ -165,7 +165,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("block:block_rq_issue", "cmd == 1"),
 ];
 
-/// What the kernel takes and we do not, because it never does what it says.
+/// Filters that the kernel accepts and perilune rejects, because the kernel does not do what they
+/// state.
 const REFUSED_BY_US_ALONE: &[(&str, &str)] = &[
     (SWITCH, "prev_pid==1 &&"),
     (SWITCH, "prev_pid==1 ||"),
@@ -175,7 +176,7 @@ const REFUSED_BY_US_ALONE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_we_accept_the_kernel_accepts_as_we_print_it() {
+fn the_kernel_accepts_each_filter_that_perilune_accepts_and_prints() {
     if kernel::tracefs().is_none() {
         return;
     }
@@ -199,7 +200,7 @@ fn what_we_accept_the_kernel_accepts_as_we_print_it() {
 }
 
 #[test]
-fn what_we_refuse_the_kernel_refuses() {
+fn the_kernel_refuses_each_filter_that_perilune_refuses() {
     if kernel::tracefs().is_none() {
         return;
     }
@@ -208,14 +209,14 @@ fn what_we_refuse_the_kernel_refuses() {
             eprintln!("skipped: no {event}");
             continue;
         }
-        assert!(verdict(event, filter).is_err(), "we accept {event} {filter}");
+        assert!(verdict(event, filter).is_err(), "perilune accepts {event} {filter}");
         assert!(!kernel_accepts(event, filter), "the kernel accepts {event} {filter}");
     }
     for (event, filter) in REFUSED_BY_US_ALONE {
-        assert!(verdict(event, filter).is_err(), "we accept {event} {filter}");
+        assert!(verdict(event, filter).is_err(), "perilune accepts {event} {filter}");
         assert!(
             kernel_accepts(event, filter),
-            "the kernel refuses {event} {filter}: then so may we"
+            "the kernel refuses {event} {filter}, but perilune gives another reason"
         );
     }
 }
@@ -242,7 +243,7 @@ fn random_filters_get_the_same_verdict_from_both() {
         return;
     }
     let format = kernel::format(SWITCH).unwrap();
-    // The last close of a tracepoint is slow.
+    // Closing the last event of a tracepoint is slow, so one stays open.
     let _open = Tracepoint::open(format.id, Of::Me, 0).unwrap();
     let mut seed = 0x9e3779b97f4a7c15u64;
     let mut accepted = 0;

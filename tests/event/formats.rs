@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use perilune::decode::format::{Format, Kind};
+use perilune::decode::format::{FieldKind, Format};
 
 use crate::kernel;
 
@@ -12,7 +12,7 @@ fn every_format_of_this_kernel_parses_with_sane_offsets() {
     let (mut formats, mut fields, mut unread) = (0, 0, Vec::new());
     for (sys, name) in kernel::events(&root) {
         let path = root.join("events").join(&sys).join(&name).join("format");
-        // An event made in tracefs (a probe) may go while we look.
+        // An event that was created in tracefs (a probe) may disappear meanwhile.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let format = Format::parse(&text).unwrap_or_else(|e| panic!("{sys}:{name}: {e}\n{text}"));
         assert_eq!(format.name, name, "{sys}");
@@ -37,7 +37,8 @@ fn every_format_of_this_kernel_parses_with_sane_offsets() {
                 assert!(field.read(short).is_err(), "{sys}:{name}: {}", field.name);
             }
             let known = ["struct", "union", "u8", "unsigned char", "guid_t", "uuid_t"];
-            if field.kind == Kind::Bytes && !known.iter().any(|k| field.type_text.contains(k)) {
+            if field.kind == FieldKind::Bytes && !known.iter().any(|k| field.type_text.contains(k))
+            {
                 unread.push(format!("{sys}:{name}: {} {}", field.type_text, field.name));
             }
         }
@@ -46,6 +47,6 @@ fn every_format_of_this_kernel_parses_with_sane_offsets() {
     }
     eprintln!("{formats} formats, {fields} fields; read as bytes: {unread:#?}");
     assert!(formats > 0);
-    // A kernel may bring a type that nobody has seen: it stays readable, as bytes; but it must stay rare.
+    // A kernel may add an unknown type, which is read as bytes; such types must stay rare.
     assert!(unread.len() * 100 <= fields, "{unread:#?}");
 }

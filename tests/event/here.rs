@@ -1,5 +1,5 @@
-//! The half of filters that is evaluated in user space, as a run evaluates it: predicates in front of handlers, over
-//! batches of the very records that the kernel filtered, against the kernel's verdict.
+//! Filters in user space, evaluated as by a run: predicates in front of handlers, over batches of
+//! the records that the kernel filtered, compared with the kernel's result.
 
 use std::{
     cell::RefCell,
@@ -16,10 +16,10 @@ use perilune::{
     },
     event::{
         catalog::{Catalog, TracefsCatalog},
-        filter::split::Rest,
+        filter::split::UserCondition,
     },
     script::{
-        bundle::{Library, Origin, Script},
+        bundle::{Library, Script, ScriptOrigin},
         host::{Host, Rules, Setting},
     },
     source::{Batch, Sink as _},
@@ -29,15 +29,16 @@ use perilune::{
 
 use crate::kernel::{self, Sample};
 
-/// Runs a script with one handler for each element of `predicates`, behind those conditions, over the samples of tasks with those `names`. Gives for
-/// each handler the samples that reached it, by index, and how many were counted as filtered in all.
+/// Runs a script with one handler per element of `predicates`, behind those conditions, over the
+/// samples of tasks with those `names`. Returns the indices of the samples that reached each
+/// handler, and the total count of filtered ones.
 pub(crate) fn passing(
     event: &str,
-    predicates: &[Vec<Rest>],
+    predicates: &[Vec<UserCondition>],
     samples: &[Sample],
     names: &[Vec<u8>],
 ) -> (Vec<Vec<usize>>, u64) {
-    // One machine of a process is guarded at a time.
+    // A process has one guard at a time.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let heard = Rc::new(RefCell::new(vec![Vec::new(); predicates.len()]));
@@ -51,6 +52,7 @@ pub(crate) fn passing(
     host.attach(batch.addresses()).unwrap();
     host.shared().with(|context| {
         context.out = Box::new(Heard(heard.clone()));
+        context.begin_notes();
         context.tasks = Tasks::new(64);
     });
     let format = kernel::format(event).unwrap();
@@ -60,7 +62,7 @@ pub(crate) fn passing(
             Ok(Value::Int(tid)) => tid as u32,
             other => panic!("{other:?}"),
         };
-        // Its name when it happened.
+        // The task's name at the time of the event.
         host.shared().with(|context| context.tasks.on_comm(tid, tid, &names[index]));
         for role in 0..predicates.len() as u16 {
             batch.push(Slot {
@@ -72,14 +74,15 @@ pub(crate) fn passing(
                 ..Slot::of(&sample.raw)
             });
         }
-        // SAFETY: the sample is the kernel's, of the event's own format, and lives on.
+        // SAFETY: the sample comes from the kernel, has the event's own format, and outlives the
+        // call.
         unsafe { host.dispatch(&mut batch) };
         batch.clear();
     }
     let coverage = host.coverage(None);
     assert_eq!(coverage.errors, 0, "a predicate failed");
     let received = (samples.len() * predicates.len()) as u64;
-    assert_eq!(coverage.events + coverage.filtered, received, "each is handled or kept back");
+    assert_eq!(coverage.events + coverage.filtered, received, "each is handled or filtered");
     (heard.take(), coverage.filtered)
 }
 
@@ -87,15 +90,16 @@ fn host(event: &str, roles: usize) -> Host {
     let text = format!(
         "local m = monitor {{ summary = 'notes what it gets', order = false }}\n\
          function m.init()\n\
-           for i = 0, {roles} - 1 do evsel('{event}', function(e) note('%d %d', i, e._time) end) end\n\
+           for i = 0, {roles} - 1 do evsel('{event}', function(e) note('%d %d', i, e._time) end) \
+           end\n\
          end\n\
          return m\n"
     );
-    let script = Script { name: "heard".into(), origin: Origin::Bundled, text };
+    let script = Script { name: "heard".into(), origin: ScriptOrigin::Bundled, text };
     let mut host = Host::new(false).unwrap();
     host.load(&script, &Library::new(Vec::<PathBuf>::new(), false), &[]).unwrap();
     let tracefs = Tracefs::find().unwrap();
-    let list = Box::new(|| unreachable!("only a name that is wrong needs the list"));
+    let list = Box::new(|| unreachable!("only an unknown name needs the list"));
     let formats = Box::new(move |sys: &str, name: &str| tracefs.format(sys, name));
     let catalog: Rc<dyn Catalog> = Rc::new(TracefsCatalog::new(list, formats));
     let setting = Setting::of(catalog);
@@ -104,7 +108,7 @@ fn host(event: &str, roles: usize) -> Host {
     host
 }
 
-/// An output that keeps the handlers' notes.
+/// An output that stores the handlers' notes.
 struct Heard(Rc<RefCell<Vec<Vec<usize>>>>);
 
 impl Draw for Heard {

@@ -1,4 +1,4 @@
-//! The kernel's side of these tests: tracefs, and tracepoints opened as simply as they can be.
+//! The kernel's side of these tests: tracefs, and tracepoints opened with minimal code.
 
 use std::{
     ffi::CString,
@@ -11,7 +11,8 @@ use std::{
 use perf_event_open_sys::{self as perf, bindings};
 use perilune::decode::format::Format;
 
-/// Where tracefs is, mounted if need be; None (said on stderr) when it cannot be read.
+/// Returns the path of tracefs, which is mounted if necessary; returns None, with a message on
+/// stderr, if it cannot be read.
 pub(crate) fn tracefs() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(find).clone()
@@ -23,7 +24,8 @@ fn find() -> Option<PathBuf> {
     if let Some(path) = known.iter().find(|p| readable(p)) {
         return Some(path.clone());
     }
-    // SAFETY: every pointer is a literal with its NUL; a mount at the standard place harms nobody.
+    // SAFETY: every pointer is a NUL-terminated literal; mounting at the standard place has no side
+    // effects on other processes.
     unsafe {
         libc::mount(
             c"nodev".as_ptr(),
@@ -43,14 +45,14 @@ fn find() -> Option<PathBuf> {
     None
 }
 
-/// The format of `sys:name`; None when the kernel has no such event.
+/// Returns the format of `sys:name`; None if the kernel has no such event.
 pub(crate) fn format(name: &str) -> Option<Format> {
     let (sys, event) = name.split_once(':')?;
     let path = tracefs()?.join("events").join(sys).join(event).join("format");
     Some(Format::parse(&fs::read_to_string(path).ok()?).unwrap())
 }
 
-/// Every tracepoint, as (system, name).
+/// Returns every tracepoint as (system, name).
 pub(crate) fn events(root: &std::path::Path) -> Vec<(String, String)> {
     let directories = |path: PathBuf| {
         let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
@@ -58,7 +60,7 @@ pub(crate) fn events(root: &std::path::Path) -> Vec<(String, String)> {
         entries.map(|e| e.file_name().into_string().unwrap()).collect::<Vec<_>>()
     };
     let mut all = Vec::new();
-    // ftrace's own records have formats and are no tracepoints.
+    // ftrace's own records have formats but are not tracepoints.
     for sys in directories(root.join("events")).into_iter().filter(|sys| sys != "ftrace") {
         let names = directories(root.join("events").join(&sys));
         all.extend(names.into_iter().map(|name| (sys.clone(), name)));
@@ -67,13 +69,14 @@ pub(crate) fn events(root: &std::path::Path) -> Vec<(String, String)> {
     all
 }
 
-/// A tracepoint of this thread, or of one CPU, with a ring of `pages` data pages when they are not 0.
+/// A tracepoint of this thread or of one CPU, with a ring of `pages` data pages unless `pages` is
+/// 0.
 pub(crate) struct Tracepoint {
     fd: OwnedFd,
     ring: Option<memmap2::MmapRaw>,
 }
 
-/// Whom to watch.
+/// Target of a tracepoint.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
     /// The calling thread.
@@ -94,7 +97,7 @@ impl Tracepoint {
         Self::open_in(None, id, of, pages)
     }
 
-    /// Opens it as a member of a group, which the leader switches on and off at one instant.
+    /// Opens it as a member of a group, which the leader enables and disables at one instant.
     pub(crate) fn join(&self, id: u64, of: Of, pages: usize) -> io::Result<Tracepoint> {
         Self::open_in(Some(self), id, of, pages)
     }
@@ -119,12 +122,12 @@ impl Tracepoint {
             Of::Me => (0, -1),
             Of::Cpu0 => (-1, 0),
         };
-        // SAFETY: attr is a valid perf_event_attr of the size that it names.
+        // SAFETY: attr is a valid perf_event_attr of the size that it states.
         let fd = unsafe { perf::perf_event_open(&mut attr, pid, cpu, group, 8) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel has just returned this descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let ring = match pages {
             0 => None,
@@ -133,7 +136,7 @@ impl Tracepoint {
         Ok(Tracepoint { fd, ring })
     }
 
-    /// PERF_EVENT_IOC_SET_FILTER.
+    /// Sets a filter with PERF_EVENT_IOC_SET_FILTER.
     pub(crate) fn set_filter(&self, filter: &str) -> io::Result<()> {
         let text = CString::new(filter)?;
         // SAFETY: text is a C string that outlives the call.
@@ -154,14 +157,15 @@ impl Tracepoint {
         assert_eq!(done, 0);
     }
 
-    /// All samples so far; the event must be disabled and nothing lost.
+    /// Returns all samples so far; the event must be disabled, and no record may be lost.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let ring = self.ring.as_ref().unwrap();
         let page = ring.as_ptr().cast::<bindings::perf_event_mmap_page>();
         // SAFETY: the first page of the mapping is a perf_event_mmap_page.
         let head = unsafe { std::ptr::read_volatile(&raw const (*page).data_head) } as usize;
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        // SAFETY: the mapping is ours and the event is disabled, so nobody writes to it.
+        // SAFETY: this value owns the mapping and the event is disabled, so the kernel does not
+        // write to it.
         let data =
             unsafe { std::slice::from_raw_parts(ring.as_ptr().add(4096), ring.len() - 4096) };
         assert!(head <= data.len(), "the ring of the test is too small: {head} bytes");

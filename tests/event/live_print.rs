@@ -1,20 +1,21 @@
-//! Our text of an event against the kernel's own, for the same events.
+//! Event texts of perilune, compared with the kernel's own texts of the same events.
 //!
-//! An instance of ftrace of our own records while a workload runs. Its `trace` is the kernel's text, its
-//! `trace_pipe_raw` holds the very same records, in the same order: so every event is compared, none has to be found.
+//! A separate ftrace instance records while a workload runs. Its `trace` is the kernel's text; its
+//! `trace_pipe_raw` has the same records in the same order, so every event is compared without a
+//! search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use perilune::decode::format::Format;
-use perilune::decode::print::Program;
+use perilune::decode::print::PrintProgram;
 use perilune::symbol::RunningKernel;
 
 use crate::kernel;
 use crate::workload;
 
-/// What fires here, and some that do not.
+/// Systems whose events the workload triggers, and some that it does not.
 const SYSTEMS: &[&str] = &[
     "alarmtimer",
     "block",
@@ -75,12 +76,12 @@ const SYSTEMS: &[&str] = &[
     "x86_fpu",
 ];
 
-/// System calls have events of their own.
+/// System calls with events of their own.
 const CALLS: &[&str] =
     &["openat", "close", "getppid", "read", "write", "kill", "clone3", "mmap", "socket"];
 
 #[test]
-fn our_text_of_an_event_is_the_kernels() {
+fn the_text_of_an_event_equals_the_kernels() {
     let Some(root) = kernel::tracefs() else { return };
     let Some(instance) = Instance::create(&root) else { return };
     for system in SYSTEMS {
@@ -119,14 +120,14 @@ fn our_text_of_an_event_is_the_kernels() {
     report(&compared);
 }
 
-/// What became of an event's records.
+/// Results of comparing an event's records.
 #[derive(Default)]
 struct Compared {
     equal: usize,
     fallback: usize,
-    /// Theirs, ours.
+    /// Pairs of the kernel's text and perilune's.
     different: Vec<(String, String)>,
-    /// What had to be left out of the comparison.
+    /// Parts that were excluded from the comparison.
     apart: BTreeSet<&'static str>,
 }
 
@@ -157,8 +158,8 @@ struct Events {
 struct Event {
     name: String,
     system: String,
-    program: Option<Program>,
-    /// Whether it shows the address of a page.
+    program: Option<PrintProgram>,
+    /// Whether the text includes the address of a page.
     has_page: bool,
 }
 
@@ -170,7 +171,7 @@ impl Events {
             let Ok(text) = fs::read_to_string(path) else { continue };
             let format = Format::parse(&text).unwrap();
             let has_page = format.print_fmt.contains("vmemmap_base");
-            let program = Program::compile(&format, running).ok();
+            let program = PrintProgram::compile(&format, running).ok();
             by_id.insert(format.id, Event { name, system, program, has_page });
         }
         Events { by_id }
@@ -189,7 +190,7 @@ impl Event {
         let theirs = theirs.strip_prefix(&format!("{}: ", self.name)).unwrap_or(theirs);
         let (mut a, mut b) = (theirs.to_owned(), ours.clone());
         if self.system == "syscalls" {
-            // The kernel shows these by a printer of its own: the same names, the same numbers.
+            // The kernel prints these with a separate printer: the same names, the same numbers.
             to.apart.insert("system call");
             (a, b) = (call_words(&a), call_words(&b));
         }
@@ -205,7 +206,8 @@ impl Event {
     }
 }
 
-/// `sys_close(fd: 3)` and `fd: 0x00000003` as `fd: 3`; `sys_close -> 0x0` and `0x0` as `0`.
+/// Normalises `sys_close(fd: 3)` and `fd: 0x00000003` to `fd: 3`; `sys_close -> 0x0` and `0x0` to
+/// `0`.
 fn call_words(text: &str) -> String {
     let inner = match (text.strip_prefix("sys_"), text.split_once(" -> ")) {
         (Some(_), Some((_, result))) => result,
@@ -224,13 +226,13 @@ fn call_words(text: &str) -> String {
     inner.split(", ").map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// Without the number behind `page=`.
+/// Removes the number behind `page=`.
 fn without_page(text: &str) -> String {
     let Some((before, rest)) = text.split_once("page=") else { return text.to_owned() };
     format!("{before}{}", rest.split_once(' ').map_or("", |(_, rest)| rest))
 }
 
-/// The kernel's lines of one CPU, those of one event joined.
+/// Returns the kernel's lines of one CPU; the lines of one event are joined.
 fn lines(directory: &Path, events: &Events) -> Vec<String> {
     let text = fs::read(directory.join("trace")).unwrap();
     let text = String::from_utf8_lossy(&text);
@@ -251,13 +253,14 @@ fn lines(directory: &Path, events: &Events) -> Vec<String> {
     lines
 }
 
-/// The raw records of one CPU: pages of the ring buffer (`events/header_page`, `events/header_event`).
+/// Returns the raw records of one CPU: pages of the ring buffer (`events/header_page`,
+/// `events/header_event`).
 fn records_of(directory: &Path) -> Vec<Vec<u8>> {
     let pages = pipe(&directory.join("trace_pipe_raw"));
     let mut records = Vec::new();
     for page in pages.chunks_exact(4096) {
         let u32_at = |at: usize| u32::from_ne_bytes(page[at..at + 4].try_into().unwrap());
-        // The upper bits tell of losses.
+        // The upper bits are flags for record loss.
         let end = 16 + (u32_at(8) & 0xfffff) as usize;
         let mut at = 16;
         while at < end {
@@ -271,7 +274,7 @@ fn records_of(directory: &Path) -> Vec<Vec<u8>> {
                     len
                 }
                 29 if header >> 5 == 0 => break,
-                // What was discarded.
+                // A discarded record.
                 29 => u32_at(at) as usize,
                 30 | 31 => 4,
                 words => {
@@ -286,7 +289,8 @@ fn records_of(directory: &Path) -> Vec<Vec<u8>> {
     records
 }
 
-/// What is in a pipe now. Each read gives a page, the last ones those that are not full.
+/// Returns the current contents of a pipe. Each read returns one page; the last reads return the
+/// pages that are not full.
 fn pipe(path: &Path) -> Vec<u8> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -304,7 +308,7 @@ fn pipe(path: &Path) -> Vec<u8> {
     }
 }
 
-/// An instance of ftrace, gone with this value.
+/// An ftrace instance, removed on drop.
 struct Instance(PathBuf);
 
 impl Instance {
@@ -317,7 +321,8 @@ impl Instance {
         }
         let instance = Instance(path);
         instance.write("tracing_on", "0");
-        // Text only, addresses as they are; what is full stops, so that both have the same events.
+        // Text only, addresses unhashed; a full buffer stops recording, so that both files have the
+        // same events.
         instance.write("options/context-info", "0");
         instance.try_write("options/hash-ptr", "0");
         instance.write("options/overwrite", "0");
@@ -329,7 +334,7 @@ impl Instance {
         fs::write(self.0.join(file), text).unwrap_or_else(|e| panic!("{file}: {e}"));
     }
 
-    /// For what not every kernel has.
+    /// Writes a file that not every kernel has.
     fn try_write(&self, file: &str, text: &str) {
         let _ = fs::write(self.0.join(file), text);
     }

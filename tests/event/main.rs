@@ -1,5 +1,5 @@
-//! What `decode::format` and `event` say, against the running kernel. Needs root for the most part.
-// A test that cannot run says so.
+//! `decode::format` and `event`, compared with the running kernel. Most tests need root.
+// A test that cannot run reports it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod compare;

@@ -1,10 +1,10 @@
-//! The names of events, against what this kernel has.
+//! Event names, compared with those of this kernel.
 
 use std::{fs, io, os::fd::FromRawFd, time::Instant};
 
 use perf_event_open_sys::{self as perf, bindings};
 use perilune::event::{
-    catalog::{Catalog, Event, TracefsCatalog, What, expand},
+    catalog::{Catalog, Event, EventKind, TracefsCatalog, expand},
     counter::Counter,
     name,
     selector::Selector,
@@ -31,12 +31,12 @@ fn open(counter: &Counter) -> io::Result<()> {
         ..Default::default()
     };
     attr.set_disabled(1);
-    // SAFETY: attr is a valid perf_event_attr of the size that it names.
+    // SAFETY: attr is a valid perf_event_attr of the size that it states.
     let fd = unsafe { perf::perf_event_open(&mut attr, 0, -1, -1, 8) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) });
     Ok(())
 }
@@ -47,10 +47,10 @@ fn every_software_event_opens_and_every_other_is_known_or_refused() {
     let mut opened = 0;
     for (name, _) in name::all() {
         let event = catalog.describe(&name).unwrap();
-        let What::Counter(counter) = &event.what else { panic!("{name} is a tracepoint") };
+        let EventKind::Counter(counter) = &event.what else { panic!("{name} is a tracepoint") };
         match open(counter) {
             Ok(()) => opened += 1,
-            // cgroup-switches came with Linux 5.13.
+            // cgroup-switches was added in Linux 5.13.
             Err(e) if counter.type_ == 1 && counter.config < 11 => panic!("{name}: {e}"),
             Err(e) => assert!([2, 95, 22].contains(&e.raw_os_error().unwrap()), "{name}: {e}"),
         }
@@ -66,7 +66,7 @@ fn a_pmu_of_this_machine_is_found() {
         return;
     };
     let event = catalog.describe("msr/tsc/").unwrap();
-    let What::Counter(counter) = &event.what else { panic!("a tracepoint") };
+    let EventKind::Counter(counter) = &event.what else { panic!("a tracepoint") };
     assert_eq!((counter.type_, counter.config), (type_.trim().parse().unwrap(), 0));
     open(counter).unwrap();
 }

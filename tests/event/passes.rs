@@ -1,4 +1,5 @@
-//! Our evaluation of filters on raw records, against the kernel's on the same events.
+//! Filters evaluated by perilune on raw records, compared with the kernel's result on the same
+//! events.
 
 use perilune::{
     base::value::Value,
@@ -16,7 +17,7 @@ const SIGNAL: &str = "signal:signal_generate";
 fn pin_to_cpu0() {
     // SAFETY: a CPU set is plain memory, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: 0 is within the set, and the set has the size that is told.
+    // SAFETY: 0 is within the set, and the passed size is that of the set.
     let done = unsafe {
         libc::CPU_SET(0, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
@@ -30,7 +31,7 @@ fn rename_to(name: &std::ffi::CStr) {
 }
 
 #[test]
-fn signals_that_pass_the_kernels_filter_pass_ours() {
+fn signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
     if kernel::tracefs().is_none() {
         return;
     }
@@ -77,7 +78,7 @@ fn signals_that_pass_the_kernels_filter_pass_ours() {
     let order: Vec<&[u8]> = names.iter().flat_map(|n| [n.to_bytes(); 6]).collect();
     let seen = std::cell::Cell::new(0);
     for signal in [10, 12, 23] {
-        // SAFETY: to ignore a signal takes no handler.
+        // SAFETY: ignoring a signal installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // An ignored signal is still generated, with result TRACE_SIGNAL_IGNORED.
@@ -120,7 +121,7 @@ fn signals_that_pass_the_kernels_filter_pass_ours() {
             for name in names {
                 rename_to(name);
                 for signal in [10, 12, 23, 10, 12, 23] {
-                    // SAFETY: sends an ignored signal to this very thread.
+                    // SAFETY: sends an ignored signal to this thread.
                     let sent = unsafe {
                         libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal)
                     };
@@ -133,7 +134,7 @@ fn signals_that_pass_the_kernels_filter_pass_ours() {
 }
 
 #[test]
-fn switches_that_pass_the_kernels_filter_pass_ours() {
+fn switches_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
     if kernel::tracefs().is_none() {
         return;
     }
@@ -177,7 +178,7 @@ fn switches_that_pass_the_kernels_filter_pass_ours() {
         Of::Cpu0,
         &filters,
         &splits,
-        // The task that switches is the one that goes.
+        // The event is attributed to the task that is switched out.
         |sample| match comm.read(&sample.raw) {
             Ok(Value::Text(text)) => text.to_vec(),
             other => panic!("{other:?}"),
@@ -241,7 +242,8 @@ fn numbers_of_64_bits_pass_as_in_the_kernel() {
     if kernel::tracefs().is_none() || kernel::format("syscalls:sys_enter_close").is_none() {
         return;
     }
-    // SAFETY: descriptors that are not open, of which the kernel takes 32 bits; a page that nobody else knows of.
+    // SAFETY: the descriptors are not open, and the kernel uses 32 bits of them; the page is
+    // referenced only here.
     let calls = || unsafe {
         for fd in [-1, 1 << 20, 5_000_000_000, i64::MIN | 1 << 20, i64::MAX] {
             libc::syscall(libc::SYS_close, fd);
@@ -293,11 +295,11 @@ fn numbers_of_64_bits_pass_as_in_the_kernel() {
     assert_eq!(compare(event, Of::Me, &unsigned, &splits, none, calls), 5);
 }
 
-/// A mapping of nothing, for the sake of its address.
+/// Flags of an anonymous mapping, which is used only for its address.
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
 #[test]
-fn what_a_record_does_not_hold_is_left_to_the_kernel() {
+fn conditions_on_data_outside_the_record_are_left_to_the_kernel() {
     if kernel::tracefs().is_none() {
         return;
     }

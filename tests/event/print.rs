@@ -3,7 +3,7 @@
 use std::fs;
 
 use perilune::decode::format::Format;
-use perilune::decode::print::{Program, TEXT_MAX, Unknown};
+use perilune::decode::print::{PrintProgram, TEXT_MAX, Unknown};
 use perilune::symbol::RunningKernel;
 
 use crate::kernel;
@@ -18,11 +18,11 @@ fn nearly_every_print_format_of_this_kernel_is_evaluated() {
     );
     for (sys, name) in kernel::events(&root) {
         let path = root.join("events").join(&sys).join(&name).join("format");
-        // An event made in tracefs (a probe) may go while we look.
+        // An event that was created in tracefs (a probe) may disappear meanwhile.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let format = Format::parse(&text).unwrap();
         formats += 1;
-        if let Err(why) = Program::compile(&format, &built) {
+        if let Err(why) = PrintProgram::compile(&format, &built) {
             refused.push(format!("{sys}:{name}: {why}"));
         }
     }
@@ -34,7 +34,7 @@ fn nearly_every_print_format_of_this_kernel_is_evaluated() {
 #[test]
 fn any_record_gives_a_bounded_text_or_none() {
     let Some(root) = kernel::tracefs() else { return };
-    // A generator that gives the same records each time.
+    // A generator that returns the same records in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -50,7 +50,7 @@ fn any_record_gives_a_bounded_text_or_none() {
         let path = root.join("events").join(&sys).join(&name).join("format");
         let Ok(file) = fs::read_to_string(&path) else { continue };
         let format = Format::parse(&file).unwrap();
-        let Ok(program) = Program::compile(&format, &built) else { continue };
+        let Ok(program) = PrintProgram::compile(&format, &built) else { continue };
         let size = format.fixed_size;
         let zero = vec![0; size];
         text.clear();
@@ -61,7 +61,7 @@ fn any_record_gives_a_bounded_text_or_none() {
         for turn in 0..40 {
             let mut raw: Vec<u8> = (0..size + turn * 8).map(|_| random() as u8).collect();
             if turn % 2 == 0 {
-                // Dynamic fields that lie where they should.
+                // Dynamic fields with valid locations.
                 for field in &format.fields {
                     if let Some(Ok(_) | Err(_)) = field.dynamic_bytes(&raw) {
                         let rel = field.type_text.starts_with("__rel_loc");

@@ -1,17 +1,18 @@
-//! A short workload that touches much of the kernel: tasks, signals, files, memory, sockets, timers.
+//! A short workload that uses many parts of the kernel: tasks, signals, files, memory, sockets,
+//! timers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-/// Does a bit of everything, in well under a second.
+/// Runs every part, in well under a second.
 pub(crate) fn run() {
     files();
     sockets();
     tasks();
     memory();
-    // The clock's events, deferred work, and what the processors do when there is none.
+    // Triggers clock events, deferred work and the idle processors' events.
     std::thread::sleep(Duration::from_millis(50));
 }
 
@@ -34,7 +35,7 @@ fn sockets() {
         a.send_to(b"datagram", a.local_addr().unwrap()).unwrap();
         let _ = b.send_to(b"datagram", b.local_addr().unwrap());
     }
-    // Nobody is there.
+    // No process listens on this port.
     let _ = a.send_to(b"datagram", "127.0.0.1:9");
     for listen in ["127.0.0.1:0", "[::1]:0"] {
         let Ok(listener) = TcpListener::bind(listen) else { continue };
@@ -44,7 +45,7 @@ fn sockets() {
         server.read_exact(&mut [0; 5]).unwrap();
         server.write_all(&[1; 20_000]).unwrap();
     }
-    // Refused.
+    // The connection is refused.
     let _ = TcpStream::connect("127.0.0.1:9");
 }
 
@@ -54,8 +55,8 @@ fn tasks() {
     }
     let worker = std::thread::Builder::new().name("perilune-work".into());
     worker.spawn(|| std::thread::sleep(Duration::from_millis(2))).unwrap().join().unwrap();
-    // SAFETY: signal 0 asks only whether the process is there, SIGURG and SIGCHLD are ignored by default; alarm and the
-    // affinity are this thread's own.
+    // SAFETY: signal 0 only checks that the process exists, SIGURG and SIGCHLD are ignored by
+    // default; alarm and affinity are those of this thread.
     unsafe {
         libc::kill(libc::getpid(), 0);
         libc::kill(libc::getpid(), libc::SIGURG);
@@ -81,7 +82,7 @@ fn tasks() {
 
 fn memory() {
     const LEN: usize = 4 << 20;
-    // SAFETY: the mapping is new, and unmapped by whoever made it.
+    // SAFETY: the mapping is new, and this function unmaps it.
     unsafe {
         let memory = libc::mmap(
             std::ptr::null_mut(),
@@ -97,7 +98,7 @@ fn memory() {
         }
         libc::mprotect(memory, LEN, libc::PROT_READ);
         libc::munmap(memory, LEN);
-        // A word to the kernel's log.
+        // Writes a line to the kernel's log.
         let _ = std::fs::write("/dev/kmsg", "<7>perilune: a test of print formats\n");
     }
 }

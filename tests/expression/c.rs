@@ -1,11 +1,11 @@
-//! The C compiler's opinion.
+//! Evaluates expressions with the C compiler.
 
 use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::{lua, record};
 
-/// What C makes of undefined operations here: 0, as the language of expressions does.
+/// Defines the results of operations that are undefined in C as 0, as perilune's expressions do.
 const PRELUDE: &str = "
 #include <stdio.h>
 #include <stdbool.h>
@@ -22,7 +22,8 @@ typedef int s32; typedef unsigned int u32; typedef long s64; typedef unsigned lo
 #define SHR(a, b) ({ __typeof__(+(a)) x_ = (a); long n_ = (b); WRONG(x_, n_) ? 0 : x_ >> n_; })
 ";
 
-/// Compiles one program of all expressions and runs it: what `print` (a statement over `EXPRESSION`) writes for each record and expression, line by line.
+/// Compiles one program of all expressions and runs it. Returns the output of `print` (a statement
+/// over `EXPRESSION`) for each record and expression, line by line.
 fn run(expressions: &[String], records: &[Vec<u8>], print: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("all.c"), folder.path().join("all"));
@@ -68,19 +69,19 @@ fn run(expressions: &[String], records: &[Vec<u8>], print: &str) -> Vec<Vec<Stri
     records.iter().map(|_| lines.by_ref().take(expressions.len()).collect()).collect()
 }
 
-/// The values, as 64 bits.
+/// Returns the values as 64-bit numbers.
 pub(crate) fn values(expressions: &[String], records: &[Vec<u8>]) -> Vec<Vec<i64>> {
     let lines = run(expressions, records, "printf(\"%ld\\n\", (long)(EXPRESSION));");
     let number = |text: &String| text.parse().unwrap_or_else(|_| panic!("{text}"));
     lines.iter().map(|line| line.iter().map(number).collect()).collect()
 }
 
-/// What `printf` writes for its arguments.
+/// Returns the output of `printf` for these arguments.
 pub(crate) fn printed(arguments: &[String], records: &[Vec<u8>]) -> Vec<Vec<String>> {
     run(arguments, records, "printf(EXPRESSION); putchar('\\n');")
 }
 
-/// Compares pairs of an expression and the same as C has it.
+/// Compares pairs of an expression and its C equivalent.
 pub(crate) fn compare(pairs: &[(String, String)], records: &[Vec<u8>], repeats: u32) {
     let ours: Vec<String> = pairs.iter().map(|(ours, _)| ours.clone()).collect();
     let theirs: Vec<String> = pairs.iter().map(|(_, theirs)| theirs.clone()).collect();

@@ -1,14 +1,15 @@
-//! Expressions in handlers are compiled, and make no garbage.
+//! Expressions in handlers are compiled and create no garbage.
 
 use crate::{lua, record};
 
-/// Batches before the first that counts, and those that do.
+/// Batches before the first measured one, and measured batches.
 const WARM_UP: usize = 300;
 const COUNTED: usize = 100;
 const EVENTS: usize = 300;
 
-/// Counts the attempts to compile code of expressions that were given up. Code 0 is a finalizer that happened to run while
-/// LuaJIT recorded (`gc_call_finalizer` ends any recording): no fault of the code, which is tried again.
+/// Counts aborted attempts to compile the code of expressions. Abort code 0 is a finalizer that ran
+/// while LuaJIT recorded (`gc_call_finalizer` ends any recording); it is not caused by the code,
+/// which is compiled again.
 const WATCH: &str = r#"
     local util = require "jit.util"
     local aborts = 0
@@ -21,9 +22,9 @@ const WATCH: &str = r#"
     return function() return aborts end
 "#;
 
-/// Bytes of garbage that an event makes, and how often LuaJIT gave the expression up.
+/// Returns the bytes of garbage per event, and the number of aborts of the expression.
 fn cost(body: &str) -> (f64, u32) {
-    // Records that take the same way through the code, as a run's mostly do.
+    // Records that take the same path through the code, as most records of a run do.
     let records = record::records(40).split_off(39);
     let mut run = lua::Run::new(body, &records);
     let aborts: mlua::Function = run.host.lua().load(WATCH).eval().unwrap();
@@ -71,14 +72,14 @@ fn expressions_on_numbers_are_compiled_and_make_no_garbage() {
              ev:each(function(e) n:add(f(e)) end)",
             lua::quoted(source)
         ));
-        // What a report's own tables weigh is far below one object per event.
+        // The tables of a report use far less than one object per event.
         assert!(bytes < 1.0, "{source}: {bytes} bytes an event");
         assert_eq!(aborts, 0, "{source}");
     }
 }
 
 #[test]
-fn the_measure_sees_one_object_an_event() {
+fn the_measurement_finds_one_object_per_event() {
     let (bytes, _) = cost(
         "local kept
          evsel(\"test:extremes\", function(e) kept = { e._tid } end)",

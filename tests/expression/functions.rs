@@ -1,8 +1,8 @@
-//! The functions of expressions, and text.
+//! Functions of expressions, and text.
 
 use crate::{c, lua, record};
 
-/// The first record's texts of some expressions.
+/// Returns the texts of the expressions for the first record.
 fn texts(expressions: &[&str], records: &[Vec<u8>]) -> Vec<Vec<String>> {
     let all: Vec<String> = expressions.iter().map(|text| (*text).to_owned()).collect();
     lua::texts(&all, records, 0).0
@@ -113,7 +113,7 @@ fn printf_loses_no_part_of_a_value() {
 }
 
 #[test]
-fn names_come_from_where_they_are_known() {
+fn names_are_looked_up_at_their_source() {
     let records = record::records(1);
     let all = [
         "syscall_name(39)",
@@ -152,14 +152,16 @@ fn system_gives_the_status_of_the_command() {
 }
 
 #[test]
-fn an_expression_of_a_key_takes_numbers_and_what_expressions_gave() {
+fn an_expression_of_a_key_accepts_numbers_and_expression_results() {
     let (out, _) = lua::run(
         "local ev = evsel(\"test:extremes\", function() end)
          local split = expr_of('printf(\"%03d %d\",key>>32,(int)key)', \"key\")
          local bits = expr_of('printf(\"%lx\", key)', \"key\")
          local plain, twice = expr_of(\"key\", \"key\"), exprs_of({ \"key\", \"key * 2\" }, \"key\")
-         out:write(split(3 * 2^32 + 7), \"|\", bits(-1), \"|\", bits \"0xffffffff81000001\", \"|\", plain \"0x20000000000001\", \"|\")
-         out:write(bits \"0x8000000000000001\", \"|\", bits \"not a key\", \"|\", (select(2, twice(21))))
+         out:write(split(3 * 2^32 + 7), \"|\", bits(-1), \"|\", \
+         bits \"0xffffffff81000001\", \"|\", plain \"0x20000000000001\", \"|\")
+         out:write(bits \"0x8000000000000001\", \"|\", bits \"not a key\", \"|\", (select(2, \
+         twice(21))))
          out:write(\"|\", tostring(pcall(expr_of, \"si\", \"key\")))",
         &record::records(1),
     );
@@ -191,7 +193,8 @@ fn an_expression_reads_each_event_of_a_glob_where_its_own_field_lies() {
     let (out, _) = lua::run(
         "local ev = evsel \"test:*\"
          local both, cpu = expr_of(\"si\", ev), expr_of(\"_cpu\", ev)
-         ev:each(function(e) out:write(both(e) == e.si and \"same \" or \"other \", cpu(e), \" \") end)
+         ev:each(function(e) out:write(both(e) == e.si and \"same \" or \"other \", cpu(e), \" \") \
+         end)
          out:write(tostring(select(2, pcall(expr_of, \"ui\", ev))):match \"^[^\\n]*\", \"\\n\")",
         &record::records(32)[30..],
     );
@@ -203,7 +206,8 @@ fn an_expression_reads_each_event_of_a_glob_where_its_own_field_lies() {
 fn a_field_reads_the_same_by_name_and_by_expression() {
     let (out, _) = lua::run(
         "local ev = evsel \"test:extremes\"
-         local f = exprs_of({ \"sl\", \"ul\", \"longs[1]\", \"text\", \"name\", \"_comm\", \"_ip\" }, ev)
+         local f = exprs_of({ \"sl\", \"ul\", \"longs[1]\", \"text\", \"name\", \"_comm\", \"_ip\" \
+         }, ev)
          ev:each(function(e)
            local sl, ul, long, text, name, comm, ip = f(e)
            local same = sl == e.sl and ul == e.ul and long == e.longs[1] and text == e.text

@@ -1,4 +1,4 @@
-//! Evaluates expressions as a script does: compiled by `expr_of`, over records in batches.
+//! Evaluates expressions like a script: compiled by `expr_of`, over records in batches.
 
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use perilune::base::coverage::Coverage;
 use perilune::base::draw::{Draw, Level, Stamp};
 use perilune::base::slot::Slot;
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, What};
-use perilune::script::bundle::{Library, Origin, Script};
+use perilune::event::catalog::{Catalog, Event, EventKind};
+use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::source::{Batch, Sink as _};
 
 use crate::record;
 
-/// A catalog of the event, and of one whose `si` lies elsewhere.
+/// A catalog of the event, and of a second one with another offset of `si`.
 struct TwoEvents;
 
 impl Catalog for TwoEvents {
@@ -23,7 +23,7 @@ impl Catalog for TwoEvents {
             record::EVENT => record::format(),
             _ => Format::parse("name: moved\nID: 8\nfield:int si; offset:60; size:4; signed:1;\n")?,
         };
-        Ok(Rc::new(Event { name: name.to_owned(), what: What::Tracepoint { format } }))
+        Ok(Rc::new(Event { name: name.to_owned(), what: EventKind::Tracepoint { format } }))
     }
 
     fn names(&self) -> anyhow::Result<Vec<String>> {
@@ -31,7 +31,7 @@ impl Catalog for TwoEvents {
     }
 }
 
-/// Takes nothing but errors, which fail the test.
+/// An output that fails the test on an error and ignores everything else.
 struct NoErrors;
 
 impl Draw for NoErrors {
@@ -40,26 +40,27 @@ impl Draw for NoErrors {
     }
 }
 
-/// One machine of a process is guarded at a time.
+/// A process has one guard at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// CPU and thread of record `n`.
+/// Returns the CPU of record `n`.
 pub(crate) fn cpu(n: usize) -> u32 {
     [0, 1, 255, 8191][n % 4]
 }
 
-/// Thread of record `n`.
+/// Returns the thread of record `n`.
 pub(crate) fn tid(n: usize) -> u32 {
     1000 + n as u32
 }
 
-/// Lua's name for text in quotes.
+/// Returns the Lua string literal of a text.
 pub(crate) fn quoted(text: &str) -> String {
     let byte = |b: u8| format!("\\{b:03}");
     format!("\"{}\"", text.bytes().map(byte).collect::<String>())
 }
 
-/// A host whose script's `init` is `body`, over a batch of the records; `_one` lets no other run meanwhile.
+/// A host whose script's `init` is `body`, with a batch of the records; `_one` excludes any other
+/// run meanwhile.
 pub(crate) struct Run<'a> {
     pub(crate) host: Host,
     pub(crate) batch: Batch,
@@ -78,7 +79,7 @@ impl<'a> Run<'a> {
             return m"
         );
         let mut host = Host::new(true).unwrap();
-        let script = Script { name: "measured".to_owned(), origin: Origin::Bundled, text };
+        let script = Script { name: "measured".to_owned(), origin: ScriptOrigin::Bundled, text };
         host.load(&script, &Library::default(), &[]).unwrap();
         let setting = Setting::of(Rc::new(TwoEvents));
         let options = host.lua().create_table().unwrap();
@@ -89,7 +90,7 @@ impl<'a> Run<'a> {
         Run { host, batch, records, _one: one }
     }
 
-    /// Hands `count` events over, the records by turns.
+    /// Dispatches `count` events, cycling through the records.
     pub(crate) fn dispatch(&mut self, count: usize) {
         self.batch.clear();
         let roles = self.host.roles().len() as u16;
@@ -106,12 +107,13 @@ impl<'a> Run<'a> {
                 });
             }
         }
-        // SAFETY: the records live in `self` and are as long as their format says.
+        // SAFETY: the records live in `self` and are as long as their format requires.
         unsafe { self.host.dispatch(&mut self.batch) };
     }
 }
 
-/// Runs a script over the records; `body` is its `init`, where `out` is a file to write to. Gives what was written and what was counted.
+/// Runs a script over the records; `body` is its `init`, in which `out` is a file to write to.
+/// Returns the text that was written, and the coverage.
 pub(crate) fn run(body: &str, records: &[Vec<u8>]) -> (String, Coverage) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
@@ -124,11 +126,12 @@ pub(crate) fn run(body: &str, records: &[Vec<u8>]) -> (String, Coverage) {
     (std::fs::read_to_string(&path).unwrap(), coverage)
 }
 
-/// Expressions of a run: a handler that goes on for a second of CPU is stopped.
+/// Expressions per run: a handler is stopped after one second of CPU time.
 const OF_A_RUN: usize = 50;
 
-/// The values of each expression for each record, as the text that Lua makes of them, and how many were undefined. Each is
-/// computed `repeats` times more, so that LuaJIT compiles it: all have to be the same.
+/// Returns the values of each expression for each record, as text made by Lua, and the number of
+/// undefined ones. Evaluates each expression `repeats` more times, so that LuaJIT compiles it; all
+/// results must be equal.
 pub(crate) fn texts(
     expressions: &[String],
     records: &[Vec<u8>],
@@ -178,7 +181,7 @@ fn some_texts(
     (values, coverage.undefined)
 }
 
-/// As [`texts`], of numbers: as the 64 bits that C would have.
+/// Like [`texts`] for numbers: returns the 64 bits that C would compute.
 pub(crate) fn values(expressions: &[String], records: &[Vec<u8>], repeats: u32) -> Vec<Vec<i64>> {
     let (texts, _) = texts(expressions, records, repeats);
     let number = |(text, source): (&String, &String)| {

@@ -1,4 +1,4 @@
-//! Expressions against a C compiler: the same text over the same records gives the same values.
+//! Expressions compared with a C compiler: the same text over the same records has the same values.
 
 mod c;
 mod compiled;

@@ -1,8 +1,9 @@
-//! Every operator on every width and sign, precedence, casts and constants, against the C compiler.
+//! Every operator on every width and sign, precedence, casts and constants, compared with the C
+//! compiler.
 
 use crate::{c, record};
 
-/// Written as a person would, the same for C.
+/// Typical expressions, valid in C without changes.
 const WRITTEN: &[&str] = &[
     "(__cpu<<32)|uh",
     "((__cpu<<32)|uh)>>32",
@@ -265,7 +266,7 @@ const MORE: &[&str] = &[
     "-sizeof(short)/4",
 ];
 
-/// Constants have C's types.
+/// Constants have the types of C.
 const CONSTANTS: &[&str] = &[
     "1+2*3-4/5%6",
     "2147483647+1",
@@ -304,7 +305,7 @@ fn same(text: &str) -> (String, String) {
 }
 
 #[test]
-fn what_people_write_has_the_values_of_c() {
+fn common_expressions_have_the_values_of_c() {
     let all = WRITTEN.iter().chain(MORE).chain(CONSTANTS).copied();
     let pairs: Vec<_> = all.map(same).collect();
     assert!(pairs.len() > 200);

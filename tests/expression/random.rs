@@ -1,13 +1,13 @@
-//! Random expressions against the C compiler.
+//! Random expressions compared with the C compiler.
 
 use crate::{c, record};
 
-/// How many, how deep, and on how many records.
+/// Number of expressions, their maximum depth, and the number of records.
 const EXPRESSIONS: usize = 400;
 const DEPTH: u32 = 4;
 const RECORDS: usize = 24;
 
-/// A generator of trees: the same each time.
+/// A generator of expression trees with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -22,7 +22,7 @@ impl Chance {
         list[self.below(list.len())].to_owned()
     }
 
-    /// An expression, and the same for C with what C leaves undefined made 0.
+    /// Returns an expression and its C equivalent, in which results that are undefined in C are 0.
     fn tree(&mut self, depth: u32) -> (String, String) {
         if depth == 0 || self.below(8) == 0 {
             let leaf = self.of(&[
@@ -133,7 +133,8 @@ fn compiled_code_has_the_values_of_c() {
     c::compare(&pairs, &record::records(24), 120);
 }
 
-/// LuaJIT takes sums of doubles apart where they become 64-bit integers, and there once lost the overflow of an `int`.
+/// LuaJIT splits sums of doubles where they are converted to 64-bit integers, and once lost the
+/// overflow of an `int` there.
 #[test]
 fn compiled_sums_that_overflow_an_int_stay_whole() {
     let pairs = [

@@ -1,8 +1,9 @@
-//! The event of these tests: a field of every width and sign, arrays and text, in records of extreme values.
+//! The event of these tests: fields of every width and sign, arrays and text, in records of extreme
+//! values.
 
 use perilune::decode::format::Format;
 
-/// Name, C type, offset, size, and whether it is signed.
+/// Name, C type, offset, size, and whether the type is signed.
 const FIELDS: [(&str, &str, usize, usize, bool); 15] = [
     ("sb", "signed char", 8, 1, true),
     ("ub", "unsigned char", 9, 1, false),
@@ -20,16 +21,17 @@ const FIELDS: [(&str, &str, usize, usize, bool); 15] = [
     ("longs[2]", "unsigned long", 76, 16, false),
     ("shorts[2]", "unsigned short", 92, 4, false),
 ];
-/// Where the words of `name` (`__data_loc`), `rel` (`__rel_loc`) and `dyn` (an array) stand, behind the fixed fields.
+/// Offsets of the location words of `name` (`__data_loc`), `rel` (`__rel_loc`) and `dyn` (an
+/// array), behind the fixed fields.
 const NAME: usize = 96;
 const REL: usize = 100;
 const DYN: usize = 104;
 const FIXED: usize = 108;
 
-/// The event's name.
+/// Name of the event.
 pub(crate) const EVENT: &str = "test:extremes";
 
-/// Its layout.
+/// Returns the format of the event.
 pub(crate) fn format() -> Format {
     let mut text = "name: extremes\nID: 7\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -49,7 +51,7 @@ pub(crate) fn format() -> Format {
     Format::parse(&text).unwrap()
 }
 
-/// The same as a structure of C.
+/// Returns the record as a C structure.
 pub(crate) fn structure() -> String {
     let mut text = "struct record { char common[8];".to_owned();
     for (name, ty, ..) in FIELDS {
@@ -58,7 +60,7 @@ pub(crate) fn structure() -> String {
     text + "unsigned char rest[64]; } __attribute__((packed));\n"
 }
 
-/// Names of the fields as macros of `r->name`.
+/// Returns the names of the fields, as macros of `r->name`.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, ..)| name.split('[').next().unwrap_or(name))
 }
@@ -98,7 +100,8 @@ const LONGS: [u64; 16] = [
 const TEXTS: [&[u8]; 6] =
     [b"", b"kworker/0:1", b"swapper", b"exactly sixteen!", b"nginx\0junk", b"\xff\xfe"];
 
-/// Records that combine the extremes: each field takes each of its values, against changing others.
+/// Returns records that combine extremes: each field has each of its values, with varying values in
+/// the other fields.
 pub(crate) fn records(count: usize) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move || {
@@ -115,7 +118,7 @@ fn record(n: usize, next: &mut dyn FnMut() -> usize) -> Vec<u8> {
     let mut put = |at: usize, size: usize, value: u64| {
         bytes[at..at + size].copy_from_slice(&value.to_ne_bytes()[..size]);
     };
-    // The first values of each list meet each other; afterwards chance decides.
+    // The first records combine the first values of each list; later values are random.
     let mut pick = |list: &[u64]| if n < 3 { list[n] } else { list[next() % list.len()] };
     for (name, _, offset, size, _) in FIELDS {
         let list: &[u64] = match (name, size) {

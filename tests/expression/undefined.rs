@@ -1,9 +1,9 @@
-//! What C leaves undefined: a value, and a count.
+//! Operations that are undefined in C: the result and the count.
 
 use crate::{lua, record};
 
 #[test]
-fn what_c_leaves_undefined_gives_0_and_is_counted_each_time() {
+fn operations_undefined_in_c_give_0_and_are_counted() {
     let cases = [
         ("si / zero", "0"),
         ("si % zero", "0"),
@@ -48,7 +48,7 @@ fn what_c_leaves_undefined_gives_0_and_is_counted_each_time() {
 }
 
 #[test]
-fn what_is_defined_is_not_counted() {
+fn defined_operations_are_not_counted() {
     let sources = [
         "dyn[0] + dyn[2]",
         "name",

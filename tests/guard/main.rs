@@ -1,6 +1,6 @@
-//! Runaway scripts are stopped, by CPU time and by Ctrl-C, and the machine is usable afterwards.
+//! Runaway scripts are stopped, by CPU time and by Ctrl-C, and the Lua state is usable afterwards.
 //!
-//! A binary of its own, one test at a time: signals and the guard belong to the process.
+//! A separate test program, one test at a time: signals and the guard belong to the process.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod spins;
@@ -32,7 +32,7 @@ fn machine() -> Vm {
     vm
 }
 
-/// The spin as a handler, with its body on line 3.
+/// Returns the spin as a handler, with its body on line 3.
 fn handler(vm: &Vm, body: &str) -> Function {
     match vm.script("@/somewhere/spin.lua", &format!("return function()\n\n{body}\nend")) {
         Ok(Value::Function(function)) => function,
@@ -40,7 +40,7 @@ fn handler(vm: &Vm, body: &str) -> Function {
     }
 }
 
-/// As the dispatcher does it: a trusted loop that goes on after each failing event.
+/// Returns a trusted loop that continues after each failing event, like the dispatcher.
 fn driver(vm: &Vm, handler: &Function) -> Function {
     let source = "local handler, xpcall = ...
         local function explain(why) return debug.traceback(tostring(why), 2) end
@@ -79,7 +79,7 @@ fn still_works(vm: &Vm, guard: &Guard) {
     );
 }
 
-/// Sends SIGINT to the calling thread, `count` times, the first after a moment.
+/// Sends SIGINT `count` times to the calling thread, the first after a moment.
 fn interrupt_me(count: u32) -> std::thread::JoinHandle<()> {
     // SAFETY: pthread_self has no arguments.
     let me = unsafe { libc::pthread_self() };
@@ -161,7 +161,7 @@ fn the_first_ctrl_c_stops_a_file_that_loads_for_ever() {
     let result = guard.run(Phase::Load, || vm.script("@dir/l.lua", "local x\nwhile true do end"));
     sender.join().unwrap();
     assert_eq!(stopped(result).to_string(), "l.lua:2: script stopped by Ctrl-C");
-    // Asked to end before it began.
+    // Interrupted before it started.
     let result = guard.run(Phase::Load, || vm.script("@l.lua", "return 1"));
     assert_eq!(stopped(result).to_string(), "script stopped by Ctrl-C");
 }
@@ -222,7 +222,7 @@ fn a_ctrl_c_that_came_before_a_line_began_stops_it() {
 }
 
 #[test]
-fn many_short_batches_are_no_long_one() {
+fn many_short_batches_are_not_one_long_batch() {
     let _alone = alone();
     let vm = machine();
     let guard = Guard::with_limits(&vm, short()).unwrap();
@@ -233,7 +233,7 @@ fn many_short_batches_are_no_long_one() {
 }
 
 #[test]
-fn waiting_is_not_running() {
+fn waiting_does_not_count_as_cpu_time() {
     let _alone = alone();
     let vm = machine();
     let guard = Guard::with_limits(&vm, short()).unwrap();
@@ -241,25 +241,25 @@ fn waiting_is_not_running() {
         std::thread::sleep(Duration::from_millis(400));
         Ok(())
     });
-    vm.word("nap", nap.unwrap()).unwrap();
+    vm.add_global("nap", nap.unwrap()).unwrap();
     let sleepy = handler(&vm, "nap() local x = 0 for i = 1, 1e5 do x = x + 1 end return x");
     assert_eq!(guard.run(Phase::Handler, || sleepy.call::<f64>(())).unwrap(), 1e5);
 }
 
 #[test]
-fn a_call_within_a_call_is_guarded_by_itself() {
+fn a_nested_call_has_its_own_guard() {
     let _alone = alone();
     let vm = machine();
     let guard = std::rc::Rc::new(Guard::with_limits(&vm, short()).unwrap());
     let spin = handler(&vm, "while true do end");
-    // Weak: a guard that its own machine keeps alive would never be dropped.
+    // Weak: a guard that its own Lua state keeps alive would never be dropped.
     let inner = std::rc::Rc::downgrade(&guard);
     let run = vm.lua().create_function(move |_, ()| {
         let inner = inner.upgrade().expect("the guard outlives its calls");
         let stopped = stopped(inner.run(Phase::Handler, || spin.call::<()>(())));
         Ok(stopped.to_string())
     });
-    vm.word("run", run.unwrap()).unwrap();
+    vm.add_global("run", run.unwrap()).unwrap();
     let outer = handler(&vm, "return run()");
     let text = guard.run(Phase::Report, || outer.call::<String>(())).unwrap();
     assert!(text.starts_with("spin.lua:3: handler stopped"), "{text}");
@@ -268,7 +268,7 @@ fn a_call_within_a_call_is_guarded_by_itself() {
 }
 
 #[test]
-fn an_ordinary_error_is_the_scripts() {
+fn an_ordinary_error_is_an_error_of_the_script() {
     let _alone = alone();
     let vm = machine();
     let guard = Guard::new(&vm).unwrap();
@@ -281,7 +281,7 @@ fn an_ordinary_error_is_the_scripts() {
 }
 
 #[test]
-fn an_interrupt_that_another_thread_gets_comes_home() {
+fn an_interrupt_sent_to_another_thread_is_counted() {
     let _alone = alone();
     std::thread::spawn(|| {
         // SAFETY: raise sends to the calling thread.
@@ -301,7 +301,7 @@ fn an_interrupt_ends_a_wait_at_once() {
     let _alone = alone();
     let sender = interrupt_me(1);
     let start = Instant::now();
-    // SAFETY: no descriptors are given.
+    // SAFETY: no descriptors are passed.
     let result = unsafe { libc::poll(std::ptr::null_mut(), 0, 10_000) };
     let errno = std::io::Error::last_os_error();
     sender.join().unwrap();
@@ -319,7 +319,7 @@ fn a_changed_terminal_is_flagged_once() {
     assert!(!signal::take_resized());
 }
 
-/// Runs one of the `in a child` tests below in a process of its own.
+/// Runs one of the ignored tests below in a child process.
 fn child(test: &str) -> std::process::Output {
     let own = std::env::current_exe().unwrap();
     Command::new(own).args(["--exact", test, "--nocapture", "--ignored"]).output().unwrap()
@@ -339,7 +339,7 @@ fn in_a_child_a_pattern_backtracks_for_ever() {
     let _alone = alone();
     let vm = machine();
     let guard = Guard::with_limits(&vm, never()).unwrap();
-    // LuaJIT's own, which scripts do not have without --unsafe.
+    // LuaJIT's own function, which scripts have only with --unsafe.
     let spin = "return function() return string.find(('a'):rep(60), ('.-'):rep(60) .. 'b') end";
     let spin: Function = vm.lua().load(spin).eval().unwrap();
     let _sender = interrupt_me(3);
@@ -347,14 +347,14 @@ fn in_a_child_a_pattern_backtracks_for_ever() {
 }
 
 #[test]
-fn nohup_keeps_its_word() {
+fn nohup_is_respected() {
     let output = child("in_a_child_sighup_was_ignored");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(output.status.signal(), None);
 }
 
 #[test]
-#[ignore = "changes its process's signals; run by nohup_keeps_its_word"]
+#[ignore = "changes its process's signals; run by nohup_is_respected"]
 fn in_a_child_sighup_was_ignored() {
     // SAFETY: signal(2) with SIG_IGN installs no code.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };

@@ -1,9 +1,9 @@
-//! What is called beside handlers: timers, reports and what draws columns.
+//! Callbacks other than handlers: timers, reports and functions that draw columns.
 
 use crate::{last_coverage, replay_with};
 
 #[test]
-fn a_callback_that_fails_ten_times_is_switched_off_and_that_is_said_once() {
+fn a_callback_that_fails_ten_times_is_disabled_and_reported_once() {
     let script = r#"
         local m = monitor { summary = "fails in its callbacks" }
         function m.init()
@@ -17,7 +17,7 @@ fn a_callback_that_fails_ten_times_is_switched_off_and_that_is_said_once() {
     let (coverage, text) = last_coverage(&output);
     for (name, line) in [("timer", 5), ("interval", 7)] {
         let failed = format!(".lua:{line}: {name}\"");
-        // The first time with the way there.
+        // The first error has a traceback.
         let (first, others) = (text.matches(&format!(".lua:{line}: {name}")).count(), 9);
         assert!(first >= 10 && text.matches(&failed).count() >= others, "{name}: {text}");
         assert!(first < 13, "{name}: {text}");
@@ -33,7 +33,7 @@ fn a_callback_that_fails_ten_times_is_switched_off_and_that_is_said_once() {
 }
 
 #[test]
-fn a_timer_and_a_drawing_that_never_end_are_switched_off_and_the_results_are_drawn() {
+fn a_timer_and_a_column_that_never_end_are_disabled_and_the_results_are_printed() {
     let script = r#"
         local m = monitor { summary = "spins outside of its handler" }
         local by
@@ -63,7 +63,7 @@ fn a_timer_and_a_drawing_that_never_end_are_switched_off_and_the_results_are_dra
 }
 
 #[test]
-fn a_note_that_was_stopped_keeps_no_later_one_from_being_shown() {
+fn a_stopped_note_does_not_suppress_later_ones() {
     let script = r#"
         local m = monitor { summary = "notes a value that takes for ever" }
         local slow = setmetatable({}, { __tostring = function() while true do end end })

@@ -1,4 +1,5 @@
-//! What a script may do to the loop that calls its handlers: stop it, keep its record, fail with any bytes.
+//! Actions of a script on the loop that calls its handlers: stop it, store its record, fail with
+//! any bytes.
 
 mod callbacks;
 mod memory;
@@ -11,7 +12,7 @@ fn replay(name: &str, events: &str, script: &str) -> Output {
     replay_with(name, events, script, &[])
 }
 
-/// The same with further options.
+/// Like [`replay`], with further options.
 fn replay_with(name: &str, events: &str, script: &str, options: &[&str]) -> Output {
     let path = std::env::temp_dir().join(format!("perilune-{}-{name}.lua", std::process::id()));
     let mut file = std::fs::File::create(&path).expect("a file in the temporary folder");
@@ -28,7 +29,7 @@ fn replay_with(name: &str, events: &str, script: &str, options: &[&str]) -> Outp
     output
 }
 
-/// The coverage of the whole run, and everything printed.
+/// Returns the coverage of the whole run, and everything that was printed.
 fn last_coverage(output: &Output) -> (serde_json::Value, String) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +71,7 @@ fn a_record_that_was_kept_cannot_be_printed_after_its_handler() {
 }
 
 #[test]
-fn an_error_of_any_bytes_is_counted_like_every_other() {
+fn an_error_message_of_arbitrary_bytes_is_counted() {
     let script = r#"
         local m = monitor { summary = "fails" }
         function m.init() evsel "signal:signal_generate" end
@@ -86,7 +87,7 @@ fn an_error_of_any_bytes_is_counted_like_every_other() {
 }
 
 #[test]
-fn an_evsel_that_is_off_is_quiet_while_another_of_the_same_event_goes_on() {
+fn an_evsel_that_is_off_gets_no_events_while_another_of_the_same_event_does() {
     let script = r#"
         local m = monitor { summary = "one of two" }
         function m.init()
@@ -114,7 +115,7 @@ fn an_event_declared_once_the_run_has_begun_is_refused_at_its_line() {
     "#;
     let (coverage, text) = last_coverage(&replay("late", "signal", script));
     assert_eq!(coverage["errors"], 1, "{text}");
-    assert!(text.contains(":6: the events of a run are opened as it begins"), "{text}");
+    assert!(text.contains(":6: events are opened when the run begins"), "{text}");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn a_column_that_cannot_be_drawn_loses_no_other_table() {
 }
 
 #[test]
-fn behind_a_handler_that_never_ends_the_others_get_every_event() {
+fn a_handler_that_never_ends_does_not_cost_the_others_events() {
     for order in ["true", "false"] {
         let script = format!(
             r#"
@@ -158,7 +159,7 @@ fn behind_a_handler_that_never_ends_the_others_get_every_event() {
 }
 
 #[test]
-fn behind_an_event_that_fails_every_other_is_handled_once_and_in_order() {
+fn after_a_failing_event_the_others_are_handled_once_and_in_order() {
     for order in ["true", "false"] {
         let script = format!(
             r#"
@@ -187,7 +188,7 @@ fn behind_an_event_that_fails_every_other_is_handled_once_and_in_order() {
     }
 }
 
-/// What the command says when the script's `init` declares `evsel`.
+/// Returns the error of the command when the script's `init` contains `evsel`.
 fn refusal(name: &str, evsel: &str) -> String {
     let script = format!(
         "local m = monitor {{ summary = 'declares' }}\nfunction m.init() {evsel} end\n\
@@ -203,7 +204,7 @@ fn a_count_is_filtered_by_the_kernel_alone() {
     let text = refusal("count", "evsel('signal:signal_generate/sig+1==10/', { count = true })");
     assert!(
         text.contains(
-            "the kernel cannot filter by `sig+1==10`, and a count has no records to look at here"
+            "the kernel cannot filter by `sig+1==10`, and a count has no records to filter"
         ),
         "{text}"
     );
@@ -212,7 +213,8 @@ fn a_count_is_filtered_by_the_kernel_alone() {
 #[test]
 fn a_filter_that_is_wrong_is_shown_with_its_place_at_the_scripts_line() {
     let text = refusal("caret", "evsel('signal:signal_generate'):filter('sig==9 && pid+1 > sigg')");
-    let shown = "'sigg'; did you mean 'sig'? It has sig, errno, code, comm, pid, group, result\n    \
+    let shown = "'sigg'; did you mean 'sig'? \
+                 It has sig, errno, code, comm, pid, group, result\n    \
                  sig==9 && pid+1 > sigg\n                      ^";
     assert!(text.contains(shown), "{text}");
     assert!(text.contains(".lua:2: signal:signal_generate has no field"), "{text}");
@@ -223,7 +225,7 @@ fn a_filter_of_too_many_conditions_is_refused_at_its_line_and_at_once() {
     let filter = "evsel('signal:signal_generate'):filter(('sig && '):rep(200000) .. 'sig')";
     let text = refusal("many", filter);
     assert!(text.contains("200001 conditions; a filter has at most 1000"), "{text}");
-    // The longest one that is accepted compiles.
+    // The longest accepted condition compiles.
     let all =
         "evsel('signal:signal_generate'):filter(('sig + 1 > 0 && '):rep(999) .. 'sig + 1 == 10')";
     let script = format!(
@@ -235,7 +237,7 @@ fn a_filter_of_too_many_conditions_is_refused_at_its_line_and_at_once() {
 }
 
 #[test]
-fn events_that_a_filter_keeps_back_are_no_events_of_the_handler() {
+fn filtered_events_are_not_counted_for_the_handler() {
     let script = r#"
         local m = monitor { summary = "filters", order = true }
         local before
@@ -291,7 +293,7 @@ fn a_latency_too_long_for_its_percentiles_is_counted() {
 }
 
 #[test]
-fn a_note_in_the_tostring_of_what_is_noted_is_an_error_at_its_line() {
+fn a_note_within_the_tostring_of_a_note_is_an_error_at_its_line() {
     let script = r#"
         local m = monitor { summary = "notes itself" }
         local own = setmetatable({}, { __tostring = function(x) note("%s", x) return "x" end })
@@ -320,7 +322,7 @@ fn a_note_in_the_tostring_of_what_is_noted_is_an_error_at_its_line() {
     let [own, plain, said, only, wrong] = &notes[..] else { panic!("{notes:?}") };
     assert!(
         own.starts_with("false, ")
-            && own.ends_with("note.lua:3: note is called by the __tostring of what it shows"),
+            && own.ends_with("note.lua:3: note was called by the __tostring of its own argument"),
         "{own}"
     );
     assert_eq!([plain, said, only], ["plain", "true, nil", "plain"]);
@@ -364,7 +366,7 @@ fn the_total_has_what_a_script_cleared_before_the_only_report() {
         let rows = rows.filter(|row: &serde_json::Value| row["comm"] == "bash");
         rows.map(|row| row["count"].as_u64().unwrap_or_default()).collect::<Vec<u64>>()
     };
-    assert_eq!(counts("totals", ""), [1], "the only report tells the whole");
+    assert_eq!(counts("totals", ""), [1], "the only report is the total");
     assert_eq!(
         counts("cleared", "every('200ms', function() by:clear() end)"),
         [1],

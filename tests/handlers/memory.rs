@@ -1,11 +1,11 @@
-//! What scripts and tables may hold, and what becomes of those that hold more.
+//! Memory limits of scripts and tables, and the effects of exceeding them.
 
 use std::process::Output;
 
 use crate::{last_coverage, replay_with};
 
 #[test]
-fn memory_that_is_refused_is_told_with_the_handler_and_the_option() {
+fn refused_memory_is_reported_with_the_handler_and_the_option() {
     let script = r#"
         local m = monitor { summary = "eats all in one event" }
         local kept = {}
@@ -18,14 +18,14 @@ fn memory_that_is_refused_is_told_with_the_handler_and_the_option() {
     "#;
     let output = replay_with("eats", "signal", script, &["--lua-mem", "20M"]);
     let (_, text) = last_coverage(&output);
-    let expected = ":5: not enough memory; --lua-mem raises what the script may hold";
+    let expected = ":5: not enough memory; --lua-mem raises the limit";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains(":5: the script's memory is full (20MB; --lua-mem raises"), "{text}");
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn memory_that_init_is_refused_is_told_with_its_line() {
+fn memory_refused_in_init_is_reported_with_its_line() {
     let script = "local m, kept = monitor { summary = 'eats' }, {}
         function m.init() for i = 1, 1e9 do kept[i] = { i } end end
         return m";
@@ -36,7 +36,7 @@ fn memory_that_init_is_refused_is_told_with_its_line() {
 }
 
 #[test]
-fn too_little_memory_to_begin_with_says_how_much_to_write() {
+fn a_memory_limit_below_the_minimum_is_refused_with_the_minimum() {
     let script = "local m = monitor { summary = 'small' }
         function m.init() evsel('signal:signal_generate', function() end) end
         return m";
@@ -45,7 +45,7 @@ fn too_little_memory_to_begin_with_says_how_much_to_write() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(errors.starts_with("perilune: ") && errors.contains("--lua-mem: 1KB is too little"));
     assert_eq!((errors.lines().count(), output.status.code()), (1, Some(1)), "{errors}");
-    let least = errors.split("write --lua-mem ").nth(1).and_then(|rest| rest.split(' ').next());
+    let least = errors.split("use --lua-mem ").nth(1).and_then(|rest| rest.split(' ').next());
     let least = least.unwrap_or_else(|| panic!("no size in {errors}"));
     assert_eq!(run(least).status.code(), Some(0), "{least}");
 }
@@ -70,7 +70,7 @@ fn all_tables_together_stay_within_their_memory_and_keep_every_count() {
     let roomy = replay_with("roomy", "signal", script, &[]);
     let (coverage, text) = last_coverage(&roomy);
     assert_eq!(coverage["evicted"], 0, "{text}");
-    // What is folded stays in the total: of each table one row, and what was folded.
+    // The total keeps what was evicted, in the row `(evicted)` of each table.
     let total = |output: &Output| -> u64 {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let rows = text.lines().filter_map(|line| serde_json::from_str(line).ok());

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::{can_trace, tool::Tool};
 
-/// What one read asks for, and where its memory has to begin.
+/// Size of one read, and the alignment of its memory.
 const BLOCK: usize = 4096;
 
-/// A block device of our own, over a file, with a scheduler.
+/// A block device of this test, over a file, with a scheduler.
 struct LoopDevice {
     path: String,
     scheduler_before: String,
@@ -48,7 +48,7 @@ impl LoopDevice {
         self.of_queue("queue/scheduler")
     }
 
-    /// `7:0`.
+    /// Returns the device number, such as `7:0`.
     fn number(&self) -> String {
         let mut text = String::new();
         let mut file = File::open(self.of_queue("dev")).expect("it has a number");
@@ -56,7 +56,7 @@ impl LoopDevice {
         text.trim().to_owned()
     }
 
-    /// Reads blocks that lie apart, past the page cache: each is a request of its own.
+    /// Reads non-adjacent blocks past the page cache, so that each is a separate request.
     fn read_directly(&self, blocks: usize) {
         let mut options = OpenOptions::new();
         let file = options.read(true).custom_flags(libc::O_DIRECT).open(&self.path);
@@ -72,7 +72,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // What cannot be put back is no reason to fail: the device is ours.
+        // A failing restore is ignored, because the device belongs to this test.
         let _ = std::fs::write(self.scheduler(), &self.scheduler_before);
         let _ = Command::new("losetup").args(["-d", &self.path]).status();
     }
@@ -90,7 +90,7 @@ fn each_request_passes_each_stage_once() {
     for (scheduler, stages) in [("none", &direct[..]), ("mq-deadline", &queued[..])] {
         let device = LoopDevice::with_scheduler(scheduler);
         let number = device.number();
-        // Whoever looks at new devices may be reading from it, too.
+        // A process that inspects new devices may read from it as well.
         let own = std::process::id().to_string();
         let tool = Tool::attach(&["blktrace", "--device", &number, "-p", &own]);
         device.read_directly(READS);

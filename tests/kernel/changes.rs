@@ -1,23 +1,24 @@
-//! Events that come and go while the rings stay: what a role takes begins and ends at one moment on every CPU.
+//! Events that are added and removed while the rings stay: the events of a role begin and end at
+//! the same moment on every CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use perilune::base::chain::Room;
+use perilune::base::chain::ChainBuilder;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::filter::Filter;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::change::Closer;
 use perilune::source::live::Live;
-use perilune::source::open::{Opening, Wish};
-use perilune::source::{Batch, Side, Sink, UserStack};
+use perilune::source::open::{Opening, SourceRequest};
+use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 
 use crate::{can_trace, load};
 
-/// What was handed on: thread and role.
+/// Dispatched samples: thread and role.
 #[derive(Default)]
 struct Seen(Vec<(u32, u16)>);
 
@@ -26,17 +27,17 @@ impl Sink for Seen {
         self.0.extend(batch.slots().iter().map(|slot| (slot.tid, slot.ev)));
     }
 
-    fn side(&mut self, _: Side<'_>) {}
+    fn side(&mut self, _: SideBand<'_>) {}
 
-    fn unwind(&mut self, _: &UserStack<'_>, _: &mut Room<'_>) {}
+    fn unwind(&mut self, _: &UserStack<'_>, _: &mut ChainBuilder<'_>) {}
 
     fn stopped(&self) -> bool {
         false
     }
 }
 
-fn rings() -> (Live, Wish) {
-    let wish = Wish {
+fn rings() -> (Live, SourceRequest) {
+    let request = SourceRequest {
         cpus: online_cpus(),
         watched: online_cpus(),
         tasks: None,
@@ -49,9 +50,9 @@ fn rings() -> (Live, Wish) {
         watch_self: true,
         own_tids: Vec::new(),
     };
-    let mut live = Live::open(Vec::new(), &wish, 1).expect("rings can be opened");
+    let mut live = Live::open(Vec::new(), &request, 1).expect("rings can be opened");
     live.enable(false).expect("there is nothing to enable");
-    (live, wish)
+    (live, request)
 }
 
 fn opening(call: &str, role: u32) -> Opening {
@@ -66,15 +67,15 @@ fn opening(call: &str, role: u32) -> Opening {
     }
 }
 
-/// A role of the function of a file.
+/// Opens a function of a file for a role.
 fn opening_of(function: &str, role: u32) -> Opening {
     let event = MachineCatalog::default().describe(function);
     Opening { event: event.expect("it has that function"), ..opening("getppid", role) }
 }
 
 #[test]
-fn a_function_of_a_file_that_was_built_anew_has_a_probe_of_its_own() {
-    if !can_trace("a file that was built anew") {
+fn a_function_of_a_rebuilt_file_has_a_separate_probe() {
+    if !can_trace("a rebuilt file") {
         return;
     }
     let folder = tempfile::tempdir().expect("there is room");
@@ -85,18 +86,18 @@ fn a_function_of_a_file_that_was_built_anew_has_a_probe_of_its_own() {
     std::fs::copy(libc, &file).expect("there is room");
     std::fs::copy(libc, &other).expect("there is room");
     let function = format!("uprobe:{}:getppid", file.display());
-    let (mut live, wish) = rings();
+    let (mut live, request) = rings();
     let mut probes = |role| {
-        live.add(vec![opening_of(&function, role)], &wish, 3).expect("it can be watched");
-        live.probes() / wish.cpus.len()
+        live.add(vec![opening_of(&function, role)], &request, 3).expect("it can be watched");
+        live.probes() / request.cpus.len()
     };
-    assert_eq!((probes(0), probes(1)), (1, 1), "the same is opened once");
+    assert_eq!((probes(0), probes(1)), (1, 1), "the same event is opened once");
     std::fs::rename(&other, &file).expect("it is ours");
     assert_eq!(probes(2), 2);
 }
 
 #[test]
-fn probes_have_a_limit_over_all_that_are_open() {
+fn the_number_of_open_probes_is_limited() {
     if !can_trace("many probes") {
         return;
     }
@@ -104,50 +105,50 @@ fn probes_have_a_limit_over_all_that_are_open() {
     let mut paths = libc.lines().filter_map(|line| line.split_whitespace().last());
     let libc = paths.find(|path| path.contains("libc.so")).expect("tests have a libc");
     let function = format!("uprobe:{libc}:getppid");
-    let (mut live, wish) = rings();
-    let most = 256 / wish.cpus.len();
-    live.add(vec![opening_of(&function, 0)], &wish, 1).expect("it can be watched");
+    let (mut live, request) = rings();
+    let most = 256 / request.cpus.len();
+    live.add(vec![opening_of(&function, 0)], &request, 1).expect("it can be watched");
     let others = |count: usize| {
         let of = |role| opening_of(&format!("uprobe:{libc}:getpid"), role as u32);
         (1..=count).map(of).collect::<Vec<_>>()
     };
-    let refused = live.add(others(most), &wish, most + 1).expect_err("one more than there may be");
-    assert!(refused.to_string().contains("more than the 256 that can be open"), "{refused}");
-    assert_eq!(live.probes(), wish.cpus.len());
-    // Those of one CPU are one each.
-    let one: Vec<u32> = wish.cpus[..1].to_vec();
+    let refused = live.add(others(most), &request, most + 1).expect_err("one more than the limit");
+    assert!(refused.to_string().contains("exceed the limit of 256 open at once"), "{refused}");
+    assert_eq!(live.probes(), request.cpus.len());
+    // On a single CPU each of them needs one probe.
+    let one: Vec<u32> = request.cpus[..1].to_vec();
     let few = others(3).into_iter().map(|mut opening| {
         opening.sampling.cpus = Some(one.clone());
         opening
     });
-    live.add(few.collect(), &wish, 4).expect("they are few");
-    assert_eq!(live.probes(), wish.cpus.len() + 1, "three roles share one");
+    live.add(few.collect(), &request, 4).expect("they are below the limit");
+    assert_eq!(live.probes(), request.cpus.len() + 1, "three roles share one");
 }
 
 #[test]
-fn events_turned_on_together_are_handed_on_from_one_moment_on() {
+fn events_turned_on_together_are_delivered_from_the_same_time_on() {
     if !can_trace("events turned on together") {
         return;
     }
-    let (mut live, wish) = rings();
+    let (mut live, request) = rings();
     let openings = vec![opening("getppid", 0), opening("getuid", 1)];
-    live.add(openings, &wish, 2).expect("the events can be opened");
+    live.add(openings, &request, 2).expect("the events can be opened");
     let stop = AtomicBool::new(false);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|threads| {
-        for &cpu in &wish.cpus {
-            let (tell, stop) = (tell.clone(), &stop);
+        for &cpu in &request.cpus {
+            let (sender, stop) = (sender.clone(), &stop);
             threads.spawn(move || {
                 load::pin_to_cpu(cpu as usize);
-                // SAFETY: takes nothing and never fails.
-                tell.send(unsafe { libc::gettid() }.unsigned_abs()).expect("somebody waits for it");
+                // SAFETY: takes no argument and never fails.
+                sender.send(unsafe { libc::gettid() }.unsigned_abs()).expect("the receiver exists");
                 while !stop.load(Relaxed) {
-                    // SAFETY: both take nothing and never fail.
+                    // SAFETY: both take no argument and never fail.
                     unsafe { (libc::getppid(), libc::getuid()) };
                 }
             });
         }
-        let tids: Vec<u32> = told.iter().take(wish.cpus.len()).collect();
+        let tids: Vec<u32> = receiver.iter().take(request.cpus.len()).collect();
         let turns: Vec<Seen> = (0..20).map(|_| turn(&mut live)).collect();
         stop.store(true, Relaxed);
         for (seen, tid) in turns.iter().flat_map(|seen| tids.iter().map(move |tid| (seen, tid))) {
@@ -157,33 +158,33 @@ fn events_turned_on_together_are_handed_on_from_one_moment_on() {
             assert_eq!(twice, None, "of {} events of thread {tid}", roles.len());
         }
         let all: usize = turns.iter().map(|seen| seen.0.len()).sum();
-        assert!(all > 1000, "{all} events are too few to tell");
+        assert!(all > 1000, "{all} events are too few to judge");
     });
 }
 
-/// Turns both roles on for some milliseconds, and gives what was handed on meanwhile.
+/// Enables both roles for some milliseconds, and returns the samples dispatched meanwhile.
 fn turn(live: &mut Live) -> Seen {
     let mut seen = Seen::default();
     live.switch(&[(0, true), (1, true)].into()).expect("events can be enabled");
     std::thread::sleep(Duration::from_millis(5));
     live.drain(live.horizon(), &mut seen);
     live.switch(&[(0, false), (1, false)].into()).expect("events can be disabled");
-    // What was written since is not for the next turn.
+    // Discards later records, which do not belong to the next turn.
     std::thread::sleep(Duration::from_millis(3));
     live.drain(live.now(), &mut Seen::default());
     seen
 }
 
 #[test]
-fn roles_that_ask_for_the_same_event_share_it_and_leave_it_one_by_one() {
+fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     if !can_trace("an event for two roles") {
         return;
     }
-    // SAFETY: takes nothing and never fails.
+    // SAFETY: takes no argument and never fails.
     let tid = unsafe { libc::gettid() }.unsigned_abs();
-    let (mut live, wish) = rings();
+    let (mut live, request) = rings();
     let closer = Closer::start(|| {}).expect("a thread can be started");
-    // How many of so many calls each role gets.
+    // Makes this number of calls, and returns how many each role received.
     let got = |live: &mut Live, calls: u32| {
         // SAFETY: as above.
         (0..calls).for_each(|_| assert!(unsafe { libc::getppid() } >= 0));
@@ -192,31 +193,33 @@ fn roles_that_ask_for_the_same_event_share_it_and_leave_it_one_by_one() {
         live.drain(live.horizon(), &mut seen);
         [0, 1].map(|role| seen.0.iter().filter(|one| **one == (tid, role)).count())
     };
-    live.add(vec![opening("getppid", 0)], &wish, 2).expect("the event can be opened");
+    live.add(vec![opening("getppid", 0)], &request, 2).expect("the event can be opened");
     let files = live.files();
     live.switch(&[(0, true)].into()).expect("the event can be enabled");
     assert_eq!(got(&mut live, 10), [10, 0]);
-    // SAFETY: as above. What was written before a role joins is not for it.
+    // A role does not receive records that were written before it was added.
+    // SAFETY: as above.
     unsafe { libc::getppid() };
-    live.add(vec![opening("getppid", 1)], &wish, 2).expect("there is nothing to open");
+    live.add(vec![opening("getppid", 1)], &request, 2).expect("there is nothing to open");
     assert_eq!(live.files(), files, "the event is opened once");
     live.switch(&[(1, true)].into()).expect("it is enabled");
     assert_eq!(got(&mut live, 100), [101, 100]);
     live.switch(&[(0, false)].into()).expect("it stays enabled");
     assert_eq!(got(&mut live, 100), [0, 100]);
     live.switch(&[(0, true)].into()).expect("it is enabled");
-    // One that is narrowed gets an event of its own: both sides of that moment, and each call once.
+    // A role whose filter is narrowed gets a separate event: the calls before and after that moment
+    // are received, each of them once.
     // SAFETY: as above.
     unsafe { libc::getppid() };
     let filter = Some(Filter::parse("common_pid > 0").expect("it is a filter"));
     let narrow = Opening { filter, ..opening("getppid", 0) };
-    live.renew(0, narrow, &wish, &closer).expect("the event can be opened");
-    assert_eq!(live.files(), 2 * files - wish.cpus.len());
+    live.renew(0, narrow, &request, &closer).expect("the event can be opened");
+    assert_eq!(live.files(), 2 * files - request.cpus.len());
     assert_eq!(got(&mut live, 100), [101, 101]);
     live.close(1, &closer);
     assert_eq!(live.files(), files);
     assert_eq!(got(&mut live, 100), [100, 0]);
-    live.add(vec![opening("getppid", 1)], &wish, 2).expect("the event can be opened");
+    live.add(vec![opening("getppid", 1)], &request, 2).expect("the event can be opened");
     live.switch(&[(1, true)].into()).expect("the event can be enabled");
     live.close(0, &closer);
     assert_eq!(got(&mut live, 100), [0, 100]);
@@ -224,16 +227,16 @@ fn roles_that_ask_for_the_same_event_share_it_and_leave_it_one_by_one() {
 }
 
 #[test]
-fn what_was_written_before_an_event_is_turned_off_is_handed_on_also_if_it_is_on_again_by_then() {
+fn records_written_before_an_event_is_turned_off_are_delivered_even_if_it_is_on_again() {
     if !can_trace("an event that is turned off and on again") {
         return;
     }
-    // SAFETY: takes nothing and never fails.
+    // SAFETY: takes no argument and never fails.
     let call = || unsafe { libc::getppid() };
     // SAFETY: as above.
     let tid = unsafe { libc::gettid() }.unsigned_abs();
-    let (mut live, wish) = rings();
-    live.add(vec![opening("getppid", 0)], &wish, 1).expect("the event can be opened");
+    let (mut live, request) = rings();
+    live.add(vec![opening("getppid", 0)], &request, 1).expect("the event can be opened");
     // Nothing is drained between two turns: they are faster than the merge.
     for calls in [10, 20, 30] {
         live.switch(&[(0, true)].into()).expect("the event can be enabled");

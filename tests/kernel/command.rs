@@ -1,4 +1,5 @@
-//! The exit code of a run with a command: the command's own, and what tells a failure of perilune's apart from it.
+//! The exit code of a run with a command: the command's own code, and how a failure of perilune
+//! differs from it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -28,37 +29,38 @@ fn a_command_that_ends_by_itself_gives_its_exit_code() {
     assert_eq!(run("exit 1"), Some(1));
     assert_eq!(run("exit 77"), Some(77));
     assert_eq!(run("kill -9 $$"), Some(128 + 9));
-    // There it is only the clock.
+    // With -a the command only determines the length of the run.
     assert_eq!(code(&["profile", "-a", "-e", "cpu-clock", "--", "false"]), Some(1));
 }
 
 #[test]
-fn a_command_is_told_as_a_whole_unless_an_interval_is_asked_for() {
+fn a_command_has_one_report_unless_an_interval_is_given() {
     if !can_trace("reports of commands") {
         return;
     }
     let calls = |options: &[&str]| {
         let command = ["--json", "--", "sh", "-c", "sleep 0.6; sleep 0.6"];
-        let told = perilune(&[&["syscalls"], options, &command].concat())
+        let output = perilune(&[&["syscalls"], options, &command].concat())
             .stdout(Stdio::piped())
             .output()
             .expect("the built command runs");
-        let rows = String::from_utf8_lossy(&told.stdout).into_owned();
+        let rows = String::from_utf8_lossy(&output.stdout).into_owned();
         let slept = |row: &serde_json::Value| row["syscall"] == "clock_nanosleep";
         let rows = rows.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(slept);
         rows.map(|row| row["calls"].as_u64().unwrap_or(0)).collect::<Vec<u64>>()
     };
     assert_eq!(calls(&[]), [2], "one report of both sleeps");
-    assert_eq!(calls(&["--total"]), [2], "and the whole not once more");
-    assert_eq!(calls(&["-i", "500"]), [1, 1], "a report for each half second in which one ended");
+    assert_eq!(calls(&["--total"]), [2], "and no second report of the whole");
+    assert_eq!(calls(&["-i", "500"]), [1, 1], "a report for each half second with an ended sleep");
 }
 
 #[test]
-fn real_time_is_for_the_run_and_not_for_its_command() {
+fn realtime_applies_to_the_run_and_not_to_its_command() {
     if !can_trace("real-time runs") {
         return;
     }
-    // proc(5): the 41st field is the policy, of perilune and then of a child of the command.
+    // The 41st field of proc(5) is the policy, first that of perilune, then that of a child of the
+    // command.
     let script = "sleep 0.3; cut -d' ' -f41 /proc/$PPID/stat /proc/self/stat >&2";
     let policies = |options: &[&str]| {
         let words = [&["profile", "-q", "-e", "cpu-clock"], options, &["--", "sh", "-c", script]];
@@ -68,7 +70,7 @@ fn real_time_is_for_the_run_and_not_for_its_command() {
     let fair = libc::SCHED_OTHER;
     // SAFETY: it has no preconditions.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    // A nice value that somebody has chosen is left as it is.
+    // A nice value other than 0 was set by the user and is not changed.
     let real_time = if nice == 0 { libc::SCHED_RR } else { fair };
     let run = policies(&["--realtime"]);
     assert!(run.ends_with(&format!("{real_time}\n{fair}\n")), "{run}");
@@ -76,25 +78,23 @@ fn real_time_is_for_the_run_and_not_for_its_command() {
 }
 
 #[test]
-fn a_run_to_which_nothing_came_says_so_and_why_that_may_be() {
+fn a_run_without_events_reports_this_and_a_possible_reason() {
     if !can_trace("runs without events") {
         return;
     }
-    let told = perilune(&["profile", "-e", "cpu-clock", "-F", "1", "--", "true"])
+    let output = perilune(&["profile", "-e", "cpu-clock", "-F", "1", "--", "true"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output()
         .expect("the built command runs");
-    let [out, err] = [told.stdout, told.stderr].map(|text| String::from_utf8(text).expect("text"));
+    let [out, err] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
     assert!(out.lines().count() == 1 && out.ends_with(" nothing to show\n"), "{out}");
-    assert!(
-        err.contains("note: no event came in ") && err.contains("; -F 9999 takes more"),
-        "{err}"
-    );
+    assert!(err.contains("note: no events in ") && err.contains("; try -F 9999"), "{err}");
 }
 
 #[test]
-fn a_failure_that_is_not_the_commands_has_a_code_of_its_own() {
+fn a_failure_of_perilune_has_a_distinct_exit_code() {
     if !can_trace("exit codes beside commands") {
         return;
     }
@@ -116,7 +116,7 @@ fn a_run_that_ends_before_its_command_ends_as_asked() {
     assert_eq!(code(&[&["profile", "--duration", "100ms"], &sleep[1..]].concat()), Some(0));
     let mut child =
         perilune(&sleep).stderr(Stdio::piped()).spawn().expect("the built command runs");
-    // It greets once it handles signals.
+    // It prints its greeting once it handles signals.
     let mut greeting = String::new();
     let stderr = child.stderr.take().expect("a pipe");
     BufReader::new(stderr).read_line(&mut greeting).expect("it can be read");
@@ -127,7 +127,7 @@ fn a_run_that_ends_before_its_command_ends_as_asked() {
     assert_eq!(child.wait().ok(), Some(ExitStatus::from_raw(0)));
 }
 
-/// A run that has greeted, with what it says and prints.
+/// Starts a run and waits for its greeting. Returns the process and its stderr.
 fn begun(words: &[&str]) -> (std::process::Child, BufReader<std::process::ChildStderr>) {
     let piped = perilune(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = piped.expect("the built command runs");
@@ -160,7 +160,7 @@ fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
                 assert!(std::process::Command::new("true").status().expect("it runs").success());
             }
             total += programs;
-            // What was executed is in the report: it has time to be seen.
+            // Waits for the executed programs' events, so that the report includes them.
             std::thread::sleep(std::time::Duration::from_millis(100));
             send(&child, signal);
             let row = lines.find_map(|line| {
@@ -182,7 +182,7 @@ fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
 }
 
 #[test]
-fn results_past_the_limit_of_a_files_size_are_an_error_that_says_so() {
+fn results_beyond_the_file_size_limit_are_reported_as_an_error() {
     if !can_trace("a limit of file sizes") {
         return;
     }

@@ -1,4 +1,5 @@
-//! stat, percpu-stat and cpu-util: counts against what a workload did and what the kernel accounts.
+//! stat, percpu-stat and cpu-util: counts, compared with the workload and with the kernel's
+//! accounting.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::{can_trace, load, skip};
 const CALLS: u32 = 5000;
 const ENTER: &str = "syscalls:sys_enter_getppid";
 
-/// What the rows of a table have in a column, added up, of the rows for which `is` holds.
+/// Returns the sum of a column over the rows of a table for which `is` holds.
 fn sum(run: &Run, table: &str, column: &str, is: impl Fn(&Value) -> bool) -> u64 {
     let rows = run.of("row").filter(|row| row["table"] == table && is(row));
     rows.map(|row| row[column].as_u64().unwrap_or_else(|| panic!("{column} of {row}"))).sum()
@@ -75,7 +76,7 @@ fn intervals_of_a_millisecond_add_up_to_all_calls() {
     let of = load.pid().to_string();
     let tool = Tool::attach(&["stat", "-e", ENTER, "-i", "1", "-p", &of]);
     load.start();
-    // One line for each interval.
+    // One line per interval.
     tool.wait_for_lines(20);
     calls.stop();
     load.wait();
@@ -87,7 +88,7 @@ fn intervals_of_a_millisecond_add_up_to_all_calls() {
 }
 
 #[test]
-fn what_children_do_that_end_during_the_run_is_counted() {
+fn counts_of_children_that_end_during_the_run_are_included() {
     if !can_trace("counts of children") {
         return;
     }
@@ -97,7 +98,7 @@ fn what_children_do_that_end_during_the_run_is_counted() {
     let events = format!("sched:sched_process_fork,{exit},page-faults");
     let run = crate::watch(&["stat", "-e", &events, "-p", &of, "--perins"], load);
     assert_eq!(count_of(&run, "sched:sched_process_fork"), 100, "{:?}", run.objects);
-    // Those of its children, and its own where the run saw its end.
+    // The exits of its children, and its own if the run saw it.
     let ended = count_of(&run, exit);
     assert!((100..=101).contains(&ended), "{ended}");
     assert!(count_of(&run, "page-faults") >= 100);
@@ -126,7 +127,7 @@ fn a_cgroup_is_counted_apart_from_the_rest() {
     assert!(run.of("row").all(|row| row["cgroup"] == name.as_str()), "{:?}", run.objects);
 }
 
-/// Where the hierarchy with the perf_event controller is mounted.
+/// Returns where the hierarchy with the perf_event controller is mounted.
 fn cgroups() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let of = |kind: &str, option: &str| {
@@ -143,7 +144,7 @@ struct Removed(PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // Its last task may still be on its way out.
+        // Its last task may still be exiting.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -154,7 +155,7 @@ impl Drop for Removed {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused_with_the_reason() {
+fn events_that_cannot_be_counted_are_refused_with_the_reason() {
     if !can_trace("refusals of stat") {
         return;
     }
@@ -189,12 +190,12 @@ fn what_cannot_be_counted_is_refused_with_the_reason() {
     }
 }
 
-/// Whether the CPUs have counters for the machine to count with.
+/// Returns whether the CPUs have hardware counters.
 fn has_hardware_counters() -> bool {
     std::path::Path::new("/sys/bus/event_source/devices/cpu").exists()
 }
 
-/// Counts that the kernel keeps of the whole machine: by the column of percpu-stat and the CPU.
+/// The kernel's counts for the whole machine, by column of percpu-stat and CPU.
 type Accounts = BTreeMap<(String, u64), u64>;
 
 const INTERRUPTS: [(&str, &str); 4] =
@@ -222,13 +223,13 @@ fn accounts() -> Accounts {
     }
     let stat = read("/proc/stat");
     let switches = stat.lines().find_map(|line| line.strip_prefix("ctxt ")).expect("switches");
-    // It is of all CPUs.
+    // The count covers all CPUs.
     all.insert(("switch".to_owned(), u64::MAX), switches.trim().parse().expect("a count"));
     all
 }
 
 #[test]
-fn what_each_cpu_did_is_what_the_kernel_accounts() {
+fn the_states_of_each_cpu_match_the_kernels_accounting() {
     if !can_trace("percpu-stat") {
         return;
     }
@@ -266,7 +267,7 @@ fn what_each_cpu_did_is_what_the_kernel_accounts() {
     assert!(counted("switch", u64::MAX) >= 40_000);
 }
 
-/// The line of each CPU in /proc/stat.
+/// Returns the line of each CPU in /proc/stat.
 fn times() -> Vec<[u64; 10]> {
     let stat = fs::read_to_string("/proc/stat").expect("the kernel accounts");
     let cpus = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
@@ -278,7 +279,7 @@ fn times() -> Vec<[u64; 10]> {
 }
 
 #[test]
-fn the_time_of_a_cpu_is_what_the_kernel_accounts() {
+fn the_times_of_a_cpu_match_the_kernels_accounting() {
     if !can_trace("cpu-util") {
         return;
     }
@@ -305,7 +306,8 @@ fn the_time_of_a_cpu_is_what_the_kernel_accounts() {
             ("steal_percent", percent(&[7])),
             ("idle_percent", percent(&[3, 4])),
         ] {
-            // With hardware counters, cycles give the others, which are counted otherwise.
+            // With hardware counters the other columns are computed from cycles, which are counted
+            // differently.
             let accounted = ["irq_percent", "softirq_percent", "steal_percent"];
             if has_hardware_counters() && !accounted.contains(&column) {
                 continue;
@@ -316,7 +318,7 @@ fn the_time_of_a_cpu_is_what_the_kernel_accounts() {
     }
 }
 
-/// Counts times of CPUs: of all of the run, of its first second, and never.
+/// Counts CPU times of the whole run, of its first second, and of no time at all.
 const SWITCHED: &str = r#"
 local m = monitor { summary = "times that are switched off" }
 function m.init()

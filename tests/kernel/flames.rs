@@ -1,4 +1,4 @@
-//! The files of a flame graph of a run that does not end as it should, and of one that is made again over them.
+//! The flame graph files of a run that is killed, and of one that replaces existing files.
 
 use std::fs;
 use std::path::Path;
@@ -10,20 +10,21 @@ use crate::{
     tool::{Run, Tool},
 };
 
-/// What one of the pipes weighs: `kmalloc` gives 1024 bytes for the slots of a pipe.
+/// Bytes that `kmalloc` returns for the slots of one pipe.
 const BYTES: u64 = 1024;
 
 fn attach(pipes: &Pipes, folder: &Path) -> Tool {
     let (of, name) = (pipes.pid().to_string(), folder.join("x"));
     let name = name.to_str().expect("a folder of ASCII");
-    // The frees of the whole machine might be too many: what is lost takes everything away that was allocated before.
+    // Restricted to this process: the frees of the whole machine could overflow the ring, and a
+    // loss discards all earlier allocations.
     let freed = format!("kmem:kfree/common_pid=={of}/");
     let events = ["--alloc", "kmem:kmalloc/bytes_req==640/", "--free", &freed, "-p", &of];
     let files = ["--flame-graph", name, "--weight", "bytes", "-i", "100"];
     Tool::attach(&[&["kmemleak"], &events[..], &files].concat())
 }
 
-/// The weights of the file's lines, once there are `least` of them.
+/// Returns the weights of the file's lines, once there are at least `least` of them.
 fn weights(folder: &Path, least: usize) -> Vec<u64> {
     let since = Instant::now();
     loop {
@@ -32,7 +33,7 @@ fn weights(folder: &Path, least: usize) -> Vec<u64> {
             let weight = |line: &str| line.rsplit_once(' ').and_then(|(_, n)| n.parse().ok());
             return text.lines().map(|line| weight(line).expect("a whole line")).collect();
         }
-        assert!(since.elapsed() < Duration::from_secs(20), "{least} lines never came: {text}");
+        assert!(since.elapsed() < Duration::from_secs(20), "{least} lines did not arrive: {text}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -45,14 +46,14 @@ fn finish(tool: Tool, pipes: Pipes) -> Run {
 }
 
 #[test]
-fn a_run_that_is_killed_before_its_first_file_leaves_none() {
+fn a_run_killed_before_its_first_file_leaves_no_file() {
     if !can_trace("a killed run without intervals") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let name = folder.path().join("x");
     let tool = Tool::attach(&["profile", "--flame-graph", name.to_str().expect("ASCII")]);
-    // Kills it.
+    // Dropping the tool kills it.
     drop(tool);
     let left = fs::read_dir(folder.path()).expect("it is there").flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
@@ -60,7 +61,7 @@ fn a_run_that_is_killed_before_its_first_file_leaves_none() {
 }
 
 #[test]
-fn a_killed_run_leaves_its_intervals_and_is_in_nobodys_way() {
+fn a_killed_run_leaves_its_intervals_and_blocks_no_later_run() {
     if !can_trace("a killed run") {
         return;
     }
@@ -69,12 +70,12 @@ fn a_killed_run_leaves_its_intervals_and_is_in_nobodys_way() {
     let tool = attach(&pipes, folder.path());
     pipes.run();
     let before = weights(folder.path(), 3);
-    // Kills it.
+    // Dropping the tool kills it.
     drop(tool);
     pipes.end();
     let left = weights(folder.path(), 3);
     assert!(left.starts_with(&before), "{before:?} {left:?}");
-    // The first interval may have seen some of them only.
+    // The first interval may have seen only some of them.
     assert!(left[1..].iter().all(|weight| *weight == 30 * BYTES), "{left:?}");
 
     let mut pipes = Pipes::new(10, 0);

@@ -1,5 +1,5 @@
-//! Functions of a program, watched as they are called and as they return: a program that the test builds calls them so many times
-//! with known arguments, from its main thread and from children.
+//! Functions of a program, watched at their calls and returns: a program that the test builds calls
+//! them a known number of times with known arguments, from its main thread and from children.
 
 use std::{
     io::Write as _,
@@ -18,8 +18,8 @@ use crate::{
 
 mod refusals;
 
-/// `chain N KIDS [WAIT]`: each child and then `main` itself calls `outer` N times, which calls `work`, and `minus`. With WAIT it
-/// begins at a line on stdin, and ends at the next.
+/// `chain N KIDS [WAIT]`: each child and then `main` itself calls `outer` N times, which calls
+/// `work`, and `minus`. With WAIT it starts at one line on stdin and ends at the next.
 const SOURCE: &str = r#"
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A built program.
+/// A compiled program.
 struct Program {
     folder: TempDir,
 }
@@ -74,19 +74,19 @@ impl Program {
         self.folder.path().join("chain").to_string_lossy().into_owned()
     }
 
-    /// The selector of one of its functions.
+    /// Returns the selector of one of its functions.
     fn function(&self, kind: &str, name: &str) -> String {
         format!("{kind}:{}:{name}", self.path())
     }
 
-    /// It, waiting for its lines.
+    /// Starts it; it waits for its lines on stdin.
     fn waiting(&self, n: u32, kids: u32) -> Child {
         let words = [n.to_string(), kids.to_string(), "wait".to_owned()];
         let mut command = Command::new(self.path());
         command.args(words).stdin(Stdio::piped()).spawn().expect("it was built")
     }
 
-    /// What a run that watches it from its start to its end prints.
+    /// Returns the output of a run that watches the program from its start to its end.
     fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
@@ -106,7 +106,7 @@ impl Program {
     }
 }
 
-/// The sum of a field over the events.
+/// Returns the sum of a field over the events.
 fn sum(run: &Run, field: &str) -> i128 {
     let value = |event: &Value| i128::from(event[field].as_i64().expect("a number"));
     run.of("event").map(value).sum()
@@ -116,9 +116,9 @@ fn next_line(child: &mut Child) {
     child.stdin.as_mut().expect("it is piped").write_all(b"\n").expect("it reads");
 }
 
-/// Calls of each process.
+/// Calls per process.
 const N: u32 = 700;
-/// Children.
+/// Number of children.
 const KIDS: u32 = 3;
 
 fn each_call_has_its_arguments(flags: &[&str], and_then: impl Fn(&Program)) {
@@ -137,7 +137,7 @@ fn each_call_has_its_arguments(flags: &[&str], and_then: impl Fn(&Program)) {
 }
 
 #[test]
-fn each_call_of_a_function_is_seen_with_its_arguments_in_forked_children_too() {
+fn each_call_of_a_function_has_its_arguments_also_in_forked_children() {
     if can_trace("calls of a function") {
         each_call_has_its_arguments(&["-pie", "-fPIE"], |_| {});
         each_call_has_its_arguments(&["-no-pie"], |_| {});
@@ -145,7 +145,7 @@ fn each_call_of_a_function_is_seen_with_its_arguments_in_forked_children_too() {
 }
 
 #[test]
-fn a_stripped_program_still_has_the_functions_that_others_may_call() {
+fn a_stripped_program_still_has_its_exported_functions() {
     if !can_trace("a stripped program") {
         return;
     }
@@ -159,7 +159,7 @@ fn a_stripped_program_still_has_the_functions_that_others_may_call() {
 }
 
 #[test]
-fn each_return_of_a_function_is_seen_with_what_it_returned() {
+fn each_return_of_a_function_has_its_return_value() {
     if !can_trace("returns of a function") {
         return;
     }
@@ -196,13 +196,13 @@ fn a_running_process_is_watched_alone_and_can_still_fork() {
     let program = Program::built(&[]);
     let (mut watched, mut other) = (program.waiting(N, KIDS), program.waiting(N, KIDS));
     let of = watched.id().to_string();
-    // Of another mount namespace a file is named through one of its processes.
+    // A file of another mount namespace is named through one of its processes.
     let through = format!("uprobe:/proc/{of}/root{}:work", program.path());
     let tool = Tool::attach(&["trace", "-e", &through, "-p", &of]);
     for child in [&mut watched, &mut other] {
         next_line(child);
     }
-    // Both end when they are told to, so that all of their calls are made by then.
+    // Both end at a second line, so that all of their calls have been made by then.
     for child in [&mut watched, &mut other] {
         next_line(child);
     }
@@ -215,17 +215,18 @@ fn a_running_process_is_watched_alone_and_can_still_fork() {
 }
 
 #[test]
-fn stacks_name_who_called() {
+fn stacks_name_the_callers() {
     if !can_trace("stacks of a function") {
         return;
     }
     for flags in [&[][..], &["-O1", "-fomit-frame-pointer"]] {
-        stacks_name_who_called_of(&Program::built(flags), flags.is_empty());
+        stacks_name_the_callers_of(&Program::built(flags), flags.is_empty());
     }
 }
 
-/// `frames`: every function has a frame; else only the caller itself can be known without unwind tables.
-fn stacks_name_who_called_of(program: &Program, has_frames: bool) {
+/// With `has_frames` every function has a frame; otherwise only the direct caller can be found
+/// without unwind tables.
+fn stacks_name_the_callers_of(program: &Program, has_frames: bool) {
     for (kind, frames) in [
         ("uprobe", &["work+0x0", "outer+", "calls+", "main+"][..]),
         ("uretprobe", &["outer+", "calls+", "main+"]),
@@ -243,7 +244,7 @@ fn stacks_name_who_called_of(program: &Program, has_frames: bool) {
                 for (frame, name) in stack.iter().zip(&frames[..known]) {
                     assert!(frame.as_str().is_some_and(|f| f.contains(name)), "{walk}: {event}");
                 }
-                // Registers stand behind the copy of the stack.
+                // The registers follow the copy of the stack.
                 if kind == "uprobe" {
                     assert_eq!((&event["arg3"], &event["arg6"]), (&(-3).into(), &6.into()));
                 }
@@ -284,7 +285,7 @@ fn a_recording_of_calls_is_replayed_by_the_same_selector() {
 }
 
 #[test]
-fn functions_are_listed_and_meant_by_globs() {
+fn functions_are_listed_and_selected_by_globs() {
     if !can_trace("globs of functions") {
         return;
     }
@@ -315,7 +316,7 @@ fn functions_are_listed_and_meant_by_globs() {
     run.is_complete();
 }
 
-/// The first bytes of a function of a running program that is where its file says.
+/// Returns the first bytes of a function of a running program that is mapped at its linked address.
 fn first_bytes(program: &Program, pid: u32, function: &str) -> [u8; 4] {
     let symbols = Command::new("nm").arg(program.path()).output().expect("it is installed");
     let symbols = String::from_utf8(symbols.stdout).expect("text");
@@ -335,7 +336,7 @@ fn nothing_is_left_behind_by_a_run_that_is_killed() {
     let program = Program::built(&["-no-pie"]);
     let mut child = program.waiting(1, 0);
     let bytes = || first_bytes(&program, child.id(), "work");
-    // The test's own process has not become it before its page is there.
+    // Waits until the child has executed the program: before that its code is not mapped.
     let since = Instant::now();
     while std::fs::read_link(format!("/proc/{}/exe", child.id())).ok()
         != Some(program.path().into())

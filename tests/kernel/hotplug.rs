@@ -31,9 +31,9 @@ impl Drop for Offline {
 #[test]
 fn a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back() {
     if std::env::var_os("PERILUNE_EMULATED").is_none() {
-        #[expect(clippy::print_stderr, reason = "a test that was left out has to be seen")]
+        #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
         {
-            eprintln!("hotplug: skipped: it takes a CPU offline; tests/vm/run runs it");
+            eprintln!("hotplug: skipped: it disables a CPU; tests/vm/run runs it");
         }
         return;
     }

@@ -1,29 +1,31 @@
-//! Filters whose conditions only the kernel can check, beside the exclusion of our own threads:
-//! what passes is what a function did, or what a task gave a system call.
+//! Filters with conditions that only the kernel can check, combined with the exclusion of
+//! perilune's own threads: the events that pass are those of a certain function, or of a certain
+//! system call argument.
 
 use crate::load;
 use crate::tool::{Run, Tool};
 use crate::{can_trace, watch};
 
-/// Pipes that the workload makes; each takes two allocations in `alloc_pipe_info`.
+/// Pipes that the workload creates; each needs two allocations in `alloc_pipe_info`.
 const PIPES: u32 = 300;
 const MAKER: &str = "alloc_pipe_info";
 
-/// Allocations of one workload that a run counted, by the function that asked for them.
+/// Returns the allocations of one workload that a run counted, by the calling function.
 fn counted(run: &Run, of: impl Fn(&str) -> bool) -> u64 {
     let rows = run.of("row").filter(|row| row["site"].as_str().is_some_and(&of));
     rows.map(|row| row["kmalloc"].as_u64().unwrap_or_default()).sum()
 }
 
 #[test]
-fn a_filter_by_function_passes_what_that_function_did() {
+fn a_filter_by_function_passes_the_events_of_that_function() {
     if !can_trace("filters by function") {
         return;
     }
     let load = load::pipes_closed_elsewhere(PIPES);
     let pid = load.pid();
     let attach = |filter: &str| {
-        let script = "local m = monitor { summary = 'sites', order = false, options = { event { 'event', short = 'e', required = true } } }\n\
+        let script = "local m = monitor { summary = 'sites', order = false, options = { event { \
+                      'event', short = 'e', required = true } } }\n\
             function m.init(opt)\n\
               local ev, by = evsel(opt.event), kv { 'site', count = 'kmalloc' }\n\
               local site = expr_of('ksymbol(call_site)', ev, 'text')\n\
@@ -91,7 +93,7 @@ fn addresses_are_keys_in_hexadecimal_or_unsigned() {
 }
 
 #[test]
-fn a_filter_by_a_text_of_the_task_passes_the_calls_that_were_given_it() {
+fn a_filter_by_user_text_passes_the_calls_with_that_argument() {
     if !can_trace("filters by text in user space") {
         return;
     }

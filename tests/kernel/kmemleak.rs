@@ -1,4 +1,5 @@
-//! kmemleak: a workload that keeps N objects of a known size leaks N, whatever else it allocated and freed.
+//! kmemleak: a workload that keeps N objects of a known size leaks N, regardless of its other
+//! allocations.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -12,11 +13,12 @@ use crate::{
     tool::{Run, Tool},
 };
 
-/// Slots of a pipe (`PIPE_DEF_BUFFERS`) times `struct pipe_buffer`: what `alloc_pipe_info()` asks for.
+/// Slots of a pipe (`PIPE_DEF_BUFFERS`) times `struct pipe_buffer`: the size that
+/// `alloc_pipe_info()` requests.
 const REQUESTED: u32 = 16 * 40;
 
 #[test]
-fn what_is_kept_is_what_leaked() {
+fn allocations_that_are_kept_are_reported_as_leaks() {
     if !can_trace("allocations") {
         return;
     }
@@ -43,8 +45,8 @@ fn what_is_kept_is_what_leaked() {
 }
 
 #[test]
-fn what_a_program_left_behind_is_named_by_it_and_not_by_the_next_one() {
-    if !can_trace("what a program leaves behind") {
+fn leaks_of_an_ended_program_have_its_symbols_and_not_those_of_the_next_one() {
+    if !can_trace("leaks of an ended program") {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -85,7 +87,7 @@ fn what_a_program_left_behind_is_named_by_it_and_not_by_the_next_one() {
 }
 
 #[test]
-fn what_is_younger_than_asked_is_left_out() {
+fn allocations_younger_than_the_limit_are_omitted() {
     if !can_trace("ages of allocations") {
         return;
     }
@@ -101,7 +103,8 @@ fn what_is_younger_than_asked_is_left_out() {
     run.is_complete();
 }
 
-/// Watches the pipes of a process, and what nobody else frees, while it does its work: the ring is its own.
+/// Watches one process's allocations for pipes, and its own frees, while it does its work, so that
+/// no other process fills the ring.
 fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
     let of = pipes.pid().to_string();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
@@ -116,7 +119,7 @@ fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
 }
 
 #[test]
-fn leaked_bytes_are_what_the_flame_graph_adds_up() {
+fn leaked_bytes_equal_the_sum_of_the_flame_graph() {
     if !can_trace("bytes of allocations") {
         return;
     }
@@ -126,20 +129,20 @@ fn leaked_bytes_are_what_the_flame_graph_adds_up() {
     let (_, run) = watch(Pipes::new(40, 10), &["--flame-graph", name, "--weight", "bytes"]);
     let folded = std::fs::read_to_string(folder.path().join("x.folded")).expect("it was written");
     let picture = std::fs::read_to_string(folder.path().join("x.svg")).expect("it was drawn");
-    // What `kmalloc` gives for 640 bytes.
+    // The size that `kmalloc` returns for 640 bytes.
     let bytes = format!(" {}", 30 * 1024);
     assert_eq!(folded.lines().count(), 1, "{folded}");
     assert!(
         folded.trim_end().ends_with(&bytes) && folded.contains(";alloc_pipe_info;"),
         "{folded}"
     );
-    assert!(picture.contains("30720 bytes<"), "the picture has no total");
+    assert!(picture.contains("30720 bytes<"), "the flame graph has no total");
     run.is_complete();
 }
 
 #[test]
-fn a_free_without_its_allocation_is_no_news() {
-    if !can_trace("frees of what is older") {
+fn a_free_without_its_allocation_is_ignored() {
+    if !can_trace("frees of older allocations") {
         return;
     }
     let older = Pipes::doing(|held| held.open(20), |held| held.close(20));
@@ -151,14 +154,14 @@ fn a_free_without_its_allocation_is_no_news() {
 }
 
 #[test]
-fn what_a_hole_may_have_freed_is_a_possible_leak() {
+fn allocations_possibly_freed_in_a_loss_window_are_possible_leaks() {
     if !can_trace("allocations over losses") {
         return;
     }
     let pipes = Pipes::doing(
         |_| {},
         |held| {
-            // One by one, so that a ring of one page holds them.
+            // One by one, so that a ring of one page can hold them.
             for _ in 0..20 {
                 held.open(1);
                 held.pause(10);
@@ -166,7 +169,7 @@ fn what_a_hole_may_have_freed_is_a_possible_leak() {
             held.churn(20_000);
             held.close(20);
             held.churn(20_000);
-            // The ring has room again: from here on nothing is lost.
+            // The ring has room again: no further records are lost.
             held.pause(500);
             held.open(7);
         },
@@ -176,7 +179,8 @@ fn what_a_hole_may_have_freed_is_a_possible_leak() {
     assert!(count("lost") > 0, "a ring of one page held them all: {}", run.coverage());
     let live = run.events_of(pid);
     let possible = live.iter().filter(|event| event["leak"] == "possible").count();
-    // Of the 20, those whose allocation was seen: others may have filled the ring meanwhile.
+    // Those of the 20 whose allocation was recorded: other records may have filled the ring
+    // meanwhile.
     assert!((1..=20).contains(&possible), "{}", run.coverage());
     assert_eq!(live.len() - possible, 7, "{}", run.coverage());
     let own = run.of("row").filter(|row| row["comm"] == comm(pid, &run));
@@ -189,7 +193,7 @@ fn what_a_hole_may_have_freed_is_a_possible_leak() {
 }
 
 #[test]
-fn a_hole_at_the_end_that_no_record_tells_of_is_minded_too() {
+fn a_loss_window_at_the_end_without_a_record_counts_too() {
     if !can_trace("losses at the end") {
         return;
     }
@@ -210,12 +214,12 @@ fn a_hole_at_the_end_that_no_record_tells_of_is_minded_too() {
 }
 
 #[test]
-fn what_another_process_frees_is_no_leak() {
-    if !can_trace("frees by others") {
+fn memory_freed_by_another_process_is_not_a_leak() {
+    if !can_trace("frees by another process") {
         return;
     }
     for freed in [true, false] {
-        // Long enough for others to get hold of them.
+        // Long enough for another process to open them.
         let mut pipes = Pipes::doing(
             |_| {},
             |held| {
@@ -230,7 +234,7 @@ fn what_another_process_frees_is_no_leak() {
         let tool = Tool::attach(&args);
         let holder = std::thread::spawn(move || holder_of_pipes(pid, 40));
         pipes.run();
-        // The last to hold a pipe frees it: this one is not watched.
+        // The last holder of a pipe frees it, and this one is not watched.
         let mut holder = holder.join().expect("they were there");
         let end = |holder: &mut Child| (holder.kill().is_ok(), holder.wait().is_ok());
         if freed {
@@ -245,7 +249,8 @@ fn what_another_process_frees_is_no_leak() {
     }
 }
 
-/// Another process that has the ends of a process's pipes open, too, once there are so many.
+/// Starts a process that opens the pipe ends of another process, once there are at least `least` of
+/// them.
 fn holder_of_pipes(pid: u32, least: usize) -> Child {
     let since = Instant::now();
     loop {
@@ -278,11 +283,11 @@ fn comm(pid: u32, run: &Run) -> String {
 }
 
 #[test]
-fn leaks_are_told_in_the_order_of_their_time() {
+fn leaks_are_reported_in_time_order() {
     if !can_trace("the order of leaks") {
         return;
     }
-    // The places of those that were closed are taken by younger ones.
+    // Younger pipes reuse the memory of the closed ones.
     let mixed = Pipes::doing(
         |_| {},
         |held| {
@@ -313,14 +318,14 @@ fn objects_of_a_cache_leak_as_well() {
     let run = tool.finish();
     let pid = pipes.pid();
     pipes.end();
-    // A file for each end of a pipe.
+    // One file per end of a pipe.
     assert_eq!(run.events_of(pid).len(), 60, "{:?} {}", run.objects, run.stderr);
     assert_eq!(run.sum("objects", "comm", comm(pid, &run)), 60);
     run.is_complete();
 }
 
 #[test]
-fn allocations_beyond_the_bound_are_dropped_and_counted() {
+fn allocations_beyond_the_limit_are_dropped_and_counted() {
     const ALLOCATIONS: u64 = 200_000;
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("many.events");
@@ -376,7 +381,8 @@ fn an_event_without_a_pointer_is_refused_with_its_fields() {
     let output = run_to_its_end(&["--alloc", "sched:sched_wakeup", "--free", "kmem:kfree"]);
     let said = String::from_utf8_lossy(&output.stderr);
     if crate::load::is_root() {
-        let expected = "sched:sched_wakeup has no field 'ptr'; say with ptr= which it is: comm, pid, prio, target_cpu";
+        let expected = "sched:sched_wakeup has no field 'ptr'; select one with ptr=: comm, \
+                        pid, prio, target_cpu";
         assert!(said.contains(expected), "{said}");
     }
     assert!(!output.status.success());

@@ -1,8 +1,9 @@
-//! An emulated machine with a kernel of its own: it runs a guest, whose port accesses are counted, and programs that call functions
-//! of the kernel.
+//! An emulated machine with its own kernel: it runs a guest, whose port accesses are counted, and
+//! programs that call functions of the kernel.
 //!
-//! No event of KVM fires on most machines that tests run on, and not every kernel has kprobes. qemu emulates one with AMD's virtualization in some seconds;
-//! its kernel is a package that was unpacked into `$PERILUNE_GUEST`, as `.ci/run` does.
+//! Most test machines have no KVM events, and not every kernel has kprobes. qemu emulates a machine
+//! with AMD's virtualization in some seconds; its kernel is a package that was unpacked into
+//! `$PERILUNE_GUEST`, as in `.ci/run`.
 
 use std::{
     ffi::OsStr,
@@ -17,10 +18,10 @@ use serde_json::Value;
 
 use crate::skip;
 
-/// How long the machine may take from its begin to its end, in seconds.
+/// Timeout of the machine from start to end, in seconds.
 const PATIENCE: &str = "120";
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end and returns its stdout.
 fn run(command: &mut Command) -> Vec<u8> {
     let output = command.stderr(Stdio::piped()).output();
     let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
@@ -29,7 +30,7 @@ fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// All files below a folder.
+/// Collects all files below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the kernel's package is unpacked").flatten() {
         match entry.path() {
@@ -39,7 +40,8 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The root file system of the machine, as the kernel unpacks it: the command, its libraries, the guest, and the modules of KVM.
+/// Creates the initial root file system of the machine: the command, its libraries, the guest, and
+/// the modules of KVM.
 fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
     let root = folder.join("root");
     for part in ["bin", "lib", "proc", "sys", "dev"] {
@@ -80,7 +82,8 @@ fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
     image
 }
 
-/// What the machine says from its begin to its end: it is started once for all tests. None if there is no kernel for it.
+/// Returns the console output of the machine, which is started once for all tests; None if there is
+/// no kernel for it.
 fn console() -> Option<&'static str> {
     static CONSOLE: OnceLock<Option<String>> = OnceLock::new();
     let console = CONSOLE.get_or_init(|| Some(boot(&std::env::var_os("PERILUNE_GUEST")?)));
@@ -112,7 +115,7 @@ fn boot(unpacked: &OsStr) -> String {
     String::from_utf8_lossy(&console).into_owned()
 }
 
-/// The objects that stand behind these words.
+/// Returns the objects that follow this prefix.
 fn objects(console: &str, words: &str) -> Vec<Value> {
     let printed = console.lines().filter_map(|line| line.trim_end().strip_prefix(words));
     printed.filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -135,7 +138,7 @@ fn the_exits_of_a_guest_are_its_port_accesses() {
 #[test]
 fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
     let Some(console) = console() else { return };
-    // Two processes, each 0, 1, 2 … 499.
+    // Two processes, each with the offsets 0, 1, 2 … 499.
     let (calls, offsets) = (2 * 500, 2 * 499 * 500 / 2);
     for (program, title, key) in [
         ("seeks calls: ", "kprobe", "whence"),
@@ -156,16 +159,15 @@ fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
     let has = |words: &str| console.lines().any(|line| line.contains(words));
     assert!(has("kprobe:shmem_file_llseek: arg1=0xff") && has("arg2=0x7 arg3=0x0"), "{console}");
     assert!(has("stack:") && has(" shmem_file_llseek+0x"), "{console}");
-    // Of a return the stack begins where it leads to.
+    // The stack of a return begins at the return address.
     let mut back = console.lines().skip_while(|line| !line.contains("retval=0x0"));
     assert!(back.nth(1).is_some_and(|line| line.contains(" ksys_lseek+0x")), "{console}");
     assert!(has("many: ") && has(" kprobe:vfs_read: arg1=0xff"), "{console}");
-    // What the start alone needed is not even tried; two others the kernel of this machine refuses.
+    // Init functions are not tried; the kernel of this machine refuses two others.
     assert!(!has("vfs_caches_init"), "{console}");
     assert!(
-        has(
-            "some: perilune: warning: kprobe:*_notifier_call_chain: left out atomic_notifier_call_chain"
-        ),
+        has("some: perilune: warning: kprobe:*_notifier_call_chain: omitted \
+             atomic_notifier_call_chain"),
         "{console}"
     );
     assert!(has("exc_int3: perilune: kprobe:exc_int3: the kernel"), "{console}");
@@ -179,9 +181,10 @@ fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
     };
     let begins = found("begins");
     let begins = u64::from_str_radix(begins.as_str().expect("digits"), 16).expect("an address");
-    // A number in a script has a sign.
+    // A number in a script is signed.
     let behind = |kind| found(kind).as_i64().expect("a number") - begins.cast_signed();
-    // As a breakpoint would have it, which stands behind `endbr64` where the kernel begins its functions with it.
+    // The address after a breakpoint, which is behind `endbr64` where the kernel's functions begin
+    // with it.
     assert!([1, 5].contains(&behind("kprobe")), "{console}");
     assert!(behind("kretprobe").abs() > 0x1000, "{console}");
     assert!(has("list: kprobe:shmem_file_llseek"), "{console}");

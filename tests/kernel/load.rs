@@ -1,13 +1,14 @@
-//! Workloads that do one thing an exact number of times, each in a child of the test that waits for its start.
+//! Workloads that do one thing an exact number of times, each in a child of the test that waits for
+//! its start.
 //!
-//! A child is forked without exec, so its process id is known before it does anything, and it does nothing
-//! else but read its start from a pipe. Between fork and `_exit` it makes system calls only: the test that
-//! forks it has other threads, whose locks it must not meet.
+//! A child is forked without exec, so its process id is known before it does anything, and it does
+//! nothing else but read its start from a pipe. Between fork and `_exit` it makes system calls
+//! only: the test has other threads, which may hold locks at the fork.
 
 mod measured;
 
 pub(crate) use measured::{
-    Pipes, alternate, faults, getppid_until_stopped, sleeps_in_storms, vforks,
+    Pipes, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms, vforks,
 };
 
 use std::{
@@ -15,20 +16,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a workload may take before it counts as stuck.
+/// Timeout after which a workload counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A child that waits for [`Load::run`]. Killed when dropped, or when the test's thread ends.
+/// A child that waits for [`Load::run`]. Killed on drop, or when the test's thread ends.
 pub(crate) struct Load {
     pid: libc::pid_t,
     start: Option<libc::c_int>,
 }
 
-/// `n` calls of getppid.
+/// Calls getppid `n` times.
 pub(crate) fn getppid(n: u32) -> Load {
     Load::new(move || {
         for _ in 0..n {
-            // SAFETY: takes nothing, changes nothing.
+            // SAFETY: takes no argument, changes nothing.
             unsafe { libc::syscall(libc::SYS_getppid) };
         }
     })
@@ -45,8 +46,8 @@ pub(crate) fn getppid_on(cpu: u32, n: u32) -> Load {
     })
 }
 
-/// Tries to open each of the files, which need not be there, so often. The names lie in memory that
-/// the task has written.
+/// Tries to open each file the given number of times; the files need not exist. The names are in
+/// memory that the task has written.
 pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {
     Load::new(move || {
         for (name, times) in files {
@@ -54,18 +55,18 @@ pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {
             copy[..name.count_bytes()].copy_from_slice(name.to_bytes());
             let copy = std::hint::black_box(copy);
             for _ in 0..times {
-                // SAFETY: a string with its NUL; what is opened is closed by the child's end.
+                // SAFETY: a NUL-terminated string; opened files are closed when the child exits.
                 unsafe { libc::openat(libc::AT_FDCWD, copy.as_ptr().cast(), libc::O_RDONLY) };
             }
         }
     })
 }
 
-/// A getuid, `n` calls of getppid, and a getgid.
+/// Calls getuid, `n` times getppid, then getgid.
 pub(crate) fn between_two_calls(n: u32) -> Load {
     Load::new(move || {
         let call = |number| {
-            // SAFETY: takes nothing, changes nothing.
+            // SAFETY: takes no argument, changes nothing.
             unsafe { libc::syscall(number) };
         };
         call(libc::SYS_getuid);
@@ -74,7 +75,8 @@ pub(crate) fn between_two_calls(n: u32) -> Load {
     })
 }
 
-/// A sender of `n` times SIGUSR1, and the target, which ignores it and has to be kept until the sender is done.
+/// Returns a sender of `n` times SIGUSR1, and the target, which ignores it and must be kept until
+/// the sender is done.
 pub(crate) fn signals(n: u32) -> (Load, Load) {
     let target = Load::ready(|| {
         // SAFETY: ignoring a signal installs no handler.
@@ -90,7 +92,7 @@ pub(crate) fn signals(n: u32) -> (Load, Load) {
     (sender, target)
 }
 
-/// `n` children, one after the other, each of which ends at once.
+/// Forks `n` children one after the other, each of which exits immediately.
 pub(crate) fn forks(n: u32) -> Load {
     Load::new(move || {
         for _ in 0..n {
@@ -105,7 +107,7 @@ pub(crate) fn forks(n: u32) -> Load {
     })
 }
 
-/// `n` children, one after the other, that are forked on CPU 1 and end on CPU 0.
+/// Forks `n` children one after the other on CPU 1, which exit on CPU 0.
 pub(crate) fn forks_elsewhere(n: u32) -> Load {
     Load::new(move || {
         pin_to_cpu(1);
@@ -125,7 +127,8 @@ pub(crate) fn forks_elsewhere(n: u32) -> Load {
     })
 }
 
-/// `n` children, each of which ends at once and is reaped by the kernel itself: as threads are.
+/// Forks `n` children, each of which exits immediately and is reaped by the kernel itself, like a
+/// thread.
 pub(crate) fn forks_unreaped(n: u32) -> Load {
     Load::new(move || {
         // SAFETY: this child has one thread; its own children end without returning.
@@ -136,13 +139,13 @@ pub(crate) fn forks_unreaped(n: u32) -> Load {
                     libc::_exit(0);
                 }
             }
-            // Until there is none left.
+            // Waits until no child is left.
             while libc::waitpid(-1, std::ptr::null_mut(), 0) > 0 {}
         }
     })
 }
 
-/// `n` changes of the task's own name.
+/// Changes the task's own name `n` times.
 pub(crate) fn renames(n: u32) -> Load {
     Load::new(move || {
         for i in 0..n {
@@ -153,7 +156,7 @@ pub(crate) fn renames(n: u32) -> Load {
     })
 }
 
-/// `n` moves of the task itself, from one CPU to another and back.
+/// Moves the task itself `n` times, from one CPU to another and back.
 pub(crate) fn migrations(n: u32) -> Load {
     Load::new(move || {
         for i in 0..n {
@@ -162,7 +165,7 @@ pub(crate) fn migrations(n: u32) -> Load {
     })
 }
 
-/// Makes `n` pipes on CPU 0 and closes them on CPU 1.
+/// Creates `n` pipes on CPU 0 and closes them on CPU 1.
 pub(crate) fn pipes_closed_elsewhere(n: u32) -> Load {
     Load::new(move || {
         for _ in 0..n {
@@ -175,39 +178,20 @@ pub(crate) fn pipes_closed_elsewhere(n: u32) -> Load {
     })
 }
 
-/// Keeps the first two CPUs from being idle as long as it is held, for a test that counts what is seen of a task: a 6.18 kernel
-/// was seen to leave out all events from one CPU's idle task, for `perf stat` as well, and to say nothing of it.
-pub(crate) fn never_idle() -> [Load; 2] {
-    [0, 1].map(|cpu| {
-        let mut load = Load::new(move || {
-            pin_to_cpu(cpu);
-            // Somebody may wait for the end of a pipe that this child has inherited.
-            // SAFETY: it uses none of them any more.
-            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
-            // SAFETY: zeros are the only parameters of this policy, under which it gets what nobody else wants.
-            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };
-            loop {
-                std::hint::spin_loop();
-            }
-        });
-        load.start();
-        load
-    })
-}
-
-/// One nanosleep.
+/// Calls nanosleep once.
 pub(crate) fn sleep_ms(ms: u32) -> Load {
     Load::new(move || {
         let time = libc::timespec {
             tv_sec: i64::from(ms / 1000),
             tv_nsec: i64::from(ms % 1000) * 1_000_000,
         };
-        // SAFETY: both point to a timespec or to nothing.
+        // SAFETY: both pointers are a timespec or null.
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
     })
 }
 
-/// Two tasks on CPU 0 that send each other a byte `n` times: each round switches from one to the other and back.
+/// Returns two tasks on CPU 0 that send each other a byte `n` times: each round switches from one
+/// to the other and back.
 pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
     let ((there_out, there_in), (back_out, back_in)) = (pipe(), pipe());
     let first = Load::new(move || {
@@ -230,8 +214,8 @@ pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
     (first, second)
 }
 
-/// Tasks that hand a token around `rounds` times, each on a CPU of its own as far as there are so many; whoever has it
-/// calls getppid once.
+/// Returns tasks that pass a token around `rounds` times, each on its own CPU if there are enough;
+/// the holder of the token calls getppid once.
 pub(crate) fn token_ring<const N: usize>(rounds: u32) -> [Load; N] {
     let pipes: [_; N] = std::array::from_fn(|_| pipe());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -243,7 +227,7 @@ pub(crate) fn token_ring<const N: usize>(rounds: u32) -> [Load; N] {
                 if place > 0 || round > 0 {
                     read_byte(from);
                 }
-                // SAFETY: takes nothing, changes nothing.
+                // SAFETY: takes no argument, changes nothing.
                 unsafe { libc::syscall(libc::SYS_getppid) };
                 write_byte(to);
             }
@@ -298,12 +282,12 @@ impl Load {
         Load { pid, start: Some(start) }
     }
 
-    /// The child's process and thread id.
+    /// Returns the child's process and thread id.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.unsigned_abs()
     }
 
-    /// Lets the child begin.
+    /// Starts the child's work.
     pub(crate) fn start(&mut self) {
         let start = self.start.take().expect("a workload starts once");
         let written = write_byte(start);
@@ -315,7 +299,7 @@ impl Load {
     pub(crate) fn wait(mut self) {
         let since = Instant::now();
         let mut status = 0;
-        // SAFETY: our own child, reaped here only.
+        // SAFETY: a child of this process, reaped here only.
         while unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == 0 {
             assert!(since.elapsed() < PATIENCE, "the workload is stuck");
             std::thread::sleep(Duration::from_millis(2));
@@ -324,7 +308,7 @@ impl Load {
         assert_eq!(status, 0, "the workload failed");
     }
 
-    /// Starts it and waits for its end.
+    /// Starts the work and waits for its end.
     pub(crate) fn run(mut self) {
         self.start();
         self.wait();
@@ -337,7 +321,7 @@ impl Drop for Load {
             close(start);
         }
         if self.pid > 0 {
-            // SAFETY: our own child, which nobody has reaped.
+            // SAFETY: a child of this process, not yet reaped.
             unsafe {
                 libc::kill(self.pid, libc::SIGKILL);
                 libc::waitpid(self.pid, std::ptr::null_mut(), 0);
@@ -346,22 +330,22 @@ impl Drop for Load {
     }
 }
 
-/// Asks a process that the test started, and has not reaped, to end as Ctrl-C does.
+/// Sends SIGINT to a process that the test has started and not reaped.
 pub(crate) fn interrupt(pid: u32) {
     // SAFETY: a signal changes nothing in this process.
     unsafe { libc::kill(pid.cast_signed(), libc::SIGINT) };
 }
 
-/// Whether this process has the effective user id 0.
+/// Returns whether this process has the effective user id 0.
 pub(crate) fn is_root() -> bool {
-    // SAFETY: takes nothing, never fails.
+    // SAFETY: takes no argument, never fails.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The end to read and the end to write.
+/// Returns the read end and the write end.
 fn pipe() -> (libc::c_int, libc::c_int) {
     let mut ends = [-1; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: the array has room for two descriptors.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
     assert_eq!(made, 0, "failed to make a pipe: {}", io::Error::last_os_error());
     (ends[0], ends[1])
@@ -372,16 +356,16 @@ fn close(end: libc::c_int) {
     unsafe { libc::close(end) };
 }
 
-/// False at the pipe's end.
+/// Returns false at the pipe's end.
 fn read_byte(end: libc::c_int) -> bool {
     let mut byte = 0u8;
-    // SAFETY: room for one byte.
+    // SAFETY: the buffer has room for one byte.
     unsafe { libc::read(end, (&raw mut byte).cast(), 1) == 1 }
 }
 
 fn write_byte(end: libc::c_int) -> bool {
     let byte = 1u8;
-    // SAFETY: one byte is there.
+    // SAFETY: the buffer has one byte.
     unsafe { libc::write(end, (&raw const byte).cast(), 1) == 1 }
 }
 

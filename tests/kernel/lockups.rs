@@ -21,12 +21,12 @@ const THRESH: &str = "/proc/sys/kernel/watchdog_thresh";
 /// The CPU that is held; perilune and the tests run on the other.
 const HELD_CPU: u32 = 1;
 
-/// Whether the module is there; names the reason if not. No build machine has to have it.
+/// Returns whether the module is loaded; prints the reason if not. Build machines do not need it.
 fn can_hold(test: &str) -> bool {
     if Path::new(HOLD).exists() {
         return can_trace(test);
     }
-    #[expect(clippy::print_stderr, reason = "a test that was left out has to be seen")]
+    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
     {
         eprintln!("{test}: skipped: the module `hold` is not loaded; tests/vm/run loads it");
     }
@@ -43,7 +43,7 @@ fn hold(ms: u64, what: &str) -> u64 {
     held
 }
 
-/// Sets `watchdog_thresh` as long as it is held.
+/// Changes `watchdog_thresh` until it is dropped.
 struct Threshold(String);
 
 impl Threshold {
@@ -56,12 +56,12 @@ impl Threshold {
 
 impl Drop for Threshold {
     fn drop(&mut self) {
-        // A failing write leaves a value that the test's output names.
+        // A failing write leaves a value that the test's output shows.
         let _ = fs::write(THRESH, self.0.trim());
     }
 }
 
-/// Does it on the other CPU than the one that is held, and so do the programs that it starts.
+/// Runs `work`, and the programs that it starts, on the CPU that is not held.
 fn elsewhere(work: impl FnOnce() + Send + 'static) {
     let pinned = std::thread::spawn(|| {
         load::pin_to_cpu_0();
@@ -80,7 +80,7 @@ fn stack(event: &Value) -> String {
 }
 
 #[test]
-fn interrupts_held_off_for_a_known_time_are_bounded_by_what_irq_off_prints() {
+fn irq_off_bounds_the_known_time_of_disabled_interrupts() {
     if !can_hold("irq-off") {
         return;
     }
@@ -98,7 +98,7 @@ fn irq_off_bounds() {
     for (event, us) in seen.iter().zip(&held) {
         let bound = |key: &str| event[key].as_f64().unwrap_or(f64::NAN);
         let (min, max) = (bound("off_min_us"), bound("off_max_us"));
-        // An emulated timer takes some milliseconds to fire.
+        // An emulated timer fires some milliseconds late.
         assert!(min <= us + 5000.0 && max >= *us, "held {us} us: {event}");
         assert!(max - min <= 10_001.0, "a half of -L: {event}");
         assert!(event["cpu"] == HELD_CPU && stack(event).contains("hold_thread"), "{event}");
@@ -121,7 +121,7 @@ fn hard_lockup() {
     let tool = Tool::attach(&["watchdog", "-g", "-o", out]);
     // The threshold may be lowered during a run.
     let _threshold = Threshold::set(1);
-    // The timer expires each 0.4 s: once for the run to know it.
+    // The timer expires every 0.4 s; one expiry before the lockup is needed.
     std::thread::sleep(Duration::from_millis(1500));
     let (since, holder) = (Instant::now(), std::thread::spawn(|| hold(3000, "irqs")));
     let printed = || fs::read_to_string(out).unwrap_or_default().contains("\"lockup\":\"hard\"");
@@ -141,7 +141,7 @@ fn hard_lockup() {
     };
     let (silent, over) = (of("silent_ms"), of("over_after_ms"));
     assert!(silent.len() == 1 && (600.0..1000.0).contains(&silent[0]), "{silent:?}: {text}");
-    // From an expiry before it to the first one behind it.
+    // From an expiry before the lockup to the first one after it.
     assert!(over.len() == 1 && (held..held + 500.0).contains(&over[0]), "{held} ms: {over:?}");
     assert!(
         passed < Duration::from_millis(2500),
@@ -179,7 +179,7 @@ fn soft_lockup() {
     run.is_complete();
 }
 
-/// How many soft lockups of CPU 1 the kernel's log holds.
+/// Returns the number of soft lockups of CPU 1 in the kernel's log.
 fn soft_lockups_in_log() -> usize {
     let log = Command::new("dmesg").output().expect("dmesg runs").stdout;
     String::from_utf8_lossy(&log).matches("soft lockup - CPU#1 stuck for").count()
@@ -199,7 +199,7 @@ fn the_kernels_watchdog_turns_within_its_threshold_and_nothing_is_predicted() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     assert!(rows.len() >= cpus.min(2), "{:?}", run.objects);
     for row in rows {
-        // Migrations wake the thread as well, and cut turns short.
+        // Migrations wake the thread as well, and shorten its turns.
         let of = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
         assert!(of("max_ms") < 5000.0 && of("total_ms") > 2400.0, "{row}");
     }
@@ -236,7 +236,7 @@ fn split_locks_are_refused_with_the_model_and_the_reason_where_nothing_counts_th
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").expect("it can be read");
         let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name\t: "));
         assert!(said.contains(name.unwrap_or("this CPU")), "{said}");
-        let why = ["hardware counters are not available here", "no event of its hardware is known"];
+        let why = ["hardware counters are not available here", "no hardware event is known"];
         assert!(why.iter().any(|why| said.contains(why)), "{said}");
         assert!(said.contains("the kernel "), "{said}");
     }

@@ -1,15 +1,16 @@
-//! The order of what lies in many rings; and what is told when they were full: fewer relations, and never a wrong one.
+//! The order of events in many rings, and the reports of record loss: fewer relations, but never a
+//! wrong one.
 
 use std::sync::{Mutex, PoisonError};
 
-use perilune::base::chain::Room;
+use perilune::base::chain::ChainBuilder;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::change::Closer;
 use perilune::source::live::Live;
-use perilune::source::open::{Opening, Wish};
-use perilune::source::{Batch, Happening, Side, Sink, UserStack};
+use perilune::source::open::{Opening, SourceRequest};
+use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
 
 use crate::{
     can_trace, load,
@@ -20,8 +21,8 @@ use crate::{
 const MS: u64 = 20;
 const ROUNDS: u32 = 60;
 
-/// How many sleeps a run relates, and its shortest and longest in microseconds; and how long the longest was by the
-/// workload's own clock.
+/// Returns a run, the number of sleeps that it related, their shortest and longest time in
+/// microseconds, and the longest time by the workload's own clock.
 fn sleeps(args: &[&str]) -> (Run, f64, [f64; 2], f64) {
     let (load, measured) = load::sleeps_in_storms(ROUNDS, MS);
     let of = load.pid().to_string();
@@ -35,24 +36,30 @@ fn sleeps(args: &[&str]) -> (Run, f64, [f64; 2], f64) {
 }
 
 #[test]
-fn a_sleep_is_never_told_longer_than_it_was_whatever_was_lost() {
+fn a_sleep_is_never_reported_too_long_with_lost_records() {
     if !can_trace("sleeps in storms") {
         return;
     }
-    let asked = (MS * 1000) as f64;
+    let requested = (MS * 1000) as f64;
     let (run, calls, [shortest, longest], truth) = sleeps(&[]);
     run.is_complete();
     assert_eq!(calls, f64::from(ROUNDS), "{:?}", run.objects);
-    assert!(asked <= shortest && longest <= truth, "{shortest}..{longest} of {asked}..{truth} us");
+    assert!(
+        requested <= shortest && longest <= truth,
+        "{shortest}..{longest} of {requested}..{truth} us"
+    );
     let (run, calls, [shortest, longest], truth) = sleeps(&["-m", "4"]);
     let coverage = run.coverage();
     assert!(coverage["lost"].as_u64() > Some(0), "the storms were too small: {coverage}");
     assert!(calls > 0.0 && calls < f64::from(ROUNDS), "{calls} of {ROUNDS}: {coverage}");
-    assert!(asked <= shortest && longest <= truth, "{shortest}..{longest} of {asked}..{truth} us");
+    assert!(
+        requested <= shortest && longest <= truth,
+        "{shortest}..{longest} of {requested}..{truth} us"
+    );
 }
 
 #[test]
-fn a_token_is_seen_where_it_is_and_nowhere_else() {
+fn a_token_is_found_only_where_it_is() {
     if !can_trace("a token") {
         return;
     }
@@ -74,12 +81,12 @@ fn a_token_is_seen_where_it_is_and_nowhere_else() {
 }
 
 #[test]
-fn a_hole_is_told_before_what_the_other_cpus_did_meanwhile() {
-    if !can_trace("holes") {
+fn a_loss_window_is_reported_before_concurrent_events_of_other_cpus() {
+    if !can_trace("loss windows") {
         return;
     }
     let script = r#"
-        local m = monitor { summary = "holes, and those told too late", order = true }
+        local m = monitor { summary = "loss windows, and late reports of them", order = true }
         local last, holes, late = 0, 0, 0
         function m.init()
           evsel("raw_syscalls:sys_enter/id==GETPPID/", function(e) last = e._time end)
@@ -105,38 +112,38 @@ fn a_hole_is_told_before_what_the_other_cpus_did_meanwhile() {
     assert!(holes > 2 && late == 0, "{late} of {holes}: {:?}", run.objects);
 }
 
-/// What a ring has told.
+/// Events and loss windows that a ring reported.
 #[derive(Default)]
-struct Told {
+struct Delivered {
     events: u64,
     holes: u32,
 }
 
-impl Sink for Told {
+impl Sink for Delivered {
     unsafe fn dispatch(&mut self, batch: &mut Batch) {
         self.events += batch.slots().len() as u64;
     }
 
-    fn side(&mut self, side: Side<'_>) {
+    fn side(&mut self, side: SideBand<'_>) {
         self.holes += u32::from(matches!(side.what, Happening::Hole { .. }));
     }
 
-    fn unwind(&mut self, _: &UserStack<'_>, _: &mut Room<'_>) {}
+    fn unwind(&mut self, _: &UserStack<'_>, _: &mut ChainBuilder<'_>) {}
 
     fn stopped(&self) -> bool {
         false
     }
 }
 
-/// Events of this process are opened by one test at a time.
+/// Only one test at a time opens events of this process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// This thread on CPU 0, with rings of so many pages.
-fn this_thread(pages: usize) -> Wish {
+/// Returns a request for this thread on CPU 0, with rings of `pages` pages.
+fn this_thread(pages: usize) -> SourceRequest {
     load::pin_to_cpu_0();
-    // SAFETY: takes nothing and never fails.
+    // SAFETY: takes no argument and never fails.
     let tid = unsafe { libc::gettid() };
-    Wish {
+    SourceRequest {
         cpus: vec![0],
         watched: vec![0],
         tasks: Some(vec![tid]),
@@ -151,7 +158,7 @@ fn this_thread(pages: usize) -> Wish {
     }
 }
 
-/// Calls of getppid, for one role.
+/// Returns the opening of getppid calls, for one role.
 fn getppids(role: u32) -> Opening {
     let event = MachineCatalog::default().describe("syscalls:sys_enter_getppid");
     Opening {
@@ -164,9 +171,9 @@ fn getppids(role: u32) -> Opening {
     }
 }
 
-/// Takes the rings away from the events that this process has open, as far as the kernel allows:
-/// the owner of a ring keeps it.
-fn take_rings_away() {
+/// Detaches the events of this process from their rings, as far as the kernel allows: the owner of
+/// a ring keeps it.
+fn detach_rings() {
     const SET_OUTPUT: libc::Ioctl = 0x2405;
     let files = std::fs::read_dir("/proc/self/fd").expect("they can be listed").flatten();
     for file in files {
@@ -181,58 +188,58 @@ fn take_rings_away() {
 }
 
 #[test]
-fn what_the_kernel_counts_and_does_not_write_is_undelivered() {
+fn events_counted_but_not_written_by_the_kernel_are_undelivered() {
     if !can_trace("events without records") {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let calls = |n: u64| {
-        // SAFETY: takes nothing and never fails.
+        // SAFETY: takes no argument and never fails.
         (0..n).for_each(|_| assert!(unsafe { libc::getppid() } >= 0));
     };
     let mut live = Live::open(vec![getppids(0)], &this_thread(64), 1).expect("it can be opened");
-    let mut told = Told::default();
+    let mut delivered = Delivered::default();
     live.enable(false).expect("it can be enabled");
     calls(100);
     live.look_for_undelivered(true);
-    assert_eq!(live.undelivered(), 0, "they are in the ring, to be read");
-    take_rings_away();
+    assert_eq!(live.undelivered(), 0, "they are still in the ring");
+    detach_rings();
     calls(50);
-    // While it goes on, and one CPU at a time.
+    // During the run, and one CPU at a time.
     live.look_for_undelivered(false);
     assert_eq!(live.undelivered(), 50);
     live.disable();
-    live.drain(live.now(), &mut told);
+    live.drain(live.now(), &mut delivered);
     live.look_for_undelivered(true);
-    assert_eq!((told.events, live.lost(true), live.undelivered()), (100, Some(0), 50));
+    assert_eq!((delivered.events, live.lost(true), live.undelivered()), (100, Some(0), 50));
     assert_eq!(live.undelivering(), [0]);
 }
 
 #[test]
-fn a_hole_is_told_although_an_event_that_lost_more_was_closed() {
-    if !can_trace("holes behind an event that is closed") {
+fn a_loss_window_is_reported_although_an_event_with_more_losses_was_closed() {
+    if !can_trace("loss windows of a closed event") {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let wish = this_thread(1);
-    // SAFETY: takes nothing and never fails.
+    let request = this_thread(1);
+    // SAFETY: takes no argument and never fails.
     let getppid = || unsafe { libc::getppid() };
     let closer = Closer::start(|| {}).expect("a thread can be started");
-    let mut live = Live::open(Vec::new(), &wish, 2).expect("rings can be opened");
-    let mut told = Told::default();
+    let mut live = Live::open(Vec::new(), &request, 2).expect("rings can be opened");
+    let mut delivered = Delivered::default();
     live.enable(false).expect("there is nothing to enable");
     for (role, calls, holes) in [(0, 10_000, 1), (1, 200, 2)] {
-        live.add(vec![getppids(role)], &wish, 2).expect("the event can be opened");
+        live.add(vec![getppids(role)], &request, 2).expect("the event can be opened");
         live.switch(&[(role, true)].into()).expect("the event can be enabled");
         (0..calls).for_each(|_| assert!(getppid() >= 0));
         live.switch(&[(role, false)].into()).expect("the event can be disabled");
-        live.drain(live.now(), &mut told);
-        // At once: no record came behind it.
-        assert_eq!(told.holes, holes);
+        live.drain(live.now(), &mut delivered);
+        // Immediately, because no record followed.
+        assert_eq!(delivered.holes, holes);
         live.close(role, &closer);
     }
-    assert_eq!(live.lost(true), Some(10_200 - told.events));
+    assert_eq!(live.lost(true), Some(10_200 - delivered.events));
     live.look_for_undelivered(true);
-    assert_eq!(live.undelivered(), 0, "what was lost was told");
-    assert!(told.events < 200, "{}", told.events);
+    assert_eq!(live.undelivered(), 0, "lost records are not undelivered");
+    assert!(delivered.events < 200, "{}", delivered.events);
 }

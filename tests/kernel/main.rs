@@ -1,7 +1,7 @@
-//! Real events of the running kernel, counted exactly: what the command reports is what the workload did.
+//! Real events of the running kernel, counted exactly: the command reports what the workload did.
 //!
-//! Each test forks a workload that waits, attaches the built command, lets the workload go and ends the
-//! command with SIGINT. Other tasks of the machine do what they want meanwhile, so the counts are those of
+//! Each test forks a workload that waits, attaches the built command, starts the workload and ends
+//! the command with SIGINT. Other tasks of the machine run meanwhile, so the counts are those of
 //! the workload's process.
 
 mod blktrace;
@@ -79,7 +79,7 @@ fn events_are_counted_by_a_field() {
 }
 
 #[test]
-fn run_time_is_told_once() {
+fn run_time_is_reported_once() {
     if !can_trace("run time") {
         return;
     }
@@ -87,7 +87,7 @@ fn run_time_is_told_once() {
     let (pid, since) = (load.pid(), std::time::Instant::now());
     let event = format!("sched:sched_stat_runtime/pid=={pid}/key=pid/top-by=runtime/");
     let run = watch(&["top", "-e", &event], load);
-    // The event counts nanoseconds, and would come once for each.
+    // The event counts nanoseconds, and would be sampled once for each.
     let (ran, passed) = (run.sum("runtime", "pid", pid), since.elapsed().as_nanos() as u64);
     assert!(ran > 1_000_000 && ran < passed, "{ran} ns in {passed} ns; {}", run.stderr);
     run.is_complete();
@@ -106,7 +106,7 @@ fn each_system_call_is_timed() {
 }
 
 #[test]
-fn a_sleep_takes_as_long_as_it_was_asked_to() {
+fn a_sleep_lasts_as_long_as_requested() {
     if !can_trace("a sleep") {
         return;
     }
@@ -173,13 +173,14 @@ fn a_ping_pong_of_two_tasks_switches_twice_a_round() {
 }
 
 #[test]
-fn what_the_kernel_does_not_take_of_a_filter_is_checked_here() {
+fn conditions_that_the_kernel_does_not_support_are_checked_in_user_space() {
     if !can_trace("a filter in two halves") {
         return;
     }
     let load = load::getppid(5000);
     let pid = load.pid();
-    // Every call passes the kernel's half; the other half is no field against a number, so it is ours.
+    // Every call passes the kernel's part; the other part does not compare a field with a number,
+    // so it is checked in user space.
     let event =
         format!("raw_syscalls:sys_enter/common_pid=={pid} && id - {} == 0/", libc::SYS_getppid);
     let run = watch(&["top", "-e", &event, "-k", "id", "-v"], load);
@@ -191,27 +192,28 @@ fn what_the_kernel_does_not_take_of_a_filter_is_checked_here() {
     assert!(notes.iter().any(|note| note.contains(&halves)), "{notes:?}");
     let ours = format!("in user space: id - {} == 0 (", libc::SYS_getppid);
     assert!(notes.iter().any(|note| note.contains(&ours)), "{notes:?}");
-    // The load makes other calls, too: they were received, and are told.
-    assert!(notes.iter().any(|note| note.contains("were kept back by filters in user space")));
+    // The load makes other calls, too: they were received, and are reported.
+    assert!(notes.iter().any(|note| note.contains("were rejected by user-space filters")));
     run.is_complete();
 }
 
 #[test]
-fn what_this_kernel_refuses_of_a_filter_is_checked_here() {
+fn conditions_that_this_kernel_refuses_are_checked_in_user_space() {
     if !can_trace("a filter that the kernel refuses") {
         return;
     }
     let load = load::getppid(5000);
     let pid = load.pid();
-    // We cannot know how many CPUs the kernel has room for: it refuses such a list.
+    // The number of CPUs that the kernel supports is not known here: the kernel rejects such a
+    // list.
     let event = format!(
         "raw_syscalls:sys_enter/common_pid=={pid} && CPU & CPUS{{0-100000}} && id=={}/",
         libc::SYS_getppid
     );
     let run = watch(&["top", "-e", &event, "-k", "id"], load);
     let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
-    let told = "raw_syscalls:sys_enter: this kernel refuses the filter 'CPU & CPUS{0-100000}'";
-    assert!(notes.iter().any(|note| note.starts_with(told)), "{notes:?}");
+    let expected = "raw_syscalls:sys_enter: this kernel refuses the filter 'CPU & CPUS{0-100000}'";
+    assert!(notes.iter().any(|note| note.starts_with(expected)), "{notes:?}");
     assert_eq!(run.coverage()["events"], 5000, "{notes:?}");
     assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
     run.is_complete();
@@ -239,8 +241,8 @@ fn roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_bot
 }
 
 #[test]
-fn as_many_events_as_asked_for_are_those_that_pass() {
-    if !can_trace("-N behind a filter") {
+fn the_requested_number_of_events_counts_only_events_that_pass() {
+    if !can_trace("-N with a filter") {
         return;
     }
     let load = load::getppid(5000);
@@ -253,26 +255,26 @@ fn as_many_events_as_asked_for_are_those_that_pass() {
 }
 
 #[test]
-fn a_command_that_outlives_the_run_is_asked_to_end() {
-    if !can_trace("a command that goes on") {
+fn a_command_that_outlives_the_run_gets_sigterm() {
+    if !can_trace("a command that outlives the run") {
         return;
     }
     let tool = Tool::attach_plain(&["top", "-e", "page-faults", "--json", "--", "sleep", "30"]);
     let run = tool.finish();
     let said = run.stderr.split("the command (pid ").nth(1).and_then(|text| text.split(')').next());
     let pid = said.unwrap_or_else(|| panic!("{}", run.stderr));
-    let told = format!("the command (pid {pid}) was still running and was asked to end (SIGTERM)");
-    assert!(run.of("note").any(|note| note["text"] == told.as_str()), "{:?}", run.objects);
+    let expected = format!("the command (pid {pid}) was still running; perilune sent SIGTERM");
+    assert!(run.of("note").any(|note| note["text"] == expected.as_str()), "{:?}", run.objects);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let (name, since) = (format!("/proc/{pid}/comm"), std::time::Instant::now());
     while std::fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n") {
-        assert!(since.elapsed() < std::time::Duration::from_secs(10), "it sleeps on");
+        assert!(since.elapsed() < std::time::Duration::from_secs(10), "the command still sleeps");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
 #[test]
-fn a_name_that_no_task_has_is_told() {
+fn a_name_filter_without_a_matching_task_is_noted() {
     if !can_trace("names of tasks") {
         return;
     }
@@ -283,18 +285,18 @@ fn a_name_that_no_task_has_is_told() {
     };
     assert_eq!(
         notes("no-such-*"),
-        ["no task is called no-such-* now; one that comes later is watched"]
+        ["no task is named no-such-* yet; tasks that start later are watched"]
     );
     assert!(notes("no-such-*,kthread*").is_empty());
     assert!(notes("!kthreadd").is_empty());
 }
 
 #[test]
-fn as_many_events_are_covered_as_were_printed() {
+fn the_coverage_equals_the_number_of_printed_events() {
     if !can_trace("-N") {
         return;
     }
-    // Its own switches, which it does not print, are among those of the machine.
+    // The machine's switches include those of perilune, which it does not print.
     for more in [&["-N", "3"][..], &["--duration", "300ms"]] {
         let args = [&["trace", "-e", "sched:sched_switch"], more].concat();
         let (mut first, second) = load::ping_pong(300);
@@ -326,7 +328,7 @@ fn the_last_switch_of_a_task_that_ended_is_its_own() {
 }
 
 #[test]
-fn what_a_full_ring_loses_is_counted() {
+fn records_lost_by_a_full_ring_are_counted() {
     if !can_trace("losses") {
         return;
     }
@@ -341,17 +343,18 @@ fn what_a_full_ring_loses_is_counted() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
 }
 
-/// The key of a field `pid` of the event, beside the `pid` of the task that made it.
+/// The key of the event's field `pid`; `pid` is the task that caused the event.
 const OWN_PID: &str = "pid_";
 
-/// What the command reports of the workload, from before its start until after its end.
+/// Returns the report of the command on a workload, from before its start until after its end.
 fn watch(args: &[&str], load: Load) -> Run {
     let tool = Tool::attach(args);
     load.run();
     tool.finish()
 }
 
-/// Whether this machine lets the test trace; says why not. On a build machine it has to.
+/// Returns whether this machine lets the test trace; prints the reason if not, which is a failure
+/// on a build machine.
 fn can_trace(test: &str) -> bool {
     let missing = if !load::is_root() {
         "not root"
@@ -364,10 +367,10 @@ fn can_trace(test: &str) -> bool {
     false
 }
 
-/// Says that a test cannot run here. On a build machine it has to.
+/// Prints that a test cannot run here, which is a failure on a build machine.
 fn skip(test: &str, missing: &str) {
     assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: {missing}");
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
+    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
     {
         eprintln!("{test}: skipped: {missing}");
     }

@@ -1,11 +1,12 @@
-//! How events are opened: at which rate, on which CPUs, and what a refusal says.
+//! How events are opened: sampling rates, CPUs, and the message of a refusal.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::{can_trace, load, tool::Tool};
 
-/// Runs the command to its end, which it has to find by itself.
+/// Runs the command until it ends by itself.
 fn perilune(args: &[&str]) -> Output {
     let run = Command::new(env!("CARGO_BIN_EXE_perilune")).args(args).stdin(Stdio::null()).output();
     run.expect("the built command runs")
@@ -16,7 +17,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn tasks_that_were_forked_on_a_cpu_outside_of_those_watched_have_their_names() {
+fn tasks_forked_on_an_unwatched_cpu_have_names() {
     if !can_trace("tasks of another CPU") {
         return;
     }
@@ -30,15 +31,12 @@ fn tasks_that_were_forked_on_a_cpu_outside_of_those_watched_have_their_names() {
     assert!(run.of("event").count() >= FORKS as usize, "{}", run.stderr);
     assert!(run.of("event").all(|event| event["cpu"] == 0));
     let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
-    assert!(
-        notes.iter().any(|text| text.starts_with("records of tasks also from CPU 1")),
-        "{notes:?}"
-    );
+    assert!(notes.iter().any(|text| text.starts_with("task records also from CPU 1")), "{notes:?}");
     run.is_complete();
 }
 
 #[test]
-fn clocks_are_sampled_at_the_rate_that_is_asked_for() {
+fn clocks_are_sampled_at_the_requested_rate() {
     if !can_trace("clocks") {
         return;
     }
@@ -70,12 +68,12 @@ fn clocks_are_sampled_at_the_rate_that_is_asked_for() {
     for (args, why) in [
         (
             &["trace", "-e", "cpu-clock//period=1/"][..],
-            "cpu-clock: a period of 1 ns is too short; the kernel's timer takes at least 10000 ns",
+            "cpu-clock: a period of 1 ns is too short; the kernel's timer needs at least 10000 ns",
         ),
         (&["top", "-e", "task-clock", "-c", "9999"], "task-clock: a period of 9999"),
         (
             &["trace", "-e", "cpu-clock//freq=0/"],
-            "the attribute 'freq' is a number of samples a second, not '0'",
+            "freq=0: expected a number of samples per second greater than 0",
         ),
         (
             &["trace", "-e", "cpu-clock//freq=9/period=99999/"],
@@ -88,7 +86,7 @@ fn clocks_are_sampled_at_the_rate_that_is_asked_for() {
 }
 
 #[test]
-fn a_rate_that_no_event_has_is_remarked() {
+fn a_rate_without_an_event_that_has_one_is_noted() {
     if !can_trace("rates") {
         return;
     }
@@ -101,7 +99,7 @@ fn a_rate_that_no_event_has_is_remarked() {
 }
 
 #[test]
-fn an_event_of_a_glob_that_nobody_may_sample_is_left_out_and_named() {
+fn an_event_of_a_glob_that_cannot_be_sampled_is_omitted_and_named() {
     if !can_trace("irq_vectors:*") {
         return;
     }
@@ -109,9 +107,9 @@ fn an_event_of_a_glob_that_nobody_may_sample_is_left_out_and_named() {
     if !Path::new(folder).exists() {
         return crate::skip("irq_vectors:*", "this kernel has no irq_vectors:irq_work_exit");
     }
-    let why = "the kernel does not let any process sample this tracepoint";
+    let why = "the kernel does not allow sampling of this tracepoint";
     let output = perilune(&["top", "-e", "irq_vectors:*", "--duration", "0.1"]);
-    let noted = format!("irq_vectors:*: left out irq_work_exit: {why}");
+    let noted = format!("irq_vectors:*: omitted irq_work_exit: {why}");
     assert!(output.status.success() && said(&output).contains(&noted), "{}", said(&output));
     for exact in ["irq_vectors:irq_work_exit", "irq_vectors:*,irq_vectors:irq_work_exit"] {
         let output = perilune(&["top", "-e", exact, "--duration", "0.1"]);
@@ -122,7 +120,7 @@ fn an_event_of_a_glob_that_nobody_may_sample_is_left_out_and_named() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_refused_wherever_it_is_named() {
+fn a_missing_cpu_is_refused_wherever_it_is_named() {
     if !can_trace("CPUs") {
         return;
     }
@@ -171,7 +169,7 @@ struct Held {
 }
 
 impl Held {
-    /// A uprobe of a copy of a program that nobody runs.
+    /// Probes a copy of a program that no process runs.
     fn new() -> Held {
         let folder = tempfile::tempdir().expect("there is room");
         let program = folder.path().join("program");
@@ -181,13 +179,13 @@ impl Held {
         let instance = tracing.join("instances").join(&name);
         let held = Held { tracing, instance, name, _folder: folder };
         let line = format!("p:{}/held {}:0x1000", held.name, program.display());
-        held.tell(&held.tracing.join("uprobe_events"), &line);
+        held.write(&held.tracing.join("uprobe_events"), &line);
         std::fs::create_dir(&held.instance).expect("an instance can be made");
-        held.tell(&held.instance.join(format!("events/{}/held/enable", held.name)), "1");
+        held.write(&held.instance.join(format!("events/{}/held/enable", held.name)), "1");
         held
     }
 
-    fn tell(&self, file: &Path, line: &str) {
+    fn write(&self, file: &Path, line: &str) {
         use std::io::Write as _;
         let opened = std::fs::OpenOptions::new().append(true).open(file);
         let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
@@ -197,18 +195,23 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.tell(&self.instance.join(format!("events/{}/held/enable", self.name)), "0");
-        std::fs::remove_dir(&self.instance).expect("the instance can be removed");
-        self.tell(&self.tracing.join("uprobe_events"), &format!("-:{}/held", self.name));
+        self.write(&self.instance.join(format!("events/{}/held/enable", self.name)), "0");
+        // It is busy while another task reads one of its files.
+        let removed = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            std::fs::remove_dir(&self.instance).is_ok()
+        });
+        assert!(removed, "{} can be removed", self.instance.display());
+        self.write(&self.tracing.join("uprobe_events"), &format!("-:{}/held", self.name));
     }
 }
 
 #[test]
-fn an_event_that_another_tracer_holds_is_refused_at_once() {
+fn an_event_in_exclusive_use_by_another_tracer_is_refused_at_once() {
     if !can_trace("a uprobe event of tracefs") {
         return;
     }
-    // It mounts tracefs where it is not.
+    // This run mounts tracefs if it is not mounted.
     drop(perilune(&["trace", "-e", "sched:sched_switch", "-N", "1", "--duration", "0.1"]));
     if !Path::new("/sys/kernel/tracing/uprobe_events").exists() {
         return crate::skip("a uprobe event of tracefs", "this kernel has no uprobe events");
@@ -231,7 +234,7 @@ fn an_event_that_another_tracer_holds_is_refused_at_once() {
             .stdin(Stdio::null())
             .output()
             .expect("timeout runs");
-        let why = format!("perilune: {event}: another tracer holds it");
+        let why = format!("perilune: {event}: another tracer uses it");
         assert!(said(&run).contains(&why), "{}", said(&run));
         (run.stdout, run.status.code())
     };
@@ -257,7 +260,7 @@ fn a_limit_of_processes_or_files_is_named() {
 }
 
 #[test]
-fn a_user_namespace_is_named_as_the_reason_of_a_refusal() {
+fn a_refusal_names_the_user_namespace_as_its_reason() {
     if !can_trace("a user namespace") {
         return;
     }
@@ -276,12 +279,13 @@ fn a_user_namespace_is_named_as_the_reason_of_a_refusal() {
     if said(&run).contains("unshare:") {
         return crate::skip("a user namespace", "none can be made here");
     }
-    let why = "cpu-clock: permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one";
+    let why = "cpu-clock: permission denied; in a user namespace, perf needs CAP_PERFMON in the \
+               initial one";
     assert!(said(&run).contains(why), "{}", said(&run));
 }
 
 #[test]
-fn samples_that_are_missing_from_a_clocks_rate_are_noted_and_a_healthy_run_says_nothing() {
+fn missing_samples_of_a_clock_are_noted_and_a_healthy_run_has_no_note() {
     if !can_trace("the rate of samples") {
         return;
     }
@@ -292,9 +296,9 @@ fn samples_that_are_missing_from_a_clocks_rate_are_noted_and_a_healthy_run_says_
     let run = tool.finish();
     let (came, implied) = (run.of("event").count() as f64, measured.get(2) as f64 / 2e6);
     let is_noted = run.of("note").any(|note| {
-        note["text"].to_string().contains("samples came, but its running time implies")
+        note["text"].to_string().contains("samples arrived, but its running time implies")
     });
-    // Timers of a virtual machine may be late, and then it has to be noted; a timer is never early.
+    // Timers of a virtual machine may be late, which must be noted; a timer is never early.
     assert!(came > 0.0 && came < implied * 1.05 + 20.0, "{came} of {implied}: {:?}", run.stderr);
     if came > implied * 0.95 {
         assert!(!is_noted, "{came} of {implied}: {:?}", run.objects);

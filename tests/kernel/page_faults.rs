@@ -1,4 +1,4 @@
-//! page-faults: a workload that touches N new pages makes N faults in them.
+//! page-faults: a workload that touches N new pages causes N faults in them.
 
 use crate::{can_trace, load};
 
@@ -24,7 +24,7 @@ fn each_touched_page_is_one_fault() {
 }
 
 #[test]
-fn with_a_period_one_sample_stands_for_that_many_faults() {
+fn with_a_period_one_sample_represents_that_many_faults() {
     if !can_trace("page faults with a period") {
         return;
     }

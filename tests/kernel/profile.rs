@@ -1,4 +1,4 @@
-//! profile: shares that add up, events that are what they are called, also for an ordinary user.
+//! profile: shares that add up, correctly named events, also for an ordinary user.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,7 +27,8 @@ fn shares_add_up_to_a_hundred() {
         let sum: u64 = hundredths(&run, table).iter().sum();
         assert_eq!(sum, 10_000, "{table}: {:?}", run.objects);
     }
-    // One sample for each millisecond of its CPU time; the kernel may take the first and the last of a slice for its own.
+    // One sample per millisecond of its CPU time; the kernel may attribute the first and the last
+    // of a slice to itself.
     let samples = |table: &str| -> u64 {
         of_table(&run, table).filter_map(|row| row["samples"].as_u64()).sum()
     };
@@ -40,7 +41,7 @@ fn shares_add_up_to_a_hundred() {
 }
 
 #[test]
-fn a_machine_without_counters_is_sampled_by_its_clock_and_says_so() {
+fn a_machine_without_counters_is_sampled_by_its_clock_with_a_note() {
     if !can_trace("the event that is sampled") {
         return;
     }
@@ -65,7 +66,7 @@ fn a_period_and_a_frequency_exclude_each_other() {
         .expect("the built command runs");
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("-c is a period and -F a frequency: leave one away"), "{said}");
+    assert!(said.contains("-c sets a period and -F a frequency: omit one"), "{said}");
 }
 
 #[test]
@@ -91,13 +92,13 @@ fn samples_are_printed_while_a_cpu_is_busier_than_asked() {
 }
 
 #[test]
-fn what_a_clock_cannot_tell_apart_is_refused() {
+fn modifiers_that_a_clock_does_not_support_are_refused() {
     if !can_trace("clocks") {
         return;
     }
     for (options, why) in [
-        (["-e", "cpu-clock", "-G"], "-G: cpu-clock does not tell guests from their host"),
-        (["-e", "task-clock", "-F0"], "-F 0: task-clock does not tell user and kernel mode apart"),
+        (["-e", "cpu-clock", "-G"], "-G: cpu-clock does not distinguish guests from their host"),
+        (["-e", "task-clock", "-F0"], "-F 0: task-clock does not distinguish user and kernel mode"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(["profile", "--exclude-user", "--duration", "0.1"])
@@ -110,7 +111,7 @@ fn what_a_clock_cannot_tell_apart_is_refused() {
 }
 
 #[test]
-fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
+fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
     if !can_trace("an ordinary user") {
         return;
     }
@@ -118,7 +119,7 @@ fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
         return;
     }
     let spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
-    let output = as_nobody(&["profile", "-F", "997", "-g", "--json", "--", "sh", "-c", spin]);
+    let output = unprivileged(&["profile", "-F", "997", "-g", "--json", "--", "sh", "-c", spin]);
     let (text, said) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
@@ -136,30 +137,30 @@ fn an_ordinary_user_profiles_his_own_program_in_user_mode() {
 }
 
 #[test]
-fn a_refused_user_reads_what_he_asked_for_and_what_he_may_watch() {
+fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
     if !can_trace("an ordinary user") || !own_only() {
         return;
     }
-    let output = as_nobody(&["profile", "-e", "cpu-clock"]);
+    let output = unprivileged(&["profile", "-e", "cpu-clock"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or set it to 0, \
-               or watch a command of your own: perilune profile -- COMMAND\n";
+    let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or \
+               set it to 0, or watch your own command: perilune profile -- COMMAND\n";
     assert!(said.ends_with(why), "{said}");
 }
 
-/// Whether users may watch what is their own, in user mode, and nothing else.
+/// Returns whether users may watch only their own processes, in user mode.
 fn own_only() -> bool {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     paranoid.unwrap_or_default().trim() == "2"
 }
 
-/// Runs the command as the user who is nobody.
-fn as_nobody(args: &[&str]) -> Output {
-    // Where nobody may execute it.
+/// Runs the command as an unprivileged user.
+fn unprivileged(args: &[&str]) -> Output {
+    // In a folder from which an unprivileged user may execute it.
     let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
     let folder = folder.expect("a folder can be made");
     let own = folder.path().join("perilune");
-    // By another process: a child forked meanwhile must not hold the file open for writing.
+    // Copied by another process: a child forked meanwhile must not hold the file open for writing.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
     assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
     Command::new("setpriv")
@@ -183,19 +184,20 @@ fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
     let run = crate::watch(&["profile", "-F", "0", "-e", "task-clock", "-p", &of], load);
     assert_eq!(run.coverage()["multiplexed"], 0, "{:?}", run.objects);
     let share = run.of("row").filter_map(|row| row["share_percent"].as_f64()).sum::<f64>();
-    // Of a run that began before it and ended after it. Not by its CPU time: that leaves out what a hypervisor took from it, which
-    // the kernel's clock of the task does not.
+    // The share of a run that began before the load and ended after it. Not computed from the
+    // load's CPU time: that excludes time that a hypervisor took, which the kernel's clock of the
+    // task includes.
     let awake = measured.get(0) - measured.get(1);
     let most = 100.0 * awake as f64 / measured.get(0) as f64;
     assert!(share > 1.0 && share < most * 1.1, "{share} of {most}: {:?}", run.objects);
 }
 
 #[test]
-fn what_has_no_samples_or_tells_no_share_is_refused() {
+fn an_event_without_samples_or_shares_is_refused() {
     for (options, why) in [
         (&["-F0", "-g"][..], "-F 0 takes no samples"),
         (&["-F0", "--than", "5"], "-F 0 takes no samples"),
-        (&["--than", "5", "-e", "page-faults"], "--than: page-faults does not tell what share"),
+        (&["--than", "5", "-e", "page-faults"], "--than: page-faults does not measure how busy"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .arg("profile")

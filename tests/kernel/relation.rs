@@ -1,4 +1,4 @@
-//! Relations between events: pairs and their delays are what the workload did.
+//! Relations between events: pairs and their delays match the workload.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     watch,
 };
 
-/// Sums a number over the rows of a table.
+/// Returns the sum of a column over the rows of a table.
 fn sum(run: &Run, table: &str, of: &str, wanted: impl Fn(&Value) -> bool) -> f64 {
     let rows = run.of("row").filter(|row| row["table"] == table && wanted(row));
     rows.filter_map(|row| row[of].as_f64()).sum()
@@ -37,7 +37,7 @@ fn each_entry_of_a_call_is_related_to_its_exit() {
 }
 
 #[test]
-fn all_that_happened_between_two_calls_is_printed_in_its_order() {
+fn all_events_between_two_calls_are_printed_in_order() {
     if !can_trace("a detail") {
         return;
     }
@@ -73,7 +73,8 @@ fn a_call_that_never_returns_has_no_partner() {
     let of = load.pid().to_string();
     let (enter, exit) = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit");
     let run = watch(&["multi-trace", "-e", enter, "-e", exit, "--impl", "pair", "-p", &of], load);
-    // The read that the workload waits in was entered before; and it ends in a call that does not return.
+    // The read in which the workload waits was entered before the run; its last call does not
+    // return.
     let of = |role: &str, count: &str| sum(&run, "kv", count, |row| row["as"] == role);
     assert_eq!((of("start", "unpaired"), of("end", "unpaired")), (1.0, 1.0), "{:?}", run.objects);
     assert!(of("start", "paired") >= 100.0 && of("start", "paired") == of("end", "paired"));
@@ -100,7 +101,7 @@ fn a_sleep_lasts_from_its_entry_to_its_exit() {
 }
 
 #[test]
-fn whoever_is_given_the_cpu_has_waited_for_it_once() {
+fn each_switch_to_a_task_ends_one_wait() {
     if !can_trace("a ping-pong") {
         return;
     }
@@ -146,14 +147,15 @@ fn timers_that_wake_a_sleeper_are_never_early() {
     let run = watch(&["hrtimer-latency"], load);
     let woke = |row: &Value| row["function"] == "hrtimer_wakeup";
     assert!(calls(&run, woke) >= 5.0, "{:?}", run.objects);
-    // A late start of the function is microseconds on a CPU that is not taken away; with another clock it would be hours.
+    // A late start of the function is microseconds if the CPU is not taken away; with another clock
+    // it would be hours.
     let typical = |row: &Value| row["p50_us"].as_f64().is_some_and(|us| us < 20_000.0);
     assert!(run.of("row").filter(|row| woke(row)).all(typical), "{:?}", run.objects);
     run.is_complete();
 }
 
 #[test]
-fn a_run_that_lost_events_relates_fewer_and_says_so() {
+fn a_run_with_lost_events_relates_fewer_and_reports_it() {
     if !can_trace("a loss") {
         return;
     }
@@ -166,20 +168,20 @@ fn a_run_that_lost_events_relates_fewer_and_says_so() {
     let lost = run.coverage()["lost"].as_u64().unwrap_or_default();
     let seen = calls(&run, |_| true);
     assert!(lost > 0 && seen < f64::from(CALLS), "{lost} lost, {seen} related");
-    // What was open at a hole is dropped, and nothing is paired across it: a call of getppid takes microseconds, a hole lasts as
-    // long as a page of a ring was full.
+    // States that are open at a loss window are dropped, and no pair spans it: a call of getppid
+    // takes microseconds, a loss window lasts as long as a page of a ring was full.
     assert!(run.coverage()["unsafe"].as_u64() > Some(0), "{:?}", run.coverage());
-    // Each pair took two events that arrived; what was lost made none.
+    // Each pair needs two events that arrived; lost records create no pair.
     let arrived = run.coverage()["events"].as_f64().unwrap_or_default();
     assert!(2.0 * seen <= arrived, "{seen} of {arrived}");
 }
 
 #[test]
-fn what_was_allocated_and_freed_is_what_the_workload_did() {
+fn allocations_and_frees_match_the_workload() {
     if !can_trace("allocations, related") {
         return;
     }
-    // As many slots as a pipe has, of the size that the kernel gives each.
+    // The number of slots of a pipe times the size of one.
     let alloc = "kmem:kmalloc/bytes_req==640/";
     for words in [
         &["multi-trace", "--impl", "kmemprof", "-e", alloc, "-e", "kmem:kfree"][..],
@@ -201,7 +203,7 @@ fn what_was_allocated_and_freed_is_what_the_workload_did() {
 }
 
 #[test]
-fn what_one_cpu_allocates_another_may_free() {
+fn memory_may_be_freed_on_another_cpu() {
     if !can_trace("allocations of one CPU") {
         return;
     }
@@ -238,7 +240,8 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
         let run = watch(&["nested", "-k", "_tid", "-e", sleep, "-e", &off, "-p", &of], load);
         run.is_complete();
         tries += 1;
-        // Kernels were seen to leave out the switches from some tasks, and with one of them the end of a time off the CPU.
+        // Kernels were observed to omit the switches from some tasks, and with one of them the end
+        // of a time off the CPU.
         let ends = sum(&run, "calls", "calls", |row| row["call"] == "  off-CPU");
         if ends >= f64::from(SLEEPS) || tries == 4 {
             break (run, measured);
@@ -246,7 +249,7 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     };
     let of = |call: &str, what: &str| sum(&run, "calls", what, |row| row["call"] == call);
     assert_eq!(of("sleep", "calls"), f64::from(SLEEPS), "{:?} {}", run.objects, run.stderr);
-    // It may be preempted on its way out.
+    // It may be preempted while it exits.
     let inside = of("  off-CPU", "calls") - f64::from(SLEEPS);
     assert!((0.0..=2.0).contains(&inside), "{inside} more: {:?}", run.objects);
     let total = of("sleep", "total_us");
@@ -256,7 +259,7 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
 }
 
 #[test]
-fn starts_whose_ends_come_from_other_tasks_are_said_to_have_none() {
+fn starts_whose_ends_come_from_other_tasks_are_noted() {
     if !can_trace("ends of other tasks") {
         return;
     }
@@ -266,8 +269,8 @@ fn starts_whose_ends_come_from_other_tasks_are_said_to_have_none() {
     let (start, end) = ("syscalls:sys_enter_getppid", "sched:sched_wait_task");
     let args = ["multi-trace", "-e", start, "-e", end, "-k", "common_pid", "-p", &of];
     let run = watch(&args, load);
-    let told = "100 starts, 0 ends: the ends may come from other tasks; -a watches all";
-    assert!(run.of("note").any(|note| note["text"] == told), "{:?}", run.objects);
+    let expected = "100 starts, 0 ends: the ends may come from other tasks; -a watches all tasks";
+    assert!(run.of("note").any(|note| note["text"] == expected), "{:?}", run.objects);
     let coverage = run.coverage();
     assert_eq!((&coverage["starts"], &coverage["open"]), (&CALLS.into(), &1.into()), "{coverage}");
     assert_eq!(coverage["unmatched"], CALLS - 1, "{coverage}");

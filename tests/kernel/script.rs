@@ -1,4 +1,5 @@
-//! A script's own doings in a run on the kernel: which of its events are on, and when it ends.
+//! Scripts that control a run on the kernel: which of their events are enabled, and when the run
+//! ends.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::{can_trace, load};
 
-/// What a run of a script left behind.
+/// Output of a script's run.
 struct Ran {
     objects: Vec<Value>,
     code: Option<i32>,
@@ -18,7 +19,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// The number that the script gave `key` in a row that it emitted.
+    /// Returns the number that the script gave `key` in a row that it emitted.
     fn number(&self, key: &str) -> u64 {
         let rows = self.objects.iter().filter(|object| object["type"] == "row");
         let found = rows.filter_map(|row| row[key].as_u64()).next_back();
@@ -81,7 +82,7 @@ fn an_event_that_init_turned_off_stays_off_when_the_command_is_executed() {
 }
 
 #[test]
-fn an_event_that_init_turned_off_comes_once_it_is_turned_on() {
+fn an_event_that_init_turned_off_is_delivered_once_it_is_on() {
     if !can_trace("an event that is turned on") {
         return;
     }
@@ -90,7 +91,7 @@ fn an_event_that_init_turned_off_comes_once_it_is_turned_on() {
 }
 
 #[test]
-fn a_run_whose_every_handler_was_switched_off_ends_and_says_why() {
+fn a_run_whose_handlers_are_all_disabled_ends_with_the_reason() {
     if !can_trace("a run without handlers") {
         return;
     }
@@ -110,7 +111,7 @@ fn a_run_whose_every_handler_was_switched_off_ends_and_says_why() {
 }
 
 #[test]
-fn no_ordered_event_behind_the_end_of_the_duration_is_handled() {
+fn no_ordered_event_after_the_duration_is_handled() {
     if !can_trace("the end of a duration") {
         return;
     }
@@ -198,7 +199,7 @@ const FORKS: &str = r#"
 "#;
 
 #[test]
-fn callbacks_report_watched_tasks_and_all_of_them_only_if_asked() {
+fn callbacks_report_watched_tasks_or_all_tasks_on_request() {
     if !can_trace("callbacks of tasks") {
         return;
     }
@@ -211,12 +212,12 @@ fn callbacks_report_watched_tasks_and_all_of_them_only_if_asked() {
             }
         });
         let ran = run(script, &three);
-        others.join().expect("the others have run");
+        others.join().expect("the other handlers have run");
         ran
     };
     let ran = beside_others(&FORKS.replace("ALL", ""));
     let counts = ["forks", "ends", "execs"].map(|key| ran.number(key));
-    // The shell has executed, and four others; it ended, too.
+    // The shell and its four children have executed; the shell ended, too.
     assert_eq!(counts, [4, 5, 5], "{}", ran.text);
     let ran = beside_others(&FORKS.replace("ALL", ", all_tasks = true"));
     assert!(ran.number("forks") > 4 && ran.number("execs") > 5, "{}", ran.text);

@@ -1,4 +1,4 @@
-//! The built command, run with `--json` while a workload does its work, and what it printed.
+//! The built command, run with `--json` during a workload, and its output.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,26 +14,26 @@ use std::{
 
 use serde_json::Value;
 
-/// How long the command may take to attach, and to end once it is interrupted.
+/// Timeout for the command to attach, and to end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The command, attached to its events.
 pub(crate) struct Tool {
     child: Child,
     stdout: Option<JoinHandle<String>>,
-    /// How many lines of stdout there are so far.
+    /// Number of lines on stdout so far.
     lines: Arc<AtomicUsize>,
     stderr: Receiver<String>,
     said: Vec<String>,
 }
 
-/// What a run has printed.
+/// Output of a run.
 pub(crate) struct Run {
-    /// The objects of stdout, one a line.
+    /// The objects on stdout, one per line.
     pub(crate) objects: Vec<Value>,
-    /// stderr.
+    /// The text on stderr.
     pub(crate) stderr: String,
-    /// The exit code; none if a signal ended it.
+    /// The exit code; None if a signal ended it.
     pub(crate) code: Option<i32>,
 }
 
@@ -43,12 +43,12 @@ impl Tool {
         Tool::attach_plain(&[args, &["--json"]].concat())
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The same without `--json`.
+    /// Like [`Tool::attach`], without `--json`.
     pub(crate) fn attach_plain(args: &[&str]) -> Tool {
         let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
@@ -63,16 +63,16 @@ impl Tool {
         let counted = lines.clone();
         let stdout = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // A failing read ends the text, which the test then finds wrong.
+            // A failing read ends the text, and the test's checks then fail.
             while out.read_until(b'\n', &mut bytes).is_ok_and(|got| got > 0) {
                 counted.fetch_add(1, Relaxed);
             }
             String::from_utf8(bytes).expect("JSON is UTF-8")
         });
-        let (told, stderr) = mpsc::channel();
+        let (sender, stderr) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(err).lines().map_while(Result::ok) {
-                if told.send(line).is_err() {
+                if sender.send(line).is_err() {
                     break;
                 }
             }
@@ -82,7 +82,7 @@ impl Tool {
         tool
     }
 
-    /// Waits until it has printed so many lines.
+    /// Waits until it has printed `wanted` lines.
     pub(crate) fn wait_for_lines(&self, wanted: usize) {
         let since = Instant::now();
         while self.lines.load(Relaxed) < wanted {
@@ -107,13 +107,13 @@ impl Tool {
                         RecvTimeoutError::Timeout => "is not watching after 20 s",
                         RecvTimeoutError::Disconnected => "ended before it watched",
                     };
-                    panic!("`perilune {}` {what}; it said: {:?}", args.join(" "), self.said);
+                    panic!("`perilune {}` {what}; it printed: {:?}", args.join(" "), self.said);
                 }
             }
         }
     }
 
-    /// Interrupts the command as Ctrl-C does, and returns what it printed.
+    /// Interrupts the command as Ctrl-C does, and returns its output.
     pub(crate) fn finish(mut self) -> Run {
         self.interrupt();
         let (text, code) = self.wait();
@@ -125,7 +125,7 @@ impl Tool {
         Run { objects: text.lines().map(object).collect(), stderr: said.join("\n"), code }
     }
 
-    /// The same of a run without `--json`: its stdout, and the exit code.
+    /// Like [`Tool::finish`], for a run without `--json`: returns its stdout and exit code.
     pub(crate) fn finish_text(mut self) -> (String, Option<i32>) {
         self.interrupt();
         self.wait()
@@ -142,7 +142,7 @@ impl Tool {
         }
     }
 
-    /// Everything on stdout, and the exit code.
+    /// Returns everything on stdout, and the exit code.
     fn wait(&mut self) -> (String, Option<i32>) {
         let since = Instant::now();
         let status = loop {
@@ -160,37 +160,38 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // After `finish` both say that it has ended.
+        // Both calls fail after `finish`, because the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Run {
-    /// The objects of a type.
+    /// Returns the objects of a type.
     pub(crate) fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.objects.iter().filter(move |o| o["type"] == kind)
     }
 
-    /// The events of that process.
+    /// Returns the events of a process.
     pub(crate) fn events_of(&self, pid: u32) -> Vec<&Value> {
         self.of("event").filter(|e| e["pid"] == pid).collect()
     }
 
-    /// The sum of a column over the rows whose `key` is `value`: rows begin anew with each interval.
+    /// Returns the sum of a column over the rows whose `key` is `value`: rows start again in each
+    /// interval.
     pub(crate) fn sum(&self, column: &str, key: &str, value: impl Into<Value>) -> u64 {
         let value = value.into();
         let rows = self.of("row").filter(|row| row[key] == value);
         rows.map(|row| row[column].as_u64().unwrap_or_default()).sum()
     }
 
-    /// The coverage of the whole run.
+    /// Returns the coverage of the whole run.
     pub(crate) fn coverage(&self) -> &Value {
         let last = self.of("coverage").find(|c| c["final"] == true);
         last.unwrap_or_else(|| panic!("no final coverage; stderr: {}", self.stderr))
     }
 
-    /// Fails unless the run ended well and missed nothing.
+    /// Fails unless the run ended successfully and missed nothing.
     pub(crate) fn is_complete(&self) {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         for problem in ["lost", "undecodable", "errors"] {

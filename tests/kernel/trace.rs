@@ -1,4 +1,4 @@
-//! `trace` on the running kernel: which events come, in which order, with which flags, and how printers print them.
+//! `trace` on the running kernel: selection, order, flags and printers of events.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn different_events_come_in_the_order_of_time() {
     let events: Vec<&Value> = run.of("event").collect();
     let time = |event: &Value| event["time"].as_str().map(str::to_owned);
     assert!(events.windows(2).all(|pair| time(pair[0]) <= time(pair[1])));
-    // Each child is forked, wants to exit and does, before there is another; last the parent does so.
+    // Each child is forked, starts to exit and exits before the next one; the parent does so last.
     let names: Vec<&str> = events.iter().filter_map(|e| e["event"].as_str()).collect();
     let expected = [round.repeat(FORKS), round[1..].to_vec()].concat();
     let apart = names.iter().zip(&expected).position(|(name, expected)| name != expected);
@@ -36,7 +36,7 @@ fn different_events_come_in_the_order_of_time() {
 }
 
 #[test]
-fn a_cpu_list_parts_the_events_of_the_machine() {
+fn a_cpu_list_selects_the_events_of_its_cpus() {
     if !can_trace("-C") {
         return;
     }
@@ -61,7 +61,7 @@ fn a_cpu_list_parts_the_events_of_the_machine() {
         assert!(run.of("event").all(|event| event["cpu"] == *cpu), "-C {cpu}");
         run.is_complete();
     }
-    // What was before the last of them was attached, not all have seen.
+    // Events from before the last run was attached were not seen by all runs.
     let since = |event: &&Value| {
         let time = event["time"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
         time.is_some_and(|time| time >= attached)
@@ -96,9 +96,9 @@ fn a_filter_narrows_each_of_the_events() {
     let events = "raw_syscalls:sys_enter/common_pid>0/,raw_syscalls:sys_exit";
     let run = watch(&["trace", "-e", events, "--filter", &filter, "-p", &of], load);
     let names: Vec<&str> = run.of("event").filter_map(|e| e["event"].as_str()).collect();
-    // Of each call its enter, then its exit, and nothing else.
+    // An enter and then an exit per call, and nothing else.
     assert_eq!(names, ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"].repeat(1000));
-    assert_eq!(run.coverage()["events"], 2000, "the rest was not even handled");
+    assert_eq!(run.coverage()["events"], 2000, "the other events were not handled");
     run.is_complete();
 }
 
@@ -115,11 +115,12 @@ fn n_events_are_printed_and_no_more() {
 }
 
 #[test]
-fn what_interrupts_us_is_printed_and_so_it_counts_also_behind_a_condition_of_ours() {
+fn interrupts_of_perilune_are_printed_and_counted_also_with_a_user_space_condition() {
     if !can_trace("-N and interrupts") {
         return;
     }
-    // With switches among the events our own doing is hidden; each timer that wakes it is followed by others that hit it.
+    // With switches among the events, perilune's own events are hidden; each timer that wakes it is
+    // followed by others that interrupt it.
     let (never, timers) =
         ("sched:sched_switch/prev_pid==4000001/", "timer:hrtimer_expire_entry/now%2<2/");
     let words = ["trace", "-e", never, "-e", timers, "--watermark", "0", "-N", "300"];
@@ -172,15 +173,16 @@ fn flags_are_those_that_ftrace_shows() {
     first.wait();
     let (ours, code) = tool.finish_text();
     assert_eq!(code, Some(0));
-    // ftrace has a column more, of migration, and the CPU before the flags.
+    // ftrace has one more column (migration), and prints the CPU before the flags.
     let theirs: Vec<String> =
         ftrace.text().lines().filter_map(|l| beside_cpu(l, 1)).map(|f| f[..4].to_owned()).collect();
     let ours: Vec<String> = ours.lines().filter_map(|l| beside_cpu(l, -1)).collect();
     assert!(ours.len() >= 2 * ROUNDS as usize, "{} switches", ours.len());
-    // It was switched on before ours and off after.
+    // ftrace was enabled before perilune and disabled after it.
     assert!(theirs.len() >= ours.len(), "{} and {}", theirs.len(), ours.len());
     let theirs = &theirs[theirs.len() - ours.len()..];
-    // The two look one after the other; a wish to reschedule may arrive in between, the rest cannot change.
+    // The two read the flags one after the other; a reschedule request may arrive in between, the
+    // rest cannot change.
     let steady = |flags: &String| [0, 2, 3].map(|at| flags.as_bytes()[at]);
     assert!(ours.iter().map(steady).eq(theirs.iter().map(steady)), "{:?} {:?}", ours[0], theirs[0]);
     let same = ours.iter().zip(theirs).filter(|(a, b)| a == b).count();
@@ -203,11 +205,12 @@ fn timers_expire_in_hardirq_context_with_interrupts_off() {
 }
 
 #[test]
-fn of_our_timers_only_those_are_there_that_interrupts_set() {
-    if !can_trace("timers of our own") {
+fn of_perilunes_timers_only_those_set_by_interrupts_are_traced() {
+    if !can_trace("timers of perilune") {
         return;
     }
-    // Each record wakes it, so that it has the CPU while interrupts come, and waits anew with a timeout each time.
+    // Each record wakes perilune, so that it runs while interrupts arrive and starts a new timeout
+    // each time.
     let tool = Tool::attach_plain(&["trace", "-e", "timer:*", "--watermark", "0"]);
     let ours = tool.pid().to_string();
     load::sleep_ms(300).run();
@@ -216,7 +219,7 @@ fn of_our_timers_only_those_are_there_that_interrupts_set() {
     let flags: Vec<_> = text.lines().filter(is_ours).map(|line| beside_cpu(line, -1)).collect();
     assert!(!flags.is_empty(), "{text}");
     for flags in flags.into_iter().flatten() {
-        // In an interrupt, hard or soft, or both.
+        // In a hard interrupt, a soft one, or both.
         assert!(matches!(flags.as_bytes(), [_, _, b'h' | b'H' | b's', _]), "{flags}");
     }
 }
@@ -232,7 +235,7 @@ fn an_event_line_is_laid_out_as_documented() {
     load.run();
     let (text, _) = tool.finish_text();
     let line = text.lines().nth(1).expect("two renames");
-    // WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: text
+    // Format: WALL-CLOCK %16s %6u FLAGS [%03d] SEC.USEC: sys:name: text
     let (wall, rest) = line.split_at("2026-11-21 17:29:45.689421 ".len());
     assert_eq!((&wall[4..5], &wall[10..11], &wall[19..20]), ("-", " ", "."), "{line}");
     assert_eq!(&rest[..16], "   perilune-even", "{line}");
@@ -252,7 +255,10 @@ fn a_printer_prints_each_event() {
     }
     let mut plugin = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
     plugin
-        .write_all(b"printer('sched:sched_process_fork', function(e) return e.parent_pid .. ' begets ' .. e.child_pid end)")
+        .write_all(
+            b"printer('sched:sched_process_fork', function(e) return e.parent_pid .. ' begets ' .. \
+              e.child_pid end)",
+        )
         .expect("the file can be written");
     let load = load::forks(200);
     let (pid, of) = (load.pid(), load.pid().to_string());
@@ -322,26 +328,26 @@ fn the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks() {
     for check in ["kernel", "perf events", "tracefs", "formats", "ring memory", "runaway scripts"] {
         assert_eq!(state(&root, check), "\"ok\"", "{check}: {root}");
     }
-    const NOBODY: Option<u32> = Some(65534);
-    let (nobody, _, code) = run(NOBODY, &["doctor", "--json"]);
-    assert_eq!((state(&nobody, "tracefs").as_str(), code), ("\"missing\"", Some(1)), "{nobody}");
-    // Events that are no tracepoints need no tracefs.
-    let (listed, said, code) = run(NOBODY, &["list"]);
+    const USER: Option<u32> = Some(65534);
+    let (user, _, code) = run(USER, &["doctor", "--json"]);
+    assert_eq!((state(&user, "tracefs").as_str(), code), ("\"missing\"", Some(1)), "{user}");
+    // Events that are not tracepoints do not need tracefs.
+    let (listed, said, code) = run(USER, &["list"]);
     assert_eq!(code, Some(0));
     assert!(listed.contains("context-switches") && !listed.contains("sched:"), "{listed}");
     assert!(said.starts_with("perilune: warning: tracepoints are not listed: tracefs: "), "{said}");
-    let (_, said, _) = run(NOBODY, &["top", "-e", "context-switches", "--duration", "1ms"]);
+    let (_, said, _) = run(USER, &["top", "-e", "context-switches", "--duration", "1ms"]);
     assert!(!said.contains("tracefs"), "{said}");
-    // Beyond 2, a value of Debian's, perf is closed to all but root.
+    // Above 2, a value of Debian's, perf is closed to all users but root.
     if perilune::sys::machine::paranoid().is_some_and(|paranoid| paranoid <= 2) {
         let args = ["trace", "-e", "page-faults:u", "--json", "--", "/bin/true"];
-        let (out, said, code) = run(NOBODY, &args);
+        let (out, said, code) = run(USER, &args);
         assert_eq!(code, Some(0), "{said}");
         let objects = out.lines().map(|l| serde_json::from_str::<Value>(l).expect("JSON"));
         let faults: Vec<Value> = objects.filter(|o| o["type"] == "event").collect();
         assert!(!faults.is_empty() && faults.iter().all(|e| e["comm"] == "true"), "{out}");
     }
-    let (_, said, code) = run(NOBODY, &["trace", "-e", "sched:sched_switch"]);
+    let (_, said, code) = run(USER, &["trace", "-e", "sched:sched_switch"]);
     assert_eq!(code, Some(1));
     assert!(
         said.starts_with("perilune: ") && said.contains("tracefs: permission denied"),
@@ -349,7 +355,7 @@ fn the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks() {
     );
 }
 
-/// The word beside the `[cpu]` of a line, so many words on.
+/// Returns the column `by` positions after the `[cpu]` of a line.
 fn beside_cpu(line: &str, by: isize) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_cpu = |w: &&str| w.len() == 5 && w.starts_with('[') && w.ends_with(']');
@@ -357,7 +363,7 @@ fn beside_cpu(line: &str, by: isize) -> Option<String> {
     words.get(cpu.checked_add_signed(by)?).map(|word| (*word).to_owned())
 }
 
-/// ftrace's own recording of one event, in an instance of its own.
+/// ftrace's own recording of one event, in a separate instance.
 struct Ftrace {
     folder: PathBuf,
     enable: PathBuf,
@@ -383,7 +389,7 @@ impl Ftrace {
 
 impl Drop for Ftrace {
     fn drop(&mut self) {
-        // What is left over is the instance, and a failing test says more than this would.
+        // A failure leaves the instance behind; a failing test reports more than this could.
         let _ = std::fs::write(&self.enable, "0");
         let _ = std::fs::remove_dir(&self.folder);
     }

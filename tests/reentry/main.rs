@@ -1,5 +1,5 @@
-//! Random functions of the API, called from every kind of callback while others run: no record
-//! reads as a mixture of two, nothing crashes, and the run ends with its report. `fuzz/reentry.sh`
+//! Random functions of the API, called from every kind of callback while others run: no record is
+//! read as a mixture of two, nothing crashes, and the run ends with its report. `fuzz/reentry.sh`
 //! runs the same under valgrind.
 
 mod records;
@@ -10,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 const SCRIPT: &str = include_str!("monitor.lua");
 
-/// A small recording whose events, tasks and losses follow from a seed. The fields of an event
-/// follow from its `n`.
+/// Returns a small recording whose events, tasks and losses are determined by a seed. The fields of
+/// an event are determined by its `n`.
 fn recording(seed: u64, events: u64) -> String {
     let mut state = seed;
     let mut random = |below: u64| {

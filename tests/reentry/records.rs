@@ -1,21 +1,22 @@
-//! What script code sees of a record while the table that keeps it changes, and what it cannot do
-//! meanwhile.
+//! Records that script code reads while the table that stores them changes, and operations that are
+//! rejected meanwhile.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Replays six events through a script whose `m.init` this is; see [`replay_events`].
+/// Replays six events through a script with this `m.init`; see [`replay_events`].
 fn replay(init: &str) -> (Vec<Value>, String) {
     replay_events(6, init)
 }
 
-/// Replays so many events `x:a` and `x:b` by turns, each with its number `n` and a list.
+/// Replays `count` events, `x:a` and `x:b` alternately, each with its number `n` and a list.
 fn replay_events(count: usize, init: &str) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a folder for the script");
     let (script, events) = (folder.path().join("s.lua"), folder.path().join("s.events"));
     let text = format!(
-        "--- Keeps records.\nlocal m = monitor {{ summary = \"keeps records\", order = true }}\nfunction m.init() {init} end\nreturn m"
+        "--- Keeps records.\nlocal m = monitor {{ summary = \"keeps records\", order = true \
+         }}\nfunction m.init() {init} end\nreturn m"
     );
     let lines = (1..=count).map(|n| {
         let name = if n % 2 == 1 { "a" } else { "b" };
@@ -39,7 +40,7 @@ fn replay_events(count: usize, init: &str) -> (Vec<Value>, String) {
     (objects, text + &String::from_utf8_lossy(&output.stderr))
 }
 
-/// The texts of the script's notes.
+/// Returns the texts of the script's notes.
 fn notes(init: &str) -> Vec<String> {
     let (objects, _) = replay(init);
     let notes =
@@ -65,7 +66,7 @@ fn a_record_that_was_kept_from_an_earlier_event_of_the_same_kind_is_an_error() {
 
 #[test]
 fn a_record_that_was_kept_over_any_number_of_events_is_an_error() {
-    // All of them are kept and read with each later event, in one batch, compiled or not.
+    // All of them are kept, and read again at each later event, in one batch, compiled or not.
     let init = r##"
         local kept, read, stale = {}, 0, 0
         local function number(e) return e.n end
@@ -121,7 +122,7 @@ fn an_array_of_a_kept_event_is_its_own() {
 }
 
 #[test]
-fn a_printer_that_enters_a_state_reads_its_own_event_throughout() {
+fn a_printer_that_opens_a_state_reads_only_its_own_event() {
     let init = r#"
         local st, inner
         local function show(e)
@@ -140,12 +141,12 @@ fn a_printer_that_enters_a_state_reads_its_own_event_throughout() {
     let (objects, text) = replay(init);
     let events = objects.iter().filter(|object| object["type"] == "event");
     let shown: Vec<&str> = events.filter_map(|event| event["text"].as_str()).collect();
-    // After the first event the printer has entered a state at the time of each that was printed.
+    // At each printed event after the first, the printer has entered a state.
     assert!(!shown.is_empty() && shown.iter().all(|shown| *shown == "x:a 1 a31 2"), "{text}");
 }
 
 #[test]
-fn a_printer_that_evicts_its_own_event_reads_it_throughout() {
+fn a_printer_that_evicts_its_own_event_still_reads_it() {
     let init = r#"
         local p = pending { "v", keep = true, key = "any" }
         printer("x:a", function(e)
@@ -194,7 +195,7 @@ fn functions_that_the_runtime_calls_cannot_yield() {
 }
 
 #[test]
-fn a_coroutine_of_a_printers_own_may_yield() {
+fn a_coroutine_created_by_a_printer_may_yield() {
     let init = r#"
         printer("x:a", function(e)
           local next = coroutine.wrap(function() coroutine.yield("first") coroutine.yield("second") end)

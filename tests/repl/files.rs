@@ -1,4 +1,4 @@
-//! The files of a prompt: the lines that it begins with, and those that it remembers.
+//! The files of a prompt: a file that it starts with, and its history.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -13,12 +13,13 @@ const CTRL_D: &str = "\x04";
 const UP: &str = "\x1b[A";
 const PLANTED: &str = "#V2\nprint(\"plan\" .. \"ted\")\n";
 
-/// A folder on a path that root alone can write: `/tmp` is none.
+/// Returns a folder on a path that only root can write, unlike `/tmp`.
 fn of_root() -> TempDir {
     tempfile::tempdir_in("/run").expect("root can make a folder there")
 }
 
-/// Types Up, Enter and then a line of its own at a prompt that keeps its state there; what the terminal showed.
+/// Types Up, Enter and then a line at a prompt that stores its state in this folder; returns the
+/// terminal's output.
 fn remembered(state: &Path) -> String {
     let state = format!("XDG_STATE_HOME={}", state.display());
     let words = [&state, env!("CARGO_BIN_EXE_perilune"), "repl"];
@@ -35,7 +36,7 @@ fn remembered(state: &Path) -> String {
 }
 
 #[test]
-fn lines_are_remembered_where_root_alone_can_write() {
+fn the_history_is_kept_where_only_root_can_write() {
     if !can_trace("a history") {
         return;
     }
@@ -50,17 +51,17 @@ fn lines_are_remembered_where_root_alone_can_write() {
 }
 
 #[test]
-fn a_history_that_others_could_have_written_is_neither_read_nor_written() {
-    const NOBODY: Option<u32> = Some(65534);
-    if !can_trace("a history of others") {
+fn a_history_writable_by_other_users_is_neither_read_nor_written() {
+    const USER: Option<u32> = Some(65534);
+    if !can_trace("a history of another user") {
         return;
     }
     type Spoil = fn(&Path);
     let cases: [(&str, Spoil); 5] = [
         ("its folder is open to all", |state| mode(&state.join("perilune"), 0o777)),
         ("the folder above is open to all", |state| mode(state, 0o777)),
-        ("its folder is somebody else's", |state| own(&state.join("perilune"))),
-        ("it is somebody else's", |state| own(&state.join("perilune/history"))),
+        ("its folder belongs to another user", |state| own(&state.join("perilune"))),
+        ("it belongs to another user", |state| own(&state.join("perilune/history"))),
         ("it is a link", |state| {
             let history = state.join("perilune/history");
             fs::rename(&history, state.join("other")).expect("it can be moved");
@@ -71,7 +72,7 @@ fn a_history_that_others_could_have_written_is_neither_read_nor_written() {
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("root may do that");
     }
     fn own(path: &Path) {
-        chown(path, NOBODY, NOBODY).expect("root may do that");
+        chown(path, USER, USER).expect("root may do that");
     }
     for (what, spoil) in cases {
         let folder = of_root();
@@ -85,7 +86,8 @@ fn a_history_that_others_could_have_written_is_neither_read_nor_written() {
     }
 }
 
-/// What a prompt over a recording prints of these lines, after the file; results and messages apart.
+/// Returns the output of a prompt over a recording for these lines, after the file: results,
+/// messages, and the exit code.
 fn begun_with(file: &Path, lines: &str) -> (String, String, Option<i32>) {
     let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
     let mut child = crate::prompt()
@@ -94,7 +96,7 @@ fn begun_with(file: &Path, lines: &str) -> (String, String, Option<i32>) {
         .spawn()
         .expect("the built command runs");
     let mut input = child.stdin.take().expect("it was piped");
-    // One that refuses the file reads no lines.
+    // A prompt that rejects the file reads no lines.
     let _ = input.write_all(lines.as_bytes());
     drop(input);
     let output = child.wait_with_output().expect("our own child can be waited for");
@@ -113,12 +115,12 @@ fn a_file_is_run_before_the_first_line_and_its_names_stay() {
     .expect("a file can be written");
     let (text, said, code) = begun_with(&file, "twice(half)\nlocal x = = 1\n");
     assert_eq!((text.as_str(), code), ("42\n", Some(1)), "{said}");
-    // Lines are counted from the first that is typed.
+    // Lines are counted from the first typed one.
     assert!(said.contains("prompt:2: "), "{said}");
 }
 
 #[test]
-fn what_fails_in_a_file_is_told_with_its_line_and_the_prompt_goes_on() {
+fn an_error_in_a_file_is_reported_with_its_line_and_the_session_continues() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("begin.lua");
     fs::write(&file, "a = 1\nb = a.nothing.at_all\nc = 3\n").expect("a file can be written");
@@ -131,11 +133,12 @@ fn what_fails_in_a_file_is_told_with_its_line_and_the_prompt_goes_on() {
 }
 
 #[test]
-fn a_file_is_saved_here_at_once_elsewhere_when_asked_twice_and_never_in_the_system() {
+fn saving_outside_the_current_folder_needs_confirmation_and_system_folders_are_refused() {
     let (here, other) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
     let other = other.path().join("x.lua");
     let lines = format!(
-        "probe(\"sched:sched_switch\")\n:save own\n:save {0}\n:save ../y\n:save {0}\n:save /etc/perilune-z\n:save /z\n",
+        "probe(\"sched:sched_switch\")\n:save own\n:save {0}\n:save ../y\n:save {0}\n:save \
+         /etc/perilune-z\n:save /z\n",
         other.display()
     );
     let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
@@ -146,15 +149,15 @@ fn a_file_is_saved_here_at_once_elsewhere_when_asked_twice_and_never_in_the_syst
     input.write_all(lines.as_bytes()).expect("lines can be sent");
     drop(input);
     let output = child.wait_with_output().expect("our own child can be waited for");
-    let (told, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
-    let told = String::from_utf8_lossy(&told).into_owned();
-    assert!(told.starts_with("wrote own.lua"), "{told}{said}");
+    let (printed, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    assert!(printed.starts_with("wrote own.lua"), "{printed}{said}");
     assert_eq!(
-        told.matches("is outside the current folder").count(),
+        printed.matches("is outside the current folder").count(),
         3,
-        "each other file is asked for: {told}"
+        "each other file needs confirmation: {printed}"
     );
-    assert!(here.path().join("own.lua").exists() && !other.exists(), "{told}");
+    assert!(here.path().join("own.lua").exists() && !other.exists(), "{printed}");
     for path in ["/etc/perilune-z.lua", "/z.lua"] {
         assert!(said.contains(&format!("`{path}` is in a system folder")), "{said}");
         assert!(!Path::new(path).exists());
@@ -163,8 +166,8 @@ fn a_file_is_saved_here_at_once_elsewhere_when_asked_twice_and_never_in_the_syst
 }
 
 #[test]
-fn root_begins_with_no_file_that_others_can_write() {
-    if !can_trace("a file of others") {
+fn root_loads_no_file_that_other_users_can_write() {
+    if !can_trace("a file of another user") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -177,13 +180,13 @@ fn root_begins_with_no_file_that_others_can_write() {
 }
 
 #[test]
-fn tables_that_nothing_holds_any_more_make_room_for_others() {
+fn unreferenced_tables_are_freed_for_new_ones() {
     let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
     let lines = [
         "kept, add, rows = kv { \"a\" }, (latency { \"b\" }).add, nil",
         "do local t = hist.log2 { \"c\" } rows = t.each t:add(7, \"x\") end",
         "kept:add \"x\"",
-        // Lines that are compiled know the addresses of what they add to.
+        // Compiled lines contain the addresses of the tables to which they add.
         "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",
         "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",
         "for i = 1, 400 do local t = kv { \"n\" } for j = 1, 200 do t:add(j) end end",

@@ -1,4 +1,4 @@
-//! Sessions over the running kernel, with lines from a pipe: what is counted is what this test really did.
+//! Sessions over the running kernel, with lines from a pipe: the counts match what this test did.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -32,14 +32,14 @@ fn a_probe_counts_while_lines_are_read() {
 }
 
 #[test]
-fn what_came_before_a_probe_is_turned_off_is_handled_by_then() {
+fn events_before_a_probe_is_turned_off_are_handled() {
     if !can_trace("a probe that is turned off") {
         return;
     }
     let first = NO_FILES[5];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
-    // With stacks, a record is no usual one.
+    // Stacks make the records differ from the usual ones.
     let probe = "p = probe(\"syscalls:sys_enter_close\", { stack = true }, ";
     session.ask(&format!("{probe}{})", counting(first, 1)));
     for turn in 1..=5 {
@@ -64,7 +64,7 @@ fn a_filter_narrows_a_probe_that_is_open() {
     close_in_vain(first, 100);
     close_in_vain(first + 1, 7);
     session.reaches("n", 7);
-    // What the kernel cannot tell is checked here.
+    // Conditions that the kernel cannot check are checked in user space.
     session.ask("p:filter(\"fd % 2 == 1\")");
     close_in_vain(first + 1, 5);
     session.reaches("n", 12);
@@ -76,7 +76,7 @@ fn a_filter_narrows_a_probe_that_is_open() {
 }
 
 #[test]
-fn several_probes_come_and_go_and_one_that_fails_leaves_the_others() {
+fn several_probes_are_opened_and_closed_and_a_failing_one_does_not_affect_the_others() {
     if !can_trace("several probes") {
         return;
     }
@@ -97,7 +97,7 @@ fn several_probes_come_and_go_and_one_that_fails_leaves_the_others() {
 }
 
 #[test]
-fn two_probes_of_one_event_count_the_same_and_each_is_narrowed_by_itself() {
+fn two_probes_of_one_event_count_the_same_and_are_filtered_separately() {
     if !can_trace("two probes of one event") {
         return;
     }
@@ -129,8 +129,8 @@ fn run_on(cpus: &libc::cpu_set_t) {
 }
 
 #[test]
-fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
-    if !can_trace("everyone's events") {
+fn an_event_of_everyone_is_read_on_all_cpus() {
+    if !can_trace("events of everyone") {
         return;
     }
     // SAFETY: the sets are filled before they are read, and their size is passed.
@@ -147,9 +147,9 @@ fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
     session.ask(&format!("probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
     let everyone = counting(first, 1).replace("n = n", "m = m");
     session.ask(&format!("probe(\"syscalls:sys_enter_close\", {{ everyone = true }}, {everyone})"));
-    // SAFETY: it is a set of bits, none set.
+    // SAFETY: zero is a valid, empty set.
     let mut only: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the number is one of a set's.
+    // SAFETY: the number comes from a set, so it is within the bounds.
     unsafe { libc::CPU_SET(other, &mut only) };
     run_on(&only);
     close_in_vain(first, 100);
@@ -160,7 +160,7 @@ fn what_is_wanted_of_everyone_comes_from_all_cpus_whichever_are_watched() {
 }
 
 #[test]
-fn run_lets_declared_events_come_for_its_time_only() {
+fn run_delivers_declared_events_only_while_it_lasts() {
     if !can_trace("run") {
         return;
     }
@@ -179,7 +179,7 @@ fn run_lets_declared_events_come_for_its_time_only() {
 }
 
 #[test]
-fn what_was_typed_is_saved_as_a_monitor_that_runs() {
+fn typed_lines_are_saved_as_a_monitor_that_runs() {
     if !can_trace("a saved session") {
         return;
     }
@@ -193,7 +193,7 @@ fn what_was_typed_is_saved_as_a_monitor_that_runs() {
     session.ask("show(\"syscalls:sys_enter_getppid\", { time = \"10ms\" })");
     let asked = session.ask(&format!(":save {path}"));
     assert!(asked.contains("is outside the current folder"), "{asked}");
-    assert!(!std::path::Path::new(path).exists(), "it was only asked about");
+    assert!(!std::path::Path::new(path).exists(), "the file is not written before confirmation");
     let saved = session.ask(&format!(":save {path}"));
     assert!(saved.starts_with("wrote "), "{saved}");
     assert_eq!(session.end(), 0);
@@ -206,19 +206,19 @@ fn what_was_typed_is_saved_as_a_monitor_that_runs() {
         .expect("the built command runs");
     let mut said = BufReader::new(run.stderr.take().expect("it was piped"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says when it begins");
+    said.read_line(&mut line).expect("the session prints when it starts");
     assert!(line.contains("watching"), "{line}");
     close_in_vain(NO_FILES[4] + 3, 42);
     close_in_vain(NO_FILES[4] + 4, 7);
     let output = run.wait_with_output().expect("our own child can be waited for");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let counts: Vec<&str> = text.lines().filter(|line| line.contains("10000")).collect();
-    // The filter is part of what was defined: the other descriptor is not counted.
+    // The filter is part of the definition: the other descriptor is not counted.
     assert!(matches!(counts[..], [line] if line.trim_end().ends_with(" 42")), "{text}");
 }
 
 #[test]
-fn its_threads_say_whose_they_are() {
+fn threads_of_the_session_are_named() {
     if !can_trace("threads of a session") {
         return;
     }
@@ -234,8 +234,8 @@ fn its_threads_say_whose_they_are() {
 }
 
 #[test]
-fn show_prints_what_interrupted_the_prompt_itself() {
-    if !can_trace("interrupts of our own time") {
+fn show_prints_interrupts_of_the_session_itself() {
+    if !can_trace("interrupts of the session") {
         return;
     }
     let mut session = Session::begin(&[]);

@@ -13,14 +13,14 @@ mod sessions;
 mod typed;
 mod user;
 
-/// The prompt of a command, with pipes, whatever stands in the environment.
+/// Prepares the prompt of a command, with pipes and a fixed environment.
 fn piped(mut command: Command) -> Command {
     command.arg("repl").env_remove("PERILUNE_PATH").env("NO_COLOR", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// The same of the built command.
+/// Like [`piped`], for the built command.
 fn prompt() -> Command {
     piped(Command::new(env!("CARGO_BIN_EXE_perilune")))
 }

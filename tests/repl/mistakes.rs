@@ -1,4 +1,4 @@
-//! Mistakes in what is typed: told before anything is opened, and not saved.
+//! Mistakes in typed lines are reported before anything is opened, and are not saved.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::terminal::can_trace;
 const MISSPELT: &str = "syscalls:sys_enter_close has no field 'fdd'; did you mean 'fd'?";
 
 #[test]
-fn a_misspelt_field_is_told_before_anything_is_opened() {
+fn a_misspelt_field_is_reported_before_any_event_is_opened() {
     if !can_trace("a misspelt field") {
         return;
     }
@@ -31,7 +31,7 @@ fn a_misspelt_field_is_told_before_anything_is_opened() {
     }
     close_in_vain(first, 10);
     session.reaches("n", 10);
-    // Both words give an open event another handler.
+    // Both methods replace the handler of an open event.
     session.ask(&format!("p:each({})", counting(first, 100)));
     close_in_vain(first, 1);
     session.reaches("n", 110);
@@ -39,7 +39,7 @@ fn a_misspelt_field_is_told_before_anything_is_opened() {
 }
 
 #[test]
-fn a_field_that_eval_misspells_is_told_before_anything_is_opened() {
+fn a_misspelt_field_of_eval_is_reported_before_any_event_is_opened() {
     if !can_trace("a misspelt field of eval") {
         return;
     }
@@ -59,7 +59,7 @@ fn a_field_that_eval_misspells_is_told_before_anything_is_opened() {
 }
 
 #[test]
-fn a_handler_that_failed_is_not_saved_as_one_that_works() {
+fn a_failed_handler_is_not_saved_as_a_working_one() {
     if !can_trace("a saved session with a handler that failed") {
         return;
     }
@@ -81,17 +81,14 @@ fn a_handler_that_failed_is_not_saved_as_one_that_works() {
     session.ask(&probe("n = n + 0"));
     session.ask(&format!(":save {path}"));
     let saved = session.ask(&format!(":save {path}"));
-    assert!(
-        saved.contains("; 1 handler that failed here left out; mend 1 handler in it"),
-        "{saved}"
-    );
+    assert!(saved.contains("; omitted 1 handler that failed here; fix 1 handler in it"), "{saved}");
     let text = std::fs::read_to_string(path).expect("it was written");
     let remarks: Vec<&str> = text.lines().filter(|line| line.starts_with("  -- ")).collect();
     let why = "  -- Its handler failed at the prompt:";
     let [said, probe, rest, again] = remarks[..] else { panic!("{text}") };
     assert_eq!([said, again], [why, why]);
     assert!(probe.starts_with("  -- probe(") && rest.ends_with("end)"), "{text}");
-    // The other line may be needed: something has its name.
+    // The other line may be needed, because it assigns a global.
     assert!(text.contains("\n  p = probe("), "{text}");
     session.end();
 }
@@ -107,7 +104,7 @@ fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
     let why = session.ask("count(\"syscalls:sys_enter_close\", \"fdd\")");
     assert!(why.contains(MISSPELT), "{why}");
     let since = Instant::now();
-    // Another thread closes them.
+    // Another thread closes the events.
     while session.events() != before && since.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -118,7 +115,7 @@ fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
 }
 
 #[test]
-fn a_line_ends_where_its_mistake_stands_and_what_was_refused_is_forgotten() {
+fn a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state() {
     if !can_trace("a line with a mistake and an event") {
         return;
     }
@@ -134,22 +131,23 @@ fn a_line_ends_where_its_mistake_stands_and_what_was_refused_is_forgotten() {
         assert_eq!(session.events(), before);
         assert!(session.ask("q").contains("no global 'q'"));
     }
-    // Neither spoils what is typed next, nor what was there.
+    // Neither affects the next line, or the existing probe.
     assert_eq!(session.ask(other), "");
     assert!(session.events() > before);
     close_in_vain(first, 10);
     session.reaches("n", 10);
-    // What a handler that was refused holds is free: there is room for it more often than there are tables.
+    // The tables of a rejected handler are freed: it is rejected more often than there is room for
+    // tables.
     let refused = "function() local t = kv { \"x\" } \
                    return probe(\"syscalls:sys_enter_close\", function(e) t:add(e.fdd) end) end";
-    let told =
+    let printed =
         session.ask(&format!("for i = 1, 1100 do ok, why = pcall({refused}) end print(why)"));
-    assert!(told.ends_with(MISSPELT), "{told}");
+    assert!(printed.ends_with(MISSPELT), "{printed}");
     session.end();
 }
 
 #[test]
-fn a_line_that_others_need_is_saved_though_its_handler_failed() {
+fn a_line_that_other_lines_need_is_saved_although_its_handler_failed() {
     if !can_trace("a saved session whose lines need each other") {
         return;
     }
@@ -165,14 +163,15 @@ fn a_line_that_others_need_is_saved_though_its_handler_failed() {
     };
     let mut session = Session::heard();
     session.ask("n = 0");
-    // The one has a table that others may read, the other an event that works.
+    // The first line also defines a table that other lines may read, the second an event that
+    // works.
     session.ask(&fails("by = kv { \"x\" }"));
     session.ask(&fails("probe(\"syscalls:sys_enter_getppid\", function() by:add(1) end)"));
     close_in_vain(first, 1);
     session.reaches("n", 2);
     session.ask(&format!(":save {path}"));
     let saved = session.ask(&format!(":save {path}"));
-    assert!(saved.contains("; mend 2 handlers in it") && !saved.contains("left out"), "{saved}");
+    assert!(saved.contains("; fix 2 handlers in it") && !saved.contains("omitted"), "{saved}");
     let text = std::fs::read_to_string(path).expect("it was written");
     assert!(!text.contains("-- probe("), "{text}");
     session.end();

@@ -1,4 +1,4 @@
-//! A session whose lines come from a pipe, and what it can count.
+//! A session whose lines come from a pipe, and calls that it can count.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -16,7 +16,7 @@ impl Session {
         Session::with(words, Stdio::inherit(), std::io::pipe().expect("a pipe"))
     }
 
-    /// One whose messages are answers, too.
+    /// Starts a session whose messages are part of its answers.
     pub(crate) fn heard() -> Session {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let messages = writer.try_clone().expect("a descriptor can be doubled").into();
@@ -35,14 +35,14 @@ impl Session {
         Session { child, input, output: BufReader::new(reader) }
     }
 
-    /// How many events it has open, its rings among them.
+    /// Returns the number of its open events, including its rings.
     pub(crate) fn events(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
         let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
         links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
     }
 
-    /// What a line prints on stdout.
+    /// Returns what a line prints on stdout.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         const MARK: &str = "-- next --";
         writeln!(self.input, "{line}\nprint \"{MARK}\"").expect("lines can be sent");
@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// Asks until a number has been reached: events are handled within a drain's time.
+    /// Repeats the line until it prints `wanted`: events are handled within the time of a drain.
     pub(crate) fn reaches(&mut self, line: &str, wanted: u64) {
         let since = Instant::now();
         loop {
@@ -76,7 +76,8 @@ impl Session {
     }
 }
 
-/// File descriptors that nobody has: ten for each test, since tests run beside each other.
+/// File descriptors that are not open in any process: ten for each test, because tests run in
+/// parallel.
 pub(crate) const NO_FILES: [i32; 10] = [
     1_000_000, 1_000_010, 1_000_020, 1_000_030, 1_000_040, 1_000_050, 1_000_060, 1_000_070,
     1_000_080, 1_000_090,
@@ -84,12 +85,12 @@ pub(crate) const NO_FILES: [i32; 10] = [
 
 pub(crate) fn close_in_vain(number: i32, times: u32) {
     for _ in 0..times {
-        // SAFETY: there is no such descriptor, so nothing is closed.
+        // SAFETY: the descriptor does not exist, so nothing is closed.
         unsafe { libc::close(number) };
     }
 }
 
-/// Adds to `n` for each call that closes one of ten numbers.
+/// Returns a handler that adds to `n` for each call that closes one of ten descriptors.
 pub(crate) fn counting(first: i32, add: u32) -> String {
     format!("function(e) if e.fd >= {first} and e.fd < {first} + 10 then n = n + {add} end end")
 }

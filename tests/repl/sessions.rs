@@ -1,16 +1,18 @@
-//! Sessions as files: `tests/sessions/NAME.txt` is what somebody types, `NAME.out` the same with what the prompt answers.
+//! Sessions as files: `tests/sessions/NAME.txt` has the typed lines, `NAME.out` the same lines with
+//! the answers of the prompt.
 //!
-//! Its first line is `# EVENTS: what it is about`; `EVENTS.events` of `tests/scripts/` is the recording. Lines begin with `> `,
-//! those that go on with `.. `. `BLESS=1 cargo test --test repl` writes the answers anew; read the difference.
+//! The first line is `# EVENTS: SUBJECT`; `EVENTS.events` of `tests/scripts/` is the recording.
+//! Lines begin with `> `, continuation lines with `.. `. `BLESS=1 cargo test --test repl` rewrites
+//! the answers; review the difference.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Stands between the answers.
+/// Separates the answers.
 const MARK: &str = "-- next --";
 
 #[test]
-fn every_session_gets_the_answers_that_its_file_holds() {
+fn every_session_prints_the_expected_answers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sessions");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
         .expect("it is there")
@@ -33,7 +35,7 @@ fn every_session_gets_the_answers_that_its_file_holds() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The session with its answers.
+/// Returns the session with its answers.
 fn answered(text: &str) -> String {
     let statements = statements(text);
     let events = text.trim_start_matches("# ").split(':').next().unwrap_or_default();
@@ -62,7 +64,7 @@ fn statements(text: &str) -> Vec<String> {
     all
 }
 
-/// What is printed after each statement, messages and results as they come.
+/// Returns the output after each statement, messages and results in their order.
 fn run(statements: &[String], events: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let (mut reader, writer) = std::io::pipe().expect("a pipe");

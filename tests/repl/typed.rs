@@ -6,7 +6,7 @@ use crate::terminal::{CTRL_C, OnTerminal, can_trace};
 
 const CTRL_D: &str = "\x04";
 
-/// A prompt that has shown itself.
+/// Starts a prompt and waits until it is ready.
 fn prompt() -> OnTerminal {
     let mut prompt = OnTerminal::start(100, 24, &["repl"]);
     prompt.wait_for("> ");
@@ -42,7 +42,7 @@ fn a_statement_may_have_several_lines() {
 }
 
 #[test]
-fn tab_completes_events_fields_words_and_methods() {
+fn tab_completes_events_fields_functions_and_methods() {
     if !can_trace("completion") {
         return;
     }
@@ -56,7 +56,7 @@ fn tab_completes_events_fields_words_and_methods() {
         ("(\"y\" .. 1) -- probe(\"uretprobe:bash:shell_execve\", function(e) e.retv\t", "e.retval"),
     ] {
         prompt.press(typed);
-        // The answer takes the way over the session.
+        // The completion is computed by the session's thread, so it takes some time.
         std::thread::sleep(Duration::from_millis(300));
         prompt.press("\r");
         prompt.wait_for(wanted);
@@ -65,58 +65,58 @@ fn tab_completes_events_fields_words_and_methods() {
     prompt.press("by:ad\t");
     prompt.wait_for("by:add");
     prompt.press(CTRL_C);
-    // What is typed together with Ctrl-C goes with it.
+    // Keys that are typed together with Ctrl-C are discarded with the line.
     std::thread::sleep(Duration::from_millis(300));
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
 #[test]
-fn what_comes_meanwhile_appears_above_the_line() {
+fn output_of_events_appears_above_the_typed_line() {
     if !can_trace("output in the background") {
         return;
     }
     let mut prompt = prompt();
     prompt.press("every(\"300ms\", function() print(\"tick\" .. \"tock\") end)\r");
     prompt.press("half");
-    // Printed in a line of its own, with the line below it drawn anew.
+    // Printed on a separate line; the typed line below it is drawn again.
     prompt.wait_for("\x1b[Kticktock\r\n> half");
     prompt.press(CTRL_C);
-    // What is typed together with Ctrl-C goes with it.
+    // Keys that are typed together with Ctrl-C are discarded with the line.
     std::thread::sleep(Duration::from_millis(300));
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
 #[test]
-fn a_flood_above_the_line_leaves_room_to_type_and_says_what_it_left_out() {
+fn a_flood_of_output_is_limited_and_omitted_lines_are_counted() {
     if !can_trace("a flood in the background") {
         return;
     }
     let mut prompt = prompt();
     prompt.press("every(\"1ms\", function() for i = 1, 10 do print(\"flo\" .. \"od\") end end)\r");
-    prompt.wait_for("lines left out");
+    prompt.wait_for("lines omitted");
     prompt.press("6 * 7\r");
     prompt.wait_for("\n42\r\n");
-    prompt.wait_for("lines left out");
+    prompt.wait_for("lines omitted");
     let flood = prompt.text().matches("flood").count();
     prompt.press("clear()\r");
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
-    // Ten thousand a second came.
+    // Ten thousand lines per second were printed.
     assert!((50..2000).contains(&flood), "{flood}");
 }
 
 #[test]
-fn who_types_goes_first_with_what_is_printed_and_signals() {
-    // SAFETY: the calls read their arguments only; the policy is one of a thread that ends here.
+fn typed_lines_have_priority_over_output_and_signals() {
+    // SAFETY: the calls only read their arguments; the policy is that of a thread that ends here.
     let may = std::thread::spawn(|| unsafe {
         let lowest = libc::sched_param { sched_priority: 1 };
-        // A nice value that somebody has chosen is left as it is.
+        // A nice value other than 0 was set by the user and is not changed.
         libc::getpriority(libc::PRIO_PROCESS, 0) == 0
             && libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest) == 0
     });
-    if !can_trace("priorities") || !may.join().expect("it only asks") {
+    if !can_trace("priorities") || !may.join().expect("the thread does not panic") {
         return;
     }
     let mut prompt = prompt();
@@ -124,7 +124,7 @@ fn who_types_goes_first_with_what_is_printed_and_signals() {
     let mut in_front: Vec<String> = Vec::new();
     for task in tasks.flatten() {
         let read = |name| std::fs::read_to_string(task.path().join(name)).expect("it is there");
-        // See proc_pid_stat(5): the policy is the 41st field.
+        // The policy is the 41st field, see proc_pid_stat(5).
         let policy = read("stat")
             .rsplit(')')
             .next()
@@ -134,7 +134,8 @@ fn who_types_goes_first_with_what_is_printed_and_signals() {
         }
     }
     in_front.sort();
-    // What closes may take long, and events have to be kept waiting first.
+    // Closing events may take long, and events must be buffered first, so these threads are not
+    // real-time.
     assert_eq!(in_front, ["perilune:print", "perilune:read", "perilune:signal"]);
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
@@ -159,12 +160,12 @@ fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
 }
 
 #[test]
-fn a_signal_that_asks_to_end_leaves_the_terminal_as_it_was() {
+fn a_termination_signal_restores_the_terminal() {
     if !can_trace("SIGTERM") {
         return;
     }
     let prompt = prompt();
-    // SAFETY: our own child, which has not been waited for.
+    // SAFETY: a child of this process that has not been waited for.
     unsafe { libc::kill(prompt.child.id() as i32, libc::SIGTERM) };
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
@@ -196,7 +197,7 @@ fn a_ctrl_c_that_arrives_together_with_the_line_stops_it() {
         prompt.wait_for(&format!("\n{n}000\r\n"));
         prompt.wait_for("> ");
     }
-    // One that is typed into an unfinished line drops the line.
+    // Ctrl-C in an unfinished line discards the line.
     prompt.press("6 * \x03");
     std::thread::sleep(Duration::from_millis(300));
     prompt.press("7 * 7\r");
@@ -206,7 +207,7 @@ fn a_ctrl_c_that_arrives_together_with_the_line_stops_it() {
 }
 
 #[test]
-fn a_ctrl_c_while_the_prompt_starts_or_between_lines_ends_nothing() {
+fn a_ctrl_c_during_start_or_between_lines_does_not_end_the_session() {
     if !can_trace("Ctrl-C between lines") {
         return;
     }
@@ -228,7 +229,7 @@ fn a_ctrl_c_while_the_prompt_starts_or_between_lines_ends_nothing() {
 }
 
 #[test]
-fn a_line_that_nothing_stopped_before_is_stopped_by_ctrl_c() {
+fn ctrl_c_stops_every_kind_of_endless_line() {
     if !can_trace("Ctrl-C") {
         return;
     }

@@ -1,4 +1,5 @@
-//! The prompt of an ordinary user: what needs no event works, and so do events of what is his own.
+//! The prompt of an ordinary user: everything without events works, and so do events of the user's
+//! own processes.
 
 use std::fs::Permissions;
 use std::io::Write as _;
@@ -10,9 +11,9 @@ use tempfile::TempDir;
 
 use crate::terminal::can_trace;
 
-const NOBODY: u32 = 65534;
+const USER: u32 = 65534;
 
-/// Whether users may watch what is their own, in user mode, and nothing else.
+/// Returns whether users may watch only their own processes, in user mode.
 fn own_only(test: &str) -> bool {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.unwrap_or_default();
@@ -21,22 +22,22 @@ fn own_only(test: &str) -> bool {
     can_trace(test) && paranoid.trim() == "2"
 }
 
-/// The command where nobody may execute it.
-fn for_nobody() -> (TempDir, Command) {
+/// Returns a copy of the command in a folder from which an unprivileged user may execute it.
+fn for_user() -> (TempDir, Command) {
     let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
     let folder = folder.expect("a folder can be made");
     let own = folder.path().join("perilune");
-    // By another process: a child forked meanwhile must not hold the file open for writing.
+    // Copied by another process: a child forked meanwhile must not hold the file open for writing.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
     assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
     let mut command = Command::new(own);
-    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    command.uid(USER).gid(USER).current_dir("/");
     (folder, command)
 }
 
-/// What a prompt of nobody's prints of these lines: results, and messages.
+/// Returns the output of a prompt of an unprivileged user for these lines: results and messages.
 fn answers(words: &[&str], lines: &str) -> (String, String) {
-    let (_folder, command) = for_nobody();
+    let (_folder, command) = for_user();
     let mut child = crate::piped(command).args(words).spawn().expect("the command runs");
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(lines.as_bytes()).expect("lines can be sent");
@@ -46,26 +47,26 @@ fn answers(words: &[&str], lines: &str) -> (String, String) {
     (text(output.stdout), text(output.stderr))
 }
 
-/// A program of nobody's that does nothing but use its CPU.
+/// A process of an unprivileged user that only uses its CPU.
 struct Spinning(Child);
 
 impl Spinning {
     fn begin() -> Spinning {
         let spin = ["-c", "while :; do :; done"];
-        Spinning(Command::new("sh").args(spin).uid(NOBODY).gid(NOBODY).spawn().expect("sh runs"))
+        Spinning(Command::new("sh").args(spin).uid(USER).gid(USER).spawn().expect("sh runs"))
     }
 }
 
 impl Drop for Spinning {
     fn drop(&mut self) {
-        // It runs until this.
+        // It runs until it is killed here.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 #[test]
-fn a_user_who_may_watch_nothing_has_all_that_needs_no_event() {
+fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
     if !own_only("a user who may watch nothing") {
         return;
     }
@@ -77,20 +78,21 @@ fn a_user_who_may_watch_nothing_has_all_that_needs_no_event() {
     let wanted = "42\na counter: _period, _ip, _addr\nno monitor runs; run(\"NAME\") starts one\n\
                   0 events: nothing lost\n";
     assert_eq!(text.replace("tick\n", ""), wanted, "{said}");
-    let why = "permission denied; perf_event_paranoid is 2: run as root, or set it to 0, or watch a \
-               process of your own: perilune repl -p PID";
+    let why = "permission denied; perf_event_paranoid is 2: run as root, or set it to 0, or watch \
+               your own process: perilune repl -p PID";
     let wanted = format!(
-        "perilune: warning: events: {why}; here only what needs no event works\n\
+        "perilune: warning: events: {why}; at this prompt, only functions that need no event work\n\
          perilune: page-faults: {why}\n"
     );
     assert_eq!(said, wanted);
     let (_, said) = answers(&["-p", "1"], "probe(\"page-faults:u\")\n");
-    let wanted = "page-faults:u: permission denied; task 1 belongs to somebody else: run as root, or with CAP_PERFMON\n";
+    let wanted = "page-faults:u: permission denied; task 1 belongs to another user: run as root, \
+                  or with CAP_PERFMON\n";
     assert!(said.ends_with(wanted), "{said}");
 }
 
 #[test]
-fn a_user_watches_a_process_of_his_own_and_reads_what_is_left_out() {
+fn a_user_watches_an_own_process_and_the_excluded_part_is_noted() {
     if !own_only("a user and his own process") {
         return;
     }
@@ -106,6 +108,6 @@ fn a_user_watches_a_process_of_his_own_and_reads_what_is_left_out() {
     );
     let (text, said) = answers(&["-p", &pid], &lines);
     assert_eq!(text, "true\ttrue\t0\n", "{said}");
-    let left_out = "cpu-clock:u: this user may not watch the kernel, which is left out";
-    assert!(said.contains(left_out), "{said}");
+    let remark = "cpu-clock:u: this user may not watch the kernel, so only user mode is sampled";
+    assert!(said.contains(remark), "{said}");
 }

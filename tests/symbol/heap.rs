@@ -1,4 +1,4 @@
-//! `perilune --symbols`, asked as gperftools' heap checker asks it, and by itself.
+//! `perilune --symbols`, called by gperftools' heap checker and by itself.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ __attribute__((noinline)) void its_caller(void) { the_leaking_function(); }
 int main(void) { its_caller(); }
 ";
 
-/// Where distributions put the library.
+/// Paths of the library in distributions.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
     "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
@@ -43,7 +43,7 @@ fn the_heap_checker_names_the_leaking_function() {
 }
 
 #[test]
-fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
+fn symbols_are_printed_in_the_order_of_the_addresses() {
     let program = Program::c(LEAK, &["-no-pie"]);
     let symbols = program.tool("nm").arg("chain").output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
@@ -51,7 +51,7 @@ fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
         let line = symbols.lines().find(|line| line.ends_with(&format!(" T {name}"))).unwrap();
         u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
     };
-    // As gperftools writes it: the device is no device.
+    // As written by gperftools: the device number is 00:00.
     let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(program.path()).unwrap());
     let base = address("main") & !0xfff;
     let maps = format!(
@@ -71,7 +71,7 @@ fn addresses_are_answered_in_the_order_in_which_they_are_asked() {
 }
 
 #[test]
-fn without_a_listing_of_mappings_addresses_are_those_of_the_file() {
+fn without_mappings_addresses_are_file_addresses() {
     for how in ["-no-pie", "-pie"] {
         let program = Program::c(LEAK, &[how]);
         let symbols = program.tool("nm").arg("chain").output().unwrap();

@@ -1,4 +1,5 @@
-//! Names of the kernel's addresses: of code that it makes while it is watched, and why there are none.
+//! Names of kernel addresses: names of code that the kernel generates during a run, and the reason
+//! when there are none.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +7,8 @@ use crate::can_watch;
 use crate::programs::Program;
 use crate::stacks::Watched;
 
-/// Makes the watcher read the list of symbols, then loads a BPF program, lets it run, and unloads it.
+/// Makes the watcher read the list of symbols, then loads a BPF program, lets it run, and unloads
+/// it.
 const FILTER: &str = r#"
 #include <sys/syscall.h>
 #include <linux/bpf.h>
@@ -62,7 +64,7 @@ fn a_bpf_program_that_was_loaded_later_has_a_name() {
 }
 
 #[test]
-fn who_may_not_see_addresses_is_told_once_why_they_have_no_names() {
+fn hidden_kernel_addresses_are_explained_once() {
     if !can_watch("hidden addresses") {
         return;
     }
@@ -71,7 +73,7 @@ fn who_may_not_see_addresses_is_told_once_why_they_have_no_names() {
         text.trim().parse::<i32>().unwrap()
     };
     if sysctl("kptr_restrict") == 0 && sysctl("perf_event_paranoid") < 2 {
-        return eprintln!("skipped: everybody may see the kernel's addresses here");
+        return eprintln!("skipped: every user may see kernel addresses here");
     }
     let output = Command::new("setpriv")
         .args([

@@ -1,4 +1,4 @@
-//! The names of each language, however it was linked.
+//! Names of each language, for each way to link.
 
 use crate::programs::{CHAIN as SOURCE, Program};
 use crate::stacks::Watched;
@@ -48,7 +48,7 @@ fn main() {
 "#;
 
 #[test]
-fn it_does_not_matter_how_a_program_was_linked() {
+fn symbols_are_found_for_every_way_of_linking() {
     if !can_watch("links") {
         return;
     }
@@ -84,7 +84,7 @@ fn names_of_rust_are_readable_in_both_manglings() {
 }
 
 #[test]
-fn lines_and_inlined_functions_are_told_when_asked_for() {
+fn lines_and_inlined_functions_are_shown_on_request() {
     if !can_watch("lines") {
         return;
     }
@@ -102,7 +102,8 @@ int main(void) { for (int i = 0; i < 10; i++) one(); }
     let short = Watched::run(&[], &[program.path()]);
     short.is_only(&["three", "one", "main"], 10);
     let long = Watched::run(&["--lines"], &[program.path()]);
-    // Of a system call, the address is the one behind it, which is not inlined any more.
+    // The address of a system call's frame is the next instruction, which is not in the inlined
+    // code.
     long.is_only(&["three", "two", "one", "main"], 10);
     let source = std::fs::read_to_string(program.directory().join("chain.c")).unwrap();
     let line = |text: &str| source.lines().position(|line| line.contains(text)).unwrap() + 1;

@@ -1,11 +1,11 @@
-//! Programs that are gone, or elsewhere, when their addresses are named.
+//! Programs that have ended, or are in another namespace, when their addresses are resolved.
 
 use crate::programs::{CHAIN as SOURCE, Program};
 use crate::stacks::Watched;
 use crate::{CHAIN, can_watch};
 
 #[test]
-fn a_program_that_ran_before_is_named() {
+fn a_program_started_before_the_run_has_symbols() {
     if !can_watch("a running program") {
         return;
     }
@@ -13,14 +13,14 @@ fn a_program_that_ran_before_is_named() {
     let program = Program::c(&source, &[]);
     let mut child = program.tool(program.path()).spawn().unwrap();
     let pid = child.id().to_string();
-    // It is over when the process is gone, for which somebody has to wait.
+    // The run ends when the process is gone, for which it must be reaped.
     let reaped = std::thread::spawn(move || child.wait());
     Watched::run(&["-p", &pid], &[]).is_only(&CHAIN, 10);
     assert!(reaped.join().unwrap().unwrap().success());
 }
 
 #[test]
-fn a_program_that_was_deleted_while_it_ran_is_named() {
+fn a_deleted_running_program_has_symbols() {
     if !can_watch("a deleted program") {
         return;
     }
@@ -45,7 +45,7 @@ fn a_program_in_a_file_system_of_its_own_is_named_by_its_path_there() {
         hidden.display(),
         program.path()
     );
-    // Its shell lives on in that namespace, but the program is gone at once.
+    // Its shell keeps the namespace alive, but the program ends immediately.
     let watched = Watched::run(&[], &["unshare", "-m", "sh", "-c", &line]);
     watched.is_only(&CHAIN, 20);
     assert_eq!(watched.stacks[0][0].dso, inside);
@@ -53,7 +53,7 @@ fn a_program_in_a_file_system_of_its_own_is_named_by_its_path_there() {
 }
 
 #[test]
-fn a_file_of_the_same_path_but_of_another_namespace_names_nothing() {
+fn a_file_of_the_same_path_in_another_namespace_gives_no_symbols() {
     if !can_watch("two files of one path") {
         return;
     }
@@ -85,7 +85,7 @@ int main(int n, char **v) {
 }
 
 #[test]
-fn a_child_that_executes_nothing_has_its_parents_names() {
+fn a_child_without_exec_has_its_parents_symbols() {
     if !can_watch("forks") {
         return;
     }
@@ -98,7 +98,7 @@ fn a_child_that_executes_nothing_has_its_parents_names() {
 }
 
 #[test]
-fn a_library_that_is_loaded_later_and_one_in_its_place_are_told_apart() {
+fn a_library_loaded_later_and_its_replacement_are_distinguished() {
     if !can_watch("dlopen") {
         return;
     }

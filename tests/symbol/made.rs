@@ -1,4 +1,4 @@
-//! Code that programs make themselves, and the perf maps that tell its names.
+//! Code that programs generate themselves, and the perf maps that name it.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,8 @@ use crate::can_watch;
 use crate::programs::Program;
 use crate::stacks::Watched;
 
-/// Makes a function in anonymous memory, tells of it if an argument says so, and calls it ten times.
+/// Creates a function in anonymous memory, writes a perf map if an argument asks for it, and calls
+/// the function ten times.
 const MAKER: &str = r#"
 #ifdef __x86_64__
 static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb8, 110, 0, 0, 0, 0x0f, 0x05, 0x90, 0x5d, 0xc3};
@@ -39,25 +40,25 @@ fn remove_maps(watched: &Watched) {
 }
 
 #[test]
-fn made_code_has_the_names_of_its_perf_map_after_its_end_too() {
+fn jit_code_has_the_names_of_its_perf_map_even_after_exit() {
     if !can_watch("a perf map") {
         return;
     }
     let program = Program::c(MAKER, &[]);
-    let watched = Watched::run(&[], &[program.path(), "tell"]);
+    let watched = Watched::run(&[], &[program.path(), "map"]);
     remove_maps(&watched);
     watched.is_only(&["made function", "call", "main"], 10);
     assert_eq!(watched.stacks[0][0].dso, "[anon]");
 }
 
 #[test]
-fn made_code_has_its_names_where_the_perf_map_is_removed_before_it_is_drawn() {
+fn jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report() {
     if !can_watch("a perf map that is removed") {
         return;
     }
     let program = Program::c(MAKER, &[]);
-    // The tables are drawn at the end of the run, a second after the map has gone.
-    let line = format!("{} tell 0 stay & sleep 0.8; rm /tmp/perf-$!.map; sleep 1", program.path());
+    // The tables are drawn at the end of the run, a second after the map was removed.
+    let line = format!("{} map 0 stay & sleep 0.8; rm /tmp/perf-$!.map; sleep 1", program.path());
     let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["top", "-e", "syscalls:sys_enter_getppid", "-k", "_stack", "--json"])
         .args(["--", "sh", "-c", &line])
@@ -70,12 +71,12 @@ fn made_code_has_its_names_where_the_perf_map_is_removed_before_it_is_drawn() {
 }
 
 #[test]
-fn made_code_without_a_perf_map_or_with_anybodys_has_no_name() {
+fn jit_code_without_a_trusted_perf_map_has_no_name() {
     if !can_watch("no perf map") {
         return;
     }
     let program = Program::c(MAKER, &[]);
-    for arguments in [&[][..], &["tell", "65534"], &["tell", "65534", "stay"]] {
+    for arguments in [&[][..], &["map", "65534"], &["map", "65534", "stay"]] {
         let watched = Watched::run(&[], &[&[program.path()], arguments].concat());
         remove_maps(&watched);
         watched.is_only(&["", "call", "main"], 10);
@@ -92,7 +93,7 @@ fn in_a_container_the_perf_map_has_the_inner_pid_and_the_inner_tmp() {
     let directory = program.directory().join("hidden");
     std::fs::create_dir(&directory).unwrap();
     let line = format!(
-        "cp {0} {1} && mount -t tmpfs none /tmp && mkdir -p {2} && cp {1} {0} && {0} tell 0 stay",
+        "cp {0} {1} && mount -t tmpfs none /tmp && mkdir -p {2} && cp {1} {0} && {0} map 0 stay",
         program.path(),
         "/dev/shm/perilune-test-maker",
         program.directory().display(),

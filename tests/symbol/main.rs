@@ -1,7 +1,7 @@
-//! Names of user addresses on the running kernel: programs whose stacks are known call getppid from a fixed chain of functions,
-//! and the built command has to print exactly that chain.
+//! Names of user addresses on the running kernel: programs with known stacks call getppid from a
+//! fixed chain of functions, and the built command must print exactly that chain.
 
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+#![allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
 
 mod heap;
 mod kernel;
@@ -16,19 +16,20 @@ mod tables;
 use programs::Program;
 use stacks::Watched;
 
-/// Whether live tests can run; says why not otherwise. On the machine that checks, it is a failure.
+/// Returns whether live tests can run; prints the reason if not, which is a failure on a build
+/// machine.
 pub(crate) fn can_watch(what: &str) -> bool {
     // SAFETY: it has no preconditions and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
     let can = root && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-    assert!(can || std::env::var_os("CI").is_none(), "{what}: takes root on x86-64 or arm64");
+    assert!(can || std::env::var_os("CI").is_none(), "{what}: needs root on x86-64 or arm64");
     if !can {
-        eprintln!("skipped: {what}: takes root on x86-64 or arm64");
+        eprintln!("skipped: {what}: needs root on x86-64 or arm64");
     }
     can
 }
 
-/// The chain that every program goes through, the innermost first.
+/// The call chain of every program, innermost first.
 pub(crate) const CHAIN: [&str; 4] = ["three", "two", "one", "main"];
 
 #[test]

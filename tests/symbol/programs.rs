@@ -1,4 +1,4 @@
-//! Programs whose call chains are known, built into a directory that goes with them.
+//! Programs with known call chains, built in a temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,27 +33,27 @@ const ASK: &str = r#"
 #endif
 "#;
 
-/// Every function has a frame, also those that call nothing.
+/// Every function has a frame, including leaf functions.
 const FRAMES: &[&str] = &["-O0", "-fno-omit-frame-pointer"];
 
-/// A built program.
+/// A compiled program.
 pub(crate) struct Program {
     directory: TempDir,
     path: PathBuf,
 }
 
 impl Program {
-    /// C, with `ask` in front of it.
+    /// Compiles C, with `ask` in front of it.
     pub(crate) fn c(source: &str, flags: &[&str]) -> Program {
         Program::compiled("gcc", "c", &format!("{ASK}{source}"), flags)
     }
 
-    /// C++, likewise.
+    /// Compiles C++, with `ask` in front of it.
     pub(crate) fn cpp(source: &str, flags: &[&str]) -> Program {
         Program::compiled("g++", "cc", &format!("{ASK}{source}"), flags)
     }
 
-    /// Rust.
+    /// Compiles Rust.
     pub(crate) fn rust(source: &str, flags: &[&str]) -> Program {
         let program = Program::empty("rs", source);
         let given = ["-Copt-level=1", "-Cforce-frame-pointers=yes", "-Cdebuginfo=0", "-o"];
@@ -77,24 +77,24 @@ impl Program {
         Program { directory, path }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &str {
         self.path.to_str().expect("the directory's name is UTF-8")
     }
 
-    /// The directory that it is in.
+    /// Returns its directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A command that runs in its directory.
+    /// Returns a command that runs in its directory.
     pub(crate) fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.current_dir(self.directory());
         command
     }
 
-    /// A line of the shell, run in its directory.
+    /// Runs a shell command in its directory.
     pub(crate) fn shell(&self, line: &str) {
         run(self.tool("sh").args(["-ec", line]));
     }

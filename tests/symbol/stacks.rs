@@ -1,32 +1,32 @@
-//! What the command prints of the stacks of getppid.
+//! The stacks of getppid as printed by the command.
 
 use std::process::{Command, Stdio};
 
-/// A frame as it is printed.
+/// A printed frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     /// The name; empty if there is none.
     pub(crate) symbol: String,
     pub(crate) offset: u64,
     pub(crate) dso: String,
-    /// What stands behind `at`.
+    /// The text behind `at`.
     pub(crate) line: String,
 }
 
-/// A run, and the stack of each event that it printed, the innermost frame first.
+/// A run, and the stack of each printed event, innermost frame first.
 pub(crate) struct Watched {
     pub(crate) stacks: Vec<Vec<Frame>>,
     pub(crate) printed: String,
 }
 
 impl Watched {
-    /// Watches the calls of getppid of a command.
+    /// Watches the getppid calls of a command.
     pub(crate) fn run(options: &[&str], workload: &[&str]) -> Watched {
         let event = "syscalls:sys_enter_getppid//stack/";
         Watched::by(&["trace", "-e", event], options, workload)
     }
 
-    /// Watches a command by a monitor with its own options.
+    /// Watches a command with a monitor and its options.
     pub(crate) fn by(monitor: &[&str], options: &[&str], workload: &[&str]) -> Watched {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(monitor)
@@ -44,24 +44,25 @@ impl Watched {
         for line in stdout.lines() {
             match (line.starts_with("    "), events.last_mut()) {
                 (true, Some((_, stack))) => stack.push(frame(line.trim())),
-                // Behind date and time stands who it was; what is no event is the coverage.
+                // The task's name follows date and time; lines that are not events are the
+                // coverage.
                 _ => match line.split_whitespace().nth(2) {
                     Some(comm) if line.starts_with("20") => events.push((comm, Vec::new())),
                     _ => {}
                 },
             }
         }
-        // The shell asks for its parent, too.
+        // The shell calls getppid, too.
         let stacks = events.into_iter().filter(|(comm, _)| *comm != "sh").map(|(_, s)| s).collect();
         Watched { stacks, printed: format!("{stdout}\n{stderr}") }
     }
 
-    /// The names of each stack, up to and with that of `main`.
+    /// Returns the names of each stack, up to and including `main`.
     pub(crate) fn names(&self) -> Vec<Vec<&str>> {
         self.stacks.iter().map(|stack| until_main(stack)).collect()
     }
 
-    /// There are so many stacks of these very names, and no others.
+    /// Checks that there are exactly `count` stacks, all with exactly these names.
     pub(crate) fn is_only(&self, names: &[&str], count: usize) {
         let all = self.names();
         let begin: String = self.printed.chars().take(2000).collect();
@@ -71,7 +72,7 @@ impl Watched {
         }
     }
 
-    /// How many stacks have these very names.
+    /// Returns how many stacks have exactly these names.
     pub(crate) fn count(&self, names: &[&str]) -> usize {
         self.names().iter().filter(|stack| *stack == names).count()
     }
@@ -83,7 +84,7 @@ fn until_main(stack: &[Frame]) -> Vec<&str> {
     stack[..end].iter().map(|f| f.symbol.as_str()).collect()
 }
 
-/// `ADDRESS[ SYMBOL+OFFSET][ (DSO)][ at LINE]`.
+/// Parses `ADDRESS[ SYMBOL+OFFSET][ (DSO)][ at LINE]`.
 fn frame(line: &str) -> Frame {
     let (rest, line) = line.rsplit_once(" at /").map_or((line, ""), |(rest, line)| (rest, line));
     let (rest, dso) = match rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")) {

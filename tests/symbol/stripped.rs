@@ -1,4 +1,4 @@
-//! Programs that were stripped of their symbols, and where their names are then.
+//! Programs without symbols, and the places from which their names are read.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::programs::{CHAIN as SOURCE, Program};
 use crate::stacks::Watched;
 use crate::{CHAIN, can_watch};
 
-/// A file outside of the tests' directories, that goes with the test.
+/// A file outside the tests' directories, removed on drop.
 struct Placed(PathBuf);
 
 impl Drop for Placed {
@@ -43,7 +43,7 @@ fn a_debug_file_is_found_by_build_id() {
     Watched::run(&[], &[program.path()]).is_only(&CHAIN, 10);
     let lines = Watched::run(&["--lines"], &[program.path()]);
     assert!(lines.stacks[0][1].line.contains("chain.c:"), "{}", lines.printed);
-    // One of another build, under the same name.
+    // A file of another build, under the same name.
     let other = Program::c(SOURCE, &["-g", "-Wl,--build-id=0xfeedc0de"]);
     std::fs::copy(other.path(), &placed.0).unwrap();
     assert_eq!(Watched::run(&[], &[program.path()]).count(&CHAIN), 0);

@@ -1,17 +1,17 @@
-//! The tables of objects, asked by themselves.
+//! Symbol tables of objects, queried directly.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use perilune::decode::elf::{EXECUTABLE, Elf, LOAD};
-use perilune::symbol::Tables;
-use perilune::sys::held;
+use perilune::symbol::ObjectSymbols;
+use perilune::sys::mapped_file;
 use perilune::task::objects::Object;
 
 use crate::programs::{CHAIN, Program};
 
 fn names(object: &Rc<Object>, path: &Path, lines: bool, offsets: &[u64]) -> Vec<String> {
-    let tables = Tables::of(object, path, &[PathBuf::from("/")], lines);
+    let tables = ObjectSymbols::of(object, path, &[PathBuf::from("/")], lines);
     let mut frames = Vec::new();
     for offset in offsets {
         tables.frames(*offset, *offset, 0, &mut frames);
@@ -19,7 +19,7 @@ fn names(object: &Rc<Object>, path: &Path, lines: bool, offsets: &[u64]) -> Vec<
     frames.into_iter().filter_map(|frame| Some(frame.symbol?.to_string())).collect()
 }
 
-/// Every so many bytes of the file that are code.
+/// Returns file offsets of code, `step` bytes apart.
 fn code(object: &Object, step: usize) -> Vec<u64> {
     let elf = Elf::new(object.bytes()).unwrap();
     let code = elf.segments().filter(|s| s.kind == LOAD && s.flags & EXECUTABLE != 0);
@@ -28,7 +28,7 @@ fn code(object: &Object, step: usize) -> Vec<u64> {
 
 #[test]
 fn the_vdso_has_names() {
-    let bytes = held::vdso().unwrap();
+    let bytes = mapped_file::vdso().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("vdso");
     std::fs::write(&path, bytes).unwrap();
@@ -45,12 +45,12 @@ fn a_thousand_addresses_of_a_large_program_are_named() {
     let first = text.bytes.unwrap().as_ptr() as u64 - object.bytes().as_ptr() as u64;
     let offsets: Vec<u64> = (0..1000).map(|i| first + i * (text.size / 1000)).collect();
     let named = names(&object, path, false, &offsets).len();
-    // Between two functions there is padding.
+    // There is padding between functions.
     assert!(named > 950, "{named}");
 }
 
 #[test]
-fn a_part_of_a_function_has_its_own_name_also_where_lines_are_told() {
+fn a_part_of_a_function_keeps_its_own_name_when_lines_are_shown() {
     let source = r#"
 int odd;
 __attribute__((cold, noinline)) void complain(int n) { odd = n; }
@@ -68,20 +68,25 @@ int main(int count, char **words) { return work(count) > 3; }
     for name in ["work.cold", "work"] {
         let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
         let address = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap() + 4;
-        let [plain, told] = [false, true].map(|lines| {
+        let [plain, with_lines] = [false, true].map(|lines| {
             let mut frames = Vec::new();
-            Tables::of(&object, path, &[], lines).frames_at(address, address, 0, &mut frames);
+            ObjectSymbols::of(&object, path, &[], lines).frames_at(
+                address,
+                address,
+                0,
+                &mut frames,
+            );
             frames.pop().unwrap()
         });
-        for frame in [&plain, &told] {
+        for frame in [&plain, &with_lines] {
             assert_eq!((frame.symbol.as_deref(), frame.offset), (Some(name), 4));
         }
-        assert!(plain.line.is_none() && told.line.unwrap().0.ends_with("chain.c"), "{name}");
+        assert!(plain.line.is_none() && with_lines.line.unwrap().0.ends_with("chain.c"), "{name}");
     }
 }
 
 #[test]
-fn no_bytes_of_an_object_end_the_run() {
+fn a_malformed_object_does_not_end_the_run() {
     let program = Program::c(CHAIN, &["-g"]);
     let good = std::fs::read(program.path()).unwrap();
     let object = Rc::new(Object::open(Path::new(program.path()), 1).unwrap());
@@ -90,7 +95,7 @@ fn no_bytes_of_an_object_end_the_run() {
         names(&object, Path::new(program.path()), true, &offsets).contains(&"three".to_owned())
     );
     let path = program.directory().join("bad");
-    // xorshift: the same files every time.
+    // xorshift: the same files in every run.
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
         seed ^= seed << 13;

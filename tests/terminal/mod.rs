@@ -1,4 +1,4 @@
-//! A command on a pseudo terminal of its own: keys go in, what it prints comes out.
+//! A command on a separate pseudo terminal: types keys and reads the output.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,39 +7,40 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long something may take on a machine that is busy.
+/// Timeout on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const UP: &str = "\x1b[?1049h";
 pub(crate) const DOWN: &str = "\x1b[?1049l";
 pub(crate) const CTRL_C: &str = "\x03";
 
-/// The command on a terminal of its own.
+/// The command on a separate terminal.
 pub(crate) struct OnTerminal {
     pub(crate) child: Child,
     master: File,
     slave: File,
     seen: Vec<u8>,
-    /// How much of it was waited for.
+    /// Offset in `seen` up to which the output was waited for.
     pub(crate) at: usize,
     before: Settings,
 }
 
-/// What has to be as it was.
+/// Settings of a terminal, which a run must restore.
 #[derive(Debug, PartialEq)]
 struct Settings {
     modes: [libc::tcflag_t; 4],
     characters: [libc::cc_t; libc::NCCS],
 }
 
-/// Whether this machine lets the test trace; says why not. On a build machine it has to.
+/// Returns whether this machine lets the test trace; prints the reason if not, which is a failure
+/// on a build machine.
 pub(crate) fn can_trace(test: &str) -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         return true;
     }
     assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: not root");
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
+    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
     {
         eprintln!("{test}: skipped: not root");
     }
@@ -55,19 +56,19 @@ impl OnTerminal {
         let size = libc::winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
         let (mut master, mut slave) = (-1, -1);
         let null = std::ptr::null_mut();
-        // SAFETY: the first two are written to, the name is not asked for, and the size is read.
+        // SAFETY: the first two pointers are written to, the name is null, and the size is read.
         let opened = unsafe {
             libc::openpty(&mut master, &mut slave, null, null.cast(), (&raw const size).cast_mut())
         };
         assert_eq!(opened, 0, "a pseudo terminal can be opened");
-        // SAFETY: both were just opened and belong to nobody else.
+        // SAFETY: both were just opened and have no other owner.
         let (master, slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
         // SAFETY: sets a flag of an open descriptor.
         unsafe { libc::fcntl(master.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let end = || Stdio::from(slave.try_clone().expect("a descriptor can be doubled"));
         let mut command = Command::new(program);
         command.args(words).env("TERM", "xterm-256color").env_remove("PERILUNE_PATH");
-        // What a test types is nothing to remember.
+        // The prompt must not store the test's lines in a history.
         command.env_remove("XDG_STATE_HOME").env_remove("HOME");
         command.stdin(end()).stdout(end()).stderr(end());
         // SAFETY: all calls are async-signal-safe; 0 is the slave by then.
@@ -87,7 +88,7 @@ impl OnTerminal {
         OnTerminal { child, master, slave, seen: Vec::new(), at: 0, before }
     }
 
-    /// Everything that was printed so far.
+    /// Returns everything that was printed so far.
     pub(crate) fn text(&mut self) -> String {
         let mut room = [0; 4096];
         while let Ok(n @ 1..) = self.master.read(&mut room) {
@@ -96,7 +97,7 @@ impl OnTerminal {
         String::from_utf8_lossy(&self.seen).into_owned()
     }
 
-    /// Waits for text behind what was waited for last.
+    /// Waits for text behind the text that was waited for last.
     pub(crate) fn wait_for(&mut self, wanted: &str) {
         let since = Instant::now();
         loop {
@@ -124,7 +125,8 @@ impl OnTerminal {
         assert_eq!(set, 0);
     }
 
-    /// Waits for the end: how it ended, and what was printed once no screen was up any more.
+    /// Waits for the end. Returns the exit status, and what was printed after the screen was
+    /// closed.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let since = Instant::now();
         let status = loop {
@@ -145,14 +147,14 @@ impl OnTerminal {
 
 impl Drop for OnTerminal {
     fn drop(&mut self) {
-        // After `finish` both say that it has ended.
+        // Both calls fail after `finish`, because the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn settings(terminal: &File) -> Settings {
-    // SAFETY: zeros are a value of termios.
+    // SAFETY: zeros are a valid termios.
     let mut found: libc::termios = unsafe { std::mem::zeroed() };
     // SAFETY: writes to a live local.
     let asked = unsafe { libc::tcgetattr(terminal.as_raw_fd(), &raw mut found) };

@@ -1,28 +1,30 @@
-//! Stacks of real programs, taken by the running kernel: each way to walk them gives the chain that the source has.
+//! Stacks of real programs, recorded by the running kernel: each unwinding method returns the call
+//! chain of the source.
 //!
-//! The programs are built here, in C, C++ and Rust, with and without frame pointers. Their functions are called one by
-//! the other in a fixed order down to one system call, at whose tracepoint the stack is taken.
+//! The programs are built here, in C, C++ and Rust, with and without frame pointers. Their
+//! functions call each other in a fixed order down to one system call, at whose tracepoint the
+//! stack is recorded.
 
 mod programs;
 mod watch;
 
-use perilune::event::sampling::{Part, Sampling, Stack, Walk};
+use perilune::event::sampling::{CallGraph, ChainPart, Sampling, StackSampling};
 use perilune::sys::machine::is_root;
 use programs::{WITH_FRAME_POINTERS, WITHOUT_FRAME_POINTERS};
 use watch::{Seen, Walked, watch};
 
 const GETPPID: &str = "syscalls:sys_enter_getppid";
-const DWARF: Walk = Walk::Dwarf { bytes: 8192 };
+const DWARF: CallGraph = CallGraph::Dwarf { bytes: 8192 };
 
-fn stack(walk: Walk) -> Stack {
-    Stack { walk, ..Stack::default() }
+fn stack(walk: CallGraph) -> StackSampling {
+    StackSampling { walk, ..StackSampling::default() }
 }
 
-fn sampled(stack: Stack) -> Sampling {
+fn sampled(stack: StackSampling) -> Sampling {
     Sampling { stack: Some(stack), ..Sampling::default() }
 }
 
-/// Whether this process may trace; a build machine that runs as root has to.
+/// Returns whether this process may trace; required on a build machine that runs as root.
 fn can_trace(test: &str) -> bool {
     let can = is_root() && std::path::Path::new("/sys/kernel/tracing/events").exists();
     if can {
@@ -30,7 +32,7 @@ fn can_trace(test: &str) -> bool {
     }
     let excused = std::env::var_os("CI").is_none() || !is_root();
     assert!(excused, "{test}: cannot run on a build machine without tracefs");
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests has to see what was left out")]
+    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
     {
         eprintln!("{test}: skipped: needs root and tracefs");
     }
@@ -41,7 +43,7 @@ fn user_names(walked: &Walked) -> Vec<&str> {
     walked.user.iter().map(String::as_str).collect()
 }
 
-/// Each stack is whole, begins with these functions, and ends where programs start.
+/// Checks that each stack is complete, begins with these functions, and ends where programs start.
 fn are_whole(seen: &Seen, count: usize, first: &[&str]) {
     assert_eq!(seen.stacks.len(), count);
     for walked in &seen.stacks {
@@ -62,7 +64,7 @@ fn a_c_program_without_frame_pointers_is_unwound_to_its_start() {
         let built = programs::c(programs::CHAIN, &[&WITHOUT_FRAME_POINTERS, flags].concat());
         let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
         are_whole(&seen, 3, &["leaf", "charlie", "bravo", "alpha", "main"]);
-        // Two of the C library's, and `_start`.
+        // Two functions of the C library, and `_start`.
         assert_eq!(seen.stacks[0].user.len(), 8, "{flags:?} {:?}", seen.stacks[0]);
     }
 }
@@ -133,7 +135,7 @@ fn a_thread_is_unwound_to_where_it_began() {
 }
 
 #[test]
-fn what_a_signal_interrupted_is_found_behind_its_handler() {
+fn the_frame_interrupted_by_a_signal_follows_its_handler() {
     if !can_trace("unwinding a signal handler") {
         return;
     }
@@ -141,7 +143,7 @@ fn what_a_signal_interrupted_is_found_behind_its_handler() {
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
     assert_eq!((seen.stacks.len(), seen.truncated), (1, 0), "{:?}", seen.stacks);
     let names = user_names(&seen.stacks[0]);
-    // Between them, without a name, what the handler returns to.
+    // Between them is the unnamed address to which the handler returns.
     assert_eq!(
         (&names[..2], &names[3..6]),
         (&["leaf", "handler"][..], &["bravo", "alpha", "main"][..])
@@ -158,7 +160,7 @@ fn code_of_the_kernel_in_user_space_is_unwound() {
     let sampling = Sampling { freq: Some(4000), ..sampled(stack(DWARF)) };
     let seen = watch(&built, "cpu-clock:u", sampling).unwrap();
     let names: Vec<Vec<&str>> = seen.stacks.iter().map(user_names).collect();
-    // The vdso's function of that name, called by the C library's.
+    // The vdso's function of that name, called by the C library's function.
     let clock = |name: Option<&&str>| name.is_some_and(|name| name.ends_with("clock_gettime"));
     let both = |names: &&Vec<&str>| clock(names.first()) && clock(names.get(1));
     let mut inside = names.iter().filter(both).peekable();
@@ -176,7 +178,7 @@ fn frame_pointers_lead_to_main_where_a_program_keeps_them() {
         return;
     }
     let built = programs::c(programs::CHAIN, &WITH_FRAME_POINTERS);
-    for walk in [Walk::FramePointers, DWARF] {
+    for walk in [CallGraph::FramePointers, DWARF] {
         let seen = watch(&built, GETPPID, sampled(stack(walk))).unwrap();
         assert_eq!((seen.stacks.len(), seen.truncated), (3, 0));
         for walked in &seen.stacks {
@@ -191,44 +193,45 @@ fn frame_pointers_lead_to_main_where_a_program_keeps_them() {
 }
 
 #[test]
-fn a_stack_that_is_deeper_than_what_is_taken_of_it_is_marked_and_counted() {
+fn a_stack_deeper_than_its_copy_is_marked_and_counted_as_truncated() {
     if !can_trace("a deep stack") {
         return;
     }
     let built = programs::c(programs::DEEP, &WITH_FRAME_POINTERS);
-    let one = |stack: Stack| {
+    let one = |stack: StackSampling| {
         let mut seen = watch(&built, GETPPID, sampled(stack)).unwrap();
         assert_eq!(seen.stacks.len(), 1);
         (seen.stacks.remove(0), seen.truncated)
     };
     let limit = perilune::sys::machine::sysctl("kernel/perf_event_max_stack").unwrap_or(127);
-    let (walked, truncated) = one(stack(Walk::FramePointers));
+    let (walked, truncated) = one(stack(CallGraph::FramePointers));
     assert!(walked.cut && walked.user.iter().all(|name| name == "deep"), "{walked:?}");
     assert_eq!((walked.user.len(), truncated), (limit, 1));
 
-    // 300 frames of 64 bytes of locals and more do not fit 8192 bytes.
+    // 300 frames with 64 bytes of locals each do not fit into 8192 bytes.
     let (walked, truncated) = one(stack(DWARF));
     assert!(walked.cut && walked.user.iter().all(|name| name == "deep"), "{walked:?}");
     assert!((40..128).contains(&walked.user.len()) && truncated == 1, "{walked:?}");
 
-    let (walked, truncated) = one(stack(Walk::Dwarf { bytes: Walk::MOST_BYTES }));
+    let (walked, truncated) = one(stack(CallGraph::Dwarf { bytes: CallGraph::MOST_BYTES }));
     let deep = walked.user.iter().filter(|name| *name == "deep").count();
     assert_eq!((deep, truncated, walked.cut), (300, 0, false), "{walked:?}");
     assert_eq!(walked.user.last().map(String::as_str), Some("_start"));
 
-    let (walked, truncated) = one(Stack { depth: Some(16), ..stack(DWARF) });
+    let (walked, truncated) = one(StackSampling { depth: Some(16), ..stack(DWARF) });
     assert_eq!((walked.user.len(), walked.cut, truncated), (16, true, 1));
 }
 
 #[test]
-fn the_kernels_part_stands_before_the_users_and_either_can_be_left_out() {
+fn the_kernel_part_precedes_the_user_part_and_either_can_be_omitted() {
     if !can_trace("parts of a stack") {
         return;
     }
     let built = programs::c(programs::SLEEPER, &WITHOUT_FRAME_POINTERS);
     let of = |walk, part| {
         let seen =
-            watch(&built, "sched:sched_switch", sampled(Stack { part, ..stack(walk) })).unwrap();
+            watch(&built, "sched:sched_switch", sampled(StackSampling { part, ..stack(walk) }))
+                .unwrap();
         let asleep = |walked: &Walked| {
             walked.kernel.iter().any(|name| name.contains("nanosleep"))
                 || walked.user.first().is_some_and(|name| name == "leaf")
@@ -237,43 +240,44 @@ fn the_kernels_part_stands_before_the_users_and_either_can_be_left_out() {
         assert_eq!(stacks.len(), 3, "{stacks:?}");
         stacks
     };
-    for walked in of(DWARF, Part::Both) {
+    for walked in of(DWARF, ChainPart::Both) {
         assert!(walked.kernel.len() > 3, "{walked:?}");
         assert_eq!(user_names(&walked)[..3], ["leaf", "bravo", "main"]);
         assert_eq!(walked.user.last().map(String::as_str), Some("_start"));
     }
-    for walked in of(DWARF, Part::User) {
+    for walked in of(DWARF, ChainPart::User) {
         assert!(walked.kernel.is_empty(), "{walked:?}");
         assert_eq!(user_names(&walked)[..3], ["leaf", "bravo", "main"]);
     }
-    for walk in [DWARF, Walk::FramePointers] {
-        for walked in of(walk, Part::Kernel) {
+    for walk in [DWARF, CallGraph::FramePointers] {
+        for walked in of(walk, ChainPart::Kernel) {
             assert!(walked.user.is_empty() && walked.kernel.len() > 3, "{walked:?}");
         }
     }
-    for walked in of(Walk::FramePointers, Part::User) {
+    for walked in of(CallGraph::FramePointers, ChainPart::User) {
         assert!(walked.kernel.is_empty() && walked.user[0] == "leaf", "{walked:?}");
     }
 }
 
 #[test]
-fn branch_records_are_refused_with_what_to_take_instead() {
+fn branch_records_are_refused_with_an_alternative() {
     if !can_trace("branch records") {
         return;
     }
     let built = programs::c(programs::CHAIN, &WITHOUT_FRAME_POINTERS);
     for event in [GETPPID, "cpu-clock"] {
-        let why =
-            watch(&built, event, sampled(stack(Walk::Branches))).err().map(|why| why.to_string());
+        let why = watch(&built, event, sampled(stack(CallGraph::Branches)))
+            .err()
+            .map(|why| why.to_string());
         let expected = format!(
-            "{event}: no branch records (LBR) come with it, only with a counter of the hardware such as cycles; \
-             take its stacks with --call-graph=fp or --call-graph=dwarf"
+            "{event}: it has no branch records (LBR), which only hardware counters such as cycles \
+             have; use --call-graph=fp or --call-graph=dwarf"
         );
         assert_eq!(why, Some(expected));
     }
 }
 
-/// A script that takes the stacks of getppid, and nothing else.
+/// A script that records the stacks of getppid, and nothing else.
 const SCRIPT: &str = r#"
 local m = monitor { options = { "call-graph" } }
 function m.init(opt) evsel("syscalls:sys_enter_getppid", { stack = opt.call_graph }) end
@@ -281,7 +285,7 @@ function m.sample(e) emit(e) end
 return m
 "#;
 
-/// Runs the command on a script and a program; its objects of JSON, and stderr.
+/// Runs the command with a script and a program; returns its JSON objects and stderr.
 fn run(words: &[&str], built: &programs::Built) -> (Vec<serde_json::Value>, String) {
     let script = built.path.with_file_name("stacks.lua");
     std::fs::write(&script, SCRIPT).unwrap();
@@ -299,7 +303,7 @@ fn run(words: &[&str], built: &programs::Built) -> (Vec<serde_json::Value>, Stri
 }
 
 #[test]
-fn the_command_walks_as_its_option_says_and_counts_what_was_cut() {
+fn the_command_walks_stacks_by_its_option_and_counts_truncated_ones() {
     if !can_trace("the command's stacks") {
         return;
     }
@@ -321,7 +325,7 @@ fn the_command_walks_as_its_option_says_and_counts_what_was_cut() {
     assert_eq!((depths.len(), truncated), (3, 3));
     let (depths, truncated, notes) = of(&["--user-callchain"]);
     assert_eq!((depths, truncated), (vec![0; 3], 0));
-    assert!(notes.starts_with("--user-callchain does nothing without stacks; give -g"), "{notes}");
+    assert!(notes.starts_with("--user-callchain has no effect without stacks; add -g"), "{notes}");
     let (_, said) = run(&["--call-graph=lbr"], &built);
-    assert!(said.contains("no branch records (LBR) come with it"), "{said}");
+    assert!(said.contains("it has no branch records (LBR)"), "{said}");
 }

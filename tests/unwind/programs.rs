@@ -1,9 +1,11 @@
-//! Programs whose stacks are known: a fixed chain of functions around one system call, built as a test asks.
+//! Programs with known stacks: a fixed chain of functions around one system call, built with the
+//! flags of a test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// getppid, a short sleep or a signal to itself without a function of the C library in between.
+/// Calls getppid, sleeps shortly or sends a signal to itself, without a function of the C library
+/// in between.
 const CALLS: &str = r#"
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +31,8 @@ static inline __attribute__((always_inline)) long call(long number, long a, long
 #define LOCALS(n) volatile char locals[n]; locals[0] = 1
 "#;
 
-/// `leaf` calls the kernel; `main`, `alpha`, `bravo`, `charlie` lead there, each with a frame of another size.
+/// `leaf` calls the kernel; `main`, `alpha`, `bravo`, `charlie` lead there, each with a frame of
+/// another size.
 pub(crate) const CHAIN: &str = r#"
 KEPT long leaf(long n) { LOCALS(40); return call(SYS_getppid, 0, 0, 0) + locals[0] + n; }
 KEPT long charlie(long n) { LOCALS(100); return leaf(n + 1) + locals[0]; }
@@ -38,7 +41,7 @@ KEPT long alpha(long n) { return bravo(n + 1) + 1; }
 int main(void) { long sum = 0; for (int i = 0; i < 3; i++) sum += alpha(i); return sum == 0; }
 "#;
 
-/// The same, asleep.
+/// The same chain, with a sleep.
 pub(crate) const SLEEPER: &str = r#"
 KEPT long leaf(long n) {
   struct timespec time = {0, 1000000};
@@ -57,7 +60,7 @@ KEPT long deep(long n) {
 int main(void) { return deep(300) == 0; }
 "#;
 
-/// `handler` runs where `bravo` was interrupted.
+/// `handler` interrupts `bravo`.
 pub(crate) const SIGNAL: &str = r#"
 KEPT void leaf(void) { LOCALS(40); call(SYS_getppid, locals[0], 0, 0); locals[1] = 2; }
 KEPT void handler(int number) { LOCALS(80); leaf(); locals[1] = number; }
@@ -66,7 +69,7 @@ KEPT long alpha(long n) { return bravo(n + 1) + 1; }
 int main(void) { signal(SIGUSR1, handler); return alpha(1) == 0; }
 "#;
 
-/// Asks for the time for a third of a second, mostly in the vdso.
+/// Calls clock_gettime for a third of a second, mostly in the vdso.
 pub(crate) const CLOCK: &str = r#"
 KEPT long bravo(long n) {
   LOCALS(300);
@@ -88,7 +91,7 @@ KEPT void *work(void *given) { return (void *)(bravo((long)given) + 1); }
 int main(void) { pthread_t thread; pthread_create(&thread, 0, work, 0); return pthread_join(thread, 0); }
 "#;
 
-/// Methods, a template, and a frame that an exception could leave.
+/// Methods, a template, and a frame through which an exception could unwind.
 pub(crate) const CPP: &str = r#"
 #include <string>
 #include <vector>
@@ -128,31 +131,31 @@ fn alpha(n: i64) -> i64 { let walker: Box<dyn Walk> = Box::new(Walker([n; 30]));
 fn main() { let sum: i64 = (0..3).map(|n| black_box(alpha(n))).sum(); black_box(sum); }
 "#;
 
-/// A program that was built; gone with its folder.
+/// A compiled program, removed with its folder on drop.
 pub(crate) struct Built {
     _folder: tempfile::TempDir,
     pub(crate) path: PathBuf,
 }
 
-/// What a compiler that keeps no frame pointers is told.
+/// Compiler flags for code without frame pointers.
 pub(crate) const WITHOUT_FRAME_POINTERS: [&str; 3] =
     ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
 
-/// What one that keeps them is told.
+/// Compiler flags for code with frame pointers.
 pub(crate) const WITH_FRAME_POINTERS: [&str; 3] =
     ["-O2", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
 
-/// Builds a C program.
+/// Compiles a C program.
 pub(crate) fn c(source: &str, flags: &[&str]) -> Built {
     build("gcc", "chain.c", &format!("{CALLS}{source}"), &[flags, &["-pthread"]].concat())
 }
 
-/// Builds a C++ program.
+/// Compiles a C++ program.
 pub(crate) fn cpp(source: &str, flags: &[&str]) -> Built {
     build("g++", "chain.cc", &format!("{CALLS}{source}"), flags)
 }
 
-/// Builds a Rust program.
+/// Compiles a Rust program.
 pub(crate) fn rust(source: &str, flags: &[&str]) -> Built {
     build("rustc", "chain.rs", source, flags)
 }

@@ -1,54 +1,54 @@
-//! A program run under the source, and the chains of its samples, named.
+//! Runs a program under the event source, and resolves the chains of its samples.
 
 use std::ffi::OsString;
 use std::rc::Rc;
 
-use perilune::base::chain::{self, Room};
+use perilune::base::chain::{self, ChainBuilder};
 use perilune::base::frame::{Frame, Space};
-use perilune::decode::side_band::MappedFile;
+use perilune::decode::side_band::FileIdentity;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
-use perilune::source::open::{Opening, Wish};
-use perilune::source::{Batch, Happening, Side, Sink, UserStack};
-use perilune::symbol::{KernelSymbols, Names as _, Symbols};
+use perilune::source::open::{Opening, SourceRequest};
+use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
+use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;
 use perilune::sys::cpus::online_cpus;
 use perilune::task::maps::{Identity, Mapped};
-use perilune::task::programs::Shared;
+use perilune::task::programs::SharedPrograms;
 use perilune::unwind::Unwinder;
 
 use crate::programs::Built;
 
-/// What was seen of a program.
+/// Samples of a program.
 pub(crate) struct Seen {
     pub(crate) stacks: Vec<Walked>,
-    /// Chains that the source counted as cut.
+    /// Chains that the source counted as truncated.
     pub(crate) truncated: u64,
 }
 
-/// One sample's chain.
+/// Call chain of one sample.
 #[derive(Debug)]
 pub(crate) struct Walked {
-    /// Functions of the kernel, the innermost first.
+    /// Functions of the kernel, innermost first.
     pub(crate) kernel: Vec<String>,
-    /// Functions of user space, likewise; `?` without a name.
+    /// Functions of user space, innermost first; `?` without a name.
     pub(crate) user: Vec<String>,
-    /// Whether it is marked as cut.
+    /// Whether it is marked as truncated.
     pub(crate) cut: bool,
 }
 
-/// Runs a program to its end and takes this event of it.
+/// Runs a program to its end and records this event of it.
 ///
 /// # Errors
-/// The kernel's refusal to open it.
+/// The program cannot be run, or the event does not exist or cannot be opened.
 pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::Result<Seen> {
     let mut workload = Workload::prepare(&[OsString::from(&built.path)])?;
     let event = MachineCatalog::default().describe(event)?;
     let roles = vec![(0, None)];
     let opening = Opening { event, glob: None, filter: None, sampling, roles, about: vec![None] };
-    let wish = Wish {
+    let request = SourceRequest {
         cpus: online_cpus(),
         watched: online_cpus(),
         tasks: Some(vec![workload.pid()]),
@@ -61,8 +61,8 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         watch_self: false,
         own_tids: Vec::new(),
     };
-    let mut live = Live::open(vec![opening], &wish, 1)?;
-    let programs = Shared::default();
+    let mut live = Live::open(vec![opening], &request, 1)?;
+    let programs = SharedPrograms::default();
     let names = Symbols::new(Rc::new(KernelSymbols::default()), programs.clone(), false);
     let mut watcher =
         Watcher { programs, names, unwinder: Unwinder::default(), stacks: Vec::new() };
@@ -76,7 +76,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
 }
 
 struct Watcher {
-    programs: Shared,
+    programs: SharedPrograms,
     names: Symbols,
     unwinder: Unwinder,
     stacks: Vec<Walked>,
@@ -88,7 +88,7 @@ impl Sink for Watcher {
             let length = slot.chain_len as usize;
             let chain = match slot.chain.is_null() {
                 true => &[],
-                // SAFETY: a slot's chain is good until this returns.
+                // SAFETY: a slot's chain is valid until this returns.
                 false => unsafe { std::slice::from_raw_parts(slot.chain, length) },
             };
             let space = self.programs.borrow_mut().space_of(slot.pid);
@@ -97,14 +97,14 @@ impl Sink for Watcher {
         }
     }
 
-    fn side(&mut self, side: Side<'_>) {
+    fn side(&mut self, side: SideBand<'_>) {
         let mut programs = self.programs.borrow_mut();
         match side.what {
             Happening::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
             Happening::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, u64::MAX),
             Happening::Mmap { pid, address, length, offset, file, path, .. } => {
                 let identity = match file {
-                    MappedFile::Inode { maj, min, ino, ino_generation } if ino > 0 => {
+                    FileIdentity::Inode { maj, min, ino, ino_generation } if ino > 0 => {
                         let generation = Some(ino_generation);
                         Identity::Inode { major: maj, minor: min, inode: ino, generation }
                     }
@@ -119,7 +119,7 @@ impl Sink for Watcher {
         }
     }
 
-    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut Room<'_>) {
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
         self.unwinder.walk(&mut self.programs.borrow_mut(), stack, frames);
     }
 
@@ -138,7 +138,7 @@ impl Watcher {
                 continue;
             }
             if entry == chain::TRUNCATED {
-                assert_eq!(place, chain.len() - 1, "the mark stands at the end: {chain:x?}");
+                assert_eq!(place, chain.len() - 1, "the mark is at the end: {chain:x?}");
                 walked.cut = true;
                 continue;
             }

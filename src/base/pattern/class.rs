@@ -1,6 +1,6 @@
-//! Which bytes a class or a set of a pattern has.
+//! Membership of bytes in the classes and sets of a pattern.
 
-/// Whether the set whose `[` stands at `p` and whose `]` at `end` has the byte.
+/// Returns whether a set contains the byte; its `[` is at `p` and its `]` at `end`.
 pub(super) fn in_set(byte: u8, pattern: &[u8], p: usize, end: usize) -> bool {
     let item = |at: usize| pattern.get(at).copied().unwrap_or(0);
     let inverted = item(p + 1) == b'^';
@@ -22,10 +22,10 @@ pub(super) fn in_set(byte: u8, pattern: &[u8], p: usize, end: usize) -> bool {
     inverted
 }
 
-/// Whether the byte is in the class `%a`; an upper-case letter inverts it, and what is no class
-/// stands for itself.
+/// Returns whether the byte is in the class `%a`; an upper-case letter inverts the class, and any
+/// other character matches itself.
 pub(super) fn in_class(byte: u8, class: u8) -> bool {
-    let met = match class.to_ascii_lowercase() {
+    let matched = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
         b'c' => byte.is_ascii_control(),
         b'd' => byte.is_ascii_digit(),
@@ -39,5 +39,5 @@ pub(super) fn in_class(byte: u8, class: u8) -> bool {
         b'z' => byte == 0,
         _ => return class == byte,
     };
-    met != class.is_ascii_uppercase()
+    matched != class.is_ascii_uppercase()
 }

@@ -1,11 +1,11 @@
-//! What a search finds, or why it has no answer.
+//! Results and errors of a search.
 
-/// A part of the subject, in bytes from its beginning.
+/// A part of the subject, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// Where it begins.
+    /// Start of the capture.
     pub start: u32,
-    /// How long it is.
+    /// Length of the capture.
     pub length: CaptureLength,
 }
 
@@ -15,7 +15,7 @@ pub enum CaptureLength {
     /// Its closing parenthesis is missing.
     #[default]
     Unfinished,
-    /// `()`: it stands for its position.
+    /// `()`: a position capture.
     Position,
     /// Bytes.
     Bytes(u32),
@@ -30,7 +30,7 @@ pub struct Match {
     pub end: u32,
 }
 
-/// Why matching ended without an answer.
+/// Why a match ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum PatternError {
@@ -52,6 +52,6 @@ pub enum PatternError {
     Balance = -9,
     /// Nested too deep.
     TooComplex = -10,
-    /// The caller said so.
+    /// `stop` returned true.
     Stopped = -11,
 }

@@ -1,4 +1,4 @@
-//! Numbers into bytes, without the formatting machinery: the digits of every event line pass here.
+//! Formats numbers without `core::fmt`: every event line uses these functions.
 
 const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
@@ -6,14 +6,14 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 6061626364656667686970717273747576777879\
 8081828384858687888990919293949596979899";
 
-/// Decimal digits.
+/// Appends decimal digits.
 pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     let mut digits = [0u8; 20];
     let start = fill(&mut digits, value);
     out.extend_from_slice(&digits[start..]);
 }
 
-/// Decimal digits after a sign if negative.
+/// Appends decimal digits, after a sign if negative.
 pub fn push_i64(out: &mut Vec<u8>, value: i64) {
     if value < 0 {
         out.push(b'-');
@@ -21,7 +21,7 @@ pub fn push_i64(out: &mut Vec<u8>, value: i64) {
     push_u64(out, value.unsigned_abs());
 }
 
-/// An integer of any width that a cell or an array can hold.
+/// Appends an integer of any width that a cell or an array can hold.
 pub fn push_i128(out: &mut Vec<u8>, value: i128) {
     if value < 0 {
         out.push(b'-');
@@ -33,7 +33,7 @@ pub fn push_i128(out: &mut Vec<u8>, value: i128) {
     }
 }
 
-/// Decimal digits, filled up on the left to `width`.
+/// Appends decimal digits, padded on the left to `width`.
 pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
     let mut digits = [0u8; 20];
     let start = fill(&mut digits, value);
@@ -43,7 +43,8 @@ pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// Nanoseconds as microseconds with their sign, `+12.345`, with blanks in front up to `width`.
+/// Appends nanoseconds as microseconds with sign, `+12.345`, padded with blanks on the left to
+/// `width`.
 pub fn push_micros(out: &mut Vec<u8>, ns: i64, width: usize) {
     let mut digits = [0u8; 20];
     let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
@@ -56,13 +57,13 @@ pub fn push_micros(out: &mut Vec<u8>, ns: i64, width: usize) {
     push_padded(out, rest, 3, b'0');
 }
 
-/// `0x` and hexadecimal digits.
+/// Appends `0x` and hexadecimal digits.
 pub fn push_hex(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(b"0x");
     push_hex_right(out, value, 0);
 }
 
-/// Hexadecimal digits, with blanks in front up to `width`.
+/// Appends hexadecimal digits, padded with blanks on the left to `width`.
 pub fn push_hex_right(out: &mut Vec<u8>, value: u64, width: usize) {
     let mut digits = [0u8; 16];
     let (mut start, mut left) = (digits.len(), value);
@@ -79,7 +80,7 @@ pub fn push_hex_right(out: &mut Vec<u8>, value: u64, width: usize) {
     out.extend_from_slice(digits);
 }
 
-/// Two hexadecimal digits a byte.
+/// Appends two hexadecimal digits per byte.
 pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         out.push(nibble(byte >> 4));
@@ -87,7 +88,7 @@ pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Writes the digits at the end of the array and gives the place of the first.
+/// Writes the digits at the end of the array. Returns the position of the first.
 fn fill(digits: &mut [u8; 20], mut value: u64) -> usize {
     let mut at = digits.len();
     while value >= 100 {
@@ -124,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn digits_are_those_of_the_standard_library(bits: u64, shift in 0u32..64, wide: i128) {
+        fn digits_match_the_standard_library(bits: u64, shift in 0u32..64, wide: i128) {
             let value = bits >> shift;
             prop_assert_eq!(text(|out| push_u64(out, value)), value.to_string());
             prop_assert_eq!(text(|out| push_i64(out, value as i64)), (value as i64).to_string());

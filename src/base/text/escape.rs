@@ -1,29 +1,30 @@
-//! Text that came from elsewhere (a task's name, a path, a symbol) into text that is safe to show.
+//! Escapes untrusted text (the name of a task, a path, a symbol) for display.
 //!
-//! Whoever can name a task must not be able to drive the terminal of whoever watches: control characters
-//! of ASCII and of Latin-1, characters that reorder or break a line, and bytes that are not UTF-8 are
-//! written `\xNN`, byte by byte, or `\n`, `\t`, `\r`. In quotes, `"` and `\` are escaped as well, so that
-//! quoted text reads back exactly ([`crate::source::replay`] does).
+//! The name of a task must not be able to control the terminal. Control characters of ASCII and
+//! Latin-1, characters that reorder or break a line, and bytes that are not UTF-8 are therefore
+//! written `\xNN`, byte by byte, or `\n`, `\t`, `\r`. In quotes, `"` and `\` are escaped as well,
+//! so that quoted text reads back exactly ([`crate::source::replay`] does this).
 
 use super::digits;
 
-/// Bytes that stand for themselves even without quotes: visible ASCII but `"`, `=` and `\`.
+/// Returns whether a byte needs no quotes: visible ASCII except `"`, `=` and `\`.
 fn plain(byte: u8) -> bool {
     (byte > 0x20) & (byte < 0x7f) & (byte != b'"') & (byte != b'=') & (byte != b'\\')
 }
 
-/// Whether a test holds for all bytes; without an early exit, so that it is done on many at a time.
+/// Returns whether `test` holds for all bytes; has no early exit so that it can be vectorized.
 pub fn all(text: &[u8], test: impl Fn(u8) -> bool) -> bool {
     text.iter().fold(true, |all, byte| all & test(*byte))
 }
 
-/// Whether a character may reach neither terminal nor line: it controls, breaks or reorders.
+/// Returns whether a character must be escaped: it is a control character, or breaks or reorders
+/// the line.
 pub fn harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text as it is, without quotes, harmful bytes escaped. Gives its width in characters.
+/// Appends text without quotes, with harmful characters escaped. Returns its width in characters.
 pub fn push_shown(out: &mut Vec<u8>, text: &[u8]) -> usize {
     if all(text, |byte| (0x20..0x7f).contains(&byte)) {
         out.extend_from_slice(text);
@@ -32,7 +33,7 @@ pub fn push_shown(out: &mut Vec<u8>, text: &[u8]) -> usize {
     push_escaped(out, text, false)
 }
 
-/// Makes what stands in the buffer from `start` on safe to show, as [`push_shown`] would have written it.
+/// Escapes the text in the buffer from `start` on, as [`push_shown`] does.
 pub fn show_from(out: &mut Vec<u8>, start: usize) {
     let written = out.get(start..).unwrap_or_default();
     if !all(written, |byte| (0x20..0x7f).contains(&byte)) {
@@ -41,7 +42,7 @@ pub fn show_from(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Like [`push_shown`], but keeps tabs.
+/// Appends text like [`push_shown`], but keeps tabs.
 pub fn push_shown_but_tabs(out: &mut Vec<u8>, text: &[u8]) {
     for (i, part) in text.split(|byte| *byte == b'\t').enumerate() {
         if i > 0 {
@@ -51,7 +52,7 @@ pub fn push_shown_but_tabs(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Like [`show_from`], but keeps tabs.
+/// Escapes text like [`show_from`], but keeps tabs.
 pub fn show_but_tabs_from(out: &mut Vec<u8>, start: usize) {
     let written = out.get(start..).unwrap_or_default();
     if !all(written, |byte| (0x20..0x7f).contains(&byte)) {
@@ -60,7 +61,7 @@ pub fn show_but_tabs_from(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// [`push_shown`], filled up on the left to `width`.
+/// Appends text like [`push_shown`], padded on the left to `width`.
 pub fn push_shown_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     let start = out.len();
     let used = push_shown(out, text);
@@ -70,7 +71,7 @@ pub fn push_shown_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     }
 }
 
-/// A value of `name=value`: as it is when plain, else in quotes. Empty text is `""`.
+/// Appends the value of `name=value`: unquoted if plain, otherwise quoted. Empty text is `""`.
 pub fn push_word(out: &mut Vec<u8>, text: &[u8]) {
     if is_plain(text) {
         out.extend_from_slice(text);
@@ -79,14 +80,15 @@ pub fn push_word(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Text in double quotes.
+/// Appends text in double quotes.
 pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     push_escaped(out, text, true);
     out.push(b'"');
 }
 
-/// Whether text needs no quotes: not empty, no white space, quotes, `=`, `\` or anything to escape.
+/// Returns whether text needs no quotes: it is not empty and has no white space, quotes, `=`, `\`
+/// or characters to escape.
 pub fn is_plain(text: &[u8]) -> bool {
     if all(text, plain) {
         return !text.is_empty();
@@ -120,7 +122,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &[u8], quoted: bool) -> usize {
     width
 }
 
-/// Each byte as an escape; gives the characters written.
+/// Appends each byte as an escape. Returns the number of characters.
 pub fn push_bytes_escaped(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let start = out.len();
     for byte in bytes {
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_stand_bare_and_others_in_quotes() {
+    fn plain_text_is_unquoted_and_other_text_is_quoted() {
         for (word, shown) in [
             (&b"nginx"[..], "nginx"),
             (b"swapper/0", "swapper/0"),
@@ -177,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_harmful_is_ever_shown(bytes: Vec<u8>, string: String) {
+        fn harmful_characters_are_never_shown(bytes: Vec<u8>, string: String) {
             for bytes in [bytes.as_slice(), string.as_bytes()] {
                 let shown = text(|out| _ = push_shown(out, bytes));
                 let word = text(|out| push_word(out, bytes));

@@ -1,11 +1,11 @@
-//! Values as words of a line: `name=value`.
+//! Formats values as `name=value`.
 
 use super::{digits, escape};
 use crate::base::draw::Cell;
 use crate::base::value::Value;
 use std::io::Write;
 
-/// A field's value as it reads best.
+/// Appends a field's value.
 pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Int(value) => digits::push_i64(out, *value),
@@ -17,7 +17,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Fields as `name=value`, a blank between two.
+/// Appends fields as `name=value`, separated by blanks.
 pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str, Value<'a>)>) {
     for (position, (name, value)) in fields.enumerate() {
         if position > 0 {
@@ -29,7 +29,7 @@ pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str,
     }
 }
 
-/// The elements in brackets: `[1,-2,3]`.
+/// Appends the elements in brackets: `[1,-2,3]`.
 pub fn push_array(out: &mut Vec<u8>, array: &Value<'_>) {
     out.push(b'[');
     for (i, element) in array.elements().enumerate() {
@@ -41,7 +41,8 @@ pub fn push_array(out: &mut Vec<u8>, array: &Value<'_>) {
     out.push(b']');
 }
 
-/// A cell as text, safe to show, not in quotes: a script wrote it to be read. Nothing for `Cell::Empty`.
+/// Appends a cell as escaped text without quotes, since it is text that a script formats for
+/// display. `Cell::Empty` appends nothing.
 pub fn push_cell(out: &mut Vec<u8>, cell: &Cell, decimals: Option<usize>) {
     match cell {
         Cell::Empty => {}
@@ -62,7 +63,7 @@ pub fn push_cell(out: &mut Vec<u8>, cell: &Cell, decimals: Option<usize>) {
     }
 }
 
-/// A number with so many digits after the point; `-` where there is none, as after 0/0.
+/// Appends a number with `decimals` digits after the point; `-` for NaN, as after 0/0.
 fn push_float(out: &mut Vec<u8>, value: f64, decimals: Option<usize>) {
     // Writing to a Vec cannot fail.
     let _ = match decimals {
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_value_has_its_form() {
+    fn every_kind_of_value_is_formatted() {
         assert_eq!(value(&Value::Int(-4)), "-4");
         assert_eq!(value(&Value::Uint(u64::MAX)), "18446744073709551615");
         assert_eq!(value(&Value::Pointer(0xffffffff81c01f58)), "0xffffffff81c01f58");
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_exact_and_rounded_only_when_told() {
+    fn cells_are_exact_unless_decimals_are_given() {
         assert_eq!(cell(&Cell::Empty, None), "");
         assert_eq!(cell(&Cell::Int((1 << 53) + 1), None), "9007199254740993");
         assert_eq!(cell(&Cell::Int(i128::from(u64::MAX) * 1000), None), "18446744073709551615000");

@@ -50,7 +50,7 @@ pub fn indented(text: &str) -> Cow<'_, str> {
     lines.collect::<String>().into()
 }
 
-/// Returns a path for use within a line; newlines are escaped, too.
+/// Returns a path for use in a line; newlines are escaped, too.
 pub fn path(path: &Path) -> String {
     let mut text = Vec::new();
     escape::push_shown(&mut text, path.as_os_str().as_encoded_bytes());
@@ -83,20 +83,20 @@ pub fn json(text: &str) -> String {
 }
 
 /// A writer that escapes everything but printable text, newlines and tabs.
-pub struct Lines<W> {
+pub struct EscapingWriter<W> {
     to: W,
     /// The bytes of an incomplete character.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> EscapingWriter<W> {
     /// Writes to `to`.
-    pub fn new(to: W) -> Lines<W> {
-        Lines { to, begun: Vec::new() }
+    pub fn new(to: W) -> EscapingWriter<W> {
+        EscapingWriter { to, begun: Vec::new() }
     }
 }
 
-impl<W: Write> Write for Lines<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back_as_it_was() {
+    fn json_round_trips() {
         let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\n\"\\ träge" });
         let text = json(&value.to_string());
         assert!(!text.contains(escape::harmful), "{text}");
@@ -169,17 +169,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_same_however_they_are_cut(text: String, cut in 0usize..200) {
+        fn lines_do_not_depend_on_how_the_text_is_split(text: String, cut in 0usize..200) {
             let (first, rest) = text.as_bytes().split_at(cut.min(text.len()));
-            let mut lines = Lines::new(Vec::new());
+            let mut lines = EscapingWriter::new(Vec::new());
             for part in [first, rest] {
                 lines.write_all(part).unwrap();
             }
             lines.flush().unwrap();
-            let seen = String::from_utf8(lines.to).unwrap();
-            prop_assert_eq!(&seen, &String::from_utf8(shown(text.as_bytes())).unwrap());
+            let written = String::from_utf8(lines.to).unwrap();
+            prop_assert_eq!(&written, &String::from_utf8(shown(text.as_bytes())).unwrap());
             let harmful = |c: char| !matches!(c, '\n' | '\t') && escape::harmful(c);
-            prop_assert!(!seen.contains(harmful));
+            prop_assert!(!written.contains(harmful));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the doctor sees of a machine: facts that are read, and attempts at what a run would do.
+//! The doctor's view of a machine: facts, and attempts to do what a run does.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -7,29 +7,29 @@ use perf_event_open_sys::bindings as abi;
 
 use crate::cli::run::Bundled;
 use crate::decode::format::Format;
-use crate::decode::print::Program;
+use crate::decode::print::PrintProgram;
 use crate::script::guard::hook_stops_compiled_loops;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
 use crate::sys::clock::ticks_per_second;
-use crate::sys::facts::{CAP_IPC_LOCK, Facts, capability};
 use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
-use crate::sys::perf::{Event, Target};
+use crate::sys::perf::{PerfEvent, PerfTarget};
+use crate::sys::privileges::{CAP_IPC_LOCK, Privileges, capability};
 use crate::sys::tracefs::Tracefs;
 
-/// Everything that the checks judge.
+/// The input of the checks.
 #[derive(Clone, Debug)]
-pub struct Machine {
-    pub(super) facts: Facts,
+pub struct MachineFacts {
+    pub(super) facts: Privileges,
     pub(super) root: bool,
-    /// Rings take memory without the limit on locked memory.
+    /// Rings are exempt from the limit on locked memory.
     pub(super) ipc_lock: bool,
     pub(super) files: OpenFiles,
-    /// The tracepoints, or why there are none.
+    /// The tracepoints, or why they are not available.
     pub(super) tracing: Result<Tracing, String>,
-    /// Whether a tracepoint's records can be had of every task of a CPU; if not, why.
+    /// Whether a tracepoint can be recorded for all tasks of a CPU; if not, why.
     pub(super) system: Result<(), String>,
     /// Whether this process can be watched; if not, why.
     pub(super) own: Result<(), String>,
@@ -40,50 +40,51 @@ pub struct Machine {
     /// Whether records are stamped with `CLOCK_MONOTONIC`.
     pub(super) monotonic: bool,
     pub(super) clocksource: Option<String>,
-    /// Whether the script of an endless loop can be stopped.
+    /// Whether a script can be stopped in an endless loop.
     pub(super) hook: bool,
     /// The records of each CPU's idle task, or why they could not be read.
     pub(super) idle: Result<Vec<IdleRecords>, String>,
-    pub(super) symbols: Symbols,
+    pub(super) symbols: KallsymsAccess,
     pub(super) kptr_restrict: Option<i64>,
     pub(super) btf: bool,
-    /// The bundled monitors, as they would begin.
+    /// The bundled monitors, and how they would begin.
     pub(super) monitors: Vec<Bundled>,
 }
 
-/// What tracefs has.
+/// The contents of tracefs.
 #[derive(Clone, Debug)]
 pub(super) struct Tracing {
     pub(super) root: PathBuf,
     pub(super) mounted_here: bool,
     pub(super) tracepoints: usize,
-    /// `sys:name: why`, of formats that cannot be read.
+    /// `sys:name: why` for formats that cannot be read.
     pub(super) unreadable: Vec<String>,
-    /// `sys:name: why`, of print formats that cannot be evaluated as a whole.
+    /// `sys:name: why` for print formats that cannot be evaluated completely.
     pub(super) unprintable: Vec<String>,
 }
 
-/// What /proc/kallsyms shows.
+/// The visibility of addresses in /proc/kallsyms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Symbols {
+pub(super) enum KallsymsAccess {
     Shown,
     /// All addresses are 0.
     Hidden,
     Absent,
 }
 
-impl Machine {
-    /// Looks at this machine, with the eyes of this user. Mounts tracefs where it is not, as a run would.
-    pub fn look(monitors: Vec<Bundled>) -> Machine {
+impl MachineFacts {
+    /// Inspects this machine with the permissions of this user. Mounts tracefs if it is not
+    /// mounted, as a run would.
+    pub fn look(monitors: Vec<Bundled>) -> MachineFacts {
         let tracefs = Tracefs::find().map_err(|refusal| refusal.why);
         let tracing = tracefs.as_ref().map_err(Clone::clone).and_then(tracing);
-        let facts = Facts::read();
+        let facts = Privileges::read();
         let cpu = facts.online.first().map_or(0, |cpu| *cpu as i32);
-        let everyone = Target { pid: -1, cpu };
-        let own = Target { pid: 0, cpu: -1 };
+        let everyone = PerfTarget { pid: -1, cpu };
+        let own = PerfTarget { pid: 0, cpu: -1 };
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
         let probes = facts.probes.map(|pmu| pmu.is_some());
-        Machine {
+        MachineFacts {
             root: machine::is_root(),
             ipc_lock: capability(CAP_IPC_LOCK),
             files: limits::nofile(),
@@ -105,7 +106,7 @@ impl Machine {
     }
 }
 
-/// The tracepoints, and the formats among them that cannot be read.
+/// Reads the tracepoints, and finds the formats that cannot be read or printed.
 fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
     let events = tracefs.events().map_err(|why| why.to_string())?;
     let kernel = RunningKernel::new(ticks_per_second(), tracefs.root(), Rc::default());
@@ -122,7 +123,7 @@ fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
                 continue;
             }
         };
-        match Program::compile(&format, &kernel).map(|program| program.unknown()) {
+        match PrintProgram::compile(&format, &kernel).map(|program| program.unknown()) {
             Ok(None) => {}
             Ok(Some(unknown)) => {
                 let why = format!("only the kernel knows `{unknown}`; printed as `?`");
@@ -145,12 +146,13 @@ fn idle(tracefs: Option<&Tracefs>, cpus: &[u32]) -> Result<Vec<IdleRecords>, Str
     idle_records(tracefs, cpus).map_err(|why| why.to_string())
 }
 
-/// Opens an event and closes it again, for the answer.
-fn attempt(attr: &Attr, target: Target, name: &str) -> Result<(), String> {
-    Event::open(attr, target, name).map(drop).map_err(|refusal| refusal.why)
+/// Tries to open an event, and closes it again.
+fn attempt(attr: &Attr, target: PerfTarget, name: &str) -> Result<(), String> {
+    PerfEvent::open(attr, target, name).map(drop).map_err(|refusal| refusal.why)
 }
 
-/// Of a task's own doing only: whoever may watch nothing but himself is not refused for the kernel's part.
+/// Limits an event to user mode: a user who may only watch their own tasks is then not refused
+/// because of the kernel part.
 fn user_only(mut attr: Attr) -> Attr {
     attr.raw().set_exclude_kernel(1);
     attr.raw().set_exclude_hv(1);
@@ -165,7 +167,7 @@ fn cycles() -> Attr {
     Attr::counter(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_CPU_CYCLES.into())
 }
 
-/// What a run opens: a tracepoint with its records, where tracefs can be read.
+/// Returns the event that a run opens: a tracepoint with records if tracefs can be read.
 fn records(tracefs: Option<&Tracefs>) -> Attr {
     let id = tracefs.and_then(|tracefs| tracefs.id("sched", "sched_switch").ok());
     let Some(id) = id else { return software(abi::PERF_COUNT_SW_CPU_CLOCK) };
@@ -178,22 +180,22 @@ fn stamps_with_monotonic() -> bool {
     let mut attr = user_only(software(abi::PERF_COUNT_SW_DUMMY));
     attr.raw().set_use_clockid(1);
     attr.raw().clockid = libc::CLOCK_MONOTONIC;
-    Event::open(&attr, Target { pid: 0, cpu: -1 }, "the clock")
+    PerfEvent::open(&attr, PerfTarget { pid: 0, cpu: -1 }, "the clock")
         .is_ok_and(|opened| opened.dropped.is_empty())
 }
 
-fn symbols() -> Symbols {
+fn symbols() -> KallsymsAccess {
     use std::io::{BufRead as _, BufReader};
-    let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return Symbols::Absent };
-    // The first few are per-CPU offsets that may well be 0.
+    let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return KallsymsAccess::Absent };
+    // The first few are per-CPU offsets that may be 0.
     let mut lines = BufReader::new(file).lines().map_while(Result::ok).take(2000).peekable();
     if lines.peek().is_none() {
-        return Symbols::Absent;
+        return KallsymsAccess::Absent;
     }
     let zero = |line: &String| {
         line.split(' ').next().is_some_and(|address| address.bytes().all(|b| b == b'0'))
     };
-    if lines.all(|line| zero(&line)) { Symbols::Hidden } else { Symbols::Shown }
+    if lines.all(|line| zero(&line)) { KallsymsAccess::Hidden } else { KallsymsAccess::Shown }
 }
 
 fn read(path: &str) -> Option<String> {

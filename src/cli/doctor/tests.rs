@@ -1,23 +1,23 @@
-//! Machines that are not this one, and what the doctor says of them.
+//! Tests of the doctor's output for various machines.
 
-use super::machine::{Symbols, Tracing};
+use super::machine::{KallsymsAccess, Tracing};
 use super::*;
 use crate::cli::run::Bundled;
-use crate::sys::facts::Facts;
 use crate::sys::idle_records::IdleRecords;
 use crate::sys::limits::OpenFiles;
+use crate::sys::privileges::Privileges;
 
 /// A machine on which everything works.
-fn well() -> Machine {
-    Machine {
-        facts: Facts {
+fn well() -> MachineFacts {
+    MachineFacts {
+        facts: Privileges {
             paranoid: Some(2),
             perfmon: true,
             mlock_kb: Some(516),
             memlock_kb: Some(8192),
             online: vec![0, 1],
             kernel: "6.18.0".to_owned(),
-            ..Facts::default()
+            ..Privileges::default()
         },
         root: true,
         ipc_lock: true,
@@ -37,7 +37,7 @@ fn well() -> Machine {
         clocksource: Some("kvm-clock".to_owned()),
         hook: true,
         idle: Ok([0, 1].map(|cpu| idle(cpu, 5)).to_vec()),
-        symbols: Symbols::Shown,
+        symbols: KallsymsAccess::Shown,
         kptr_restrict: Some(1),
         btf: true,
         monitors: ["top", "irq"].map(bundled).to_vec(),
@@ -53,82 +53,84 @@ fn idle(cpu: u32, left: u64) -> IdleRecords {
 }
 
 #[test]
-fn a_cpu_whose_idle_task_leaves_no_records_is_named() {
+fn cpus_with_unrecorded_idle_events_are_listed() {
     assert_eq!(
         line(&well(), "idle tasks"),
-        "idle tasks         ok       their events leave records, on 2 of 2 CPUs"
+        "idle tasks         ok       their events are recorded on 2 of 2 CPUs"
     );
-    let silent = |of| line(&Machine { idle: Ok(vec![idle(0, 5), of]), ..well() }, "idle tasks");
-    // It was switched to, and never away.
+    let silent =
+        |of| line(&MachineFacts { idle: Ok(vec![idle(0, 5), of]), ..well() }, "idle tasks");
+    // The idle task was switched in, and never out.
     let text = silent(idle(1, 0));
-    assert!(text.contains("limited  events of CPU 1 leave no record while it is idle"), "{text}");
+    assert!(text.contains("limited  events of CPU 1 are not recorded while it is idle"), "{text}");
     assert!(text.contains("a reboot fixes it"), "{text}");
-    // Counted, and not written.
+    // Counted, but not written.
     let unwritten = IdleRecords { written: 3, ..idle(1, 5) };
     assert!(silent(unwritten).contains("limited  events of CPU 1"));
     let busy = IdleRecords { cpu: 1, ..IdleRecords::default() };
-    let never = Machine { idle: Ok(vec![busy]), ..well() };
+    let never = MachineFacts { idle: Ok(vec![busy]), ..well() };
     assert!(line(&never, "idle tasks").contains("not checked: no CPU was idle"));
-    assert!(
-        silent(busy).contains("ok       their events leave records, on 1 of 2 CPUs; the other")
-    );
+    assert!(silent(busy).contains("ok       their events are recorded on 1 of 2 CPUs; the other"));
 }
 
 #[test]
 fn functions_need_two_pmus() {
-    let of = |probes| line(&Machine { probes, ..well() }, "functions");
+    let of = |probes| line(&MachineFacts { probes, ..well() }, "functions");
     assert!(of([true, true]).contains(" ok "));
     let text = of([false, true]);
-    assert!(text.contains("limited  uprobe: watches programs', not the kernel's"), "{text}");
+    assert!(text.contains("limited  uprobe: (programs) only"), "{text}");
     assert!(text.contains("CONFIG_KPROBE_EVENTS"), "{text}");
-    assert!(of([false, false]).contains("missing  none can be watched"));
+    assert!(of([false, false]).contains("missing  neither kprobe: nor uprobe:"));
 }
 
 #[test]
-fn each_monitor_that_would_not_begin_says_what_it_lacks() {
+fn monitors_that_cannot_run_are_listed_with_the_reason() {
     assert_eq!(
         line(&well(), "monitors"),
-        "monitors           ok       all 2 bundled monitors begin"
+        "monitors           ok       all 2 bundled monitors can run"
     );
     let why = Some("no event 'kvm:kvm_exit'".to_owned());
     let monitors = vec![bundled("top"), Bundled { lacks: why, ..bundled("kvm-exit") }];
-    let (text, code) = told(&Machine { monitors, ..well() });
+    let (text, code) = output_of(&MachineFacts { monitors, ..well() });
     assert_eq!(code, 0);
-    assert!(text.contains("limited  1 of 2 bundled monitors begins; the others lack:\n"), "{text}");
+    assert!(
+        text.contains("limited  1 of 2 bundled monitors can run; the others lack:\n"),
+        "{text}"
+    );
     assert!(text.contains(" kvm-exit: no event 'kvm:kvm_exit'\n"), "{text}");
 }
 
 #[test]
-fn a_monitor_that_measures_something_else_is_named_with_the_reason() {
+fn monitors_with_a_fallback_are_listed_with_the_reason() {
     assert_eq!(
         line(&well(), "fallbacks"),
-        "fallbacks          ok       none: every monitor measures what it is meant to"
+        "fallbacks          ok       none: every monitor uses its own events"
     );
-    let fallbacks = vec!["cycles: no such counter; cpu-clock is taken".to_owned()];
+    let fallbacks = vec!["cycles: no such counter; cpu-clock is used".to_owned()];
     let monitors = vec![bundled("top"), Bundled { fallbacks, ..bundled("profile") }];
-    let (text, code) = told(&Machine { monitors, ..well() });
+    let (text, code) = output_of(&MachineFacts { monitors, ..well() });
     assert_eq!(code, 0);
-    assert!(text.contains("limited  1 monitor measures something else here:\n"), "{text}");
-    assert!(text.ends_with(" profile: cycles: no such counter; cpu-clock is taken\n"), "{text}");
+    assert!(text.contains("limited  1 monitor uses other events here:\n"), "{text}");
+    assert!(text.ends_with(" profile: cycles: no such counter; cpu-clock is used\n"), "{text}");
 }
 
-/// What is printed of a machine, and the exit code.
-fn told(machine: &Machine) -> (String, u8) {
+/// Returns the output for a machine, and the exit code.
+fn output_of(machine: &MachineFacts) -> (String, u8) {
     let mut out = Vec::new();
     let code = write(machine, false, &mut out).unwrap();
     (String::from_utf8(out).unwrap(), code)
 }
 
-/// The line of that check.
-fn line(machine: &Machine, name: &str) -> String {
-    let (text, _) = told(machine);
+/// Returns the line of a check.
+fn line(machine: &MachineFacts, name: &str) -> String {
+    let (text, _) = output_of(machine);
     let found = text.lines().find(|line| line.starts_with(name));
     found.unwrap_or_else(|| panic!("no {name} in\n{text}")).to_owned()
 }
 
 #[test]
-fn a_machine_that_lacks_nothing_is_ok_in_every_line() {
-    let (text, code) = told(&well());
+fn a_complete_machine_is_ok_in_every_line() {
+    let (text, code) = output_of(&well());
     assert_eq!(code, 0);
     assert_eq!(text.lines().count(), checks::ALL.len());
     for line in text.lines() {
@@ -141,30 +143,30 @@ fn a_machine_that_lacks_nothing_is_ok_in_every_line() {
 }
 
 #[test]
-fn what_every_monitor_needs_makes_the_exit_code() {
-    let no_perf = Machine { facts: Facts { paranoid: None, ..well().facts }, ..well() };
+fn a_missing_requirement_of_all_monitors_exits_with_1() {
+    let no_perf = MachineFacts { facts: Privileges { paranoid: None, ..well().facts }, ..well() };
     let refused =
-        Machine { system: Err("no".into()), own: Err("not even oneself".into()), ..well() };
-    let no_tracefs = Machine { tracing: Err("permission denied".into()), ..well() };
+        MachineFacts { system: Err("no".into()), own: Err("not even own tasks".into()), ..well() };
+    let no_tracefs = MachineFacts { tracing: Err("permission denied".into()), ..well() };
     for machine in [&no_perf, &refused, &no_tracefs] {
-        assert_eq!(told(machine).1, 1, "{}", told(machine).0);
+        assert_eq!(output_of(machine).1, 1, "{}", output_of(machine).0);
     }
     assert!(line(&no_tracefs, "tracefs").ends_with("no tracepoint can be read; permission denied"));
     assert!(line(&refused, "perf events").contains("missing"));
 }
 
 #[test]
-fn what_only_some_need_does_not() {
-    let machine = Machine {
+fn a_missing_requirement_of_some_monitors_exits_with_0() {
+    let machine = MachineFacts {
         hardware: Err("no PMU".into()),
-        symbols: Symbols::Hidden,
+        symbols: KallsymsAccess::Hidden,
         btf: false,
         hook: false,
         clocksource: Some("hpet".into()),
         files: OpenFiles { soft: 256, hard: 512 },
         ..well()
     };
-    let (text, code) = told(&machine);
+    let (text, code) = output_of(&machine);
     assert_eq!(code, 0);
     assert_eq!(text.matches("  limited  ").count(), 4, "{text}");
     assert_eq!(text.matches("  missing  ").count(), 2, "{text}");
@@ -172,9 +174,9 @@ fn what_only_some_need_does_not() {
 }
 
 #[test]
-fn an_ordinary_user_watches_his_own_with_small_rings() {
-    let facts = Facts { perfmon: false, memlock_kb: Some(64), ..well().facts };
-    let machine = Machine {
+fn an_ordinary_user_is_limited_to_own_tasks_and_small_rings() {
+    let facts = Privileges { perfmon: false, memlock_kb: Some(64), ..well().facts };
+    let machine = MachineFacts {
         facts,
         root: false,
         ipc_lock: false,
@@ -182,15 +184,16 @@ fn an_ordinary_user_watches_his_own_with_small_rings() {
         ..well()
     };
     assert!(line(&machine, "perf events").ends_with(
-        "limited  this user's own programs only (an ordinary user, perf_event_paranoid is 2); run as root, or set it to -1"
+        "limited  this user's own programs only (an ordinary user, perf_event_paranoid is 2); run \
+         as root, or set it to -1"
     ));
-    // (516 + 64 / 2) / 4 pages, less the one of the head.
-    assert!(line(&machine, "ring memory").contains("about 136 pages a ring"));
-    assert_eq!(told(&machine).1, 0);
+    // (516 + 64 / 2) / 4 pages, minus the head page.
+    assert!(line(&machine, "ring memory").contains("about 136 pages per ring"));
+    assert_eq!(output_of(&machine).1, 0);
 }
 
 #[test]
-fn formats_that_are_not_understood_are_listed() {
+fn unparsable_formats_are_listed() {
     let tracing = Tracing {
         root: "/t".into(),
         mounted_here: true,
@@ -198,9 +201,9 @@ fn formats_that_are_not_understood_are_listed() {
         unreadable: vec!["odd:one: no fields".to_owned()],
         unprintable: vec!["odd:two: only the kernel knows `x`".to_owned()],
     };
-    let machine = Machine { tracing: Ok(tracing), ..well() };
-    let (text, code) = told(&machine);
-    assert!(text.contains("1 of 10 tracepoints have a format that is not understood"), "{text}");
+    let machine = MachineFacts { tracing: Ok(tracing), ..well() };
+    let (text, code) = output_of(&machine);
+    assert!(text.contains("1 of 10 tracepoints have a format that cannot be parsed"), "{text}");
     assert!(text.contains("\n                            odd:one: no fields\n"), "{text}");
     let shown = line(&machine, "print formats");
     assert!(shown.contains("ok       9 of 10 tracepoints print as the kernel would"), "{shown}");

@@ -1,8 +1,9 @@
-//! What is printed appears above the line that is being typed, by a thread of its own.
+//! Prints output above the line that is being edited, on a separate thread.
 //!
-//! rustyline takes a text when the thread that edits is at it, and holds up whoever brings a second one until then. The session
-//! must not be held up: the editing thread may be waiting for it. So texts queue up here; of a queue that is full, because the
-//! terminal does not keep up, further ones are dropped and counted.
+//! rustyline accepts a text only when the editing thread reads it, and blocks the printer of a
+//! second text until then. The session must not block, since the editing thread may be waiting for
+//! it. Texts are therefore queued; when the queue is full because the terminal is slow, further
+//! texts are dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,29 +16,30 @@ use rustyline::ExternalPrinter;
 
 use crate::base::units::counted;
 use crate::sys::namespace::tid_in_records;
-use crate::sys::slice::{self, Front};
+use crate::sys::sched::{self, RtBoost};
 use crate::sys::{signal, threads};
 
-/// Texts that wait at most.
+/// Limit of queued texts.
 const QUEUE: usize = 256;
 
-/// Bytes that are printed at once: the thread that edits looks between them whether it may still go first.
+/// Bytes printed at once: between pieces, the editing thread checks whether it may keep its
+/// priority.
 const PIECE: usize = 16 << 10;
 
-/// Percent of a CPU that it may use in front of others. A flood takes more, and then turns with
-/// everybody.
+/// Percent of a CPU at real-time priority. A flood of output uses more, and then has normal
+/// priority.
 const OF_A_CPU: u64 = 5;
 
-/// How long a prompt waits for what is to stand above it.
+/// Time that a prompt waits for the output above it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 enum Message {
     Text(String),
-    /// To be answered when everything before is printed.
+    /// Answered after everything before it was printed.
     Mark(Sender<()>),
 }
 
-/// Writes above the line, as a whole what is flushed at once.
+/// A writer above the edited line; prints each flush as a whole.
 pub(super) struct Above {
     queue: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
@@ -45,24 +47,24 @@ pub(super) struct Above {
 }
 
 impl Above {
-    /// Starts the thread; gives its number, as tracepoints name it, too.
+    /// Starts the thread. Also returns its id, as in tracepoint records.
     ///
     /// # Errors
-    /// There is no further thread to be had.
+    /// The thread cannot be started.
     pub(super) fn start(
         printer: impl ExternalPrinter + Send + 'static,
     ) -> anyhow::Result<(Above, i32)> {
         let (queue, waiting) = mpsc::sync_channel(QUEUE);
-        let (told, tid) = mpsc::channel();
+        let (sender, tid) = mpsc::channel();
         let dropped = Arc::new(AtomicU64::new(0));
         let counts = dropped.clone();
         let work = move || {
             signal::keep_off_this_thread();
-            slice::ask_for_short_turns();
-            // What a line gives, or that it was stopped, should be seen soon.
-            let front = Front::ask(OF_A_CPU);
-            // Whoever waits for it is there until it comes.
-            let _ = told.send(tid_in_records());
+            sched::request_short_slices();
+            // The results of a line, or a notice that it was stopped, should appear soon.
+            let front = RtBoost::request(OF_A_CPU);
+            // The receiver waits for the id until it comes.
+            let _ = sender.send(tid_in_records());
             print(printer, &waiting, &counts, front);
         };
         threads::start("perilune:print", work)?;
@@ -70,12 +72,12 @@ impl Above {
         Ok((Above { queue, dropped, pending: Vec::new() }, tid))
     }
 
-    /// A second way to the same place.
+    /// Returns a second writer to the same thread.
     pub(super) fn doubled(&self) -> Above {
         Above { queue: self.queue.clone(), dropped: self.dropped.clone(), pending: Vec::new() }
     }
 
-    /// Waits until everything is printed, but not for long.
+    /// Waits for a short time until everything is printed.
     pub(super) fn settle(&self) {
         let (reply, printed) = mpsc::channel();
         if self.queue.try_send(Message::Mark(reply)).is_ok() {
@@ -88,14 +90,14 @@ fn print(
     mut printer: impl ExternalPrinter,
     waiting: &Receiver<Message>,
     dropped: &AtomicU64,
-    mut front: Option<Front>,
+    mut front: Option<RtBoost>,
 ) {
     for message in waiting {
-        front.iter_mut().for_each(Front::turn);
+        front.iter_mut().for_each(RtBoost::update);
         let mut text = match message {
             Message::Text(text) => text,
             Message::Mark(reply) => {
-                // Whoever asked may have gone on.
+                // The requester may have timed out.
                 let _ = reply.send(());
                 continue;
             }
@@ -108,13 +110,13 @@ fn print(
             ));
         }
         if pieces(&text).try_for_each(|piece| printer.print(piece.to_owned())).is_err() {
-            // The terminal has gone.
+            // The terminal is gone.
             return;
         }
     }
 }
 
-/// A text cut behind line ends; a line is whole, however long it is.
+/// Splits a text after line ends; a line is not split, however long it is.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -154,7 +156,7 @@ impl Write for Above {
 mod tests {
     use super::*;
 
-    /// Takes what is printed when it is asked to.
+    /// Prints only when requested.
     struct Slow(Receiver<()>, Sender<String>);
 
     impl ExternalPrinter for Slow {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_printed_in_pieces_of_whole_lines() {
+    fn a_long_text_is_split_at_line_ends() {
         let text: String = (0..5000).map(|i| format!("{i} é\n")).collect();
         let cut: Vec<&str> = pieces(&text).collect();
         assert_eq!(cut.concat(), text);
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_does_not_keep_up_holds_nobody_up_and_is_told_what_it_missed() {
+    fn a_slow_terminal_does_not_block_and_the_missing_text_is_reported() {
         let ((go, going), (seen, printed)) = (mpsc::channel(), mpsc::channel());
         let (mut above, _) = Above::start(Slow(going, seen)).unwrap();
         for i in 0..QUEUE + 10 {

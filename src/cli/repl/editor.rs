@@ -1,4 +1,5 @@
-//! Lines from a terminal: rustyline edits them, with what the session and the descriptions know.
+//! Reads lines from a terminal: rustyline edits them, with completions from the session and hints
+//! from the descriptions.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -15,28 +16,30 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, CompletionType, Config, Context, Editor, Helper, KeyEvent};
 
 use super::above::Above;
-use super::{Line, highlight, history};
-use crate::run::session::Typed;
+use super::{LineReader, highlight, history};
+use crate::run::session::ConsoleMessage;
 use crate::script::doc;
 use crate::script::syntax::Syntax;
 use crate::sys::namespace::tid_in_records;
+use crate::sys::sched::RtBoost;
 use crate::sys::signal::{self, typed_line};
-use crate::sys::slice::Front;
 use crate::sys::terminal::typeahead;
 
 const PROMPT: &str = "> ";
 
-/// What of a CPU keys may use in front of everybody else: they need hardly any, but what is printed above them, or pasted, might.
+/// Percent of a CPU for keys at real-time priority. Keys need very little, but printing above them,
+/// or pasted text, may need more.
 const OF_A_CPU: u64 = 10;
 
-/// What the thread says when it is there: its number and others of ours, and how to print.
+/// The reading thread's first message: the ids of perilune's threads, and the writer above the
+/// line.
 pub(super) type Hello = anyhow::Result<(Vec<i32>, Option<Above>)>;
 
 /// Reads lines until Ctrl-D, or until the session ends.
-pub(super) fn read(line: Line, listening: bool, hello: &Sender<Hello>) {
+pub(super) fn read(line: LineReader, listening: bool, hello: &Sender<Hello>) {
     let mut editor = match begin(line, listening) {
         Ok((editor, above, printing)) => {
-            // Whoever waits for it is there until it comes.
+            // The receiver waits for the message until it comes.
             let _ = hello.send(Ok((vec![tid_in_records(), printing], Some(above))));
             editor
         }
@@ -47,40 +50,40 @@ pub(super) fn read(line: Line, listening: bool, hello: &Sender<Hello>) {
     };
     let kept = history::path();
     if let Some(path) = &kept {
-        // There is none yet.
+        // A missing history is not an error.
         let _ = editor.load_history(path);
     }
     while wanted(&editor) {
-        // In this order: input that is kept at a Ctrl-C belongs to a line that it can cancel.
+        // The order matters: input that is kept at a Ctrl-C belongs to a line that it can cancel.
         typed_line::begin();
         typeahead::set_editing(true);
         let typed = editor.readline(PROMPT);
         typeahead::set_editing(false);
         match typed {
             Ok(text) => {
-                send(&editor, Typed::Line(text.clone()));
+                send(&editor, ConsoleMessage::Line(text.clone()));
                 typed_line::entered();
                 remember(&mut editor, &text, kept.as_ref());
             }
-            // Ctrl-C: what was typed is not wanted, the session is.
+            // Ctrl-C discards the typed line, and the session continues.
             Err(ReadlineError::Interrupted) => {
                 typed_line::abandoned();
-                send(&editor, Typed::Line(String::new()));
+                send(&editor, ConsoleMessage::Line(String::new()));
             }
-            // Ctrl-D, a signal from elsewhere, a terminal that has gone.
+            // Ctrl-D, a signal from another process, a terminal that is gone.
             Err(_) => {
                 typed_line::abandoned();
                 break;
             }
         }
     }
-    send(&editor, Typed::End);
+    send(&editor, ConsoleMessage::End);
 }
 
 type Prompt = Editor<Companion, FileHistory>;
 
-/// `listening`: a thread takes the signals ([`signal::listener`]).
-fn begin(line: Line, listening: bool) -> anyhow::Result<(Prompt, Above, i32)> {
+/// Prepares the editor; `listening` means that a thread takes the signals ([`signal::listener`]).
+fn begin(line: LineReader, listening: bool) -> anyhow::Result<(Prompt, Above, i32)> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
@@ -91,17 +94,17 @@ fn begin(line: Line, listening: bool) -> anyhow::Result<(Prompt, Above, i32)> {
         .tab_stop(4)
         .enable_signals(listening)
         .build();
-    let mut editor = Editor::with_config(config).context("failed to ask the terminal")?;
-    // The keys of SIGTSTP and SIGQUIT, as far as `set_editing` has disabled their characters; a
-    // disabled character is NUL, which is no key then.
+    let mut editor = Editor::with_config(config).context("failed to query the terminal")?;
+    // Binds the keys of SIGTSTP and SIGQUIT while `set_editing` has disabled their characters. A
+    // disabled character is NUL, which must not act as a key then.
     editor.bind_sequence(KeyEvent::ctrl('Z'), Cmd::Suspend);
     editor.bind_sequence(KeyEvent::ctrl('\\'), Cmd::Interrupt);
     editor.bind_sequence(KeyEvent::ctrl('@'), Cmd::Noop);
-    let printer = editor.create_external_printer().context("failed to ask the terminal")?;
+    let printer = editor.create_external_printer().context("failed to query the terminal")?;
     let calls = doc::calls();
     let past = HistoryHinter::new();
     let (above, tid) = Above::start(printer)?;
-    let front = RefCell::new(Front::ask(OF_A_CPU));
+    let front = RefCell::new(RtBoost::request(OF_A_CPU));
     editor.set_helper(Some(Companion { line, syntax: Syntax::new(), calls, past, front }));
     Ok((editor, above, tid))
 }
@@ -110,29 +113,30 @@ fn wanted(editor: &Prompt) -> bool {
     editor.helper().is_some_and(|helper| helper.line.is_wanted())
 }
 
-fn send(editor: &Prompt, typed: Typed) {
+fn send(editor: &Prompt, typed: ConsoleMessage) {
     if let Some(helper) = editor.helper() {
         helper.line.send(typed);
     }
 }
 
 fn remember(editor: &mut Prompt, text: &str, kept: Option<&PathBuf>) {
-    // A line that cannot be kept is still run.
+    // A line that cannot be saved is still run.
     let added = editor.add_history_entry(text).unwrap_or(false);
     if let (true, Some(path)) = (added, kept) {
         let _ = editor.append_history(path);
     }
 }
 
-/// What helps while a line is typed.
+/// The helper of the line editor.
 struct Companion {
-    line: Line,
+    line: LineReader,
     syntax: Syntax,
-    /// How words are called, by name.
+    /// Calls of functions with their arguments, by name.
     calls: Vec<(String, String)>,
     past: HistoryHinter,
-    /// A key should not wait for tasks that never sleep. The kernel lets those of another session go first for seconds.
-    front: RefCell<Option<Front>>,
+    /// Real-time priority: a key should not wait for tasks that never sleep. The kernel runs those
+    /// of another session first for seconds.
+    front: RefCell<Option<RtBoost>>,
 }
 
 impl Helper for Companion {}
@@ -141,7 +145,8 @@ impl Validator for Companion {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(match self.syntax.is_complete(context.input()) {
             true => {
-                // Meant for the line before; one that comes while a line is typed is not counted.
+                // It was meant for the line before; interrupts while a line is edited are not
+                // counted.
                 signal::forget_interrupts();
                 ValidationResult::Valid(None)
             }
@@ -166,7 +171,7 @@ impl Completer for Companion {
 impl Hinter for Companion {
     type Hint = String;
 
-    /// Behind `word(` the rest of its call, else how such a line went on before.
+    /// Returns the arguments after `name(`, else the rest of an earlier line with this beginning.
     fn hint(&self, line: &str, at: usize, context: &Context<'_>) -> Option<String> {
         let typed = line.get(..at).filter(|typed| typed.len() == line.len())?;
         let word = typed.strip_suffix('(').map(|code| {
@@ -183,10 +188,10 @@ impl Hinter for Companion {
 }
 
 impl Highlighter for Companion {
-    /// Behind each key, and behind each text that was printed above, the line is drawn anew.
+    /// Called after each key, and after each text printed above, when the line is redrawn.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if let Some(front) = &mut *self.front.borrow_mut() {
-            front.turn();
+            front.update();
         }
         highlight::line(line)
     }

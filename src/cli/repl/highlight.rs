@@ -1,4 +1,4 @@
-//! Colours of a line of Lua: words of the language, texts, numbers, comments.
+//! Colours a line of Lua: keywords, strings, numbers, comments.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ const COMMENT: &str = "\x1b[2m";
 const COMMAND: &str = "\x1b[1;34m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Lua's own words.
+/// The keywords of Lua.
 const WORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
     "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
 
-/// The line with escape sequences, which take no room.
+/// Returns the line with escape sequences, which take no columns.
 pub(super) fn line(line: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(line.len() * 2);
     let mut rest = line;
@@ -43,7 +43,7 @@ fn painted(out: &mut String, colour: &str, text: &str) {
     out.push_str(PLAIN);
 }
 
-/// How many bytes belong together, and their colour.
+/// Returns the length of the next token in bytes, and its colour.
 fn token(text: &str, first: char) -> (usize, Option<&'static str>) {
     let run = |is: fn(char) -> bool| text.find(|c| !is(c)).unwrap_or(text.len());
     let of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -59,7 +59,7 @@ fn token(text: &str, first: char) -> (usize, Option<&'static str>) {
     }
 }
 
-/// Up to the quote that ends it.
+/// Returns the length of a string up to its closing quote.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! Where the lines of earlier sessions are kept: in a folder that nobody else can write.
+//! The file with the lines of earlier sessions, in a folder that no other user can write.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::script::trust;
 use crate::sys::user::{effective_uid, is_only_of};
 
-/// So many lines are kept.
+/// Number of lines kept.
 pub(super) const LINES: usize = 10_000;
 
-/// `$XDG_STATE_HOME/perilune/history`; None where it would not be ours alone.
+/// Returns `$XDG_STATE_HOME/perilune/history`; `None` if other users could change it.
 pub(super) fn path() -> Option<PathBuf> {
     let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = var("XDG_STATE_HOME").or_else(|| Some(var("HOME")?.join(".local/state")))?;
@@ -27,7 +27,8 @@ pub(super) fn path() -> Option<PathBuf> {
     }
 }
 
-/// Whether only this user can put files there. Who may write a folder above could put another one in its place.
+/// Returns whether only this user can put files there. A user who can write a folder above it could
+/// replace it.
 fn is_ours(folder: &Path) -> bool {
     let Ok(data) = fs::symlink_metadata(folder) else { return false };
     let own = data.is_dir() && is_only_of(&data, effective_uid());

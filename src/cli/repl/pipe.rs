@@ -1,13 +1,13 @@
-//! Lines from a pipe or a file: run in turn, without a word from us.
+//! Reads lines from a pipe or a file, without a prompt.
 
 use std::io::{self, BufRead as _};
 
-use super::Line;
-use crate::run::session::Typed;
+use super::LineReader;
+use crate::run::session::ConsoleMessage;
 use crate::script::syntax::Syntax;
 
-/// Reads up to the end. A line that is no whole statement goes on with the next one.
-pub(super) fn read(line: &Line) {
+/// Reads to the end. An incomplete statement continues with the next line.
+pub(super) fn read(line: &LineReader) {
     let syntax = Syntax::new();
     let mut lines = io::stdin().lock().lines();
     while line.is_wanted() {
@@ -17,7 +17,7 @@ pub(super) fn read(line: &Line) {
             text.push('\n');
             text.push_str(&more);
         }
-        line.send(Typed::Line(text));
+        line.send(ConsoleMessage::Line(text));
     }
-    line.send(Typed::End);
+    line.send(ConsoleMessage::End);
 }

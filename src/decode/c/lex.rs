@@ -1,8 +1,8 @@
-//! Text to tokens.
+//! Lexer.
 
 use super::{Fault, Int};
 
-/// A token and the byte where it begins.
+/// A token and its byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) at: usize,
@@ -15,7 +15,7 @@ pub(super) enum TokenKind {
     Number(u64, Int),
     Text(Vec<u8>),
     Name(String),
-    /// An operator or a bracket, as it is written.
+    /// An operator or a bracket.
     Mark(&'static str),
 }
 
@@ -51,7 +51,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
                 let [byte] = text[..] else {
                     return Err(Fault::new(
                         at,
-                        "a character constant is one character; write text in \"…\"",
+                        "a character constant has one character; write text as \"…\"",
                     ));
                 };
                 (TokenKind::Number(Int::CHAR.wrap(u64::from(byte)), Int::INT), len)
@@ -59,14 +59,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
             _ => {
                 let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) else {
                     let odd = rest.chars().next().unwrap_or(' ');
-                    return Err(Fault::new(at, format!("`{odd}` means nothing in an expression")));
+                    return Err(Fault::new(at, format!("`{odd}` is not valid in an expression")));
                 };
                 (TokenKind::Mark(mark), mark.len())
             }
         };
         let end = at + len;
         match (tokens.last_mut(), kind) {
-            // Neighbours are one string.
+            // Join adjacent strings.
             (
                 Some(Token { end: last, kind: TokenKind::Text(before), .. }),
                 TokenKind::Text(more),
@@ -81,14 +81,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
     Ok(tokens)
 }
 
-/// An integer constant: its type is the first that holds it, as in C.
+/// Parses an integer constant; its type is the first that fits, as in C.
 fn number(rest: &str) -> Result<(TokenKind, usize), String> {
     let len = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
     let (word, behind) = rest.split_at(len);
     let is_fraction =
         behind.starts_with('.') && behind[1..].starts_with(|c: char| c.is_ascii_digit());
     if is_fraction {
-        return Err("expressions have whole numbers only".to_owned());
+        return Err("expressions support only whole numbers".to_owned());
     }
     let lower = word.to_ascii_lowercase();
     let (digits, radix) = match lower.as_bytes() {
@@ -100,15 +100,15 @@ fn number(rest: &str) -> Result<(TokenKind, usize), String> {
     let body = digits.trim_end_matches(['u', 'l']);
     let suffix = &digits[body.len()..];
     let bad_suffix = !matches!(suffix, "" | "u" | "l" | "ul" | "lu" | "ll" | "ull" | "llu");
-    // `0u` and `0l` leave nothing but the prefix's own zero.
+    // `0u` and `0l` have no digits after the octal prefix.
     let value =
         if body.is_empty() && radix == 8 { Ok(0) } else { u64::from_str_radix(body, radix) };
     let value = value.map_err(|why| match why.kind() {
-        std::num::IntErrorKind::PosOverflow => format!("`{word}` is more than 64 bits hold"),
-        _ => format!("`{word}` is no number"),
+        std::num::IntErrorKind::PosOverflow => format!("`{word}` does not fit in 64 bits"),
+        _ => format!("`{word}` is not a number"),
     })?;
     if bad_suffix {
-        return Err(format!("`{word}` is no number"));
+        return Err(format!("`{word}` is not a number"));
     }
     let (unsigned, long) = (suffix.contains('u'), suffix.contains('l'));
     let fits = |int: Int| {
@@ -123,17 +123,18 @@ fn number(rest: &str) -> Result<(TokenKind, usize), String> {
     Ok((TokenKind::Number(value, int), len))
 }
 
-/// A string or character constant at the start of `rest`, and how many bytes it takes there.
+/// Parses a string or character constant at the start of `rest`. Returns it and its length in
+/// bytes.
 fn quoted(rest: &str, quote: u8) -> Result<(Vec<u8>, usize), &'static str> {
     let bytes = rest.as_bytes();
     let (mut text, mut at) = (Vec::new(), 1);
     loop {
         match bytes.get(at) {
-            None => return Err("this quote is never closed"),
+            None => return Err("this quote is not closed"),
             Some(b) if *b == quote => return Ok((text, at + 1)),
             Some(b'\\') => {
                 let (byte, len) = escape(bytes.get(at + 1..).unwrap_or_default())
-                    .ok_or("a backslash stands for nothing here")?;
+                    .ok_or("unknown escape sequence; write `\\\\` for a backslash")?;
                 text.push(byte);
                 at += 1 + len;
             }
@@ -145,7 +146,7 @@ fn quoted(rest: &str, quote: u8) -> Result<(Vec<u8>, usize), &'static str> {
     }
 }
 
-/// What stands behind a backslash: the byte, and how many bytes it takes.
+/// Parses the characters after a backslash. Returns the byte and their number.
 fn escape(bytes: &[u8]) -> Option<(u8, usize)> {
     let digits = |radix: u32, most: usize, from: usize| {
         let all = bytes.get(from..).unwrap_or_default();

@@ -1,34 +1,34 @@
-//! Tokens to a tree, by precedence.
+//! Precedence parser from tokens to a tree.
 
 mod type_name;
 
 use super::lex::{Token, TokenKind, tokens};
-use super::{Binary, Fault, Kind, Local, Node, Unary};
+use super::{Binary, ExprKind, ExprNode, Fault, Local, Unary};
 
-/// Nesting beyond this is refused.
+/// Maximum nesting of the text.
 const DEPTH_MAX: usize = 200;
 
-/// A taller tree is refused: whoever walks or drops one recurses. Chains of operators and members make a tree taller
-/// than the parser ever was deep.
+/// Maximum height of a tree, because walking and dropping it recurse. Chains of operators and
+/// members make a tree higher than the parser's recursion is deep.
 const HEIGHT_MAX: usize = 400;
 
 /// Parses one expression; all of `text` must belong to it.
 ///
 /// # Errors
-/// What is wrong and where.
-pub fn parse(text: &str) -> Result<Node, Fault> {
-    let mut parser = Parser::new(text)?;
+/// The text is not a valid expression; the fault has problem and position.
+pub fn parse(text: &str) -> Result<ExprNode, Fault> {
+    let mut parser = CParser::new(text)?;
     let node = parser.expression()?;
     parser.end()?;
     Ok(node)
 }
 
-/// Parses expressions separated by commas: what stands in the parentheses of a call.
+/// Parses expressions separated by commas, such as the arguments of a call.
 ///
 /// # Errors
-/// What is wrong and where.
-pub fn parse_list(text: &str) -> Result<Vec<Node>, Fault> {
-    let mut parser = Parser::new(text)?;
+/// The text is not a valid list of expressions; the fault has problem and position.
+pub fn parse_list(text: &str) -> Result<Vec<ExprNode>, Fault> {
+    let mut parser = CParser::new(text)?;
     let mut nodes = vec![parser.expression()?];
     while parser.take(",") {
         nodes.push(parser.expression()?);
@@ -37,16 +37,16 @@ pub fn parse_list(text: &str) -> Result<Vec<Node>, Fault> {
     Ok(nodes)
 }
 
-struct Parser<'a> {
+struct CParser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
-    /// Height of the tree that was returned last, with the trees of locals where these are used.
+    /// Height of the tree returned last; locals count with the height of their trees.
     height: usize,
 }
 
-/// Marks and operators, loosest last; the number is how tight.
+/// Operators with their precedence, tightest first; a higher number binds tighter.
 const BINARY: [(&str, Binary, u8); 19] = [
     ("*", Binary::Mul, 10),
     ("/", Binary::Div, 10),
@@ -69,18 +69,20 @@ const BINARY: [(&str, Binary, u8); 19] = [
     ("||", Binary::OrOr, 1),
 ];
 
-/// `++` and `--` are one mark each, as in C. `+(+a)` and `a - -1` need a space between the signs.
+/// Returns the fault for `++` or `--`, each one token as in C. Two signs must be separated:
+/// `+(+a)`, `a - -1`.
 fn changes(at: usize, mark: &str) -> Fault {
     let sign = &mark[..1];
     let why = format!(
-        "`{mark}` changes a variable, and an expression cannot; write `{sign} {sign}` for two signs"
+        "`{mark}` changes a variable, which is not possible here; write `{sign} {sign}` for two \
+         signs"
     );
     Fault::new(at, why)
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CParser<'a> {
     fn new(text: &'a str) -> Result<Self, Fault> {
-        Ok(Parser { text, tokens: tokens(text)?, next: 0, depth: 0, height: 0 })
+        Ok(CParser { text, tokens: tokens(text)?, next: 0, depth: 0, height: 0 })
     }
 
     fn here(&self) -> usize {
@@ -120,15 +122,10 @@ impl<'a> Parser<'a> {
             None if self.next == self.tokens.len() => Ok(()),
             Some("=") => Err(Fault::new(
                 self.here(),
-                "`=` assigns, which nothing here can take; write `==` to compare",
+                "assignment is not possible here; write `==` to compare",
             )),
-            Some(")" | "]" | "}") => {
-                Err(Fault::new(self.here(), "nothing was opened that this closes"))
-            }
-            _ => Err(Fault::new(
-                self.here(),
-                "the expression has ended here; an operator is missing",
-            )),
+            Some(")" | "]" | "}") => Err(Fault::new(self.here(), "this closes no open bracket")),
+            _ => Err(Fault::new(self.here(), "an operator is missing here")),
         }
     }
 
@@ -142,16 +139,16 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// A node over trees of which the tallest has a height of `below`.
-    fn node(&mut self, at: usize, below: usize, kind: Kind) -> Result<Node, Fault> {
+    /// Returns a node above trees with a maximum height of `below`.
+    fn node(&mut self, at: usize, below: usize, kind: ExprKind) -> Result<ExprNode, Fault> {
         self.height = below + 1;
         if self.height > HEIGHT_MAX {
-            return Err(Fault::new(at, format!("operators over {HEIGHT_MAX} deep")));
+            return Err(Fault::new(at, format!("operators nested over {HEIGHT_MAX} deep")));
         }
-        Ok(Node { at, kind })
+        Ok(ExprNode { at, kind })
     }
 
-    fn expression(&mut self) -> Result<Node, Fault> {
+    fn expression(&mut self) -> Result<ExprNode, Fault> {
         self.deeper(|parser| {
             let condition = parser.binary(1)?;
             let mut below = parser.height;
@@ -167,11 +164,11 @@ impl<'a> Parser<'a> {
             parser.expect(":")?;
             let other = parser.expression()?;
             below = below.max(parser.height);
-            parser.node(at, below, Kind::Choice(Box::new(condition), then, Box::new(other)))
+            parser.node(at, below, ExprKind::Choice(Box::new(condition), then, Box::new(other)))
         })
     }
 
-    fn binary(&mut self, least: u8) -> Result<Node, Fault> {
+    fn binary(&mut self, least: u8) -> Result<ExprNode, Fault> {
         let mut left = self.unary()?;
         let mut links = 0;
         while let Some((_, op, tight)) = self
@@ -187,12 +184,12 @@ impl<'a> Parser<'a> {
             let below = self.height;
             let right = self.deeper(|parser| parser.binary(tight + 1))?;
             let below = below.max(self.height);
-            left = self.node(at, below, Kind::Binary(*op, Box::new(left), Box::new(right)))?;
+            left = self.node(at, below, ExprKind::Binary(*op, Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<Node, Fault> {
+    fn unary(&mut self) -> Result<ExprNode, Fault> {
         let at = self.here();
         let op = match self.mark() {
             Some("-") => Unary::Minus,
@@ -207,11 +204,11 @@ impl<'a> Parser<'a> {
         };
         self.next += 1;
         let operand = self.deeper(Self::unary)?;
-        self.node(at, self.height, Kind::Unary(op, Box::new(operand)))
+        self.node(at, self.height, ExprKind::Unary(op, Box::new(operand)))
     }
 
-    /// `(type)a`, `({ … })`, or `(a)` and what is behind it.
-    fn parenthesis(&mut self) -> Result<Node, Fault> {
+    /// Parses `(type)a`, `({ … })`, or `(a)` and its suffixes.
+    fn parenthesis(&mut self) -> Result<ExprNode, Fault> {
         let at = self.here();
         if self.mark_at(1) == Some("{") {
             let node = self.deeper(Self::statements)?;
@@ -219,38 +216,40 @@ impl<'a> Parser<'a> {
         }
         if let Some(ty) = self.cast_type() {
             let operand = self.deeper(Self::unary)?;
-            return self.node(at, self.height, Kind::Cast(ty, Box::new(operand)));
+            return self.node(at, self.height, ExprKind::Cast(ty, Box::new(operand)));
         }
         let node = self.primary_parenthesis()?;
         self.behind(node)
     }
 
-    fn primary_parenthesis(&mut self) -> Result<Node, Fault> {
+    fn primary_parenthesis(&mut self) -> Result<ExprNode, Fault> {
         self.expect("(")?;
         let node = self.expression()?;
         self.expect(")")?;
         Ok(node)
     }
 
-    fn postfix(&mut self) -> Result<Node, Fault> {
+    fn postfix(&mut self) -> Result<ExprNode, Fault> {
         let at = self.here();
         let token = self.tokens.get(self.next).cloned();
         self.next += 1;
-        // What follows here, and only that, is below.
+        // Reset: only the operands of this value count.
         self.height = 0;
         let kind = match token.map(|token| token.kind) {
-            Some(TokenKind::Number(value, int)) => Kind::Number(value, int),
-            Some(TokenKind::Text(text)) => Kind::Text(text),
+            Some(TokenKind::Number(value, int)) => ExprKind::Number(value, int),
+            Some(TokenKind::Text(text)) => ExprKind::Text(text),
             Some(TokenKind::Name(name)) if name == "sizeof" => self.size_of()?,
-            Some(TokenKind::Name(name)) if self.take("(") => Kind::Call(name, self.arguments(")")?),
-            Some(TokenKind::Name(name)) => Kind::Name(name),
+            Some(TokenKind::Name(name)) if self.take("(") => {
+                ExprKind::Call(name, self.arguments(")")?)
+            }
+            Some(TokenKind::Name(name)) => ExprKind::Name(name),
             Some(TokenKind::Mark("{")) => {
-                Kind::Braces(self.deeper(|parser| parser.arguments("}"))?)
+                ExprKind::Braces(self.deeper(|parser| parser.arguments("}"))?)
             }
             Some(TokenKind::Mark("=")) => {
                 return Err(Fault::new(
                     at,
-                    "`=` assigns, which nothing here can take; write `==` to compare",
+                    "assignment is not possible here; write `==` to compare",
                 ));
             }
             _ => {
@@ -262,8 +261,8 @@ impl<'a> Parser<'a> {
         self.behind(node)
     }
 
-    /// `[i]`, `->name` and `.name` behind the value that was parsed last.
-    fn behind(&mut self, mut node: Node) -> Result<Node, Fault> {
+    /// Parses `[i]`, `->name` and `.name` after a value.
+    fn behind(&mut self, mut node: ExprNode) -> Result<ExprNode, Fault> {
         for _ in 0..DEPTH_MAX {
             let at = self.here();
             let below = self.height;
@@ -274,13 +273,13 @@ impl<'a> Parser<'a> {
                 let index = self.expression()?;
                 self.expect("]")?;
                 let below = below.max(self.height);
-                node = self.node(at, below, Kind::Index(Box::new(node), Box::new(index)))?;
+                node = self.node(at, below, ExprKind::Index(Box::new(node), Box::new(index)))?;
             } else if self.take("->") || self.take(".") {
                 let Some(TokenKind::Name(name)) = self.peek().cloned() else {
                     return Err(Fault::new(self.here(), "the name of a member is missing here"));
                 };
                 self.next += 1;
-                node = self.node(at, below, Kind::Member(Box::new(node), name))?;
+                node = self.node(at, below, ExprKind::Member(Box::new(node), name))?;
             } else {
                 return Ok(node);
             }
@@ -288,8 +287,8 @@ impl<'a> Parser<'a> {
         Err(Fault::new(self.here(), format!("over {DEPTH_MAX} members in a row")))
     }
 
-    /// Values up to `close`, which may follow a last comma.
-    fn arguments(&mut self, close: &str) -> Result<Vec<Node>, Fault> {
+    /// Parses values up to `close`, with an optional trailing comma.
+    fn arguments(&mut self, close: &str) -> Result<Vec<ExprNode>, Fault> {
         let (mut list, mut tallest) = (Vec::new(), 0);
         while !self.take(close) {
             list.push(self.expression()?);
@@ -303,15 +302,15 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
-    fn size_of(&mut self) -> Result<Kind, Fault> {
+    fn size_of(&mut self) -> Result<ExprKind, Fault> {
         if let Some(ty) = self.any_type_in_parentheses() {
-            return Ok(Kind::SizeOfType(ty));
+            return Ok(ExprKind::SizeOfType(ty));
         }
-        Ok(Kind::SizeOf(Box::new(self.deeper(Self::unary)?)))
+        Ok(ExprKind::SizeOf(Box::new(self.deeper(Self::unary)?)))
     }
 
-    /// `({ type name = a; …; b; })`
-    fn statements(&mut self) -> Result<Node, Fault> {
+    /// Parses `({ type name = a; …; b; })`.
+    fn statements(&mut self) -> Result<ExprNode, Fault> {
         let at = self.here();
         let start = self.next;
         match self.declarations() {
@@ -323,7 +322,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn declarations(&mut self) -> Result<Kind, Fault> {
+    fn declarations(&mut self) -> Result<ExprKind, Fault> {
         self.expect("(")?;
         self.expect("{")?;
         let (mut locals, mut height) = (Vec::new(), 0);
@@ -332,15 +331,15 @@ impl<'a> Parser<'a> {
             locals.push(local);
         }
         let value = self.expression()?;
-        // A local may use those before it and takes the place of its name: so tall the tree can become.
+        // A local may use earlier ones and is substituted for its name, so the heights add up.
         self.height += height;
         self.take(";");
         self.expect("}")?;
         self.expect(")")?;
-        Ok(Kind::Block(locals, Box::new(value)))
+        Ok(ExprKind::Block(locals, Box::new(value)))
     }
 
-    /// `type name = value;`, if that is what stands here.
+    /// Parses `type name = value;`; None if the next tokens are something else.
     fn declaration(&mut self) -> Result<Option<Local>, Fault> {
         let start = self.next;
         let ty = match self.peek() {
@@ -368,8 +367,8 @@ impl<'a> Parser<'a> {
         Ok(Some(Local { ty, name, value }))
     }
 
-    /// Steps over a statement expression that is more than that.
-    fn skip_statements(&mut self, at: usize) -> Result<Node, Fault> {
+    /// Skips a statement expression with more than declarations.
+    fn skip_statements(&mut self, at: usize) -> Result<ExprNode, Fault> {
         let mut open = 0usize;
         while let Some(token) = self.tokens.get(self.next) {
             self.next += 1;
@@ -380,9 +379,9 @@ impl<'a> Parser<'a> {
             }
             if open == 0 {
                 let text = self.text.get(at..token.end).unwrap_or_default();
-                return self.node(at, 0, Kind::Statements(text.to_owned()));
+                return self.node(at, 0, ExprKind::Statements(text.to_owned()));
             }
         }
-        Err(Fault::new(at, "this parenthesis is never closed"))
+        Err(Fault::new(at, "this parenthesis is not closed"))
     }
 }

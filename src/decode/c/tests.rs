@@ -1,35 +1,35 @@
-//! What a text becomes, and what is refused where.
+//! Tests of parsed trees, and of rejected texts with the position of the fault.
 
 use super::*;
 use proptest::prelude::*;
 
-/// The tree with every operation in parentheses.
-fn shown(node: &Node) -> String {
-    let list = |nodes: &[Node]| nodes.iter().map(shown).collect::<Vec<_>>().join(", ");
+/// Returns the tree with every operation in parentheses.
+fn shown(node: &ExprNode) -> String {
+    let list = |nodes: &[ExprNode]| nodes.iter().map(shown).collect::<Vec<_>>().join(", ");
     match &node.kind {
-        Kind::Number(value, int) => {
+        ExprKind::Number(value, int) => {
             let long = if int.bits == 64 { "l" } else { "" };
             format!("{value}{}{long}", if int.signed { "" } else { "u" })
         }
-        Kind::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
-        Kind::Name(name) => name.clone(),
-        Kind::Unary(op, a) => format!("({op:?} {})", shown(a)),
-        Kind::Binary(op, a, b) => format!("({op:?} {} {})", shown(a), shown(b)),
-        Kind::Choice(a, Some(b), c) => format!("({} ? {} : {})", shown(a), shown(b), shown(c)),
-        Kind::Choice(a, None, c) => format!("({} ?: {})", shown(a), shown(c)),
-        Kind::Cast(ty, a) => format!("(as {} {})", type_shown(ty), shown(a)),
-        Kind::SizeOfType(ty) => format!("(size {})", type_shown(ty)),
-        Kind::SizeOf(a) => format!("(size {})", shown(a)),
-        Kind::Call(name, arguments) => format!("{name}({})", list(arguments)),
-        Kind::Index(a, b) => format!("{}[{}]", shown(a), shown(b)),
-        Kind::Member(a, name) => format!("{}.{name}", shown(a)),
-        Kind::Braces(all) => format!("{{{}}}", list(all)),
-        Kind::Block(locals, value) => {
+        ExprKind::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
+        ExprKind::Name(name) => name.clone(),
+        ExprKind::Unary(op, a) => format!("({op:?} {})", shown(a)),
+        ExprKind::Binary(op, a, b) => format!("({op:?} {} {})", shown(a), shown(b)),
+        ExprKind::Choice(a, Some(b), c) => format!("({} ? {} : {})", shown(a), shown(b), shown(c)),
+        ExprKind::Choice(a, None, c) => format!("({} ?: {})", shown(a), shown(c)),
+        ExprKind::Cast(ty, a) => format!("(as {} {})", type_shown(ty), shown(a)),
+        ExprKind::SizeOfType(ty) => format!("(size {})", type_shown(ty)),
+        ExprKind::SizeOf(a) => format!("(size {})", shown(a)),
+        ExprKind::Call(name, arguments) => format!("{name}({})", list(arguments)),
+        ExprKind::Index(a, b) => format!("{}[{}]", shown(a), shown(b)),
+        ExprKind::Member(a, name) => format!("{}.{name}", shown(a)),
+        ExprKind::Braces(all) => format!("{{{}}}", list(all)),
+        ExprKind::Block(locals, value) => {
             let all: Vec<String> =
                 locals.iter().map(|l| format!("{} = {}; ", l.name, shown(&l.value))).collect();
             format!("{{ {}{} }}", all.concat(), shown(value))
         }
-        Kind::Statements(text) => format!("<{text}>"),
+        ExprKind::Statements(text) => format!("<{text}>"),
     }
 }
 
@@ -68,7 +68,7 @@ fn operators_bind_as_in_c() {
 }
 
 #[test]
-fn casts_are_told_from_parentheses() {
+fn casts_are_distinguished_from_parentheses() {
     for (text, expected) in [
         ("(int)key", "(as s32 key)"),
         ("(unsigned long long)REC->x >> 3", "(Shr (as u64 REC.x) 3)"),
@@ -113,7 +113,7 @@ fn constants_have_the_first_type_that_holds_them() {
 }
 
 #[test]
-fn what_formats_write_is_understood() {
+fn expressions_of_print_formats_are_parsed() {
     for (text, expected) in [
         (
             "__print_flags(REC->flags, \"|\", { 0x1, \"A\" }, { 2, \"B\" })",
@@ -135,19 +135,19 @@ fn what_formats_write_is_understood() {
 }
 
 #[test]
-fn a_fault_stands_at_its_place() {
+fn a_fault_has_its_position() {
     for (text, expected) in [
         ("", "0: a value is missing here"),
         ("a +", "3: a value is missing here"),
-        ("a b", "2: the expression has ended here; an operator is missing"),
+        ("a b", "2: an operator is missing here"),
         ("(a", "2: `)` is missing here"),
-        ("a)", "1: nothing was opened that this closes"),
-        ("a = 1", "2: `=` assigns, which nothing here can take; write `==` to compare"),
-        ("1.5", "0: expressions have whole numbers only"),
-        ("12abc", "0: `12abc` is no number"),
-        ("99999999999999999999", "0: `99999999999999999999` is more than 64 bits hold"),
-        ("a $ b", "2: `$` means nothing in an expression"),
-        ("\"abc", "0: this quote is never closed"),
+        ("a)", "1: this closes no open bracket"),
+        ("a = 1", "2: assignment is not possible here; write `==` to compare"),
+        ("1.5", "0: expressions support only whole numbers"),
+        ("12abc", "0: `12abc` is not a number"),
+        ("99999999999999999999", "0: `99999999999999999999` does not fit in 64 bits"),
+        ("a $ b", "2: `$` is not valid in an expression"),
+        ("\"abc", "0: this quote is not closed"),
         ("a ? b", "5: `:` is missing here"),
         ("a->", "3: the name of a member is missing here"),
     ] {
@@ -160,18 +160,18 @@ fn a_fault_stands_at_its_place() {
     assert!(tree(&vec!["a"; 100_000].join("+")).contains("in a row"));
 }
 
-/// A text whose tree is `levels` chains of `links` on one another.
+/// Returns a text whose tree has `levels` nested chains of `links` each.
 fn chains(levels: usize, links: usize, link: &str) -> String {
     let close = link.repeat(links) + ")";
     "(".repeat(levels) + "a" + &close.repeat(levels)
 }
 
 #[test]
-fn chains_on_one_another_exhaust_no_stack() {
+fn nested_chains_do_not_exhaust_the_stack() {
     let parsed = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
         for (levels, links, link) in [(190, 190, "+a"), (190, 190, ".b"), (190, 190, "[a]")] {
             let fault = parse(&chains(levels, links, link)).unwrap_err();
-            assert!(fault.message.contains("operators over 400 deep"), "{link}: {fault:?}");
+            assert!(fault.message.contains("operators nested over 400 deep"), "{link}: {fault:?}");
         }
         for link in ["+a", ".b", "[a]"] {
             let node = parse(&chains(3, 133, link)).unwrap();
@@ -181,11 +181,11 @@ fn chains_on_one_another_exhaust_no_stack() {
             assert_eq!(node.clone(), node);
             assert!(parse(&chains(4, 100, link)).is_err(), "{link}");
         }
-        // Each local stands for all before it.
+        // Each local includes all before it.
         let chain = |from: &str| from.to_owned() + &"+1".repeat(190);
         let locals =
             |last: &str| format!("({{ int x = {}; int y = {}; {last}; }})", chain("a"), chain("x"));
-        assert!(matches!(parse(&locals("y")).unwrap().kind, Kind::Block(..)));
+        assert!(matches!(parse(&locals("y")).unwrap().kind, ExprKind::Block(..)));
         assert!(parse(&locals(&chain("y"))).is_err());
     });
     parsed.unwrap().join().unwrap();
@@ -217,7 +217,10 @@ proptest! {
 
     #[test]
     fn any_tokens_give_a_tree_or_a_fault_within_them(words in proptest::collection::vec(
-        prop::sample::select(vec!["a", "1", "(", ")", "({", "})", "int", "*", "-", "?", ":", ",", "=", ";", "{", "}", "[", "]", "sizeof", "->", "\"s\"", "typeof"]), 0..24)) {
+        prop::sample::select(vec![
+            "a", "1", "(", ")", "({", "})", "int", "*", "-", "?", ":", ",", "=", ";", "{", "}",
+            "[", "]", "sizeof", "->", "\"s\"", "typeof",
+        ]), 0..24)) {
         let text = words.join(" ");
         if let Err(fault) = parse_list(&text) {
             prop_assert!(fault.at <= text.len());

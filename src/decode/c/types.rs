@@ -1,38 +1,40 @@
-//! Types of C: what the names of integers mean to a 64-bit kernel, promotion and the usual conversions.
+//! C types: names of integer types in a 64-bit kernel, integer promotion and usual arithmetic
+//! conversions.
 
-/// A type as a cast names it.
+/// The type in a cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// An integer.
     Int(Int),
     /// `T *`
     Pointer(Pointee),
-    /// `struct x`, `void`, or a typedef that is not known here.
+    /// `struct x`, `void`, or an unknown typedef.
     Other(String),
 }
 
-/// What a pointer leads to.
+/// The target type of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pointee {
     /// An integer; `char` for text.
     Int(Int),
-    /// `void`, a struct, another pointer, a typedef that is not known here.
+    /// `void`, a struct, another pointer, an unknown typedef.
     Other(String),
 }
 
 /// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Int {
-    /// Width in bits: 8, 16, 32 or 64; 1 for `bool`, to which every value but zero converts as 1.
+    /// Width in bits: 8, 16, 32 or 64; 1 for `bool`, to which all values except zero convert as 1.
     pub bits: u8,
-    /// Whether negative values exist.
+    /// Whether the type has negative values.
     pub signed: bool,
 }
 
 impl Int {
     /// `bool`
     pub const BOOL: Int = Int { bits: 1, signed: false };
-    /// `char`, signed as on x86; the kernel builds with `-funsigned-char` but formats give the sign of each field.
+    /// `char`, signed as on x86; the kernel is built with `-funsigned-char`, but formats state the
+    /// sign of each field.
     pub const CHAR: Int = Int { bits: 8, signed: true };
     /// `int`
     pub const INT: Int = Int { bits: 32, signed: true };
@@ -43,17 +45,17 @@ impl Int {
     /// `unsigned long`
     pub const ULONG: Int = Int { bits: 64, signed: false };
 
-    /// Bytes it takes.
+    /// Returns its size in bytes.
     pub fn size(self) -> u64 {
         u64::from(self.bits.div_ceil(8))
     }
 
-    /// What an operand narrower than `int` becomes.
+    /// Returns the type after integer promotion.
     pub fn promoted(self) -> Int {
         if self.bits < 32 { Int::INT } else { self }
     }
 
-    /// The type in which `a op b` is computed.
+    /// Returns the type in which `a op b` is computed.
     pub fn usual(a: Int, b: Int) -> Int {
         let (a, b) = (a.promoted(), b.promoted());
         match a.bits.cmp(&b.bits) {
@@ -63,7 +65,7 @@ impl Int {
         }
     }
 
-    /// A value of 64 bits cut to this type and extended again by its sign.
+    /// Truncates a 64-bit value to this type and extends it again according to its sign.
     pub fn wrap(self, value: u64) -> u64 {
         match (self.bits, self.signed) {
             (1, _) => u64::from(value != 0),
@@ -77,10 +79,11 @@ impl Int {
         }
     }
 
-    /// The integer that a typedef of the kernel or of stdint.h is on a 64-bit machine.
+    /// Returns the integer type of a typedef of the kernel or of stdint.h on a 64-bit machine.
     pub fn of_typedef(name: &str) -> Option<Int> {
         let stem = name.trim_start_matches("__");
-        // Without its `_t` each of these is a field of some event: `(pid) - 1` subtracts.
+        // Require `_t`: without it each of these is a field of some event, and `(pid) - 1`
+        // subtracts.
         match stem.strip_suffix("_t") {
             Some(
                 "size" | "uintptr" | "pgoff" | "dma_addr" | "phys_addr" | "blkcnt" | "sector"

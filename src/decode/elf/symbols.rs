@@ -1,32 +1,35 @@
-//! The functions that a file's symbol tables name, as elf(5) and the LSB (symbol versions) describe them.
+//! Functions in the symbol tables of an ELF file, as described in elf(5) and the LSB (symbol
+//! versions).
 
 use super::Elf;
 
-/// Which table.
+/// A symbol table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// `.symtab`: everything, in files that were not stripped.
+pub enum SymbolTable {
+    /// `.symtab`: all symbols, in files that are not stripped.
     All,
-    /// `.dynsym`: what others may call.
+    /// `.dynsym`: the symbols for dynamic linking.
     Dynamic,
 }
 
-/// A function that the file has itself.
+/// A function that the file defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function<'a> {
-    /// Its name; in [`Table::All`] the version may stand in it, as in `f@@V2`.
+pub struct ElfFunction<'a> {
+    /// Its name; in [`SymbolTable::All`] it may contain the version, as in `f@@V2`.
     pub name: &'a [u8],
-    /// Where it begins, before the object is moved to where it is mapped.
+    /// Its address before relocation.
     pub address: u64,
-    /// It is the one that chooses a function when the program starts, by which CPU it runs on (`STT_GNU_IFUNC`).
+    /// Whether it is a resolver that selects a function for the CPU when the program starts
+    /// (`STT_GNU_IFUNC`).
     pub chooses: bool,
-    /// It is an older version, which only programs call that were linked with it.
+    /// Whether it is an older version, used only by programs linked against that version.
     pub superseded: bool,
 }
 
-/// Entries that are read of a table: those of the largest programs.
+/// Maximum number of entries read from a table, enough for the largest programs.
 const ENTRIES_MAX: usize = 1 << 22;
-/// Bytes of a name that are read; what is longer is left out. All names of a table may be made to overlap.
+/// Maximum length of a name; longer ones are skipped. Bounds the work on crafted files, whose names
+/// can all overlap.
 const NAME_MAX: usize = 1024;
 
 const SHT_SYMTAB: u32 = 2;
@@ -34,17 +37,17 @@ const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERSYM: u32 = 0x6fff_ffff;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
-/// Of a version: not the default one.
+/// Bit of a version: not the default one.
 const HIDDEN: u16 = 0x8000;
 
 impl<'a> Elf<'a> {
-    /// The functions of a table, in its order; none if there is no such table.
-    pub fn functions(&self, table: Table) -> impl Iterator<Item = Function<'a>> + use<'a> {
+    /// Returns the functions of a table, in table order; none if the table does not exist.
+    pub fn functions(&self, table: SymbolTable) -> impl Iterator<Item = ElfFunction<'a>> + use<'a> {
         let elf = *self;
         let found = self.table(table);
         let versions = match table {
-            Table::All => &[],
-            Table::Dynamic => self.versions().unwrap_or_default(),
+            SymbolTable::All => &[],
+            SymbolTable::Dynamic => self.versions().unwrap_or_default(),
         };
         let (entries, names) = found.unwrap_or_default();
         let size = if self.wide { 24 } else { 16 };
@@ -54,17 +57,17 @@ impl<'a> Elf<'a> {
         entries.filter_map(move |(entry, version)| elf.function(entry, names, version))
     }
 
-    /// The kind of file (`ET_*`).
+    /// Returns the file type (`ET_*`).
     pub fn kind(&self) -> u16 {
         self.half(16).unwrap_or(0) as u16
     }
 
-    /// The processor that it is for (`EM_*`).
+    /// Returns the machine type (`EM_*`).
     pub fn machine(&self) -> u16 {
         self.half(18).unwrap_or(0) as u16
     }
 
-    /// Where in the file the code lies that is loaded to an address, before the object is moved.
+    /// Returns the file offset of the code at an address before relocation.
     pub fn offset_of_code(&self, address: u64) -> Option<u64> {
         let code =
             self.segments().filter(|s| s.kind == super::LOAD && s.flags & super::EXECUTABLE != 0);
@@ -75,8 +78,8 @@ impl<'a> Elf<'a> {
         .next()
     }
 
-    fn table(&self, table: Table) -> Option<(&'a [u8], &'a [u8])> {
-        let wanted = if table == Table::All { SHT_SYMTAB } else { SHT_DYNSYM };
+    fn table(&self, table: SymbolTable) -> Option<(&'a [u8], &'a [u8])> {
+        let wanted = if table == SymbolTable::All { SHT_SYMTAB } else { SHT_DYNSYM };
         self.headers_of_sections().find_map(|at| {
             let entries = self.section_at(at)?;
             let names = self.section_at(self.header_of_section(self.link(at)?)?)?;
@@ -94,7 +97,7 @@ impl<'a> Elf<'a> {
         entry: &'a [u8],
         names: &'a [u8],
         version: Option<u16>,
-    ) -> Option<Function<'a>> {
+    ) -> Option<ElfFunction<'a>> {
         let word4 = |at: usize| Some(u32::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
         let half = |at: usize| Some(u16::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
         let (info, section, address) = match self.wide {
@@ -102,13 +105,13 @@ impl<'a> Elf<'a> {
             false => (entry[12], half(14)?, u64::from(word4(4)?)),
         };
         let kind = info & 0xf;
-        // Section 0 is where symbols of other files are.
+        // Section 0 marks symbols that are defined in other files.
         if section == 0 || !matches!(kind, STT_FUNC | STT_GNU_IFUNC) {
             return None;
         }
         let name = names.get(word4(0)? as usize..)?;
         let name = &name[..name.iter().take(NAME_MAX + 1).position(|byte| *byte == 0)?];
-        (!name.is_empty()).then_some(Function {
+        (!name.is_empty()).then_some(ElfFunction {
             name,
             address,
             chooses: kind == STT_GNU_IFUNC,

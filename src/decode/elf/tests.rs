@@ -1,4 +1,4 @@
-//! What this very program's file says, and files that were made to be expensive.
+//! Tests with the file of the test program, and with files crafted to be expensive.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn this_program() -> Vec<u8> {
 }
 
 #[test]
-fn this_program_says_what_it_is() {
+fn sections_and_segments_of_this_program_are_found() {
     let bytes = this_program();
     let elf = Elf::new(&bytes).unwrap();
     assert!(elf.is_wide());
@@ -23,12 +23,12 @@ fn this_program_says_what_it_is() {
 }
 
 #[test]
-fn functions_are_found_where_their_code_lies() {
+fn function_addresses_convert_to_file_offsets_and_back() {
     let bytes = this_program();
     let elf = Elf::new(&bytes).unwrap();
     let text = elf.section(".text").unwrap();
     let inside: Vec<_> = elf
-        .functions(Table::All)
+        .functions(SymbolTable::All)
         .filter(|f| f.address.wrapping_sub(text.address) < text.size)
         .collect();
     assert!(inside.len() > 1000 && inside.iter().any(|f| f.name == b"main"));
@@ -40,13 +40,13 @@ fn functions_are_found_where_their_code_lies() {
 }
 
 #[test]
-fn a_note_tells_the_build_id() {
-    let note = |name: &[u8], kind: u32, said: &[u8]| {
+fn the_build_id_is_read_from_a_note() {
+    let note = |name: &[u8], kind: u32, contents: &[u8]| {
         let mut note = Vec::new();
-        for word in [name.len() as u32, said.len() as u32, kind] {
+        for word in [name.len() as u32, contents.len() as u32, kind] {
             note.extend(word.to_ne_bytes());
         }
-        for part in [name, said] {
+        for part in [name, contents] {
             note.extend(part);
             note.resize(note.len().next_multiple_of(4), 0);
         }
@@ -58,7 +58,8 @@ fn a_note_tells_the_build_id() {
     assert_eq!(build_id_in(&note(b"Go\0\0", 3, b"other")), None);
 }
 
-/// 64-bit header with these tables: (offset, count) of segments and of sections, and the section with the names.
+/// Returns a 64-bit header with these tables: (offset, count) of segments and of sections, and the
+/// index of the section with the names.
 fn header((phoff, phnum): (u64, u16), (shoff, shnum): (u64, u16), names: u16) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     let order = if cfg!(target_endian = "little") { 1 } else { 2 };
@@ -73,7 +74,7 @@ fn header((phoff, phnum): (u64, u16), (shoff, shnum): (u64, u16), names: u16) ->
 }
 
 #[test]
-fn what_a_file_makes_of_its_own_bytes_is_limited() {
+fn the_work_on_a_crafted_file_is_limited() {
     let sections = 0xfff0_u16;
     let (size, count) = (32_u64 << 20, usize::from(sections));
     let mut bytes = header((0, 0), (64, sections), 0);
@@ -81,7 +82,7 @@ fn what_a_file_makes_of_its_own_bytes_is_limited() {
     section[4..8].copy_from_slice(&SHT_NOTE.to_ne_bytes());
     section[32..40].copy_from_slice(&size.to_ne_bytes());
     bytes.extend(section.repeat(count));
-    // Names, and notes, that take the whole file, and end nowhere.
+    // Names and notes span the whole file and have no end.
     bytes.resize(size as usize, 1);
     bytes[..4].copy_from_slice(b"\x7fELF");
     let elf = Elf::new(&bytes).unwrap();
@@ -99,7 +100,7 @@ fn what_a_file_makes_of_its_own_bytes_is_limited() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_fail(
+    fn any_bytes_are_read_without_a_panic(
         (at, by) in (0usize..4096, any::<u8>()),
         (end, wide) in (0usize..4096, any::<bool>()),
     ) {
@@ -116,7 +117,9 @@ proptest! {
         if let Some(elf) = Elf::new(&bytes) {
             let _ = (elf.build_id(), elf.debug_link(), elf.address_of(at as u64));
             let _ = elf.sections().take(100).count();
-            let _ = (elf.functions(Table::All).count(), elf.functions(Table::Dynamic).count());
+            for table in [SymbolTable::All, SymbolTable::Dynamic] {
+                let _ = elf.functions(table).count();
+            }
             let _ = (elf.offset_of_code(at as u64), elf.kind(), elf.machine());
         }
     }

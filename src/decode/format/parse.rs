@@ -1,29 +1,30 @@
-//! The text of a `format` file into a [`Format`].
+//! Parser for `format` files.
 //!
-//! A line reads `field:TYPE NAME[LENGTH]; offset:N; size:N; signed:N;`, tabs between. The length may be any
-//! text (`sizeof(struct sockaddr_in6)`, an enumerator): only the size counts. A key that is not known
-//! is skipped, a missing `signed` (very old kernels) means no.
+//! A line is `field:TYPE NAME[LENGTH]; offset:N; size:N; signed:N;`, separated by tabs. The length
+//! may be any text (`sizeof(struct sockaddr_in6)`, an enumerator): only the size matters. Unknown
+//! keys are skipped; a missing `signed` (very old kernels) means unsigned.
 
-use super::{Element, Field, Format, Kind};
+use super::{Element, Field, FieldKind, Format};
 
-/// Why a `format` file could not be understood.
+/// Why a `format` file could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the format: {why}")]
 pub struct BadFormat {
-    /// Counted from 1; 0 when the fault is what is absent.
+    /// Line number from 1; 0 if something is missing from the file.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub why: &'static str,
 }
 
-/// A record is at most 64 KiB (`perf_event_header.size` is a u16): larger numbers are corrupt.
+/// A record is at most 64 KiB (`perf_event_header.size` is a u16): larger numbers are invalid.
 const LARGEST: usize = 1 << 16;
 
 impl Format {
     /// Parses the text of `events/SYSTEM/NAME/format`.
     ///
-    /// Errors: a missing name or ID, or a field without name, offset or size, or one that no record
-    /// could hold.
+    /// # Errors
+    /// The name or a numeric ID is missing, or a field has no name, or no offset or size below
+    /// 65536.
     pub fn parse(text: &str) -> Result<Format, BadFormat> {
         let (head, print_fmt) = match text.split_once("print fmt:") {
             Some((head, tail)) => (head, tail.trim().to_owned()),
@@ -36,7 +37,7 @@ impl Format {
             if let Some(value) = line.strip_prefix("name:") {
                 name = Some(value.trim().to_owned());
             } else if let Some(value) = line.strip_prefix("ID:") {
-                id = Some(value.trim().parse().map_err(|_| bad("the ID is no number"))?);
+                id = Some(value.trim().parse().map_err(|_| bad("the ID is not a number"))?);
             } else if let Some(declaration) = line.strip_prefix("field:") {
                 fields.push(field(declaration).map_err(bad)?);
             }
@@ -59,8 +60,8 @@ fn field(line: &str) -> Result<Field, &'static str> {
         let Some((key, value)) = part.trim().split_once(':') else { continue };
         let number = || value.trim().parse::<usize>().ok().filter(|n| *n < LARGEST);
         match key.trim() {
-            "offset" => offset = Some(number().ok_or("the offset is no number below 64 Ki")?),
-            "size" => size = Some(number().ok_or("the size is no number below 64 Ki")?),
+            "offset" => offset = Some(number().ok_or("the offset is not a number below 64 Ki")?),
+            "size" => size = Some(number().ok_or("the size is not a number below 64 Ki")?),
             "signed" => signed = value.trim() == "1",
             _ => {}
         }
@@ -85,7 +86,8 @@ struct Declaration<'a> {
     length: Option<&'a str>,
 }
 
-/// `TYPE NAME` or `TYPE NAME[LENGTH]`; the type's own brackets (`__data_loc char[]`) stand before the name.
+/// Parses `TYPE NAME` or `TYPE NAME[LENGTH]`; the type's own brackets (`__data_loc char[]`) are
+/// before the name.
 fn declare(text: &str) -> Result<Declaration<'_>, &'static str> {
     let (head, length) = match text.strip_suffix(']') {
         Some(inner) => {
@@ -107,7 +109,7 @@ fn declare(text: &str) -> Result<Declaration<'_>, &'static str> {
     Ok(Declaration { name, type_text, length })
 }
 
-/// Where the bracket opens that the end of `inner` closes.
+/// Returns the position of the bracket that matches one after the end of `inner`.
 fn opening_bracket(inner: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (at, c) in inner.char_indices().rev() {
@@ -121,13 +123,14 @@ fn opening_bracket(inner: &str) -> Option<usize> {
     None
 }
 
-fn kind(type_text: &str, length: Option<&str>, size: usize) -> Kind {
-    for (prefix, make) in
-        [("__data_loc", Kind::DataLoc as fn(Element) -> Kind), ("__rel_loc", Kind::RelLoc)]
-    {
+fn kind(type_text: &str, length: Option<&str>, size: usize) -> FieldKind {
+    for (prefix, make) in [
+        ("__data_loc", FieldKind::DataLoc as fn(Element) -> FieldKind),
+        ("__rel_loc", FieldKind::RelLoc),
+    ] {
         if let Some(inner) = type_text.strip_prefix(prefix) {
             let inner = inner.trim().trim_end_matches("[]").trim_end();
-            return if size == 4 { make(element(inner)) } else { Kind::Bytes };
+            return if size == 4 { make(element(inner)) } else { FieldKind::Bytes };
         }
     }
     if let Some(length) = length {
@@ -135,10 +138,10 @@ fn kind(type_text: &str, length: Option<&str>, size: usize) -> Kind {
         return array_kind(base, length, size);
     }
     match size {
-        4 | 8 if type_text.contains('*') => Kind::Pointer,
-        _ if is_aggregate(type_text) => Kind::Bytes,
-        1 | 2 | 4 | 8 => Kind::Int,
-        _ => Kind::Bytes,
+        4 | 8 if type_text.contains('*') => FieldKind::Pointer,
+        _ if is_aggregate(type_text) => FieldKind::Bytes,
+        1 | 2 | 4 | 8 => FieldKind::Int,
+        _ => FieldKind::Bytes,
     }
 }
 
@@ -150,14 +153,15 @@ fn element(base: &str) -> Element {
     }
 }
 
-/// The length decides when it is a number, else the type's known width, as long as it divides the size.
-fn array_kind(base: &str, length: &str, size: usize) -> Kind {
+/// Returns the kind of an array. The element width follows from the length if it is a number, else
+/// from the type if its width divides the size.
+fn array_kind(base: &str, length: &str, size: usize) -> FieldKind {
     let scalar = scalar(base);
     if scalar == Scalar::Char {
-        return Kind::Chars;
+        return FieldKind::Chars;
     }
     if scalar == Scalar::Byte || is_aggregate(base) {
-        return Kind::Bytes;
+        return FieldKind::Bytes;
     }
     let counted = length
         .parse::<usize>()
@@ -169,8 +173,8 @@ fn array_kind(base: &str, length: &str, size: usize) -> Kind {
         _ => None,
     };
     match counted.or(known) {
-        Some(width @ (1 | 2 | 4 | 8)) => Kind::Array(width as u8),
-        _ => Kind::Bytes,
+        Some(width @ (1 | 2 | 4 | 8)) => FieldKind::Array(width as u8),
+        _ => FieldKind::Bytes,
     }
 }
 
@@ -186,7 +190,8 @@ enum Scalar {
     Unknown,
 }
 
-/// What one element of an array is. `long` has the width of this machine's: the file does not say.
+/// Returns the element type of an array. `long` has this machine's width: the file does not state
+/// it.
 fn scalar(base: &str) -> Scalar {
     const LONG: u8 = size_of::<usize>() as u8;
     if base.contains('*') {

@@ -1,4 +1,5 @@
-//! Format files of the kernel, and malformed ones: fields, kinds, and values read out of raw bytes.
+//! Tests with format files of the kernel and malformed ones: fields, kinds, and values in raw
+//! bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ fn one(line: &str) -> Field {
     Format::parse(&text).unwrap().fields.remove(0)
 }
 
-fn kind(line: &str) -> Kind {
+fn kind(line: &str) -> FieldKind {
     one(line).kind
 }
 
@@ -26,59 +27,62 @@ fn a_file_gives_its_name_id_fields_and_print_format() {
     assert_eq!((format.name.as_str(), format.id, format.fixed_size), ("signal_generate", 260, 36));
     assert_eq!(format.print_fmt, "\"sig=%d comm=%s; field: %d\", REC->sig, REC->comm");
     let comm = format.field("comm").unwrap();
-    assert_eq!((comm.type_text.as_str(), comm.offset, comm.kind), ("char[16]", 20, Kind::Chars));
+    assert_eq!(
+        (comm.type_text.as_str(), comm.offset, comm.kind),
+        ("char[16]", 20, FieldKind::Chars)
+    );
     assert!(format.field("common_pid").unwrap().common);
     assert!(!comm.common);
 }
 
 #[test]
-fn text_is_told_by_the_type_and_never_by_the_sign() {
-    assert_eq!(kind("char prev_comm[16]; offset:8; size:16; signed:1;"), Kind::Chars);
-    assert_eq!(kind("char prev_comm[16]; offset:8; size:16; signed:0;"), Kind::Chars);
-    assert_eq!(kind("const char name[4]; offset:8; size:4; signed:0;"), Kind::Chars);
-    assert_eq!(kind("unsigned char mac[6]; offset:8; size:6; signed:0;"), Kind::Bytes);
-    assert_eq!(kind("char correct; offset:8; size:1; signed:0;"), Kind::Int);
+fn the_type_makes_a_field_text_regardless_of_the_sign() {
+    assert_eq!(kind("char prev_comm[16]; offset:8; size:16; signed:1;"), FieldKind::Chars);
+    assert_eq!(kind("char prev_comm[16]; offset:8; size:16; signed:0;"), FieldKind::Chars);
+    assert_eq!(kind("const char name[4]; offset:8; size:4; signed:0;"), FieldKind::Chars);
+    assert_eq!(kind("unsigned char mac[6]; offset:8; size:6; signed:0;"), FieldKind::Bytes);
+    assert_eq!(kind("char correct; offset:8; size:1; signed:0;"), FieldKind::Int);
 }
 
 #[test]
-fn dynamic_arrays_are_told_by_their_elements() {
+fn dynamic_arrays_have_the_kind_of_their_elements() {
     let line = |t: &str| kind(&format!("{t} x; offset:8; size:4; signed:0;"));
-    assert_eq!(line("__data_loc char[]"), Kind::DataLoc(Element::Char));
-    assert_eq!(line("__rel_loc char[]"), Kind::RelLoc(Element::Char));
-    assert_eq!(line("__data_loc u8[]"), Kind::DataLoc(Element::Byte));
-    assert_eq!(line("__data_loc unsigned char[]"), Kind::DataLoc(Element::Byte));
-    assert_eq!(line("__data_loc u64[]"), Kind::DataLoc(Element::Int(8)));
-    assert_eq!(line("__data_loc unsigned int[]"), Kind::DataLoc(Element::Int(4)));
-    assert_eq!(line("__data_loc __u16[]"), Kind::DataLoc(Element::Int(2)));
-    assert_eq!(line("__data_loc struct foo[]"), Kind::DataLoc(Element::Byte));
+    assert_eq!(line("__data_loc char[]"), FieldKind::DataLoc(Element::Char));
+    assert_eq!(line("__rel_loc char[]"), FieldKind::RelLoc(Element::Char));
+    assert_eq!(line("__data_loc u8[]"), FieldKind::DataLoc(Element::Byte));
+    assert_eq!(line("__data_loc unsigned char[]"), FieldKind::DataLoc(Element::Byte));
+    assert_eq!(line("__data_loc u64[]"), FieldKind::DataLoc(Element::Int(8)));
+    assert_eq!(line("__data_loc unsigned int[]"), FieldKind::DataLoc(Element::Int(4)));
+    assert_eq!(line("__data_loc __u16[]"), FieldKind::DataLoc(Element::Int(2)));
+    assert_eq!(line("__data_loc struct foo[]"), FieldKind::DataLoc(Element::Byte));
     let long = Element::Int(size_of::<usize>() as u8);
-    assert_eq!(line("__data_loc unsigned long[]"), Kind::DataLoc(long));
-    assert_eq!(line("__data_loc cpumask_t"), Kind::DataLoc(long));
+    assert_eq!(line("__data_loc unsigned long[]"), FieldKind::DataLoc(long));
+    assert_eq!(line("__data_loc cpumask_t"), FieldKind::DataLoc(long));
 }
 
 #[test]
-fn lengths_that_are_not_numbers_leave_the_size_to_decide() {
+fn the_size_decides_if_a_length_is_not_a_number() {
     let sockaddr = one("__u8 saddr[sizeof(struct sockaddr_in6)]; offset:16; size:28; signed:0;");
-    assert_eq!((sockaddr.name.as_str(), sockaddr.kind), ("saddr", Kind::Bytes));
+    assert_eq!((sockaddr.name.as_str(), sockaddr.kind), ("saddr", FieldKind::Bytes));
     let odd = one("u32 state[MAX[2] + (1)]; offset:16; size:24; signed:0;");
-    assert_eq!((odd.name.as_str(), odd.kind), ("state", Kind::Array(4)));
-    assert_eq!(kind("some_t state[MAX]; offset:16; size:24; signed:0;"), Kind::Bytes);
-    assert_eq!(kind("some_t state[6]; offset:16; size:24; signed:0;"), Kind::Array(4));
-    assert_eq!(kind("char name[IFNAMSIZ]; offset:16; size:16; signed:0;"), Kind::Chars);
+    assert_eq!((odd.name.as_str(), odd.kind), ("state", FieldKind::Array(4)));
+    assert_eq!(kind("some_t state[MAX]; offset:16; size:24; signed:0;"), FieldKind::Bytes);
+    assert_eq!(kind("some_t state[6]; offset:16; size:24; signed:0;"), FieldKind::Array(4));
+    assert_eq!(kind("char name[IFNAMSIZ]; offset:16; size:16; signed:0;"), FieldKind::Chars);
 }
 
 #[test]
 fn pointers_structures_enumerations_and_odd_sizes_have_their_kinds() {
-    assert_eq!(kind("const char * name; offset:8; size:8; signed:0;"), Kind::Pointer);
-    assert_eq!(kind("const char *const *argv; offset:8; size:8; signed:0;"), Kind::Pointer);
-    assert_eq!(kind("struct task_struct *p; offset:8; size:8; signed:0;"), Kind::Pointer);
-    assert_eq!(kind("struct timespec t; offset:8; size:16; signed:0;"), Kind::Bytes);
-    assert_eq!(kind("union x u; offset:8; size:8; signed:0;"), Kind::Bytes);
-    assert_eq!(kind("enum zone_type z; offset:8; size:4; signed:0;"), Kind::Int);
-    assert_eq!(kind("bool success; offset:8; size:1; signed:0;"), Kind::Int);
-    assert_eq!(kind("u128 wide; offset:8; size:16; signed:0;"), Kind::Bytes);
-    assert_eq!(kind("unsigned long args[6]; offset:16; size:48; signed:0;"), Kind::Array(8));
-    assert_eq!(kind("u32 buf[]; offset:24; size:0; signed:0;"), Kind::Array(4));
+    assert_eq!(kind("const char * name; offset:8; size:8; signed:0;"), FieldKind::Pointer);
+    assert_eq!(kind("const char *const *argv; offset:8; size:8; signed:0;"), FieldKind::Pointer);
+    assert_eq!(kind("struct task_struct *p; offset:8; size:8; signed:0;"), FieldKind::Pointer);
+    assert_eq!(kind("struct timespec t; offset:8; size:16; signed:0;"), FieldKind::Bytes);
+    assert_eq!(kind("union x u; offset:8; size:8; signed:0;"), FieldKind::Bytes);
+    assert_eq!(kind("enum zone_type z; offset:8; size:4; signed:0;"), FieldKind::Int);
+    assert_eq!(kind("bool success; offset:8; size:1; signed:0;"), FieldKind::Int);
+    assert_eq!(kind("u128 wide; offset:8; size:16; signed:0;"), FieldKind::Bytes);
+    assert_eq!(kind("unsigned long args[6]; offset:16; size:48; signed:0;"), FieldKind::Array(8));
+    assert_eq!(kind("u32 buf[]; offset:24; size:0; signed:0;"), FieldKind::Array(4));
     let name = one("const void* addr; offset:8; size:8; signed:0;").type_text;
     assert_eq!(name, "const void*");
 }
@@ -132,11 +136,11 @@ fn elements_of_arrays_keep_their_width_and_sign() {
 }
 
 #[test]
-fn a_broken_file_says_which_line_and_why() {
+fn an_invalid_file_is_reported_with_line_and_reason() {
     let bad = |text: &str| Format::parse(text).unwrap_err().to_string();
     assert_eq!(bad(""), "line 0 of the format: no name");
     assert_eq!(bad("name: x\n"), "line 0 of the format: no ID");
-    assert_eq!(bad("name: x\nID: y\n"), "line 2 of the format: the ID is no number");
+    assert_eq!(bad("name: x\nID: y\n"), "line 2 of the format: the ID is not a number");
     let line = |l: &str| bad(&format!("name: x\nID: 1\nformat:\n\tfield:{l}\n"));
     assert_eq!(line("int x; size:4;"), "line 4 of the format: no offset");
     assert_eq!(line("int x; offset:4;"), "line 4 of the format: no size");
@@ -144,7 +148,7 @@ fn a_broken_file_says_which_line_and_why() {
     assert_eq!(line("int *; offset:4; size:4;"), "line 4 of the format: a field without a name");
     assert_eq!(
         line("int x; offset:99999999; size:4;"),
-        "line 4 of the format: the offset is no number below 64 Ki"
+        "line 4 of the format: the offset is not a number below 64 Ki"
     );
 }
 
@@ -156,7 +160,8 @@ proptest! {
 
     #[test]
     fn random_declarations_and_records_never_panic(
-        declaration in "(__data_loc |__rel_loc )?(char|u8|unsigned long|struct x|int \\*)(\\[\\])? [a-z]{0,3}(\\[[0-9a-z()]{0,4}\\])?",
+            declaration in "(__data_loc |__rel_loc )?(char|u8|unsigned long|struct x|int \\*)\
+                            (\\[\\])? [a-z]{0,3}(\\[[0-9a-z()]{0,4}\\])?",
         offset in 0usize..70000, size in 0usize..70000,
         raw in prop::collection::vec(any::<u8>(), 0..64),
     ) {

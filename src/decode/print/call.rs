@@ -1,43 +1,44 @@
-//! What the kernel's printing functions for formats write: names of values, names of bits, bytes, arrays.
+//! Output of the kernel's printing functions for formats: names of values, names of bits, bytes,
+//! arrays.
 //!
-//! As kernel/trace/trace_output.c does: a value without a name is hexadecimal; bits without a name follow the named
-//! ones in hexadecimal; names of several bits count when all of them are set, and are taken in the table's order
-//! until no bit is left.
+//! As in kernel/trace/trace_output.c: a value without a name is hexadecimal; bits without a name
+//! follow the named ones in hexadecimal; a name of several bits matches if all of them are set, and
+//! names are matched in table order until no bit is left.
 
-use super::number::{self, Layout};
+use super::number::{self, NumberLayout};
 use super::pointer;
-use super::value::{Machine, Place, Value, read};
+use super::value::{Evaluator, IntValue, PointerTarget, read};
 use crate::decode::c::Int;
 
-/// A call of one of them.
+/// A call of a printing function.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
     /// `__print_symbolic`
-    Symbolic(Value, Symbols),
+    Symbolic(IntValue, SymbolicNames),
     /// `__print_flags`
-    Flags(Value, Flags),
+    Flags(IntValue, FlagNames),
     /// `__print_hex`, and `__print_hex_str`, which joins the bytes.
-    Hex { at: Place, len: Value, joined: bool },
+    Hex { at: PointerTarget, len: IntValue, joined: bool },
     /// `__print_hex_dump`
     Dump(Dump),
     /// `__print_array`, of elements of this type.
-    Array { at: Place, count: Value, int: Int },
+    Array { at: PointerTarget, count: IntValue, int: Int },
     /// `__get_bitmask`
-    Bitmask(Place),
+    Bitmask(PointerTarget),
 }
 
-/// A value or some bits, and their name.
-pub(super) type Named = (u64, Box<[u8]>);
+/// A value or bits, and their name.
+pub(super) type NamedValue = (u64, Box<[u8]>);
 
-/// Names of values, sorted by value; of two for one value the first counts.
+/// Names of values, sorted by value; the first name of a value takes precedence.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Symbols(Box<[Named]>);
+pub(super) struct SymbolicNames(Box<[NamedValue]>);
 
-impl Symbols {
-    pub(super) fn new(mut names: Vec<Named>) -> Symbols {
+impl SymbolicNames {
+    pub(super) fn new(mut names: Vec<NamedValue>) -> SymbolicNames {
         names.sort_by_key(|(value, _)| *value);
         names.dedup_by_key(|(value, _)| *value);
-        Symbols(names.into())
+        SymbolicNames(names.into())
     }
 
     fn of(&self, value: u64) -> Option<&[u8]> {
@@ -46,11 +47,11 @@ impl Symbols {
     }
 }
 
-/// Names of bits in the format's order, and what stands between two.
+/// Names of bits in format order, and their separator.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Flags {
+pub(super) struct FlagNames {
     pub(super) delimiter: Box<[u8]>,
-    pub(super) names: Box<[Named]>,
+    pub(super) names: Box<[NamedValue]>,
 }
 
 /// `__print_hex_dump(prefix, kind, row, group, buffer, length, text)`
@@ -59,19 +60,19 @@ pub(super) struct Dump {
     pub(super) prefix: Box<[u8]>,
     /// Whether each row begins with its offset.
     pub(super) offsets: bool,
-    /// Bytes of a row: 16 or 32.
+    /// Bytes per row: 16 or 32.
     pub(super) row: usize,
-    /// Bytes written as one number: 1, 2, 4 or 8.
+    /// Bytes per number: 1, 2, 4 or 8.
     pub(super) group: usize,
-    pub(super) at: Place,
-    pub(super) len: Value,
+    pub(super) at: PointerTarget,
+    pub(super) len: IntValue,
     /// Whether each row ends with its bytes as text.
     pub(super) text: bool,
 }
 
 impl Call {
-    /// Writes what the call writes.
-    pub(super) fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Machine<'a>) {
+    /// Appends the output of the call.
+    pub(super) fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Evaluator<'a>) {
         match self {
             Call::Symbolic(value, symbols) => {
                 let value = machine.value(value);
@@ -109,7 +110,7 @@ impl Call {
     }
 }
 
-impl Flags {
+impl FlagNames {
     fn push(&self, out: &mut Vec<u8>, mut value: u64) {
         let start = out.len();
         for (bits, name) in &self.names {
@@ -136,7 +137,7 @@ impl Flags {
 }
 
 impl Dump {
-    fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Machine<'a>) {
+    fn push<'a>(&'a self, out: &mut Vec<u8>, machine: &Evaluator<'a>) {
         let bytes = machine.first(&self.at, length(machine.value(&self.len)));
         out.push(b'\n');
         for (i, row) in bytes.chunks(self.row).enumerate() {
@@ -155,7 +156,7 @@ impl Dump {
 
     fn push_row(&self, out: &mut Vec<u8>, row: &[u8]) {
         let start = out.len();
-        // A row that is no whole number of groups is written byte by byte.
+        // A row that is not a multiple of the group size is printed byte by byte.
         let group = if row.len().is_multiple_of(self.group) { self.group } else { 1 };
         for (i, bytes) in row.chunks(group).enumerate() {
             if i > 0 {
@@ -166,14 +167,14 @@ impl Dump {
         }
         if self.text {
             let width = self.row * 2 + self.row / group + 1;
-            number::widen(out, Layout::left(width.saturating_sub(out.len() - start)), |_| {});
+            number::widen(out, NumberLayout::left(width.saturating_sub(out.len() - start)), |_| {});
             let shown = |byte: &u8| if (0x20..0x7f).contains(byte) { *byte } else { b'.' };
             out.extend(row.iter().map(shown));
         }
     }
 }
 
-/// A length that an event gives; negative ones are none.
+/// Converts a length from an event; a negative length is 0.
 pub(super) fn length(value: u64) -> usize {
     usize::try_from(value.cast_signed()).unwrap_or(0)
 }

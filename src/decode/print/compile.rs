@@ -1,30 +1,31 @@
-//! A format's text to a program: its template, and an argument for each conversion.
+//! Compiles the text of a format: its template, and an argument for each conversion.
 
-use super::expression::{Compiler, Operand};
+use super::expression::ExpressionCompiler;
+use super::operand::PrintOperand;
 use super::pointer::Extension;
-use super::template::{self, Amount, Part};
-use super::value::{Place, Value, convert};
-use super::{Base, Conversion, Kernel, Spec, Step};
-use crate::decode::c::{self, Fault, Int, Kind, Node};
+use super::template::{self, Amount, TemplatePart};
+use super::value::{IntValue, PointerTarget, convert};
+use super::{Base, Conversion, ConversionSpec, KernelData, PrintStep};
+use crate::decode::c::{self, ExprKind, ExprNode, Fault, Int};
 use crate::decode::format::Format;
 
 /// A compiled `print fmt`.
 pub(super) struct Steps {
-    pub(super) all: Vec<Step>,
-    /// What only the kernel knows, where a conversion needs it.
+    pub(super) all: Vec<PrintStep>,
+    /// The name that only the kernel knows, if a conversion needs one.
     pub(super) unknown: Option<&'static str>,
 }
 
 /// Compiles a `print fmt`.
-pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Steps, Fault> {
+pub(super) fn steps(format: &Format, kernel: &dyn KernelData) -> Result<Steps, Fault> {
     let nodes = parse(&format.print_fmt)?;
     let mut nodes = nodes.into_iter();
-    let Some(Node { kind: Kind::Text(template), .. }) = nodes.next() else {
+    let Some(ExprNode { kind: ExprKind::Text(template), .. }) = nodes.next() else {
         return Err(Fault::new(0, "the print format does not begin with a template"));
     };
     let template = template.strip_suffix(b"\n").unwrap_or(&template);
     let parts = template::parse(template).map_err(|why| Fault::new(0, why))?;
-    let mut compiler = Compiler::new(format, kernel);
+    let mut compiler = ExpressionCompiler::new(format, kernel);
     let mut next = || {
         let missing = "the template has more conversions than there are arguments";
         nodes.next().ok_or_else(|| Fault::new(0, missing))
@@ -32,25 +33,28 @@ pub(super) fn steps(format: &Format, kernel: &dyn Kernel) -> Result<Steps, Fault
     let (mut all, mut unknown) = (Vec::new(), None);
     for part in parts {
         all.push(match part {
-            Part::Literal(text) => Step::Literal(text.into()),
-            Part::Conversion(conversion) => match compiler.conversion(&conversion, &mut next) {
-                Ok(step) => step,
-                Err(fault) => {
-                    unknown = Some(compiler.unknown.take().ok_or(fault)?);
-                    Step::Literal(b"?".as_slice().into())
+            TemplatePart::Literal(text) => PrintStep::Literal(text.into()),
+            TemplatePart::Conversion(conversion) => {
+                match compiler.conversion(&conversion, &mut next) {
+                    Ok(step) => step,
+                    Err(fault) => {
+                        unknown = Some(compiler.unknown.take().ok_or(fault)?);
+                        PrintStep::Literal(b"?".as_slice().into())
+                    }
                 }
-            },
+            }
         });
     }
     Ok(Steps { all, unknown })
 }
 
-/// Parses a `print fmt`: the template, then the arguments. The kernel writes most templates without escapes, so that
-/// one may hold quotes of its own: then the first quote behind which everything makes sense ends it.
+/// Parses a `print fmt`: the template, then the arguments. The kernel writes most templates without
+/// escapes, so a template may contain quotes; it then ends at the first quote after which the rest
+/// is valid.
 ///
 /// # Errors
-/// What is wrong and where.
-pub fn parse(text: &str) -> Result<Vec<Node>, Fault> {
+/// The text is not a valid template with arguments; the fault has problem and position.
+pub fn parse(text: &str) -> Result<Vec<ExprNode>, Fault> {
     let fault = match c::parse_list(text) {
         Ok(nodes) => return Ok(nodes),
         Err(fault) => fault,
@@ -61,50 +65,51 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Fault> {
         let (template, rest) = (&inner[..end], inner[end + 1..].trim_start());
         let arguments = match rest.strip_prefix(',') {
             Some(arguments) => {
-                // Blanks for what was cut, so that places are those in the whole text.
+                // Replace the template by blanks, so that positions refer to the whole text.
                 let cut = text.len() - arguments.len();
                 c::parse_list(&format!("{:cut$}{arguments}", "")).ok()
             }
             None => rest.is_empty().then(Vec::new),
         };
         let conversions = template::parse(template.as_bytes()).map_or(0, |parts| {
-            parts.iter().filter(|part| matches!(part, Part::Conversion(_))).count()
+            parts.iter().filter(|part| matches!(part, TemplatePart::Conversion(_))).count()
         });
         if let Some(arguments) = arguments.filter(|all| all.len() >= conversions) {
-            let template = Node { at: 0, kind: Kind::Text(template.as_bytes().to_vec()) };
+            let template = ExprNode { at: 0, kind: ExprKind::Text(template.as_bytes().to_vec()) };
             return Ok(std::iter::once(template).chain(arguments).collect());
         }
     }
     Err(fault)
 }
 
-impl Compiler<'_> {
+impl ExpressionCompiler<'_> {
     fn conversion(
         &mut self,
-        conversion: &template::Conversion,
-        next: &mut impl FnMut() -> Result<Node, Fault>,
-    ) -> Result<Step, Fault> {
-        let mut amount = |amount: Amount| -> Result<Option<Value>, Fault> {
+        conversion: &template::TemplateConversion,
+        next: &mut impl FnMut() -> Result<ExprNode, Fault>,
+    ) -> Result<PrintStep, Fault> {
+        let mut amount = |amount: Amount| -> Result<Option<IntValue>, Fault> {
             Ok(match amount {
                 Amount::None => None,
-                Amount::Fixed(value) => Some(Value::Const(value as u64)),
+                Amount::Fixed(value) => Some(IntValue::Const(value as u64)),
                 Amount::Argument => Some(self.converted(&next()?, Int::INT)?),
             })
         };
-        let spec = Spec {
+        let spec = ConversionSpec {
             flags: conversion.flags,
             width: amount(conversion.width)?,
             precision: amount(conversion.precision)?,
         };
         let node = next()?;
         let unsigned = Int { bits: conversion.bits, signed: false };
-        let plain = spec == Spec { flags: Default::default(), width: None, precision: None };
+        let plain =
+            spec == ConversionSpec { flags: Default::default(), width: None, precision: None };
         let conversion = match conversion.letter {
             b'c' => Conversion::Char(self.converted(&node, Int::INT)?),
             b's' => match self.operand(&node)? {
-                Operand::Pointer(place, _) => Conversion::Text(place),
-                Operand::Int(..) => {
-                    return Err(Fault::new(node.at, "`%s` is given a number"));
+                PrintOperand::Pointer(place, _) => Conversion::Text(place),
+                PrintOperand::Int(..) => {
+                    return Err(Fault::new(node.at, "the argument of `%s` is a number"));
                 }
             },
             b'p' => self.pointer(&node, &conversion.extension)?,
@@ -124,26 +129,31 @@ impl Compiler<'_> {
         };
         Ok(match conversion {
             Conversion::Number(value, base @ (Base::Signed | Base::Unsigned)) if plain => {
-                Step::Decimal(value, base == Base::Signed)
+                PrintStep::Decimal(value, base == Base::Signed)
             }
-            Conversion::Text(place) if plain => Step::Text(place),
-            conversion => Step::Conversion(Box::new((conversion, spec))),
+            Conversion::Text(place) if plain => PrintStep::Text(place),
+            conversion => PrintStep::Conversion(Box::new((conversion, spec))),
         })
     }
 
-    fn pointer(&mut self, node: &Node, extension: &[u8]) -> Result<Conversion, Fault> {
+    fn pointer(&mut self, node: &ExprNode, extension: &[u8]) -> Result<Conversion, Fault> {
         let known = Extension::parse(extension).ok_or_else(|| {
             let name = String::from_utf8_lossy(extension);
-            Fault::new(node.at, format!("`%p{name}` follows a pointer into the kernel's memory"))
+            Fault::new(
+                node.at,
+                format!("`%p{name}` reads kernel memory, which is not in the record"),
+            )
         })?;
         let place = match self.operand(node)? {
-            Operand::Pointer(place, _) => place,
-            Operand::Int(value, int) => Place::Address(convert(value, int, Int::ULONG)),
+            PrintOperand::Pointer(place, _) => place,
+            PrintOperand::Int(value, int) => {
+                PointerTarget::Address(convert(value, int, Int::ULONG))
+            }
         };
         if place.is_in_record() == known.is_of_address() {
             let why = match known.is_of_address() {
-                true => "the address of a part of the record means nothing",
-                false => "what is behind an address of the kernel is not in the record",
+                true => "the address of a part of the record is meaningless",
+                false => "the kernel memory at this address is not in the record",
             };
             return Err(Fault::new(node.at, why));
         }

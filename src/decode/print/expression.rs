@@ -1,210 +1,229 @@
-//! Expressions of a format to values and places, typed as in C. What is constant is computed here.
+//! Compiles expressions of a format to values and places, typed as in C, with constant folding.
 
-use super::Kernel;
-use super::value::{Place, Value, convert, not, operate, unary};
-use crate::decode::c::{self, Binary, Fault, Int, Kind, Node, Pointee, Type, Unary};
-use crate::decode::format::{self, Field, Format};
+use super::KernelData;
+use super::operand::{PrintOperand, field_operand, number, size_of};
+use super::value::{IntValue, PointerTarget, convert, not, operate, unary};
+use crate::decode::c::{self, Binary, ExprKind, ExprNode, Fault, Int, Pointee, Type, Unary};
+use crate::decode::format::Format;
 
-/// What an expression is.
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    Int(Value, Int),
-    Pointer(Place, Pointee),
-}
-
-/// Expressions that a program may have, after locals took their place: formats have some thousands at most.
+/// Maximum number of expressions in a program, after substitution of locals: formats have a few
+/// thousand at most.
 const NODES_MAX: usize = 1 << 16;
 
-/// `struct page`: formats count in it, and no file tells its size, which is this on every common 64-bit kernel.
+/// Size of `struct page`, needed for pointer arithmetic. No file states it; 64 is the size on all
+/// common 64-bit kernels.
 const PAGE_STRUCT: u64 = 64;
 
-pub(super) struct Compiler<'a> {
+pub(super) struct ExpressionCompiler<'a> {
     pub(super) format: &'a Format,
-    pub(super) kernel: &'a dyn Kernel,
-    /// Variables of statement expressions, and what they cost.
-    locals: Vec<(String, Operand, usize)>,
+    pub(super) kernel: &'a dyn KernelData,
+    /// Variables of statement expressions, and their number of nodes.
+    locals: Vec<(String, PrintOperand, usize)>,
     nodes: usize,
-    /// The variable of the kernel for which the last expression was refused, if that was why.
+    /// The kernel variable that made the last expression fail, if any.
     pub(super) unknown: Option<&'static str>,
 }
 
-/// The base of the array of pages: with the kernel's own addresses at random, no file tells it.
+/// The base of the array of pages: no file states it, because kernel addresses are randomized.
 const VMEMMAP_BASE: &str = "vmemmap_base";
 
-impl<'a> Compiler<'a> {
-    /// A compiler of one format's expressions.
-    pub(super) fn new(format: &'a Format, kernel: &'a dyn Kernel) -> Compiler<'a> {
-        Compiler { format, kernel, locals: Vec::new(), nodes: 0, unknown: None }
+impl<'a> ExpressionCompiler<'a> {
+    /// Returns a compiler for the expressions of one format.
+    pub(super) fn new(format: &'a Format, kernel: &'a dyn KernelData) -> ExpressionCompiler<'a> {
+        ExpressionCompiler { format, kernel, locals: Vec::new(), nodes: 0, unknown: None }
     }
 }
 
-impl Compiler<'_> {
-    /// An expression as an integer of a type.
-    pub(super) fn converted(&mut self, node: &Node, to: Int) -> Result<Value, Fault> {
+impl ExpressionCompiler<'_> {
+    /// Compiles an expression and converts it to an integer type.
+    pub(super) fn converted(&mut self, node: &ExprNode, to: Int) -> Result<IntValue, Fault> {
         let (value, from) = self.int(node)?;
         Ok(convert(value, from, to))
     }
 
-    /// An expression as an integer; a pointer is its address.
-    pub(super) fn int(&mut self, node: &Node) -> Result<(Value, Int), Fault> {
+    /// Compiles an expression as an integer; a pointer is its address.
+    pub(super) fn int(&mut self, node: &ExprNode) -> Result<(IntValue, Int), Fault> {
         number(node, self.operand(node)?)
     }
 
-    /// An expression as a condition: 0 is false.
-    fn truth(&mut self, node: &Node) -> Result<Value, Fault> {
+    /// Compiles an expression as a condition: 0 is false.
+    fn truth(&mut self, node: &ExprNode) -> Result<IntValue, Fault> {
         Ok(match self.operand(node)? {
-            Operand::Int(value, _) => value,
-            Operand::Pointer(place, _) => place.truth(),
+            PrintOperand::Int(value, _) => value,
+            PrintOperand::Pointer(place, _) => place.truth(),
         })
     }
 
-    /// An expression as it is.
-    pub(super) fn operand(&mut self, node: &Node) -> Result<Operand, Fault> {
+    /// Compiles an expression with its own type.
+    pub(super) fn operand(&mut self, node: &ExprNode) -> Result<PrintOperand, Fault> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             return Err(Fault::new(node.at, "the print format is too long"));
         }
         let fault = |why: &str| Err(Fault::new(node.at, why));
         match &node.kind {
-            Kind::Number(value, int) => Ok(Operand::Int(Value::Const(*value), *int)),
-            Kind::Text(text) => {
-                let place = Place::Literal(text.as_slice().into());
-                Ok(Operand::Pointer(place, Pointee::Int(Int::CHAR)))
+            ExprKind::Number(value, int) => Ok(PrintOperand::Int(IntValue::Const(*value), *int)),
+            ExprKind::Text(text) => {
+                let place = PointerTarget::Literal(text.as_slice().into());
+                Ok(PrintOperand::Pointer(place, Pointee::Int(Int::CHAR)))
             }
-            Kind::Name(name) => self.name(node, name),
-            Kind::Unary(Unary::Address, a) => self.address(node, a),
-            Kind::Unary(Unary::Deref, a) => {
+            ExprKind::Name(name) => self.name(node, name),
+            ExprKind::Unary(Unary::Address, a) => self.address(node, a),
+            ExprKind::Unary(Unary::Deref, a) => {
                 let pointer = self.operand(a)?;
-                self.element(node, pointer, Value::Const(0))
+                self.element(node, pointer, IntValue::Const(0))
             }
-            Kind::Unary(Unary::Not, a) => Ok(Operand::Int(not(self.truth(a)?), Int::INT)),
-            Kind::Unary(op, a) => {
+            ExprKind::Unary(Unary::Not, a) => Ok(PrintOperand::Int(not(self.truth(a)?), Int::INT)),
+            ExprKind::Unary(op, a) => {
                 let (value, int) = self.int(a)?;
                 let to = int.promoted();
                 let value = match convert(value, int, to) {
-                    Value::Const(value) => Value::Const(unary(*op, to, value)),
-                    value => Value::Unary(*op, to, Box::new(value)),
+                    IntValue::Const(value) => IntValue::Const(unary(*op, to, value)),
+                    value => IntValue::Unary(*op, to, Box::new(value)),
                 };
-                Ok(Operand::Int(value, to))
+                Ok(PrintOperand::Int(value, to))
             }
-            Kind::Binary(op, a, b) => self.binary(node, *op, a, b),
-            Kind::Choice(condition, Some(then), other) => self.choice(condition, then, other),
-            Kind::Choice(condition, None, other) => self.choice(condition, condition, other),
-            Kind::Cast(ty, a) => self.cast(node, ty, a),
-            // `(name)` is a type to the parser, which knows no locals.
-            Kind::SizeOfType(Type::Other(name)) if self.locals.iter().any(|l| l.0 == *name) => {
-                let local = Node { at: node.at, kind: Kind::Name(name.clone()) };
+            ExprKind::Binary(op, a, b) => self.binary(node, *op, a, b),
+            ExprKind::Choice(condition, Some(then), other) => self.choice(condition, then, other),
+            ExprKind::Choice(condition, None, other) => self.choice(condition, condition, other),
+            ExprKind::Cast(ty, a) => self.cast(node, ty, a),
+            // The parser does not know locals and takes `(name)` as a type.
+            ExprKind::SizeOfType(Type::Other(name)) if self.locals.iter().any(|l| l.0 == *name) => {
+                let local = ExprNode { at: node.at, kind: ExprKind::Name(name.clone()) };
                 self.size_of_value(node, &local)
             }
-            Kind::SizeOfType(ty) => size_of(node, ty),
-            Kind::SizeOf(a) => self.size_of_value(node, a),
-            Kind::Call(name, arguments) => self.call(node, name, arguments),
-            Kind::Index(a, i) => {
+            ExprKind::SizeOfType(ty) => size_of(node, ty),
+            ExprKind::SizeOf(a) => self.size_of_value(node, a),
+            ExprKind::Call(name, arguments) => self.call(node, name, arguments),
+            ExprKind::Index(a, i) => {
                 let pointer = self.operand(a)?;
                 let index = self.converted(i, Int::LONG)?;
                 self.element(node, pointer, index)
             }
-            Kind::Member(record, name) if is_record(record) => self.member(node, name),
-            Kind::Member(_, name) => {
-                fault(&format!("where in its structure `{name}` lies is not known"))
+            ExprKind::Member(record, name) if is_record(record) => self.member(node, name),
+            ExprKind::Member(_, name) => {
+                fault(&format!("the offset of member `{name}` is unknown"))
             }
-            Kind::Block(locals, value) => self.block(locals, value),
-            Kind::Statements(_) => fault("a statement expression that does more than declare"),
-            Kind::Braces(_) => fault("braces make no value"),
+            ExprKind::Block(locals, value) => self.block(locals, value),
+            ExprKind::Statements(_) => fault("a statement expression with more than declarations"),
+            ExprKind::Braces(_) => fault("braces are not a value"),
         }
     }
 
-    fn name(&mut self, node: &Node, name: &str) -> Result<Operand, Fault> {
+    fn name(&mut self, node: &ExprNode, name: &str) -> Result<PrintOperand, Fault> {
         if let Some((_, operand, cost)) = self.locals.iter().rev().find(|local| local.0 == name) {
             self.nodes += cost;
             return Ok(operand.clone());
         }
         match name {
             "REC" => {
-                let place = Place::Field { offset: 0, size: self.format.fixed_size };
-                Ok(Operand::Pointer(place, Pointee::Other("struct".to_owned())))
+                let place = PointerTarget::Field { offset: 0, size: self.format.fixed_size };
+                Ok(PrintOperand::Pointer(place, Pointee::Other("struct".to_owned())))
             }
-            "NULL" => Ok(Operand::Pointer(
-                Place::Address(Value::Const(0)),
+            "NULL" => Ok(PrintOperand::Pointer(
+                PointerTarget::Address(IntValue::Const(0)),
                 Pointee::Other("void".to_owned()),
             )),
-            "true" => Ok(Operand::Int(Value::Const(1), Int::INT)),
+            "true" => Ok(PrintOperand::Int(IntValue::Const(1), Int::INT)),
             VMEMMAP_BASE => {
                 self.unknown = Some(VMEMMAP_BASE);
                 Err(Fault::new(node.at, format!("only the kernel knows `{name}`")))
             }
-            "false" => Ok(Operand::Int(Value::Const(0), Int::ULONG)),
-            "HZ" => Ok(Operand::Int(Value::Const(self.kernel.hz().into()), Int::INT)),
+            "false" => Ok(PrintOperand::Int(IntValue::Const(0), Int::ULONG)),
+            "HZ" => Ok(PrintOperand::Int(IntValue::Const(self.kernel.hz().into()), Int::INT)),
             _ => match self.kernel.enumerator(name) {
                 Some(value) => {
                     let int = if i32::try_from(value).is_ok() { Int::INT } else { Int::LONG };
-                    Ok(Operand::Int(Value::Const(value.cast_unsigned()), int))
+                    Ok(PrintOperand::Int(IntValue::Const(value.cast_unsigned()), int))
                 }
                 None => Err(Fault::new(node.at, format!("only the kernel knows `{name}`"))),
             },
         }
     }
 
-    fn member(&mut self, node: &Node, name: &str) -> Result<Operand, Fault> {
+    fn member(&mut self, node: &ExprNode, name: &str) -> Result<PrintOperand, Fault> {
         if let Some(field) = self.format.field(name) {
             return Ok(field_operand(field));
         }
         let located = name.strip_prefix("__data_loc_").or_else(|| name.strip_prefix("__rel_loc_"));
         match located.and_then(|name| self.format.field(name)) {
-            Some(field) => Ok(Operand::Int(Value::Load(field.offset, Int::UINT), Int::UINT)),
+            Some(field) => {
+                Ok(PrintOperand::Int(IntValue::Load(field.offset, Int::UINT), Int::UINT))
+            }
             None => Err(Fault::new(node.at, format!("the event has no field `{name}`"))),
         }
     }
 
-    fn address(&mut self, node: &Node, of: &Node) -> Result<Operand, Fault> {
+    fn address(&mut self, node: &ExprNode, of: &ExprNode) -> Result<PrintOperand, Fault> {
         let pointee = |int| Pointee::Int(int);
         Ok(match self.operand(of)? {
-            Operand::Int(Value::Load(offset, int), _) => {
-                let place = Place::Field { offset, size: int.size() as usize };
-                Operand::Pointer(place, pointee(int))
+            PrintOperand::Int(IntValue::Load(offset, int), _) => {
+                let place = PointerTarget::Field { offset, size: int.size() as usize };
+                PrintOperand::Pointer(place, pointee(int))
             }
-            Operand::Int(Value::LoadAt(place, int), _) => Operand::Pointer(*place, pointee(int)),
-            Operand::Pointer(Place::Address(Value::Load(offset, int)), _) => {
-                let place = Place::Field { offset, size: int.size() as usize };
-                Operand::Pointer(place, Pointee::Other("void *".to_owned()))
+            PrintOperand::Int(IntValue::LoadAt(place, int), _) => {
+                PrintOperand::Pointer(*place, pointee(int))
+            }
+            PrintOperand::Pointer(PointerTarget::Address(IntValue::Load(offset, int)), _) => {
+                let place = PointerTarget::Field { offset, size: int.size() as usize };
+                PrintOperand::Pointer(place, Pointee::Other("void *".to_owned()))
             }
             // The address of an array is that of its first element.
-            Operand::Pointer(place @ Place::Field { .. }, to) => Operand::Pointer(place, to),
-            _ => return Err(Fault::new(node.at, "this has no address within the record")),
+            PrintOperand::Pointer(place @ PointerTarget::Field { .. }, to) => {
+                PrintOperand::Pointer(place, to)
+            }
+            _ => return Err(Fault::new(node.at, "this has no address in the record")),
         })
     }
 
     /// `pointer[index]`
-    fn element(&self, node: &Node, pointer: Operand, index: Value) -> Result<Operand, Fault> {
-        let Operand::Pointer(place, Pointee::Int(int)) = pointer else {
-            return Err(Fault::new(node.at, "what this leads to is not known"));
+    fn element(
+        &self,
+        node: &ExprNode,
+        pointer: PrintOperand,
+        index: IntValue,
+    ) -> Result<PrintOperand, Fault> {
+        let PrintOperand::Pointer(place, Pointee::Int(int)) = pointer else {
+            return Err(Fault::new(node.at, "the type that this points to is unknown"));
         };
         if !place.is_in_record() {
-            let why = "what is behind an address of the kernel is not in the record";
+            let why = "the kernel memory at this address is not in the record";
             return Err(Fault::new(node.at, why));
         }
-        let by = operate(Binary::Mul, Int::LONG, index, Value::Const(int.size()));
+        let by = operate(Binary::Mul, Int::LONG, index, IntValue::Const(int.size()));
         let value = match (place, by) {
-            (Place::Field { offset, size }, Value::Const(by))
+            (PointerTarget::Field { offset, size }, IntValue::Const(by))
                 if by.saturating_add(int.size()) <= size as u64 =>
             {
-                Value::Load(offset + by as usize, int)
+                IntValue::Load(offset + by as usize, int)
             }
-            (place, Value::Const(0)) => Value::LoadAt(Box::new(place), int),
-            (place, by) => Value::LoadAt(Box::new(Place::Behind(Box::new((place, by)))), int),
+            (place, IntValue::Const(0)) => IntValue::LoadAt(Box::new(place), int),
+            (place, by) => {
+                IntValue::LoadAt(Box::new(PointerTarget::Behind(Box::new((place, by)))), int)
+            }
         };
-        Ok(Operand::Int(value, int))
+        Ok(PrintOperand::Int(value, int))
     }
 
-    fn binary(&mut self, node: &Node, op: Binary, a: &Node, b: &Node) -> Result<Operand, Fault> {
+    fn binary(
+        &mut self,
+        node: &ExprNode,
+        op: Binary,
+        a: &ExprNode,
+        b: &ExprNode,
+    ) -> Result<PrintOperand, Fault> {
         if let Binary::AndAnd | Binary::OrOr = op {
             let (a, b) = (self.truth(a)?, self.truth(b)?);
-            return Ok(Operand::Int(operate(op, Int::INT, a, b), Int::INT));
+            return Ok(PrintOperand::Int(operate(op, Int::INT, a, b), Int::INT));
         }
         let (a, b) = (self.operand(a)?, self.operand(b)?);
         let (a, b) = match (a, b, op) {
-            (Operand::Pointer(place, to), Operand::Int(by, int), Binary::Add | Binary::Sub)
-            | (Operand::Int(by, int), Operand::Pointer(place, to), Binary::Add) => {
+            (
+                PrintOperand::Pointer(place, to),
+                PrintOperand::Int(by, int),
+                Binary::Add | Binary::Sub,
+            )
+            | (PrintOperand::Int(by, int), PrintOperand::Pointer(place, to), Binary::Add) => {
                 return self.behind(node, op, (place, to), convert(by, int, Int::LONG));
             }
             (a, b, _) => (number(node, a)?, number(node, b)?),
@@ -214,101 +233,114 @@ impl Compiler<'_> {
         let right = if shifts { b.1 } else { int };
         let value = operate(op, int, convert(a.0, a.1, int), convert(b.0, b.1, right));
         let compares = (Binary::Lt..=Binary::Glob).contains(&op);
-        Ok(Operand::Int(value, if compares { Int::INT } else { int }))
+        Ok(PrintOperand::Int(value, if compares { Int::INT } else { int }))
     }
 
     /// `pointer + by`, `pointer - by`
     fn behind(
         &self,
-        node: &Node,
+        node: &ExprNode,
         op: Binary,
-        (place, to): (Place, Pointee),
-        by: Value,
-    ) -> Result<Operand, Fault> {
+        (place, to): (PointerTarget, Pointee),
+        by: IntValue,
+    ) -> Result<PrintOperand, Fault> {
         let size = match &to {
             Pointee::Int(int) => int.size(),
             Pointee::Other(name) if name == "void" => 1,
             Pointee::Other(name) if name == "struct page" => PAGE_STRUCT,
             Pointee::Other(name) => {
-                return Err(Fault::new(node.at, format!("the size of `{name}` is not known")));
+                return Err(Fault::new(node.at, format!("the size of `{name}` is unknown")));
             }
         };
-        let by = operate(Binary::Mul, Int::LONG, by, Value::Const(size));
+        let by = operate(Binary::Mul, Int::LONG, by, IntValue::Const(size));
         let place = match place {
-            Place::Address(value) => Place::Address(operate(op, Int::ULONG, value, by)),
+            PointerTarget::Address(value) => {
+                PointerTarget::Address(operate(op, Int::ULONG, value, by))
+            }
             place => {
-                let by = operate(op, Int::LONG, Value::Const(0), by);
-                Place::Behind(Box::new((place, by)))
+                let by = operate(op, Int::LONG, IntValue::Const(0), by);
+                PointerTarget::Behind(Box::new((place, by)))
             }
         };
-        Ok(Operand::Pointer(place, to))
+        Ok(PrintOperand::Pointer(place, to))
     }
 
-    fn choice(&mut self, condition: &Node, then: &Node, other: &Node) -> Result<Operand, Fault> {
+    fn choice(
+        &mut self,
+        condition: &ExprNode,
+        then: &ExprNode,
+        other: &ExprNode,
+    ) -> Result<PrintOperand, Fault> {
         let condition_at = condition.at;
         let condition = self.truth(condition)?;
         let (then, other) = match (&condition, self.operand(then), self.operand(other)) {
             (_, Ok(then), Ok(other)) => (then, other),
-            // What is never taken need not make sense.
-            (Value::Const(1..), Ok(taken), _) | (Value::Const(0), _, Ok(taken)) => {
-                return Ok(taken);
+            // The branch that is never taken need not be valid.
+            (IntValue::Const(1..), Ok(chosen), _) | (IntValue::Const(0), _, Ok(chosen)) => {
+                return Ok(chosen);
             }
             (_, Err(fault), _) | (_, _, Err(fault)) => return Err(fault),
         };
         Ok(match (then, other) {
-            (Operand::Int(a, from), Operand::Int(b, other)) => {
+            (PrintOperand::Int(a, from), PrintOperand::Int(b, other)) => {
                 let int = Int::usual(from, other);
                 let (a, b) = (convert(a, from, int), convert(b, other, int));
                 let value = match condition {
-                    Value::Const(0) => b,
-                    Value::Const(_) => a,
-                    condition => Value::Choice(Box::new((condition, a, b))),
+                    IntValue::Const(0) => b,
+                    IntValue::Const(_) => a,
+                    condition => IntValue::Choice(Box::new((condition, a, b))),
                 };
-                Operand::Int(value, int)
+                PrintOperand::Int(value, int)
             }
-            (Operand::Pointer(a, to), Operand::Pointer(b, other)) => {
-                let is_null = matches!(a, Place::Address(Value::Const(0)));
+            (PrintOperand::Pointer(a, to), PrintOperand::Pointer(b, other)) => {
+                let is_null = matches!(a, PointerTarget::Address(IntValue::Const(0)));
                 let to = if is_null { other } else { to };
                 let place = match condition {
-                    Value::Const(0) => b,
-                    Value::Const(_) => a,
-                    condition => Place::Choice(Box::new((condition, a, b))),
+                    IntValue::Const(0) => b,
+                    IntValue::Const(_) => a,
+                    condition => PointerTarget::Choice(Box::new((condition, a, b))),
                 };
-                Operand::Pointer(place, to)
+                PrintOperand::Pointer(place, to)
             }
-            _ => return Err(Fault::new(condition_at, "a choice between a number and a pointer")),
+            _ => {
+                return Err(Fault::new(
+                    condition_at,
+                    "`?:` has a number and a pointer as its values",
+                ));
+            }
         })
     }
 
-    fn cast(&mut self, node: &Node, ty: &Type, of: &Node) -> Result<Operand, Fault> {
+    fn cast(&mut self, node: &ExprNode, ty: &Type, of: &ExprNode) -> Result<PrintOperand, Fault> {
         match ty {
-            Type::Int(int) => Ok(Operand::Int(self.converted(of, *int)?, *int)),
+            Type::Int(int) => Ok(PrintOperand::Int(self.converted(of, *int)?, *int)),
             Type::Pointer(to) => Ok(match self.operand(of)? {
-                Operand::Pointer(place, _) => Operand::Pointer(place, to.clone()),
-                Operand::Int(value, int) => {
-                    Operand::Pointer(Place::Address(convert(value, int, Int::ULONG)), to.clone())
-                }
+                PrintOperand::Pointer(place, _) => PrintOperand::Pointer(place, to.clone()),
+                PrintOperand::Int(value, int) => PrintOperand::Pointer(
+                    PointerTarget::Address(convert(value, int, Int::ULONG)),
+                    to.clone(),
+                ),
             }),
             Type::Other(name) => Err(Fault::new(node.at, format!("the type `{name}` is unknown"))),
         }
     }
 
-    fn size_of_value(&mut self, node: &Node, of: &Node) -> Result<Operand, Fault> {
+    fn size_of_value(&mut self, node: &ExprNode, of: &ExprNode) -> Result<PrintOperand, Fault> {
         let size = match &of.kind {
-            Kind::Member(record, name) if is_record(record) => {
+            ExprKind::Member(record, name) if is_record(record) => {
                 self.format.field(name).map(|field| field.size as u64)
             }
-            Kind::Text(text) => Some(text.len() as u64 + 1),
+            ExprKind::Text(text) => Some(text.len() as u64 + 1),
             _ => match self.operand(of)? {
-                Operand::Int(_, int) => Some(int.size()),
-                Operand::Pointer(..) => Some(8),
+                PrintOperand::Int(_, int) => Some(int.size()),
+                PrintOperand::Pointer(..) => Some(8),
             },
         };
-        let size = size.ok_or_else(|| Fault::new(node.at, "the size of this is not known"))?;
-        Ok(Operand::Int(Value::Const(size), Int::ULONG))
+        let size = size.ok_or_else(|| Fault::new(node.at, "the size of this is unknown"))?;
+        Ok(PrintOperand::Int(IntValue::Const(size), Int::ULONG))
     }
 
-    fn block(&mut self, locals: &[c::Local], value: &Node) -> Result<Operand, Fault> {
+    fn block(&mut self, locals: &[c::Local], value: &ExprNode) -> Result<PrintOperand, Fault> {
         let outer = self.locals.len();
         for local in locals {
             let before = self.nodes;
@@ -324,57 +356,6 @@ impl Compiler<'_> {
     }
 }
 
-fn is_record(node: &Node) -> bool {
-    matches!(&node.kind, Kind::Name(name) if name == "REC")
-}
-
-fn number(node: &Node, operand: Operand) -> Result<(Value, Int), Fault> {
-    match operand {
-        Operand::Int(value, int) => Ok((value, int)),
-        Operand::Pointer(Place::Address(value), _) => Ok((value, Int::ULONG)),
-        Operand::Pointer(..) => {
-            Err(Fault::new(node.at, "a number is needed here, not a part of the record"))
-        }
-    }
-}
-
-/// What a field is in an expression: its value, its array, or the pointer that it holds.
-fn field_operand(field: &Field) -> Operand {
-    let &Field { offset, size, signed, ref type_text, .. } = field;
-    let int = |bytes: usize| Int { bits: 8 * bytes as u8, signed };
-    let region = Place::Field { offset, size };
-    match field.kind {
-        format::Kind::Int => Operand::Int(Value::Load(offset, int(size)), int(size)),
-        format::Kind::Pointer => {
-            let value = Value::Load(offset, Int { bits: 8 * size as u8, signed: false });
-            let is_text = type_text.split([' ', '*']).any(|word| word == "char");
-            let to = match is_text {
-                true => Pointee::Int(Int::CHAR),
-                false => Pointee::Other("void".to_owned()),
-            };
-            Operand::Pointer(Place::Address(value), to)
-        }
-        format::Kind::Chars => Operand::Pointer(region, Pointee::Int(Int { bits: 8, signed })),
-        format::Kind::Array(width) => {
-            Operand::Pointer(region, Pointee::Int(int(usize::from(width))))
-        }
-        format::Kind::Bytes if ["u8", "char", "bool"].iter().any(|t| type_text.contains(t)) => {
-            Operand::Pointer(region, Pointee::Int(Int { bits: 8, signed }))
-        }
-        format::Kind::Bytes => Operand::Pointer(region, Pointee::Other(type_text.clone())),
-        format::Kind::DataLoc(_) | format::Kind::RelLoc(_) => {
-            Operand::Int(Value::Load(offset, Int::UINT), Int::UINT)
-        }
-    }
-}
-
-fn size_of(node: &Node, ty: &Type) -> Result<Operand, Fault> {
-    let size = match ty {
-        Type::Int(int) => int.size(),
-        Type::Pointer(_) => 8,
-        Type::Other(name) => {
-            return Err(Fault::new(node.at, format!("the size of `{name}` is not known")));
-        }
-    };
-    Ok(Operand::Int(Value::Const(size), Int::ULONG))
+fn is_record(node: &ExprNode) -> bool {
+    matches!(&node.kind, ExprKind::Name(name) if name == "REC")
 }

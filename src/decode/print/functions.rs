@@ -1,32 +1,33 @@
-//! The functions that formats call, by name.
+//! Functions that formats call.
 
-use super::call::{Call, Dump, Flags, Named, Symbols};
-use super::expression::{Compiler, Operand};
-use super::value::{Place, Value, convert, operate, swap};
-use crate::decode::c::{Binary, Fault, Int, Kind, Node, Pointee};
-use crate::decode::format::{Field, Kind as FieldKind};
+use super::call::{Call, Dump, FlagNames, NamedValue, SymbolicNames};
+use super::expression::ExpressionCompiler;
+use super::operand::PrintOperand;
+use super::value::{IntValue, PointerTarget, convert, operate, swap};
+use crate::decode::c::{Binary, ExprKind, ExprNode, Fault, Int, Pointee};
+use crate::decode::format::{Field, FieldKind};
 
 const U16: Int = Int { bits: 16, signed: false };
 
-impl Compiler<'_> {
-    /// A call; `node` is the place to blame.
+impl ExpressionCompiler<'_> {
+    /// Compiles a call; faults are reported at `node`.
     pub(super) fn call(
         &mut self,
-        node: &Node,
+        node: &ExprNode,
         name: &str,
-        arguments: &[Node],
-    ) -> Result<Operand, Fault> {
+        arguments: &[ExprNode],
+    ) -> Result<PrintOperand, Fault> {
         let fault = |why: String| Err(Fault::new(node.at, why));
         match (name, arguments) {
             ("__print_symbolic" | "__print_symbolic_u64", [value, names @ ..]) => {
                 let value = self.converted(value, Int::ULONG)?;
-                Ok(call(Call::Symbolic(value, Symbols::new(self.names(names)?))))
+                Ok(call(Call::Symbolic(value, SymbolicNames::new(self.names(names)?))))
             }
             ("__print_flags" | "__print_flags_u64", [value, delimiter, names @ ..]) => {
                 let value = self.converted(value, Int::ULONG)?;
                 let delimiter = self.literal(delimiter)?;
                 let names = self.names(names)?.into();
-                Ok(call(Call::Flags(value, Flags { delimiter, names })))
+                Ok(call(Call::Flags(value, FlagNames { delimiter, names })))
             }
             ("__print_hex" | "__print_hex_str", [at, len]) => {
                 let (at, len) = (self.region(at)?, self.converted(len, Int::INT)?);
@@ -37,7 +38,7 @@ impl Compiler<'_> {
                 let group = self.constant(group)? as usize;
                 let dump = Dump {
                     prefix: self.literal(prefix)?,
-                    // DUMP_PREFIX_ADDRESS would be the place in the trace buffer.
+                    // DUMP_PREFIX_ADDRESS would print the position in the trace buffer.
                     offsets: self.constant(kind)? != 0,
                     row: if row == 32 { 32 } else { 16 },
                     group: if matches!(group, 2 | 4 | 8) { group } else { 1 },
@@ -55,13 +56,13 @@ impl Compiler<'_> {
             ("__print_dynamic_array", [field, size]) => {
                 let int = self.element_of_size(size)?;
                 let field = self.dynamic_field(field)?;
-                let size = Value::Const(int.size());
+                let size = IntValue::Const(int.size());
                 let count = operate(Binary::Div, Int::UINT, length(field), size);
                 Ok(call(Call::Array { at: region(field), count, int }))
             }
             ("__get_str" | "__get_rel_str", [field]) => {
                 let place = region(self.dynamic_field(field)?);
-                Ok(Operand::Pointer(place, Pointee::Int(Int::CHAR)))
+                Ok(PrintOperand::Pointer(place, Pointee::Int(Int::CHAR)))
             }
             (
                 "__get_dynamic_array"
@@ -71,10 +72,10 @@ impl Compiler<'_> {
                 [field],
             ) => {
                 let place = region(self.dynamic_field(field)?);
-                Ok(Operand::Pointer(place, Pointee::Other("void".to_owned())))
+                Ok(PrintOperand::Pointer(place, Pointee::Other("void".to_owned())))
             }
             ("__get_dynamic_array_len" | "__get_rel_dynamic_array_len", [field]) => {
-                Ok(Operand::Int(length(self.dynamic_field(field)?), Int::UINT))
+                Ok(PrintOperand::Int(length(self.dynamic_field(field)?), Int::UINT))
             }
             (
                 "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask",
@@ -91,33 +92,34 @@ impl Compiler<'_> {
                 let names = names.iter().zip(0u64..);
                 let names = names.map(|(name, value)| (value, name.as_bytes().into()));
                 let value = self.converted(value, Int::ULONG)?;
-                Ok(call(Call::Symbolic(value, Symbols::new(names.collect()))))
+                Ok(call(Call::Symbolic(value, SymbolicNames::new(names.collect()))))
             }
             ("__builtin_expect", [value, _]) | ("likely" | "unlikely", [value]) => {
-                Ok(Operand::Int(self.converted(value, Int::LONG)?, Int::LONG))
+                Ok(PrintOperand::Int(self.converted(value, Int::LONG)?, Int::LONG))
             }
             ("__builtin_constant_p", [value]) => {
-                let constant = matches!(self.operand(value), Ok(Operand::Int(Value::Const(_), _)));
-                Ok(Operand::Int(Value::Const(constant.into()), Int::INT))
+                let constant =
+                    matches!(self.operand(value), Ok(PrintOperand::Int(IntValue::Const(_), _)));
+                Ok(PrintOperand::Int(IntValue::Const(constant.into()), Int::INT))
             }
             ("__builtin_choose_expr", [which, a, b]) => {
-                let taken = if self.constant(which)? != 0 { a } else { b };
-                self.operand(taken)
+                let chosen = if self.constant(which)? != 0 { a } else { b };
+                self.operand(chosen)
             }
             (_, [value]) => match swapped_width(name) {
-                Some(int) => Ok(Operand::Int(self.swapped(value, int)?, int)),
-                None => fault(format!("only the kernel has the function `{name}`")),
+                Some(int) => Ok(PrintOperand::Int(self.swapped(value, int)?, int)),
+                None => fault(format!("the function `{name}` exists only in the kernel")),
             },
-            _ => fault(format!("only the kernel has the function `{name}`")),
+            _ => fault(format!("the function `{name}` exists only in the kernel")),
         }
     }
 
-    /// `{ value, "name" }, …`; an entry without a name ends the table, as old kernels write it.
-    fn names(&mut self, nodes: &[Node]) -> Result<Vec<Named>, Fault> {
+    /// Compiles `{ value, "name" }, …`; an entry without a name ends the table, as in old kernels.
+    fn names(&mut self, nodes: &[ExprNode]) -> Result<Vec<NamedValue>, Fault> {
         let mut names = Vec::new();
         for node in nodes {
             let entry = match &node.kind {
-                Kind::Braces(entry) => entry.as_slice(),
+                ExprKind::Braces(entry) => entry.as_slice(),
                 _ => return Err(Fault::new(node.at, "`{ value, \"name\" }` is needed here")),
             };
             let [value, name] = entry else {
@@ -126,47 +128,49 @@ impl Compiler<'_> {
                 }
                 return Err(Fault::new(node.at, "`{ value, \"name\" }` is needed here"));
             };
-            let Operand::Pointer(Place::Literal(name), _) = self.operand(name)? else { break };
+            let PrintOperand::Pointer(PointerTarget::Literal(name), _) = self.operand(name)? else {
+                break;
+            };
             names.push((self.constant(value)?, name));
         }
         Ok(names)
     }
 
-    /// A value that is known before any event.
-    fn constant(&mut self, node: &Node) -> Result<u64, Fault> {
+    /// Compiles an expression whose value does not depend on the event.
+    fn constant(&mut self, node: &ExprNode) -> Result<u64, Fault> {
         match self.converted(node, Int::ULONG)? {
-            Value::Const(value) => Ok(value),
+            IntValue::Const(value) => Ok(value),
             _ => Err(Fault::new(node.at, "a constant is needed here")),
         }
     }
 
-    fn literal(&mut self, node: &Node) -> Result<Box<[u8]>, Fault> {
+    fn literal(&mut self, node: &ExprNode) -> Result<Box<[u8]>, Fault> {
         match self.operand(node)? {
-            Operand::Pointer(Place::Literal(text), _) => Ok(text),
-            Operand::Pointer(Place::Address(Value::Const(0)), _)
-            | Operand::Int(Value::Const(0), _) => Ok(Box::default()),
+            PrintOperand::Pointer(PointerTarget::Literal(text), _) => Ok(text),
+            PrintOperand::Pointer(PointerTarget::Address(IntValue::Const(0)), _)
+            | PrintOperand::Int(IntValue::Const(0), _) => Ok(Box::default()),
             _ => Err(Fault::new(node.at, "a string is needed here")),
         }
     }
 
-    /// A pointer into the record.
-    fn region(&mut self, node: &Node) -> Result<Place, Fault> {
+    /// Compiles a pointer into the record.
+    fn region(&mut self, node: &ExprNode) -> Result<PointerTarget, Fault> {
         match self.operand(node)? {
-            Operand::Pointer(place, _) if place.is_in_record() => Ok(place),
+            PrintOperand::Pointer(place, _) if place.is_in_record() => Ok(place),
             _ => Err(Fault::new(node.at, "a part of the record is needed here")),
         }
     }
 
-    fn element_of_size(&mut self, node: &Node) -> Result<Int, Fault> {
+    fn element_of_size(&mut self, node: &ExprNode) -> Result<Int, Fault> {
         match self.constant(node)? {
             size @ (1 | 2 | 4 | 8) => Ok(Int { bits: 8 * size as u8, signed: false }),
             _ => Err(Fault::new(node.at, "elements have 1, 2, 4 or 8 bytes")),
         }
     }
 
-    /// The dynamic field that a function of such fields names.
-    fn dynamic_field(&self, node: &Node) -> Result<&Field, Fault> {
-        let Kind::Name(name) = &node.kind else {
+    /// Returns the dynamic field that is the argument of a function.
+    fn dynamic_field(&self, node: &ExprNode) -> Result<&Field, Fault> {
+        let ExprKind::Name(name) = &node.kind else {
             return Err(Fault::new(node.at, "the name of a field is needed here"));
         };
         let field = self.format.field(name);
@@ -175,59 +179,60 @@ impl Compiler<'_> {
             .ok_or_else(|| Fault::new(node.at, format!("the event has no dynamic field `{name}`")))
     }
 
-    fn in_seconds(&mut self, op: Binary, value: &Node) -> Result<Operand, Fault> {
+    fn in_seconds(&mut self, op: Binary, value: &ExprNode) -> Result<PrintOperand, Fault> {
         let value = self.converted(value, Int::ULONG)?;
         let int = if op == Binary::Div { Int::ULONG } else { Int::UINT };
-        let part = operate(op, Int::ULONG, value, Value::Const(1_000_000_000));
-        Ok(Operand::Int(convert(part, Int::ULONG, int), int))
+        let part = operate(op, Int::ULONG, value, IntValue::Const(1_000_000_000));
+        Ok(PrintOperand::Int(convert(part, Int::ULONG, int), int))
     }
 
-    fn jiffies(&mut self, value: &Node, parts: u64) -> Result<Operand, Fault> {
+    fn jiffies(&mut self, value: &ExprNode, parts: u64) -> Result<PrintOperand, Fault> {
         let hz = u64::from(self.kernel.hz());
         if hz == 0 {
-            return Err(Fault::new(value.at, "the kernel's ticks a second are not known"));
+            return Err(Fault::new(value.at, "the kernel's tick rate (HZ) is unknown"));
         }
         let value = self.converted(value, Int::ULONG)?;
-        // Most kernels have whole milliseconds a tick: one step, which cannot overflow before the result does.
+        // Most kernels have whole milliseconds per tick: multiply only, which cannot overflow
+        // before the result does.
         let scaled = match parts % hz {
-            0 => operate(Binary::Mul, Int::ULONG, value, Value::Const(parts / hz)),
+            0 => operate(Binary::Mul, Int::ULONG, value, IntValue::Const(parts / hz)),
             _ => {
-                let all = operate(Binary::Mul, Int::ULONG, value, Value::Const(parts));
-                operate(Binary::Div, Int::ULONG, all, Value::Const(hz))
+                let all = operate(Binary::Mul, Int::ULONG, value, IntValue::Const(parts));
+                operate(Binary::Div, Int::ULONG, all, IntValue::Const(hz))
             }
         };
-        Ok(Operand::Int(convert(scaled, Int::ULONG, Int::UINT), Int::UINT))
+        Ok(PrintOperand::Int(convert(scaled, Int::ULONG, Int::UINT), Int::UINT))
     }
 
-    fn swapped(&mut self, node: &Node, int: Int) -> Result<Value, Fault> {
+    fn swapped(&mut self, node: &ExprNode, int: Int) -> Result<IntValue, Fault> {
         let value = self.converted(node, int)?;
         Ok(match value {
-            Value::Const(value) => Value::Const(swap(value, int)),
-            value => Value::Swap(int, Box::new(value)),
+            IntValue::Const(value) => IntValue::Const(swap(value, int)),
+            value => IntValue::Swap(int, Box::new(value)),
         })
     }
 }
 
-/// The result of a printing function.
-fn call(call: Call) -> Operand {
-    Operand::Pointer(Place::Call(Box::new(call)), Pointee::Int(Int::CHAR))
+/// Returns the result of a printing function.
+fn call(call: Call) -> PrintOperand {
+    PrintOperand::Pointer(PointerTarget::Call(Box::new(call)), Pointee::Int(Int::CHAR))
 }
 
-/// Where a dynamic field's bytes are.
-fn region(field: &Field) -> Place {
+/// Returns the place of a dynamic field's bytes.
+fn region(field: &Field) -> PointerTarget {
     let base = match field.kind {
         FieldKind::RelLoc(_) => field.offset + field.size,
         _ => 0,
     };
-    Place::Dynamic { offset: field.offset, base }
+    PointerTarget::Dynamic { offset: field.offset, base }
 }
 
-/// How many bytes a dynamic field has.
-fn length(field: &Field) -> Value {
-    operate(Binary::Shr, Int::UINT, Value::Load(field.offset, Int::UINT), Value::Const(16))
+/// Returns the length of a dynamic field in bytes.
+fn length(field: &Field) -> IntValue {
+    operate(Binary::Shr, Int::UINT, IntValue::Load(field.offset, Int::UINT), IntValue::Const(16))
 }
 
-/// The width of a function that turns the order of bytes around on this machine.
+/// Returns the width of a function that swaps bytes on this machine.
 fn swapped_width(name: &str) -> Option<Int> {
     let name = name.trim_start_matches('_');
     let little = cfg!(target_endian = "little");

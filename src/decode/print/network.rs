@@ -1,14 +1,14 @@
-//! Addresses of networks: `%pI4`, `%pI6`, `%pIS` and their kin.
+//! Network addresses: `%pI4`, `%pI6`, `%pIS` and their variants.
 
 use super::number;
 use crate::base::text::digits;
 
-/// How a network address is written.
+/// Format of a network address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ip {
-    /// `i`: all digits, and no colons.
+    /// `i`: all digits, without colons.
     bare: bool,
-    /// Bytes in the order of a little-endian number.
+    /// Bytes in little-endian order.
     reversed: bool,
     compressed: bool,
     port: bool,
@@ -17,7 +17,7 @@ pub(super) struct Ip {
 }
 
 impl Ip {
-    /// The letters behind `%pI4`, `%pI6` and `%pIS`; of `%pi…` the `bare` form.
+    /// Parses the letters after `%pI4`, `%pI6` and `%pIS`; `bare` for `%pi…`.
     pub(super) fn parse(bare: bool, letters: &[u8]) -> Ip {
         let has = |letter| letters.contains(&letter);
         Ip {
@@ -31,14 +31,14 @@ impl Ip {
     }
 }
 
-/// As many bytes as both have.
+/// Copies as many bytes as both have.
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = *from;
     }
 }
 
-/// Four numbers.
+/// Appends an IPv4 address.
 pub(super) fn push_ip4(out: &mut Vec<u8>, bytes: &[u8], ip: Ip) {
     let mut address = [0u8; 4];
     copy(&mut address, bytes);
@@ -53,7 +53,7 @@ pub(super) fn push_ip4(out: &mut Vec<u8>, bytes: &[u8], ip: Ip) {
     }
 }
 
-/// Eight groups, or fewer.
+/// Appends an IPv6 address.
 pub(super) fn push_ip6(out: &mut Vec<u8>, bytes: &[u8], ip: Ip) {
     let mut address = [0u8; 16];
     copy(&mut address, bytes);
@@ -72,7 +72,8 @@ pub(super) fn push_ip6(out: &mut Vec<u8>, bytes: &[u8], ip: Ip) {
     }
 }
 
-/// RFC 5952: the longest run of zeros as `::`, and the end as IPv4 where that is what it holds.
+/// Appends the RFC 5952 form: the longest run of zeros as `::`, and an embedded IPv4 address in its
+/// notation.
 fn push_compressed(out: &mut Vec<u8>, groups: [u16; 8], address: &[u8; 16]) {
     let is_mapped = groups[..5] == [0; 5] && groups[5] == 0xffff;
     let is_isatap = groups[4] & !0x0200 == 0 && groups[5] == 0x5efe;
@@ -108,7 +109,7 @@ fn push_compressed(out: &mut Vec<u8>, groups: [u16; 8], address: &[u8; 16]) {
     }
 }
 
-/// An address with its family, as `struct sockaddr_in` and `sockaddr_in6` have it.
+/// Appends an address with its family, from `struct sockaddr_in` or `sockaddr_in6`.
 pub(super) fn push_socket(out: &mut Vec<u8>, bytes: &[u8], ip: Ip) {
     const INET: u16 = 2;
     const INET6: u16 = 10;

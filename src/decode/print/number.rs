@@ -1,17 +1,17 @@
-//! Numbers as the kernel's `vsnprintf` writes them, which is not always C's way: `%#x` of 0 is `0x0`, a precision
-//! does not switch off the flag `0`, and `%.0d` of 0 is `0`.
+//! Numbers in the format of the kernel's `vsnprintf`, which differs from C: `%#x` of 0 is `0x0`, a
+//! precision does not disable the flag `0`, and `%.0d` of 0 is `0`.
 
 use super::TEXT_MAX;
-use super::template::Flags;
+use super::template::ConversionFlags;
 use crate::base::text::digits;
 
-/// How a value is laid out in its field.
+/// Layout of a value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Layout {
-    pub(super) flags: Flags,
-    /// Least width.
+pub(super) struct NumberLayout {
+    pub(super) flags: ConversionFlags,
+    /// Minimum width.
     pub(super) width: usize,
-    /// Least digits of a number, most bytes of a text.
+    /// Minimum number of digits, or maximum bytes of a text.
     pub(super) precision: Option<usize>,
 }
 
@@ -25,20 +25,20 @@ pub(super) enum Base {
     UpperHex,
 }
 
-impl Layout {
-    /// Text at the left edge of so many columns.
-    pub(super) fn left(width: usize) -> Layout {
-        let flags = Flags { left: true, ..Flags::default() };
-        Layout { flags, width, precision: None }
+impl NumberLayout {
+    /// Returns the layout of left-aligned text with this width.
+    pub(super) fn left(width: usize) -> NumberLayout {
+        let flags = ConversionFlags { left: true, ..ConversionFlags::default() };
+        NumberLayout { flags, width, precision: None }
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        self.flags == Flags::default() && self.width == 0 && self.precision.is_none()
+        self.flags == ConversionFlags::default() && self.width == 0 && self.precision.is_none()
     }
 }
 
-/// Writes a number.
-pub(super) fn push(out: &mut Vec<u8>, value: u64, base: Base, layout: Layout) {
+/// Appends a number.
+pub(super) fn push(out: &mut Vec<u8>, value: u64, base: Base, layout: NumberLayout) {
     if layout.is_plain() {
         match base {
             Base::Signed => return digits::push_i64(out, value.cast_signed()),
@@ -46,7 +46,7 @@ pub(super) fn push(out: &mut Vec<u8>, value: u64, base: Base, layout: Layout) {
             Base::Octal | Base::Hex | Base::UpperHex => {}
         }
     }
-    let Layout { flags, width, precision } = layout;
+    let NumberLayout { flags, width, precision } = layout;
     let sign = match base {
         Base::Signed if value.cast_signed() < 0 => Some(b'-'),
         Base::Signed if flags.plus => Some(b'+'),
@@ -63,7 +63,7 @@ pub(super) fn push(out: &mut Vec<u8>, value: u64, base: Base, layout: Layout) {
     let mut room = [0u8; 24];
     let text = digits_of(&mut room, value, base);
     let precision = precision.unwrap_or(0).clamp(text.len(), TEXT_MAX);
-    // The kernel counts an octal prefix that it then leaves out.
+    // The kernel counts an octal prefix even if it omits it.
     let counted = if base == Base::Octal && flags.special { 1 } else { prefix.len() };
     let used = usize::from(sign.is_some()) + counted + precision;
     let padding = width.min(TEXT_MAX).saturating_sub(used);
@@ -82,12 +82,12 @@ pub(super) fn push(out: &mut Vec<u8>, value: u64, base: Base, layout: Layout) {
     }
 }
 
-/// `0x` and digits, as `%#llx` writes them.
+/// Appends `0x` and digits, as for `%#llx`.
 pub(super) fn push_hex(out: &mut Vec<u8>, value: u64) {
     digits::push_hex(out, value);
 }
 
-/// So many digits at least, without `0x`.
+/// Appends at least `least` digits, without `0x`.
 pub(super) fn push_hex_digits(out: &mut Vec<u8>, value: u64, least: usize) {
     let mut room = [0u8; 24];
     let text = digits_of(&mut room, value, Base::Hex);
@@ -95,8 +95,8 @@ pub(super) fn push_hex_digits(out: &mut Vec<u8>, value: u64, least: usize) {
     out.extend_from_slice(text);
 }
 
-/// Lays out what `push` writes: fills it up to the width, on the side that the flags say.
-pub(super) fn widen(out: &mut Vec<u8>, layout: Layout, push: impl FnOnce(&mut Vec<u8>)) {
+/// Pads the output of `push` to the width, on the side given by the flags.
+pub(super) fn widen(out: &mut Vec<u8>, layout: NumberLayout, push: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     push(out);
     let padding = layout.width.min(TEXT_MAX).saturating_sub(out.len() - start);

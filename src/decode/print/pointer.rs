@@ -1,11 +1,11 @@
-//! `%p` and what may stand behind it: symbols, addresses of hardware, identifiers, bytes, bit sets.
+//! `%p` and its extensions: symbols, hardware addresses, identifiers, bytes, bitmaps.
 //!
-//! After Documentation/core-api/printk-formats.rst. Conversions that follow a pointer into the kernel's memory
-//! (`%pd`, `%pV`, `%pR` …) are unknown here: that memory cannot be read afterwards.
+//! Follows Documentation/core-api/printk-formats.rst. Conversions that dereference a pointer into
+//! kernel memory (`%pd`, `%pV`, `%pR` …) are unknown here: that memory cannot be read later.
 
 use super::network::{Ip, copy, push_ip4, push_ip6, push_socket};
-use super::number::{self, Base, Layout};
-use super::value::{At, Machine, Place, read};
+use super::number::{self, Base, NumberLayout};
+use super::value::{At, Evaluator, PointerTarget, read};
 use crate::base::text::digits;
 use crate::decode::c::Int;
 
@@ -32,19 +32,19 @@ pub(super) enum Extension {
     Hex(Option<u8>),
     /// `%*pb`, `%*pbl`
     Bitmap { list: bool },
-    /// `%pa`, `%pNF`: a number of 64 bits behind the pointer.
+    /// `%pa`, `%pNF`: a 64-bit number at the pointer.
     Number,
 }
 
 impl Extension {
-    /// What stands behind `%p`, if it is known.
+    /// Parses the text after `%p`; None if it is unknown.
     pub(super) fn parse(text: &[u8]) -> Option<Extension> {
         let has = |byte| text.get(1..).is_some_and(|rest| rest.contains(&byte));
         Some(match *text {
             [] | [b'x' | b'K', ..] => Extension::Address,
             [b'e', ..] => Extension::Error,
             [b'S' | b'F', ..] => Extension::Symbol { offset: true, caller: false },
-            // `%pfw` names a node of the firmware.
+            // `%pfw` prints a firmware node.
             [b'f', b'w', ..] => return None,
             [b's' | b'f', ..] => Extension::Symbol { offset: false, caller: false },
             [b'B', ..] => Extension::Symbol { offset: true, caller: true },
@@ -81,18 +81,18 @@ impl Extension {
         })
     }
 
-    /// Whether it writes the address itself, not what is there.
+    /// Returns whether the conversion prints the address itself instead of the data there.
     pub(super) fn is_of_address(self) -> bool {
         matches!(self, Extension::Address | Extension::Error | Extension::Symbol { .. })
     }
 
-    /// Writes what the pointer is or leads to. `given` is whether the format has a width.
+    /// Appends the pointer or its data. `given` states whether the format has a width.
     pub(super) fn push<'a>(
         self,
         out: &mut Vec<u8>,
-        machine: &Machine<'a>,
-        place: &'a Place,
-        layout: Layout,
+        machine: &Evaluator<'a>,
+        place: &'a PointerTarget,
+        layout: NumberLayout,
         given: bool,
     ) {
         if self.is_of_address() {
@@ -107,7 +107,7 @@ impl Extension {
                 push_separated(out, machine.first(place, len), separator);
             }
             Extension::Bitmap { list } => {
-                // The width may be the record's: no more bits are written than it has.
+                // The width may come from the record: print at most the bits that are present.
                 let bytes = machine.first(place, layout.width.div_ceil(8));
                 let bits = layout.width.min(8 * bytes.len());
                 if list {
@@ -123,9 +123,9 @@ impl Extension {
     fn push_address(
         self,
         out: &mut Vec<u8>,
-        machine: &Machine<'_>,
+        machine: &Evaluator<'_>,
         address: u64,
-        mut layout: Layout,
+        mut layout: NumberLayout,
         given: bool,
     ) {
         match self {
@@ -155,8 +155,8 @@ impl Extension {
         }
     }
 
-    /// Those that read so many bytes behind the pointer.
-    fn push_bytes<'a>(self, out: &mut Vec<u8>, machine: &Machine<'a>, place: &'a Place) {
+    /// Appends a conversion that reads a fixed number of bytes at the pointer.
+    fn push_bytes<'a>(self, out: &mut Vec<u8>, machine: &Evaluator<'a>, place: &'a PointerTarget) {
         match self {
             Extension::Ip4(ip) => push_ip4(out, machine.first(place, 4), ip),
             Extension::Ip6(ip) => push_ip6(out, machine.first(place, 16), ip),
@@ -182,8 +182,14 @@ impl Extension {
     }
 }
 
-/// `name+0xoffset/0xsize [module]`, or the address where there is no name.
-fn push_symbol(out: &mut Vec<u8>, machine: &Machine<'_>, address: u64, offset: bool, caller: bool) {
+/// Appends `name+0xoffset/0xsize [module]`, or the address if it has no symbol.
+fn push_symbol(
+    out: &mut Vec<u8>,
+    machine: &Evaluator<'_>,
+    address: u64,
+    offset: bool,
+    caller: bool,
+) {
     // A return address may be the first byte of the next function.
     let back = u64::from(caller);
     let Some(symbol) = machine.kernel.symbol(address.wrapping_sub(back)) else {
@@ -203,7 +209,7 @@ fn push_symbol(out: &mut Vec<u8>, machine: &Machine<'_>, address: u64, offset: b
     }
 }
 
-/// Two digits a byte, with something between two.
+/// Appends two hexadecimal digits per byte, with an optional separator.
 pub(super) fn push_separated(out: &mut Vec<u8>, bytes: &[u8], separator: Option<u8>) {
     for (i, byte) in bytes.iter().enumerate() {
         if i > 0 {
@@ -234,7 +240,7 @@ fn push_uuid(out: &mut Vec<u8>, bytes: &[u8], little: bool, upper: bool) {
     }
 }
 
-/// Hexadecimal in groups of 32 bits, the highest first.
+/// Appends hexadecimal groups of 32 bits, highest first.
 pub(super) fn push_bitmap(out: &mut Vec<u8>, bytes: &[u8], bits: usize) {
     for group in (0..bits.div_ceil(32)).rev() {
         let all = bytes.get(4 * group..).unwrap_or_default();
@@ -249,7 +255,7 @@ pub(super) fn push_bitmap(out: &mut Vec<u8>, bytes: &[u8], bits: usize) {
     }
 }
 
-/// `0-3,5`
+/// Appends ranges of bits: `0-3,5`.
 fn push_bitmap_list(out: &mut Vec<u8>, bytes: &[u8], bits: usize) {
     let is_set = |bit: usize| {
         bit < bits && bytes.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)

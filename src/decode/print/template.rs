@@ -1,33 +1,33 @@
-//! The template of a format: text and conversions, as the kernel's `vsnprintf` reads them.
+//! The template of a format: text and conversions, in the syntax of the kernel's `vsnprintf`.
 //!
-//! Flags, width, precision and length as in C; behind `%p` every letter and digit belongs to the conversion
-//! (Documentation/core-api/printk-formats.rst).
+//! Flags, width, precision and length are as in C; all letters and digits after `%p` belong to the
+//! conversion (Documentation/core-api/printk-formats.rst).
 
 use crate::decode::c::Int;
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     Literal(Vec<u8>),
-    Conversion(Conversion),
+    Conversion(TemplateConversion),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Conversion {
-    pub(super) flags: Flags,
+pub(super) struct TemplateConversion {
+    pub(super) flags: ConversionFlags,
     pub(super) width: Amount,
     pub(super) precision: Amount,
-    /// The width of a number's argument.
+    /// Width in bits of a number's argument.
     pub(super) bits: u8,
     /// `d`, `s`, `p` …
     pub(super) letter: u8,
-    /// What stands behind `%p`.
+    /// Letters and digits after `%p`.
     pub(super) extension: Vec<u8>,
 }
 
 /// `- + ␠ # 0`
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Flags {
+pub(super) struct ConversionFlags {
     pub(super) left: bool,
     pub(super) plus: bool,
     pub(super) blank: bool,
@@ -44,11 +44,14 @@ pub(super) enum Amount {
     Argument,
 }
 
-/// Numbers of a template beyond this are cut: no text is that wide.
+/// Upper limit for numbers in a template: no text is wider.
 const AMOUNT_MAX: usize = 1 << 16;
 
-/// Parses a template. `Err` says what in it is unknown.
-pub(super) fn parse(text: &[u8]) -> Result<Vec<Part>, String> {
+/// Parses a template.
+///
+/// # Errors
+/// A conversion is unknown or incomplete.
+pub(super) fn parse(text: &[u8]) -> Result<Vec<TemplatePart>, String> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
     let mut rest = text;
@@ -63,20 +66,20 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Part>, String> {
                 let (conversion, behind) = conversion(behind)?;
                 rest = behind;
                 if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
                 }
-                parts.push(Part::Conversion(conversion));
+                parts.push(TemplatePart::Conversion(conversion));
             }
             _ => literal.push(byte),
         }
     }
     if !literal.is_empty() {
-        parts.push(Part::Literal(literal));
+        parts.push(TemplatePart::Literal(literal));
     }
     Ok(parts)
 }
 
-fn conversion(mut rest: &[u8]) -> Result<(Conversion, &[u8]), String> {
+fn conversion(mut rest: &[u8]) -> Result<(TemplateConversion, &[u8]), String> {
     let flags = flags(&mut rest);
     let width = amount(&mut rest).unwrap_or(Amount::None);
     let precision = match rest.split_first() {
@@ -101,16 +104,16 @@ fn conversion(mut rest: &[u8]) -> Result<(Conversion, &[u8]), String> {
         }
         other => {
             return Err(format!(
-                "the template has `%{}`, which is no conversion",
+                "the template has `%{}`, which is not a conversion",
                 char::from(other)
             ));
         }
     }
-    Ok((Conversion { flags, width, precision, bits, letter, extension }, rest))
+    Ok((TemplateConversion { flags, width, precision, bits, letter, extension }, rest))
 }
 
-fn flags(rest: &mut &[u8]) -> Flags {
-    let mut flags = Flags::default();
+fn flags(rest: &mut &[u8]) -> ConversionFlags {
+    let mut flags = ConversionFlags::default();
     while let Some((byte, behind)) = rest.split_first() {
         match byte {
             b'-' => flags.left = true,
@@ -139,7 +142,7 @@ fn amount(rest: &mut &[u8]) -> Option<Amount> {
     (len > 0).then_some(Amount::Fixed(value))
 }
 
-/// Bits of the argument that the length modifiers name.
+/// Returns the width in bits of the argument, from the length modifiers.
 fn length(rest: &mut &[u8]) -> u8 {
     let known: [(&[u8], u8); 10] = [
         (b"hh", 8),

@@ -1,14 +1,14 @@
-//! What formats print of a record: each conversion, each kind of pointer.
+//! Tests of formatted records: each conversion and each kind of pointer.
 
 mod expressions;
 
 use super::*;
 use crate::base::value::Value as Field;
 
-/// A kernel that has a few names.
+/// A kernel with a few names.
 struct Few;
 
-impl Kernel for Few {
+impl KernelData for Few {
     fn hz(&self) -> u32 {
         250
     }
@@ -25,7 +25,7 @@ impl Kernel for Few {
     }
 }
 
-/// Fields of every kind, and a record of them.
+/// Fields of every kind, for [`record`].
 const FIELDS: &str = "name: x\nID: 1\nformat:
 \tfield:unsigned short common_type; offset:0; size:2; signed:0;
 \tfield:int minus; offset:4; size:4; signed:1;
@@ -74,9 +74,9 @@ fn format(print_fmt: &str) -> Format {
     Format::parse(&format!("{FIELDS}{print_fmt}\n")).unwrap()
 }
 
-/// What a format makes of a record, or why it is refused.
+/// Returns the text of a record, or why the format is rejected.
 fn printed_of(print_fmt: &str, raw: &[u8]) -> String {
-    let program = match Program::compile(&format(print_fmt), &Few) {
+    let program = match PrintProgram::compile(&format(print_fmt), &Few) {
         Ok(program) => program,
         Err(why) => return format!("refused: {why}"),
     };
@@ -98,7 +98,7 @@ fn all(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_a_system_call_was_given_is_printed_from_its_record() {
+fn arguments_of_a_system_call_are_printed_from_its_record() {
     let format = Format::parse(
         "name: sys_enter_openat\nID: 1\nformat:\n\
          \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
@@ -121,7 +121,7 @@ fn what_a_system_call_was_given_is_printed_from_its_record() {
     let values: Vec<(&str, Field<'_>)> = format.values(&raw).collect();
     assert_eq!(values[2], ("filename", Field::Pointer(0x7ffe_0000_1000)));
     assert_eq!(values[4], ("__filename_val", Field::Text(b"/etc/")));
-    let program = Program::compile(&format, &Few).unwrap();
+    let program = PrintProgram::compile(&format, &Few).unwrap();
     let mut out = Vec::new();
     program.push(&mut out, &raw, &Few).unwrap();
     assert_eq!(
@@ -131,7 +131,7 @@ fn what_a_system_call_was_given_is_printed_from_its_record() {
 }
 
 #[test]
-fn numbers_are_laid_out_as_the_kernel_does() {
+fn numbers_are_formatted_as_in_the_kernel() {
     all(&[
         (r#""%d %i %u %x %X %o", REC->minus, REC->minus, 7, 0xab, 0xab, 8"#, "-5 -5 7 ab AB 10"),
         (r#""[%5d][%-5d][%05d][%+d][% d]", 42, 42, 42, 42, 42"#, "[   42][42   ][00042][+42][ 42]"),
@@ -152,18 +152,18 @@ fn numbers_are_laid_out_as_the_kernel_does() {
 }
 
 #[test]
-fn what_only_the_kernel_knows_is_a_question_mark_and_said_so() {
+fn values_known_only_to_the_kernel_print_as_question_marks() {
     let page = r#""page=%p pfn=0x%lx", (((struct page *)vmemmap_base) + (REC->big)), REC->big"#;
     assert_eq!(printed(page), "page=? pfn=0xffffffff81000000");
     let choice = r#""%p|%d", REC->big != -1UL ?
         (((struct page *)vmemmap_base) + (REC->big)) : ((void *)0), 5"#;
     assert_eq!(printed(choice), "?|5");
-    let unknown = |text| Program::compile(&format(text), &Few).unwrap().unknown();
+    let unknown = |text| PrintProgram::compile(&format(text), &Few).unwrap().unknown();
     assert_eq!([unknown(page), unknown(r#""%d", 1"#)], [Some("vmemmap_base"), None]);
 }
 
 #[test]
-fn what_controls_a_terminal_is_escaped_in_the_record_and_not_in_the_format() {
+fn control_characters_are_escaped_in_the_record_but_not_in_the_format() {
     let mut raw = record();
     let name = raw.windows(5).position(|bytes| bytes == b"name\0").unwrap();
     raw[name..name + 4].copy_from_slice(b"a\tb\x1b");
@@ -172,7 +172,7 @@ fn what_controls_a_terminal_is_escaped_in_the_record_and_not_in_the_format() {
 }
 
 #[test]
-fn text_is_cut_and_filled() {
+fn text_is_truncated_and_padded() {
     all(&[
         (
             r#""%s|%8s|%-8s|%.2s|%5.2s|", REC->comm, REC->comm, REC->comm, REC->comm, REC->comm"#,
@@ -199,7 +199,7 @@ fn a_template_may_hold_quotes() {
 }
 
 #[test]
-fn symbols_have_names_or_stay_numbers() {
+fn symbols_without_names_print_as_numbers() {
     all(&[
         (
             r#""%pS %ps %pF %pf", REC->ip, REC->ip, REC->ip, REC->ip"#,
@@ -224,7 +224,7 @@ fn symbols_have_names_or_stay_numbers() {
 }
 
 #[test]
-fn addresses_of_networks_and_hardware_are_written_out() {
+fn network_and_hardware_addresses_are_formatted() {
     all(&[
         (
             r#""%pI4 %pi4 %pI4l", REC->ip4, REC->ip4, REC->ip4"#,
@@ -272,7 +272,7 @@ fn addresses_of_networks_and_hardware_are_written_out() {
 }
 
 #[test]
-fn bytes_and_bit_sets_are_written_out() {
+fn bytes_and_bit_sets_are_formatted() {
     all(&[
         (
             r#""%*ph %*phC %*phD %*phN", 3, REC->ip4, 3, REC->ip4, 3, REC->ip4, 3, REC->ip4"#,

@@ -1,35 +1,37 @@
-//! Compiled expressions, and what they are in one record.
+//! Compiled expressions, and their evaluation for a record.
 //!
-//! A value is kept in 64 bits, extended by the sign of its type; [`Int::wrap`] takes it to another. What C
-//! leaves undefined is defined: dividing by zero gives 0, a shift counts modulo the width as the machine's does.
-//! A read outside of its region gives 0 and marks the record as too short.
+//! A value has 64 bits, extended according to the sign of its type; [`Int::wrap`] converts it to
+//! another type. Cases that are undefined in C are defined: division by zero returns 0, a shift
+//! count is modulo the width, as in hardware. A read outside its region returns 0 and marks the
+//! record as too short.
 
 use std::cell::Cell;
 
 use super::call::Call;
-use super::{Kernel, TEXT_MAX};
+use super::{KernelData, TEXT_MAX};
 use crate::decode::c::{Binary, Int, Unary};
 
 /// An integer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum IntValue {
     Const(u64),
-    /// An integer at a fixed place of the record.
+    /// An integer at a fixed offset in the record.
     Load(usize, Int),
     /// An integer at the start of a region.
-    LoadAt(Box<Place>, Int),
-    Unary(Unary, Int, Box<Value>),
-    /// Both operands in this type, which comparisons and shifts keep of the left one.
-    Binary(Binary, Int, Box<(Value, Value)>),
-    Cast(Int, Box<Value>),
-    /// The bytes in the other order.
-    Swap(Int, Box<Value>),
-    Choice(Box<(Value, Value, Value)>),
+    LoadAt(Box<PointerTarget>, Int),
+    Unary(Unary, Int, Box<IntValue>),
+    /// Both operands have this type, except the count of a shift. So does the result, except for a
+    /// comparison.
+    Binary(Binary, Int, Box<(IntValue, IntValue)>),
+    Cast(Int, Box<IntValue>),
+    /// Swapped bytes.
+    Swap(Int, Box<IntValue>),
+    Choice(Box<(IntValue, IntValue, IntValue)>),
 }
 
-/// Where a pointer leads to.
+/// The target of a pointer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum PointerTarget {
     /// A string literal.
     Literal(Box<[u8]>),
     /// Bytes of the record.
@@ -37,21 +39,21 @@ pub(super) enum Place {
         offset: usize,
         size: usize,
     },
-    /// What a location word at `offset` leads to, counted from `base`.
+    /// The data of a location word at `offset`, relative to `base`.
     Dynamic {
         offset: usize,
         base: usize,
     },
-    /// An address of the kernel; 0 is NULL.
-    Address(Value),
-    /// A region from so many bytes behind its start.
-    Behind(Box<(Place, Value)>),
-    Choice(Box<(Value, Place, Place)>),
-    /// What one of the kernel's printing functions writes.
+    /// A kernel address; 0 is NULL.
+    Address(IntValue),
+    /// A region, starting at this offset in another region.
+    Behind(Box<(PointerTarget, IntValue)>),
+    Choice(Box<(IntValue, PointerTarget, PointerTarget)>),
+    /// The output of one of the kernel's printing functions.
     Call(Box<Call>),
 }
 
-/// Where a pointer led to.
+/// The evaluated target of a pointer.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Bytes(&'a [u8]),
@@ -59,111 +61,113 @@ pub(super) enum At<'a> {
     Call(&'a Call),
 }
 
-impl Place {
-    /// Whether it leads into the record or a literal, not to an address of the kernel.
+impl PointerTarget {
+    /// Returns whether the target is in the record or a literal, not at a kernel address.
     pub(super) fn is_in_record(&self) -> bool {
         match self {
-            Place::Literal(_) | Place::Field { .. } | Place::Dynamic { .. } => true,
-            Place::Address(_) | Place::Call(_) => false,
-            Place::Behind(both) => both.0.is_in_record(),
-            Place::Choice(all) => all.1.is_in_record() && all.2.is_in_record(),
+            PointerTarget::Literal(_)
+            | PointerTarget::Field { .. }
+            | PointerTarget::Dynamic { .. } => true,
+            PointerTarget::Address(_) | PointerTarget::Call(_) => false,
+            PointerTarget::Behind(both) => both.0.is_in_record(),
+            PointerTarget::Choice(all) => all.1.is_in_record() && all.2.is_in_record(),
         }
     }
 
-    /// Whether it is no NULL.
-    pub(super) fn truth(self) -> Value {
+    /// Returns a value that is 0 if the pointer is NULL.
+    pub(super) fn truth(self) -> IntValue {
         match self {
-            Place::Address(value) => value,
-            Place::Choice(all) => {
+            PointerTarget::Address(value) => value,
+            PointerTarget::Choice(all) => {
                 let (condition, a, b) = *all;
-                Value::Choice(Box::new((condition, a.truth(), b.truth())))
+                IntValue::Choice(Box::new((condition, a.truth(), b.truth())))
             }
-            _ => Value::Const(1),
+            _ => IntValue::Const(1),
         }
     }
 }
 
-/// A value of one type in another.
-pub(super) fn convert(value: Value, from: Int, to: Int) -> Value {
+/// Converts a value from one type to another.
+pub(super) fn convert(value: IntValue, from: Int, to: Int) -> IntValue {
     let keeps = to.bits == 64
         || from == to
         || (from.bits < to.bits && from.bits > 1 && (to.signed || !from.signed))
         || from == Int::BOOL;
     match value {
-        Value::Const(value) => Value::Const(to.wrap(value)),
+        IntValue::Const(value) => IntValue::Const(to.wrap(value)),
         value if keeps => value,
-        value => Value::Cast(to, Box::new(value)),
+        value => IntValue::Cast(to, Box::new(value)),
     }
 }
 
-/// An operation, done now where both operands are constant.
-pub(super) fn operate(op: Binary, int: Int, a: Value, b: Value) -> Value {
+/// Returns an operation, evaluated now if both operands are constant.
+pub(super) fn operate(op: Binary, int: Int, a: IntValue, b: IntValue) -> IntValue {
     match (a, b) {
-        (Value::Const(a), Value::Const(b)) => Value::Const(binary(op, int, a, b)),
-        (a, b) => Value::Binary(op, int, Box::new((a, b))),
+        (IntValue::Const(a), IntValue::Const(b)) => IntValue::Const(binary(op, int, a, b)),
+        (a, b) => IntValue::Binary(op, int, Box::new((a, b))),
     }
 }
 
-/// `!a`
-pub(super) fn not(value: Value) -> Value {
+/// Returns `!a`.
+pub(super) fn not(value: IntValue) -> IntValue {
     match value {
-        Value::Const(value) => Value::Const(u64::from(value == 0)),
-        value => Value::Unary(Unary::Not, Int::INT, Box::new(value)),
+        IntValue::Const(value) => IntValue::Const(u64::from(value == 0)),
+        value => IntValue::Unary(Unary::Not, Int::INT, Box::new(value)),
     }
 }
 
-/// One record under evaluation.
-pub(super) struct Machine<'a> {
+/// Evaluates expressions for one record.
+pub(super) struct Evaluator<'a> {
     pub(super) raw: &'a [u8],
-    pub(super) kernel: &'a dyn Kernel,
-    /// Whether something lay outside of the record.
+    pub(super) kernel: &'a dyn KernelData,
+    /// Whether a read was outside the record.
     pub(super) short: Cell<bool>,
-    /// Where in the buffer this event's text begins.
+    /// Start of this event's text in the buffer.
     pub(super) start: usize,
 }
 
-impl<'a> Machine<'a> {
-    /// What an expression is here.
-    pub(super) fn value(&self, value: &'a Value) -> u64 {
+impl<'a> Evaluator<'a> {
+    /// Evaluates an expression.
+    pub(super) fn value(&self, value: &'a IntValue) -> u64 {
         match value {
-            Value::Const(value) => *value,
-            Value::Load(offset, int) => self.load(self.raw.get(*offset..), *int),
-            Value::LoadAt(place, int) => self.load(self.bytes(place), *int),
-            Value::Unary(op, int, a) => unary(*op, *int, self.value(a)),
-            Value::Binary(Binary::AndAnd, _, both) => {
+            IntValue::Const(value) => *value,
+            IntValue::Load(offset, int) => self.load(self.raw.get(*offset..), *int),
+            IntValue::LoadAt(place, int) => self.load(self.bytes(place), *int),
+            IntValue::Unary(op, int, a) => unary(*op, *int, self.value(a)),
+            IntValue::Binary(Binary::AndAnd, _, both) => {
                 u64::from(self.value(&both.0) != 0 && self.value(&both.1) != 0)
             }
-            Value::Binary(Binary::OrOr, _, both) => {
+            IntValue::Binary(Binary::OrOr, _, both) => {
                 u64::from(self.value(&both.0) != 0 || self.value(&both.1) != 0)
             }
-            Value::Binary(op, int, both) => {
+            IntValue::Binary(op, int, both) => {
                 binary(*op, *int, self.value(&both.0), self.value(&both.1))
             }
-            Value::Cast(int, a) => int.wrap(self.value(a)),
-            Value::Swap(int, a) => swap(self.value(a), *int),
-            Value::Choice(all) => match self.value(&all.0) {
+            IntValue::Cast(int, a) => int.wrap(self.value(a)),
+            IntValue::Swap(int, a) => swap(self.value(a), *int),
+            IntValue::Choice(all) => match self.value(&all.0) {
                 0 => self.value(&all.2),
                 _ => self.value(&all.1),
             },
         }
     }
 
-    /// Where a pointer leads to here.
-    pub(super) fn at(&self, place: &'a Place) -> At<'a> {
+    /// Evaluates the target of a pointer.
+    pub(super) fn at(&self, place: &'a PointerTarget) -> At<'a> {
         match place {
-            Place::Literal(text) => At::Bytes(text),
-            Place::Field { offset, size } => {
+            PointerTarget::Literal(text) => At::Bytes(text),
+            PointerTarget::Field { offset, size } => {
                 let end = offset.saturating_add(*size);
                 At::Bytes(self.within(self.raw.get(*offset..end)))
             }
-            Place::Dynamic { offset, base } => {
+            PointerTarget::Dynamic { offset, base } => {
                 let word = self.load(self.raw.get(*offset..), Int::UINT);
                 let start = (word & 0xffff) as usize + base;
                 let end = start + (word >> 16) as usize;
                 At::Bytes(self.within(self.raw.get(start..end)))
             }
-            Place::Address(value) => At::Address(self.value(value)),
-            Place::Behind(both) => {
+            PointerTarget::Address(value) => At::Address(self.value(value)),
+            PointerTarget::Behind(both) => {
                 let by = self.value(&both.1);
                 match self.at(&both.0) {
                     At::Bytes(bytes) => {
@@ -174,30 +178,30 @@ impl<'a> Machine<'a> {
                     call => call,
                 }
             }
-            Place::Choice(all) => match self.value(&all.0) {
+            PointerTarget::Choice(all) => match self.value(&all.0) {
                 0 => self.at(&all.2),
                 _ => self.at(&all.1),
             },
-            Place::Call(call) => At::Call(call),
+            PointerTarget::Call(call) => At::Call(call),
         }
     }
 
-    /// The bytes that a pointer leads to; none when they are not in the record.
-    pub(super) fn bytes(&self, place: &'a Place) -> Option<&'a [u8]> {
+    /// Returns the bytes at a pointer; None for a kernel address or a call.
+    pub(super) fn bytes(&self, place: &'a PointerTarget) -> Option<&'a [u8]> {
         match self.at(place) {
             At::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// The first `len` bytes of a region, as many as there are.
-    pub(super) fn first(&self, place: &'a Place, len: usize) -> &'a [u8] {
+    /// Returns the first `len` bytes of a region, or fewer if it is shorter.
+    pub(super) fn first(&self, place: &'a PointerTarget, len: usize) -> &'a [u8] {
         let bytes = self.within(self.bytes(place));
         self.short.set(self.short.get() | (bytes.len() < len));
         bytes.get(..len).unwrap_or(bytes)
     }
 
-    /// Whether the text has reached its bound, so that loops can end.
+    /// Returns whether the text has reached its limit, so that loops can stop.
     pub(super) fn is_full(&self, out: &[u8]) -> bool {
         out.len().saturating_sub(self.start) > TEXT_MAX
     }
@@ -215,7 +219,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The integer at the start of some bytes.
+/// Reads the integer at the start of `bytes`.
 pub(super) fn read(bytes: &[u8], int: Int) -> Option<u64> {
     let value = match int.bits {
         64 => u64::from_ne_bytes(*bytes.first_chunk()?),
@@ -266,7 +270,7 @@ pub(super) fn binary(op: Binary, int: Int, a: u64, b: u64) -> u64 {
     int.wrap(value)
 }
 
-/// A value with its bytes in the other order.
+/// Swaps the bytes of a value.
 pub(super) fn swap(value: u64, int: Int) -> u64 {
     match int.bits {
         16 => u64::from((value as u16).swap_bytes()),

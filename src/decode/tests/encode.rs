@@ -1,9 +1,9 @@
-//! Writes samples and records as the kernel does, to be read back.
+//! Encodes samples and records as the kernel does, for the decoder tests.
 
-use crate::decode::sample::{Shape, Trailer};
+use crate::decode::sample::{RecordAttrs, Trailer};
 use perf_event_open_sys::bindings as abi;
 
-/// Everything that a sample may hold.
+/// All fields of a sample.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     pub(crate) id: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Values {
     pub(crate) period: u64,
     pub(crate) read: ReadValues,
     pub(crate) callchain: Vec<u64>,
-    /// A multiple of 8 and 4 bytes, as the kernel pads it.
+    /// A multiple of 8 bytes plus 4, as the kernel pads it.
     pub(crate) raw: Vec<u8>,
     pub(crate) hw_index: u64,
     /// from, to, flags, counter
@@ -44,7 +44,7 @@ pub(crate) struct ReadValues {
     pub(crate) counts: Vec<[u64; 3]>,
 }
 
-/// Bytes under construction.
+/// A buffer for encoding.
 #[derive(Default)]
 pub(crate) struct Bytes(pub(super) Vec<u8>);
 
@@ -69,7 +69,7 @@ impl Bytes {
         self
     }
 
-    /// Text, its NUL, and zeros up to a whole word.
+    /// Appends text, its NUL, and zeros up to a whole word.
     pub(crate) fn text(&mut self, text: &[u8]) -> &mut Bytes {
         self.0.extend(text);
         self.0.push(0);
@@ -84,15 +84,15 @@ impl Bytes {
     }
 }
 
-/// A whole record from its fields; the header's size is theirs.
+/// Returns a whole record from its fields, with the size in the header.
 pub(crate) fn record(kind: u32, misc: u32, fields: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes::default();
     bytes.u32(kind).u16(misc as u16).u16((8 + fields.len()) as u16).bytes(fields);
     bytes.0
 }
 
-/// What `sample_id_all` puts behind the fields of a record that is no sample.
-pub(crate) fn trailer(bytes: &mut Bytes, shape: &Shape, trailer: &Trailer) {
+/// Appends the trailer that `sample_id_all` adds to records other than samples.
+pub(crate) fn trailer(bytes: &mut Bytes, shape: &RecordAttrs, trailer: &Trailer) {
     if !shape.sample_id_all {
         return;
     }
@@ -151,8 +151,8 @@ pub(crate) fn read(bytes: &mut Bytes, read_format: u64, values: &ReadValues) {
     }
 }
 
-/// A sample behind its header.
-pub(crate) fn sample(shape: &Shape, values: &Values) -> Vec<u8> {
+/// Returns a sample without its header.
+pub(crate) fn sample(shape: &RecordAttrs, values: &Values) -> Vec<u8> {
     let asked = |bit: u32| shape.sample_type & u64::from(bit) != 0;
     let branches = |bit: u32| shape.branch_sample_type & u64::from(bit) != 0;
     let mut bytes = Bytes::default();

@@ -1,11 +1,12 @@
-//! Records that a kernel wrote (6.18, x86-64): an event on page faults with every bit of `sample_type` that
-//! the machine takes, in process 29920, which touched a page, renamed itself, mapped a page and forked.
+//! Tests with records written by a kernel (6.18, x86-64): a page-fault event with every bit of
+//! `sample_type` that the machine supports, in process 29920, which touched a page, renamed itself,
+//! mapped a page and forked.
 
-use crate::decode::read::Count;
+use crate::decode::read::CounterValue;
 use crate::decode::record::{Record, parse};
-use crate::decode::sample::{Layout, Shape, Trailer};
+use crate::decode::sample::{RecordAttrs, RecordLayout, Trailer};
 use crate::decode::side_band::CpuMode;
-use crate::decode::side_band::{Comm, MappedFile, Mmap2, Switch, Task};
+use crate::decode::side_band::{Comm, FileIdentity, Mmap2, Switch, TaskRecord};
 use perf_event_open_sys::bindings as abi;
 
 const PID: u32 = 29920;
@@ -62,10 +63,10 @@ const SAMPLE: [u64; 46] = [
     0,
 ];
 
-fn layout() -> Layout {
+fn layout() -> RecordLayout {
     let every = abi::PERF_SAMPLE_MAX - 1;
     let refused = abi::PERF_SAMPLE_BRANCH_STACK | abi::PERF_SAMPLE_WEIGHT_STRUCT;
-    Layout::new(Shape {
+    RecordLayout::new(RecordAttrs {
         sample_type: u64::from(every & !refused),
         read_format: u64::from(abi::PERF_FORMAT_MAX - 1 - abi::PERF_FORMAT_GROUP),
         branch_sample_type: 0,
@@ -80,14 +81,14 @@ fn trailer(time: u64) -> Option<Trailer> {
     Some(Trailer { pid: PID, tid: PID, time, id: ID, stream_id: ID, cpu: 0 })
 }
 
-/// The bytes of a record, as the little-endian machine wrote them.
+/// Returns the bytes of a record, as written by the little-endian machine.
 fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 #[test]
 #[cfg(target_endian = "little")]
-fn a_sample_with_everything() {
+fn a_sample_with_all_fields_is_read() {
     let (bytes, layout) = (bytes(&SAMPLE), layout());
     let Ok(Record::Sample { cpumode, exact_ip, sample }) = parse(&bytes, &layout) else {
         panic!("no sample");
@@ -100,7 +101,7 @@ fn a_sample_with_everything() {
         (sample.read.time_enabled(), sample.read.time_running()),
         (Some(21522), Some(21522))
     );
-    let count = Count { value: 1, id: Some(ID), lost: Some(0) };
+    let count = CounterValue { value: 1, id: Some(ID), lost: Some(0) };
     assert_eq!(sample.read.counts().collect::<Vec<_>>(), [count]);
     let chain = [abi::PERF_CONTEXT_USER, sample.ip, 0x7f18_3ffc_124a];
     assert_eq!(sample.callchain.iter().collect::<Vec<_>>(), chain);
@@ -108,7 +109,7 @@ fn a_sample_with_everything() {
 
     let rest = layout.rest(&sample).expect("a whole sample");
     assert_eq!((rest.regs_user.abi, rest.regs_user.values.len()), (2, 9));
-    // Registers of x86-64: 0 is ax, which held the page, and 8 is ip.
+    // Registers of x86-64: 0 is ax, which contained the page, and 8 is ip.
     assert_eq!((rest.regs_user.get(0), rest.regs_user.get(8)), (Some(PAGE), Some(sample.ip)));
     assert_eq!((rest.regs_intr.get(0), rest.regs_intr.get(8)), (Some(PAGE), Some(sample.ip)));
     assert_eq!((rest.stack_user.bytes.len(), rest.stack_user.used().len()), (16, 16));
@@ -119,7 +120,7 @@ fn a_sample_with_everything() {
 
 #[test]
 #[cfg(target_endian = "little")]
-fn what_its_process_did() {
+fn side_band_records_of_its_process_are_read() {
     let layout = layout();
     let comm = bytes(&[
         0x0050_0000_0000_0003,
@@ -172,7 +173,7 @@ fn what_its_process_did() {
             addr: 0x7f18_3ff9_4000,
             len: 4096,
             pgoff: 0x7f18_3ff9_4000,
-            file: MappedFile::Inode { maj: 0, min: 0, ino: 0, ino_generation: 0 },
+            file: FileIdentity::Inode { maj: 0, min: 0, ino: 0, ino_generation: 0 },
             prot: 5,
             flags: 2,
             filename: b"//anon",
@@ -193,7 +194,7 @@ fn what_its_process_did() {
     ]);
     assert_eq!(
         parse(&fork, &layout),
-        Ok(Record::Fork(Task {
+        Ok(Record::Fork(TaskRecord {
             pid: PID + 1,
             ppid: PID,
             tid: PID + 1,

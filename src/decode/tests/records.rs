@@ -1,21 +1,21 @@
-//! Every kind of record: written, read back, cut short, and made of any bytes.
+//! Tests of all kinds of records: encoded and decoded, truncated, and random bytes.
 
 use super::encode::{self, Bytes, ReadValues};
 use super::samples::{compare_read, shapes};
+use crate::decode::cursor::Bad;
 use crate::decode::record::{Header, Record, parse};
-use crate::decode::sample::{Layout, Shape, Trailer, identifier};
+use crate::decode::sample::{RecordAttrs, RecordLayout, Trailer, identifier};
 use crate::decode::side_band::{
-    Aux, AuxOutputHwId, BpfEvent, Cgroup, Comm, CpuMode, ItraceStart, Ksymbol, Lost, LostSamples,
-    MappedFile, Mmap, Mmap2, Switch, SwitchCpuWide, Task, TextPoke, Throttle,
+    Aux, AuxOutputHwId, BpfEvent, Cgroup, Comm, CpuMode, FileIdentity, ItraceStart, KsymbolRecord,
+    Lost, LostSamples, Mmap, Mmap2, Switch, SwitchCpuWide, TaskRecord, TextPoke, Throttle,
 };
-use crate::decode::words::Bad;
 use perf_event_open_sys::bindings as abi;
 use proptest::prelude::*;
 
 const BUILD_ID: [u8; 20] = *b"0123456789abcdefghij";
 
-/// Attributes, and a trailer in which only what they ask for is not 0.
-fn trailers() -> impl Strategy<Value = (Shape, Option<Trailer>)> {
+/// Generates attributes, and a trailer in which only the fields that they select are not 0.
+fn trailers() -> impl Strategy<Value = (RecordAttrs, Option<Trailer>)> {
     (shapes(), any::<[u64; 6]>()).prop_map(|(shape, pool)| {
         let one = |bits: u32, value: u64| if shape.samples(bits) { value } else { 0 };
         let tid = |value: u64| one(abi::PERF_SAMPLE_TID, value) as u32;
@@ -37,9 +37,9 @@ fn trailers() -> impl Strategy<Value = (Shape, Option<Trailer>)> {
     })
 }
 
-/// A whole record: kind, misc, its own fields, its trailer.
+/// Returns a whole record from kind, misc, its own fields and its trailer.
 fn whole(
-    shape: &Shape,
+    shape: &RecordAttrs,
     trailer: Option<Trailer>,
     kind: u32,
     misc: u32,
@@ -51,13 +51,13 @@ fn whole(
     encode::record(kind, misc, &bytes.0)
 }
 
-/// One record of each kind whose fields can be written down, with its bytes.
-fn all(shape: &Shape, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>)> {
+/// Returns one record of each kind with encodable fields, with its bytes.
+fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>)> {
     let put = |kind, misc, fields: &dyn Fn(&mut Bytes)| whole(shape, trailer, kind, misc, fields);
     let map = |b: &mut Bytes| {
         b.u32(1).u32(2).u64(0x1000).u64(0x2000).u64(3);
     };
-    let task = Task { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5, trailer };
+    let task = TaskRecord { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5, trailer };
     let put_task = |b: &mut Bytes| {
         b.u32(1).u32(2).u32(3).u32(4).u64(5);
     };
@@ -65,7 +65,7 @@ fn all(shape: &Shape, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>
     let put_throttle = |b: &mut Bytes| {
         b.u64(1).u64(2).u64(3);
     };
-    let inode = MappedFile::Inode { maj: 8, min: 9, ino: 10, ino_generation: 11 };
+    let inode = FileIdentity::Inode { maj: 8, min: 9, ino: 10, ino_generation: 11 };
     let mmap2 = Mmap2 {
         cpumode: CpuMode::User,
         data: true,
@@ -129,7 +129,7 @@ fn all(shape: &Shape, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>
             }),
             Record::Mmap2(Mmap2 {
                 data: false,
-                file: MappedFile::BuildId(b"0123456789abcdefgh"),
+                file: FileIdentity::BuildId(b"0123456789abcdefgh"),
                 ..mmap2
             }),
         ),
@@ -175,7 +175,7 @@ fn all(shape: &Shape, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>
             put(abi::PERF_RECORD_KSYMBOL, 0, &|b| {
                 b.u64(0xffff_0000).u32(64).u16(1).u16(1).text(b"bpf_prog_6deef7357e7b4530");
             }),
-            Record::Ksymbol(Ksymbol {
+            Record::Ksymbol(KsymbolRecord {
                 addr: 0xffff_0000,
                 len: 64,
                 ksym_type: 1,
@@ -223,9 +223,9 @@ fn all(shape: &Shape, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>
 
 proptest! {
     #[test]
-    fn every_kind_of_record_comes_back_with_its_trailer(case in trailers()) {
+    fn every_kind_of_record_round_trips_with_its_trailer(case in trailers()) {
         let (shape, trailer) = case;
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         for (bytes, record) in all(&shape, trailer) {
             prop_assert_eq!(parse(&bytes, &layout), Ok(record));
             prop_assert_eq!(layout.trailer(&bytes), trailer);
@@ -242,14 +242,14 @@ proptest! {
     }
 
     #[test]
-    fn a_list_in_a_record_comes_back(
+    fn a_list_in_a_record_round_trips(
         case in trailers(),
         ips in prop::collection::vec(any::<u64>(), 0..20),
         links in prop::collection::vec(any::<(u64, u64)>(), 0..9),
         counts in prop::collection::vec(any::<[u64; 3]>(), 1..4),
     ) {
         let (shape, trailer) = case;
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         let deferred = whole(&shape, trailer, abi::PERF_RECORD_CALLCHAIN_DEFERRED, 0, |b| {
             b.u64(77).u64(ips.len() as u64);
             ips.iter().for_each(|ip| { b.u64(*ip); });
@@ -283,20 +283,20 @@ proptest! {
     }
 
     #[test]
-    fn a_record_that_is_cut_short_never_panics(case in trailers()) {
+    fn a_truncated_record_never_panics(case in trailers()) {
         let (shape, trailer) = case;
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         for (bytes, _) in all(&shape, trailer) {
             for end in 0..bytes.len() {
                 let short = parse(&bytes[..end], &layout);
                 let bad = if end < Header::SIZE { Bad::Header } else { Bad::Size };
                 prop_assert_eq!(short, Err(bad));
-                // The same with a header that tells the new size.
-                let mut told = bytes[..end].to_vec();
-                if let Some(size) = told.get_mut(6..8) {
+                // The same, with the new size in the header.
+                let mut resized = bytes[..end].to_vec();
+                if let Some(size) = resized.get_mut(6..8) {
                     size.copy_from_slice(&(end as u16).to_ne_bytes());
                 }
-                let _ = parse(&told, &layout);
+                let _ = parse(&resized, &layout);
             }
         }
     }
@@ -310,14 +310,17 @@ proptest! {
     ) {
         let fields: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let bytes = encode::record(kind, u32::from(misc), &fields);
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         let _ = parse(&bytes, &layout);
         let _ = (layout.time(&bytes), layout.trailer(&bytes), identifier(&bytes));
     }
 
     #[test]
-    fn random_bytes_are_a_record_or_an_error(shape in shapes(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let layout = Layout::new(shape);
+    fn random_bytes_are_a_record_or_an_error(
+        shape in shapes(),
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let layout = RecordLayout::new(shape);
         let _ = parse(&bytes, &layout);
         let _ = (layout.time(&bytes), layout.trailer(&bytes), identifier(&bytes));
     }
@@ -326,7 +329,7 @@ proptest! {
 #[test]
 fn every_kind_of_the_abi_is_known() {
     assert_eq!(abi::PERF_RECORD_MAX, 23);
-    let layout = Layout::new(Shape::default());
+    let layout = RecordLayout::new(RecordAttrs::default());
     for kind in 1..abi::PERF_RECORD_MAX {
         let empty = encode::record(kind, 0, &[0; 64]);
         assert!(!matches!(parse(&empty, &layout), Ok(Record::Unknown(_)) | Err(_)), "kind {kind}");
@@ -334,13 +337,13 @@ fn every_kind_of_the_abi_is_known() {
 }
 
 #[test]
-fn without_its_own_fields_a_record_says_what_is_missing() {
-    let shape = Shape {
+fn a_record_without_its_fields_is_reported_with_the_missing_part() {
+    let shape = RecordAttrs {
         sample_type: u64::from(abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME),
         sample_id_all: true,
-        ..Shape::default()
+        ..RecordAttrs::default()
     };
-    let layout = Layout::new(shape);
+    let layout = RecordLayout::new(shape);
     let comm = |fields: &[u8]| encode::record(abi::PERF_RECORD_COMM, 0, fields);
     assert_eq!(parse(&comm(&[0; 8]), &layout), Err(Bad::Trailer));
     assert_eq!(parse(&comm(&[0; 20]), &layout), Err(Bad::Body));
@@ -348,19 +351,19 @@ fn without_its_own_fields_a_record_says_what_is_missing() {
 }
 
 #[test]
-fn a_build_id_longer_than_its_room_is_refused() {
+fn a_build_id_longer_than_its_field_is_refused() {
     let mut fields = Bytes::default();
     fields.u32(1).u32(2).u64(0).u64(0).u64(0).bytes(&[21, 0, 0, 0]).bytes(&BUILD_ID).u32(0).u32(0);
     let misc = abi::PERF_RECORD_MISC_MMAP_BUILD_ID;
     let bytes = encode::record(abi::PERF_RECORD_MMAP2, misc, &fields.0);
-    assert_eq!(parse(&bytes, &Layout::new(Shape::default())), Err(Bad::Body));
+    assert_eq!(parse(&bytes, &RecordLayout::new(RecordAttrs::default())), Err(Bad::Body));
 }
 
 #[test]
-fn a_sample_tells_where_its_instruction_pointer_lies() {
+fn a_sample_has_the_cpu_mode_of_its_instruction_pointer() {
     let misc = abi::PERF_RECORD_MISC_GUEST_USER | abi::PERF_RECORD_MISC_EXACT_IP;
     let bytes = encode::record(abi::PERF_RECORD_SAMPLE, misc, &[]);
-    let record = parse(&bytes, &Layout::new(Shape::default()));
+    let record = parse(&bytes, &RecordLayout::new(RecordAttrs::default()));
     assert!(matches!(
         record,
         Ok(Record::Sample { cpumode: CpuMode::GuestUser, exact_ip: true, .. })

@@ -1,18 +1,18 @@
-//! Samples of every layout: written, read back, cut short, and made of any bytes.
+//! Tests of samples of all layouts: encoded and decoded, truncated, and random bytes.
 
 use super::encode::{self, ReadValues, Values};
-use crate::decode::read::{Count, ReadFormat};
-use crate::decode::rest::Branch;
-use crate::decode::sample::{Layout, Sample, Shape, identifier};
-use crate::decode::words::{Bad, Words};
+use crate::decode::cursor::{Bad, Words};
+use crate::decode::read::{CounterValue, ReadFormat};
+use crate::decode::sample::{RecordAttrs, RecordLayout, Sample, identifier};
+use crate::decode::sample_extra::Branch;
 use perf_event_open_sys::bindings as abi;
 use proptest::prelude::*;
 
-/// Any attributes that a kernel could accept.
-pub(super) fn shapes() -> impl Strategy<Value = Shape> {
+/// Generates any attributes that a kernel could accept.
+pub(super) fn shapes() -> impl Strategy<Value = RecordAttrs> {
     let few = || prop_oneof![any::<u64>(), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)];
     (few(), any::<u64>(), any::<u64>(), few(), few(), any::<bool>()).prop_map(
-        |(sample_type, read_format, branches, user, intr, sample_id_all)| Shape {
+        |(sample_type, read_format, branches, user, intr, sample_id_all)| RecordAttrs {
             sample_type: sample_type & (u64::from(abi::PERF_SAMPLE_MAX) - 1),
             read_format: read_format & (u64::from(abi::PERF_FORMAT_MAX) - 1),
             branch_sample_type: branches & (u64::from(abi::PERF_SAMPLE_BRANCH_MAX) - 1),
@@ -24,8 +24,8 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
     )
 }
 
-/// Attributes and a sample that they could give.
-fn samples() -> impl Strategy<Value = (Shape, Values)> {
+/// Generates attributes and a sample that matches them.
+fn samples() -> impl Strategy<Value = (RecordAttrs, Values)> {
     let variable = (
         prop::collection::vec(any::<[u64; 3]>(), 1..4),
         prop::collection::vec(any::<u64>(), 0..9),
@@ -72,8 +72,13 @@ fn samples() -> impl Strategy<Value = (Shape, Values)> {
     })
 }
 
-/// Holds a decoded sample against what was written; a field that was not asked for must be empty.
-fn compare(layout: &Layout, sample: &Sample<'_>, values: &Values) -> Result<(), TestCaseError> {
+/// Compares a decoded sample with the encoded values; a field that the event does not have must be
+/// empty.
+fn compare(
+    layout: &RecordLayout,
+    sample: &Sample<'_>,
+    values: &Values,
+) -> Result<(), TestCaseError> {
     let shape = *layout.shape();
     let asked = |bits: u32| shape.sample_type & u64::from(bits) != 0;
     let one = |bits: u32, value: u64| if asked(bits) { value } else { 0 };
@@ -117,9 +122,9 @@ pub(super) fn compare_read(
         one(abi::PERF_FORMAT_TOTAL_TIME_RUNNING, values.time_running)
     );
     let number = if asked(abi::PERF_FORMAT_GROUP) { values.counts.len() } else { 1 };
-    let expected: Vec<Count> = values.counts[..number]
+    let expected: Vec<CounterValue> = values.counts[..number]
         .iter()
-        .map(|&[value, id, lost]| Count {
+        .map(|&[value, id, lost]| CounterValue {
             value,
             id: one(abi::PERF_FORMAT_ID, id),
             lost: one(abi::PERF_FORMAT_LOST, lost),
@@ -130,7 +135,7 @@ pub(super) fn compare_read(
 }
 
 fn compare_rest(
-    layout: &Layout,
+    layout: &RecordLayout,
     sample: &Sample<'_>,
     values: &Values,
 ) -> Result<(), TestCaseError> {
@@ -139,7 +144,7 @@ fn compare_rest(
     let branches = |bits: u32| shape.branch_sample_type & u64::from(bits) != 0;
     let one = |bits: u32, value: u64| if asked(bits) { value } else { 0 };
     let some = |bit: u32, bytes: &[u8]| if asked(bit) { bytes.to_vec() } else { Vec::new() };
-    let rest = layout.rest(sample).expect("all of it was written");
+    let rest = layout.rest(sample).expect("everything was written");
     if asked(abi::PERF_SAMPLE_BRANCH_STACK) {
         let index = branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX).then_some(values.hw_index);
         prop_assert_eq!(rest.branch_stack.hw_index, index);
@@ -183,9 +188,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn every_field_of_every_layout_comes_back(case in samples()) {
+    fn every_field_of_every_layout_round_trips(case in samples()) {
         let (shape, values) = case;
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         let body = encode::sample(&shape, &values);
         let sample = layout.sample(&body).expect("a whole sample");
         compare(&layout, &sample, &values)?;
@@ -203,9 +208,9 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_that_is_cut_short_is_refused_or_reads_the_same(case in samples()) {
+    fn a_truncated_sample_is_refused_or_reads_the_same(case in samples()) {
         let (shape, values) = case;
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         let body = encode::sample(&shape, &values);
         for end in 0..body.len() {
             match layout.sample(&body[..end]) {
@@ -223,9 +228,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_sample_or_an_error(shape in shapes(), words in prop::collection::vec(0u64..40, 0..80)) {
+    fn any_bytes_are_a_sample_or_an_error(
+        shape in shapes(),
+        words in prop::collection::vec(0u64..40, 0..80),
+    ) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let layout = Layout::new(shape);
+        let layout = RecordLayout::new(shape);
         for end in [bytes.len(), bytes.len().saturating_sub(3)] {
             if let Ok(sample) = layout.sample(&bytes[..end]) {
                 let _ = sample.read.counts().count();
@@ -235,8 +243,11 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_a_sample_or_an_error(shape in shapes(), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let layout = Layout::new(shape);
+    fn random_bytes_are_a_sample_or_an_error(
+        shape in shapes(),
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let layout = RecordLayout::new(shape);
         if let Ok(sample) = layout.sample(&bytes) {
             let _ = sample.read.counts().count();
             let _ = layout.rest(&sample);
@@ -244,19 +255,19 @@ proptest! {
     }
 }
 
-/// An empty branch stack that lost its last words may read as one without an index.
-fn hides_its_index(shape: &Shape, values: &Values) -> bool {
+/// An empty branch stack without its last words may decode as one without an index.
+fn hides_its_index(shape: &RecordAttrs, values: &Values) -> bool {
     shape.samples(abi::PERF_SAMPLE_BRANCH_STACK)
         && shape.branch_sample_type & u64::from(abi::PERF_SAMPLE_BRANCH_HW_INDEX) != 0
         && values.branches.is_empty()
 }
 
-/// A layout of these bits, with the index of the branch stack.
-fn layout(sample_type: u32) -> Layout {
-    Layout::new(Shape {
+/// Returns a layout with these bits, and with the index of the branch stack.
+fn layout(sample_type: u32) -> RecordLayout {
+    RecordLayout::new(RecordAttrs {
         sample_type: u64::from(sample_type),
         branch_sample_type: u64::from(abi::PERF_SAMPLE_BRANCH_HW_INDEX),
-        ..Shape::default()
+        ..RecordAttrs::default()
     })
 }
 
@@ -266,14 +277,14 @@ fn bytes(words: &[u64]) -> Vec<u8> {
 
 #[test]
 fn the_bits_of_the_abi_are_all_known() {
-    // A bit that a later header adds needs its place in the layout.
+    // A bit that a later header adds must be added to the layout.
     assert_eq!(abi::PERF_SAMPLE_MAX, 1 << 25);
     assert_eq!(abi::PERF_FORMAT_MAX, 1 << 5);
     assert_eq!(abi::PERF_SAMPLE_BRANCH_MAX, 1 << 20);
 }
 
 #[test]
-fn a_sample_without_branches_has_no_index_even_where_one_was_asked_for() {
+fn a_sample_without_branches_has_no_index_even_if_requested() {
     let layout = layout(abi::PERF_SAMPLE_BRANCH_STACK | abi::PERF_SAMPLE_CGROUP);
     let without = bytes(&[0, 7]);
     let rest = layout.sample(&without).and_then(|sample| layout.rest(&sample)).unwrap();
@@ -301,13 +312,13 @@ fn counts_that_no_record_can_hold_are_refused() {
 }
 
 #[test]
-fn the_period_of_an_event_that_does_not_tell_it_is_one() {
+fn a_sample_without_a_period_has_period_1() {
     let sample = layout(abi::PERF_SAMPLE_CPU);
     assert_eq!(sample.sample(&bytes(&[0])).unwrap().period, 1);
 }
 
 #[test]
-fn words_lie_where_the_record_does() {
+fn words_point_into_the_record() {
     let record = [1u64, 2, 3];
     let bytes = record.map(u64::to_ne_bytes);
     let words = Words::new(bytes.as_flattened());

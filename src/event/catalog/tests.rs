@@ -1,4 +1,4 @@
-//! Which event a name means, and what a wrong one probably meant.
+//! Events found by name, and suggestions for unknown names.
 
 use std::cell::Cell;
 
@@ -13,12 +13,12 @@ const NAMES: [(&str, &str); 6] = [
     ("bad", "broken"),
 ];
 
-fn catalog_that(counts: Rc<Cell<u32>>) -> TracefsCatalog {
+fn catalog_counting_reads(reads: Rc<Cell<u32>>) -> TracefsCatalog {
     let list = || Ok(NAMES.map(|(sys, name)| (sys.to_owned(), name.to_owned())).to_vec());
     let read = move |sys: &str, name: &str| {
-        counts.set(counts.get() + 1);
+        reads.set(reads.get() + 1);
         match sys {
-            // A file beside the tracepoints of a system.
+            // A file in the directory of a system that is not a tracepoint.
             _ if name == "enable" => Err(io::ErrorKind::NotADirectory.into()),
             _ if !NAMES.contains(&(sys, name)) => Err(io::ErrorKind::NotFound.into()),
             "bad" => Ok("nonsense".to_owned()),
@@ -35,7 +35,7 @@ fn catalog_that(counts: Rc<Cell<u32>>) -> TracefsCatalog {
 }
 
 fn catalog() -> TracefsCatalog {
-    catalog_that(Rc::default())
+    catalog_counting_reads(Rc::default())
 }
 
 fn fault(name: &str) -> String {
@@ -50,7 +50,7 @@ fn names_of(selector: &str) -> Result<Vec<String>> {
 #[test]
 fn an_event_is_described_by_its_format_read_once() {
     let reads = Rc::default();
-    let catalog = catalog_that(Rc::clone(&reads));
+    let catalog = catalog_counting_reads(Rc::clone(&reads));
     let event = catalog.describe("sched:sched_switch").unwrap();
     assert!(event.format().unwrap().field("pid").is_some());
     assert!(Rc::ptr_eq(&event, &catalog.describe("sched:sched_switch").unwrap()));
@@ -61,12 +61,12 @@ fn an_event_is_described_by_its_format_read_once() {
 fn counters_are_events_too() {
     let event = catalog().describe("faults:u").unwrap();
     assert_eq!(event.name, "page-faults:u");
-    assert!(matches!(&event.what, What::Counter(c) if c.exclude.kernel));
+    assert!(matches!(&event.what, EventKind::Counter(c) if c.exclude.kernel));
     assert!(catalog().describe("msr/config=1/").is_ok());
 }
 
 #[test]
-fn an_unknown_event_finds_what_was_meant() {
+fn an_unknown_event_name_suggests_similar_names() {
     assert_eq!(
         fault("sched:sched_swich"),
         "no event 'sched:sched_swich'; did you mean 'sched:sched_switch'?"
@@ -90,7 +90,7 @@ fn an_unknown_event_finds_what_was_meant() {
 }
 
 #[test]
-fn globs_mean_every_event_that_matches() {
+fn a_glob_names_every_event_that_matches() {
     assert_eq!(names_of("sched:sched_wak*").unwrap(), ["sched:sched_wakeup", "sched:sched_waking"]);
     assert_eq!(names_of("s*:*").unwrap().len(), 4);
     assert_eq!(names_of("*_wak*").unwrap().len(), 2);
@@ -102,12 +102,12 @@ fn globs_mean_every_event_that_matches() {
 }
 
 #[test]
-fn of_alternatives_the_first_that_exists_is_meant() {
+fn alternatives_name_the_first_event_that_exists() {
     assert_eq!(names_of("sched:gone|sched:sched_waking|irq:*").unwrap(), ["sched:sched_waking"]);
     assert_eq!(names_of("cycles|cpu-clock").unwrap(), ["cycles"]);
     let selector = Selector::parse_list("cycles|cpu-clock").unwrap().remove(0);
     let mut software = |event: &Rc<Event>| {
-        matches!(&event.what, What::Counter(c) if c.type_ == 1).then(|| event.clone())
+        matches!(&event.what, EventKind::Counter(c) if c.type_ == 1).then(|| event.clone())
     };
     assert_eq!(
         expand_where(&catalog(), &selector, &mut software).unwrap().events[0].name,
@@ -117,7 +117,7 @@ fn of_alternatives_the_first_that_exists_is_meant() {
     assert_eq!(
         expand_where(&catalog(), &selector, &mut none).unwrap().events[0].name,
         "cpu-clock",
-        "its refusal is shown"
+        "the last alternative is returned, to report its error"
     );
     assert!(
         names_of("sched:gone|sched:sched_swich").unwrap_err().to_string().contains("'sched:gone'")

@@ -1,14 +1,14 @@
-//! The functions of expressions: what they take, what they give, and how Lua calls them.
+//! The functions of expressions: arguments, results, and the Lua code of a call.
 
-use super::check::{Checked, Checker};
+use super::check::{CheckedExpr, Checker};
 use super::printf;
-use super::text::Text;
-use super::value::{Value, bounds};
-use super::{Names, result};
+use super::text::TextExpr;
+use super::value::{IntExpr, bounds};
+use super::{ExprNames, result};
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::decode::c::{Fault, Int, Node};
+use crate::decode::c::{ExprNode, Fault, Int};
 
-/// Name and use of each.
+/// Name and usage of each function.
 const FUNCTIONS: [(&str, &str); 12] = [
     ("comm_get", "comm_get(pid)"),
     ("exit_reason_str", "exit_reason_str(reason), or exit_reason_str(isa, reason)"),
@@ -32,25 +32,28 @@ pub(super) fn usage(name: &str) -> &'static str {
     FUNCTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, usage)| usage)
 }
 
-/// `name(arguments)`; `at` is the place of the name.
+/// Checks `name(arguments)`; `at` is the offset of the name.
+///
+/// # Errors
+/// An unknown function, wrong arguments, or `system` where it is not allowed.
 pub(super) fn call(
     checker: &mut Checker<'_>,
     at: usize,
     name: &str,
-    arguments: &[Node],
-) -> Result<Checked, Fault> {
-    let text = |code: String| Ok(Checked::Text(Text::computed(code)));
+    arguments: &[ExprNode],
+) -> Result<CheckedExpr, Fault> {
+    let text = |code: String| Ok(CheckedExpr::Text(TextExpr::computed(code)));
     match (name, arguments) {
         ("printf", [format, values @ ..]) => {
             let text = checker.text(format)?;
             let Some(known) = text.known() else {
-                return Err(Fault::new(format.at, "the format is written in quotes: \"%d\""));
+                return Err(Fault::new(format.at, "the format must be a quoted literal: \"%d\""));
             };
             printf::printf(checker, format.at, known, values)
         }
         ("comm_get", [pid]) => {
             let pid = checker.number(pid)?.plain().convert(Int::UINT).plain();
-            let cpu = if matches!(checker.scope.names, Names::Key) { "0" } else { "s.cpu" };
+            let cpu = if matches!(checker.scope.names, ExprNames::Key) { "0" } else { "s.cpu" };
             text(format!("fstr(comm_of(ctx, {}, {cpu}))", pid.code))
         }
         ("ksymbol", [address]) => {
@@ -68,36 +71,37 @@ pub(super) fn call(
         ("exit_reason_str", [isa, reason]) => {
             let isa = checker.number(isa)?.convert(Int { bits: 8, signed: false }).plain();
             let reason = checker.number(reason)?.convert(Int::UINT);
-            // One key of a table for both.
+            // Combines both into one number, because the cache has one key.
             text(format!("exit_reason({} + 4294967296 * {})", result(&reason), isa.code))
         }
         ("ntohl" | "htonl", [number]) => {
             let value = checker.number(number)?.plain().convert(Int::UINT).plain();
-            Ok(Checked::Number(swapped(value, "(bswap(@) % 4294967296)")))
+            Ok(CheckedExpr::Number(swapped(value, "(bswap(@) % 4294967296)")))
         }
         ("ntohs" | "htons", [number]) => {
             let short = Int { bits: 16, signed: false };
             let value = checker.number(number)?.plain().convert(short).plain();
-            Ok(Checked::Number(swapped(value, "rshift(bswap(@), 16)")))
+            Ok(CheckedExpr::Number(swapped(value, "rshift(bswap(@), 16)")))
         }
         ("strncmp", [a, b, length]) => {
             let (a, b) = (checker.text(a)?, checker.text(b)?);
             let length = checker.number(length)?.convert(Int::ULONG).number();
             let code = format!("compare_text({}, {}, {length})", a.code, b.code);
-            Ok(Checked::Number(Value::read(code, Int::INT, (-1, 1))))
+            Ok(CheckedExpr::Number(IntExpr::read(code, Int::INT, (-1, 1))))
         }
         ("system", [command]) => {
             let command = checker.text(command)?;
             if !checker.scope.system {
-                let why = "system() starts programs as the tool's user; --unsafe allows it";
+                let why = "system() runs commands as perilune's user; allow it with --unsafe";
                 return Err(Fault::new(at, why));
             }
             let code = format!("system({})", command.code);
-            Ok(Checked::Number(Value::read(code, Int::INT, bounds(Int::INT))))
+            Ok(CheckedExpr::Number(IntExpr::read(code, Int::INT, bounds(Int::INT))))
         }
         _ if is_function(name) => {
             let given = arguments.len();
-            Err(Fault::new(at, format!("{name} does not take {given} arguments: {}", usage(name))))
+            let why = format!("wrong number of arguments, {given}; write {}", usage(name));
+            Err(Fault::new(at, why))
         }
         _ => {
             let names = FUNCTIONS.map(|(name, _)| name);
@@ -109,15 +113,16 @@ pub(super) fn call(
     }
 }
 
-/// The bytes in network order, or back. `code` does it to `@` where the machine's order is another.
-fn swapped(value: Value, code: &str) -> Value {
+/// Converts the bytes to network order, or back. `code` swaps the bytes of `@`; it is not used on a
+/// big-endian machine.
+fn swapped(value: IntExpr, code: &str) -> IntExpr {
     if cfg!(target_endian = "big") {
         return value;
     }
     if let Some(known) = value.known() {
         let bits = u32::from(value.ty.bits);
         let swapped = (known as u64).swap_bytes() >> (64 - bits);
-        return Value::constant(swapped.into(), value.ty);
+        return IntExpr::constant(swapped.into(), value.ty);
     }
-    Value::read(code.replace('@', &value.bits()), value.ty, bounds(value.ty)).summed()
+    IntExpr::read(code.replace('@', &value.bits()), value.ty, bounds(value.ty)).summed()
 }

@@ -1,34 +1,38 @@
-//! `printf("%03d %s", …)` in an expression: text made of values, the format checked against them.
+//! `printf("%03d %s", …)` in an expression: formats values; the format is checked against them.
 //!
-//! The conversions are C's, except that no length modifier ever loses a part of a value: `%d` prints a 64-bit
-//! argument whole, `%lx` of an `int` extends it by its sign. `%hd` and `%hhd` cut, as asked.
+//! Conversions are as in C, except that a missing length modifier does not truncate: `%d` prints a
+//! whole 64-bit argument, `%lx` sign-extends an `int`. `%hd` and `%hhd` do truncate.
 
-use super::check::{Checked, Checker};
-use super::text::{Text, quoted};
-use super::value::Value;
-use crate::decode::c::{Fault, Int, Node};
+use super::check::{CheckedExpr, Checker};
+use super::text::{TextExpr, quoted};
+use super::value::IntExpr;
+use crate::decode::c::{ExprNode, Fault, Int};
 
 /// One conversion: `%-08.3lx`.
-struct Conversion<'a> {
+struct PrintfConversion<'a> {
     flags: &'a str,
     width: &'a str,
-    /// With its point.
+    /// Including the point.
     precision: &'a str,
     length: &'a str,
     kind: char,
-    /// All of it, as written.
+    /// The whole conversion, as typed.
     text: &'a str,
 }
 
-/// Builds the call. `at` is the place of the format, which faults of the format point to.
+/// Generates the call. `at` is the offset of the format, for errors in the format.
+///
+/// # Errors
+/// An invalid format, or values that do not match its conversions.
 pub(super) fn printf(
     checker: &mut Checker<'_>,
     at: usize,
     format: &[u8],
-    values: &[Node],
-) -> Result<Checked, Fault> {
+    values: &[ExprNode],
+) -> Result<CheckedExpr, Fault> {
     let fault = |why: String| Fault::new(at, why);
-    let format = std::str::from_utf8(format).map_err(|_| fault("a format is UTF-8 text".into()))?;
+    let format =
+        std::str::from_utf8(format).map_err(|_| fault("the format is not UTF-8 text".into()))?;
     let (mut out, mut arguments) = (String::new(), Vec::new());
     let (mut rest, mut left) = (format, values.iter());
     while let Some((before, behind)) = rest.split_once('%') {
@@ -38,7 +42,7 @@ pub(super) fn printf(
             rest = tail;
             continue;
         }
-        let conversion = Conversion::read(behind).map_err(fault)?;
+        let conversion = PrintfConversion::read(behind).map_err(fault)?;
         rest = &behind[conversion.text.len()..];
         let Some(node) = left.next() else {
             return Err(fault(format!("`%{}` has no value", conversion.text)));
@@ -52,14 +56,14 @@ pub(super) fn printf(
         return Err(Fault::new(node.at, "the format has no conversion for this value"));
     }
     let list: String = arguments.iter().map(|code| format!(", {code}")).collect();
-    Ok(Checked::Text(Text::computed(format!("format({}{list})", quoted(out.as_bytes())))))
+    Ok(CheckedExpr::Text(TextExpr::computed(format!("format({}{list})", quoted(out.as_bytes())))))
 }
 
 const KINDS: &str = "d i u x X o c s p";
 
-impl Conversion<'_> {
-    /// What stands behind a `%`.
-    fn read(text: &str) -> Result<Conversion<'_>, String> {
+impl PrintfConversion<'_> {
+    /// Parses the text behind a `%`.
+    fn read(text: &str) -> Result<PrintfConversion<'_>, String> {
         let mut at = 0;
         let mut take = |accept: fn(char) -> bool| {
             let from = at;
@@ -72,41 +76,41 @@ impl Conversion<'_> {
         let digits = take(|c| c.is_ascii_digit());
         let length = take(|c| "hlqjztL".contains(c));
         let Some(kind) = text[at..].chars().next() else {
-            return Err("the format ends within a conversion; a percent sign is %%".to_owned());
+            return Err(
+                "the format ends within a conversion; write %% for a percent sign".to_owned()
+            );
         };
         let end = at + kind.len_utf8();
         let text = &text[..end];
         let precision = &text[flags.len() + width.len()..][..point.len() + digits.len()];
         if kind == '*' {
-            return Err(format!("`%{text}`: a width is written as a number here"));
+            return Err(format!("`%{text}`: a width must be a number"));
         }
         if !KINDS.contains(kind) || kind == ' ' || point.len() > 1 {
-            return Err(format!("`%{text}` is no conversion here; there are {KINDS}"));
+            return Err(format!("`%{text}` is not supported; the conversions are {KINDS}"));
         }
         if width.len() > 2 || digits.len() > 2 {
-            return Err(format!("`%{text}`: at most 99 characters"));
+            return Err(format!("`%{text}`: width and precision are at most 99"));
         }
-        Ok(Conversion { flags, width, precision, length, kind, text })
+        Ok(PrintfConversion { flags, width, precision, length, kind, text })
     }
 
-    /// The conversion as `string.format` has it, and the code of its argument.
-    fn apply(&self, checker: &mut Checker<'_>, node: &Node) -> Result<(String, String), Fault> {
+    /// Returns the conversion for `string.format`, and the code of its argument.
+    fn apply(&self, checker: &mut Checker<'_>, node: &ExprNode) -> Result<(String, String), Fault> {
         let checked = checker.check(node)?;
         let spec =
             |flags: &str, kind: char| format!("%{flags}{}{}{kind}", self.width, self.precision);
         let value = match (self.kind, checked) {
-            ('s', Checked::Text(text)) => return Ok((spec(self.flags, 's'), text.code)),
-            ('s', Checked::Number(_)) => {
-                let why =
-                    format!("`%{}` prints text and this is a number; %d prints it", self.text);
+            ('s', CheckedExpr::Text(text)) => return Ok((spec(self.flags, 's'), text.code)),
+            ('s', CheckedExpr::Number(_)) => {
+                let why = format!("`%{}` prints text, but this is a number; use %d", self.text);
                 return Err(Fault::new(node.at, why));
             }
-            (_, Checked::Text(_)) => {
-                let why =
-                    format!("`%{}` prints a number and this is text; %s prints it", self.text);
+            (_, CheckedExpr::Text(_)) => {
+                let why = format!("`%{}` prints a number, but this is text; use %s", self.text);
                 return Err(Fault::new(node.at, why));
             }
-            (_, Checked::Number(value)) => value.plain().promote(),
+            (_, CheckedExpr::Number(value)) => value.plain().promote(),
         };
         let bits = match self.length {
             "hh" => 8,
@@ -130,7 +134,7 @@ impl Conversion<'_> {
     }
 }
 
-/// `string.format` takes numbers and boxes.
-fn code(value: &Value) -> String {
+/// Returns the code of an argument; `string.format` accepts numbers and boxes.
+fn code(value: &IntExpr) -> String {
     value.code.clone()
 }

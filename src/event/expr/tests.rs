@@ -1,4 +1,4 @@
-//! What expressions become. What they are worth is compared with C in tests/expression.
+//! The Lua source of expressions. tests/expression compares their values with C.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn lua(text: &str) -> String {
 }
 
 #[test]
-fn what_fits_a_double_is_plain_arithmetic() {
+fn values_that_fit_a_double_use_plain_arithmetic() {
     for (text, code) in [
         ("pid", "cast(I32, s.raw + 8)[0]"),
         (" common_pid ", "cast(I32, s.raw + 4)[0]"),
@@ -34,7 +34,7 @@ fn what_fits_a_double_is_plain_arithmetic() {
 }
 
 #[test]
-fn what_does_not_is_computed_in_64_bits() {
+fn larger_values_are_computed_in_64_bits() {
     for (text, code) in [
         ("addr", "exact(i64(cast(U64, s.raw + 24)[0]))"),
         ("addr & 0xfff", "tonumber(band(cast(U64, s.raw + 24)[0], 4095ULL))"),
@@ -46,7 +46,7 @@ fn what_does_not_is_computed_in_64_bits() {
 }
 
 #[test]
-fn an_expression_knows_how_its_64_bits_read() {
+fn an_expression_has_the_integer_type_of_its_result() {
     let format = "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
                   field:void * at; offset:16; size:8; signed:0;\n\
                   field:unsigned long n; offset:24; size:8; signed:0;\n\
@@ -66,7 +66,7 @@ fn an_expression_knows_how_its_64_bits_read() {
 }
 
 #[test]
-fn a_comparison_with_text_makes_no_string() {
+fn a_comparison_with_text_creates_no_string() {
     let word = i32::from_ne_bytes(*b"tree");
     let code = format!(
         "((cast(I32, s.raw + 32)[0] == {word} and cast(U8, s.raw + 36)[0] == 0) and 1 or 0)"
@@ -76,7 +76,7 @@ fn a_comparison_with_text_makes_no_string() {
 }
 
 #[test]
-fn the_events_own_field_comes_before_the_samples() {
+fn a_field_takes_precedence_over_a_sample_value() {
     assert_eq!(lua("__pid"), "cast(I32, s.raw + 16)[0]");
     assert_eq!(lua("__cpu"), "s.cpu");
 }

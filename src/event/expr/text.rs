@@ -1,19 +1,19 @@
-//! Text as Lua source: what a record holds, what a function gives, what was written in quotes.
+//! Text as Lua source: fields of a record, results of functions, and literals.
 
 use std::fmt::Write as _;
 
 /// A text expression. As in C, text ends at its first NUL.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct TextExpr {
     /// Lua source of a string.
     pub(super) code: String,
-    kind: Kind,
+    kind: TextKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     Literal(Vec<u8>),
-    /// `char[size]` at this place of the record.
+    /// `char[size]` at this offset of the record.
     Field {
         at: usize,
         size: usize,
@@ -21,45 +21,47 @@ enum Kind {
     Computed,
 }
 
-impl Text {
-    pub(super) fn literal(bytes: &[u8]) -> Text {
+impl TextExpr {
+    pub(super) fn literal(bytes: &[u8]) -> TextExpr {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-        Text { code: quoted(&bytes[..end]), kind: Kind::Literal(bytes[..end].to_vec()) }
+        TextExpr { code: quoted(&bytes[..end]), kind: TextKind::Literal(bytes[..end].to_vec()) }
     }
 
-    /// A `char[size]` of the record.
-    pub(super) fn field(at: usize, size: usize) -> Text {
+    /// Returns the `char[size]` at offset `at` of the record.
+    pub(super) fn field(at: usize, size: usize) -> TextExpr {
         let code = format!("fstr(s.raw + {at}, text_len(s.raw + {at}, {size}))");
-        Text { code, kind: Kind::Field { at, size } }
+        TextExpr { code, kind: TextKind::Field { at, size } }
     }
 
-    pub(super) fn computed(code: String) -> Text {
-        Text { code, kind: Kind::Computed }
+    pub(super) fn computed(code: String) -> TextExpr {
+        TextExpr { code, kind: TextKind::Computed }
     }
 
-    /// The bytes of what was written in quotes.
+    /// Returns the bytes of a literal.
     pub(super) fn known(&self) -> Option<&[u8]> {
         match &self.kind {
-            Kind::Literal(bytes) => Some(bytes),
+            TextKind::Literal(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// A Lua condition: whether both are the same text.
-    pub(super) fn equals(&self, other: &Text) -> String {
+    /// Returns a Lua condition: whether both texts are equal.
+    pub(super) fn equals(&self, other: &TextExpr) -> String {
         match (&self.kind, &other.kind) {
-            (Kind::Literal(a), Kind::Literal(b)) => (a == b).to_string(),
-            (Kind::Field { at, size }, Kind::Literal(text))
-            | (Kind::Literal(text), Kind::Field { at, size }) => same_bytes(*at, *size, text),
+            (TextKind::Literal(a), TextKind::Literal(b)) => (a == b).to_string(),
+            (TextKind::Field { at, size }, TextKind::Literal(text))
+            | (TextKind::Literal(text), TextKind::Field { at, size }) => {
+                same_bytes(*at, *size, text)
+            }
             _ => format!("({} == {})", self.code, other.code),
         }
     }
 
-    /// A Lua condition: whether all of it matches a glob of the kernel's kind.
+    /// Returns a Lua condition: whether the whole text matches a glob in the kernel's syntax.
     pub(super) fn matches(&self, glob: &[u8]) -> String {
         let (pattern, length) = (quoted(glob), glob.len());
         match &self.kind {
-            Kind::Field { at, size } => format!(
+            TextKind::Field { at, size } => format!(
                 "(glob({pattern}, {length}, s.raw + {at}, text_len(s.raw + {at}, {size})) ~= 0)"
             ),
             _ => format!("glob_text({pattern}, {length}, {})", self.code),
@@ -67,7 +69,7 @@ impl Text {
     }
 }
 
-/// Compares bytes in the record with constants, a word at a time: no string is made.
+/// Compares bytes of the record with constants, up to 8 bytes at a time, without creating a string.
 fn same_bytes(at: usize, size: usize, text: &[u8]) -> String {
     if text.len() > size {
         return "false".to_owned();
@@ -76,7 +78,7 @@ fn same_bytes(at: usize, size: usize, text: &[u8]) -> String {
     bytes.resize(size.min(text.len() + 1), 0);
     let (mut rest, mut at, mut tests) = (&bytes[..], at, Vec::new());
     loop {
-        let (test, taken) = match *rest {
+        let (test, length) = match *rest {
             [a, b, c, d, e, f, g, h, ..] => {
                 let word = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
                 (format!("cast(I64, s.raw + {at})[0] == 0x{word:x}LL"), 8)
@@ -93,12 +95,12 @@ fn same_bytes(at: usize, size: usize, text: &[u8]) -> String {
             [] => break,
         };
         tests.push(test);
-        (rest, at) = (&rest[taken..], at + taken);
+        (rest, at) = (&rest[length..], at + length);
     }
     if tests.is_empty() { "true".to_owned() } else { format!("({})", tests.join(" and ")) }
 }
 
-/// A Lua string constant.
+/// Returns a Lua string literal.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
     for byte in bytes {

@@ -1,43 +1,46 @@
-//! Conditions on the function of an address, as comparisons of numbers: kernels before Linux 6.3
-//! know no others.
+//! Rewrites conditions on the function of an address as comparisons of numbers, for kernels before
+//! Linux 6.3, which do not support `.function`.
 
 use std::ops::Range;
 
-use super::{Filter, Node, Op, Operand, Predicate, Reading};
+use super::{FieldReading, Filter, FilterNode, FilterOperand, Op, Predicate};
 
 impl Filter {
     /// Returns the filter with each `field.function == NAME` replaced by a comparison with the
-    /// addresses of that function, which `range` finds. A name without a range stays.
+    /// addresses of that function, which `range` returns. A name without a range is unchanged.
     pub fn by_address(&self, range: &dyn Fn(&str) -> Option<Range<u64>>) -> Filter {
         Filter { root: self.root.by_address(range) }
     }
 }
 
-impl Node {
-    fn by_address(&self, range: &dyn Fn(&str) -> Option<Range<u64>>) -> Node {
-        let all = |nodes: &[Node]| nodes.iter().map(|node| node.by_address(range)).collect();
+impl FilterNode {
+    fn by_address(&self, range: &dyn Fn(&str) -> Option<Range<u64>>) -> FilterNode {
+        let all = |nodes: &[FilterNode]| nodes.iter().map(|node| node.by_address(range)).collect();
         match self {
-            Node::Is(predicate) => predicate.by_address(range).unwrap_or_else(|| self.clone()),
-            Node::Not(inner) => Node::Not(Box::new(inner.by_address(range))),
-            Node::And(nodes) => Node::And(all(nodes)),
-            Node::Or(nodes) => Node::Or(all(nodes)),
+            FilterNode::Is(predicate) => {
+                predicate.by_address(range).unwrap_or_else(|| self.clone())
+            }
+            FilterNode::Not(inner) => FilterNode::Not(Box::new(inner.by_address(range))),
+            FilterNode::And(nodes) => FilterNode::And(all(nodes)),
+            FilterNode::Or(nodes) => FilterNode::Or(all(nodes)),
         }
     }
 }
 
 impl Predicate {
-    fn by_address(&self, range: &dyn Fn(&str) -> Option<Range<u64>>) -> Option<Node> {
-        let Operand::Function(name) = &self.value else { return None };
+    fn by_address(&self, range: &dyn Fn(&str) -> Option<Range<u64>>) -> Option<FilterNode> {
+        let FilterOperand::Function(name) = &self.value else { return None };
         let Range { start, end } = range(name)?;
         let compared = |op: Op, address: u64| {
-            let value = Operand::Number { text: format!("{address:#x}"), value: address.into() };
-            Node::Is(Predicate { reading: Reading::Plain, op, value, ..self.clone() })
+            let value =
+                FilterOperand::Number { text: format!("{address:#x}"), value: address.into() };
+            FilterNode::Is(Predicate { reading: FieldReading::Plain, op, value, ..self.clone() })
         };
         Some(match self.op {
             Op::Unequal => {
-                Node::Or(vec![compared(Op::Less, start), compared(Op::GreaterEqual, end)])
+                FilterNode::Or(vec![compared(Op::Less, start), compared(Op::GreaterEqual, end)])
             }
-            _ => Node::And(vec![compared(Op::GreaterEqual, start), compared(Op::Less, end)]),
+            _ => FilterNode::And(vec![compared(Op::GreaterEqual, start), compared(Op::Less, end)]),
         })
     }
 }

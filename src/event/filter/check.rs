@@ -1,36 +1,41 @@
-//! Whether an event has the fields, and whether they can be compared so.
+//! Checks that an event has the fields of a filter and that they can be compared as in the filter.
 
-use super::{Filter, Node, Operand, Predicate, Reading};
+use super::{FieldReading, Filter, FilterNode, FilterOperand, Predicate};
 use crate::{
     decode::format::{Field, Format},
     event::{field, syntax::SyntaxError},
 };
 
 impl Filter {
-    /// Checks every condition against the event's format, with the kernel's rules. `event` is its name, for messages.
+    /// Checks every condition against the event's format with the kernel's rules. `event` is the
+    /// event's name, for messages.
+    ///
+    /// # Errors
+    /// A field does not exist, or cannot be compared with the value or by the operator.
     pub fn check(&self, event: &str, format: &Format) -> Result<(), SyntaxError> {
         check(&self.root, event, format)
     }
 }
 
-fn check(node: &Node, event: &str, format: &Format) -> Result<(), SyntaxError> {
+fn check(node: &FilterNode, event: &str, format: &Format) -> Result<(), SyntaxError> {
     match node {
-        Node::Not(inner) => check(inner, event, format),
-        Node::And(nodes) | Node::Or(nodes) => {
+        FilterNode::Not(inner) => check(inner, event, format),
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => {
             nodes.iter().try_for_each(|node| check(node, event, format))
         }
-        Node::Is(predicate) => predicate.check(event, format),
+        FilterNode::Is(predicate) => predicate.check(event, format),
     }
 }
 
-/// What a name stands for, in the kernel's order: the event's own field, the CPU or the task, a common field.
+/// The subject of a condition, looked up in the kernel's order: the event's own field, the CPU or
+/// the name of the task, a common field.
 pub(super) enum Subject<'a> {
     Cpu,
     Comm,
     Field(&'a Field, Class),
 }
 
-/// What the kernel takes a field for, by its type's text.
+/// How the kernel classifies a field, by the text of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Text in the record, fixed or dynamic.
@@ -41,7 +46,7 @@ pub(super) enum Class {
     CpuMask,
     /// One integer.
     Number,
-    /// Several: nothing that a number could be compared with.
+    /// Several integers, or another size: cannot be compared with a number.
     Many,
 }
 
@@ -56,21 +61,21 @@ impl Predicate {
         }
     }
 
-    /// The field that holds the text which the pointer of the condition leads to, as a system
-    /// call's record does since 6.19: `__filename_val` beside `filename`. Beyond 63 bytes it is
-    /// cut.
+    /// Returns the field with the text that the condition's pointer points to. Records of system
+    /// calls have it since Linux 6.19: `__filename_val` for `filename`. It is truncated after 63
+    /// bytes.
     pub(super) fn recorded_text<'a>(&self, format: &'a Format) -> Option<&'a Field> {
         let field = format.field(&format!("__{}_val", self.field))?;
         (class(field) == Class::Text).then_some(field)
     }
 
-    /// Whether it compares text with what a pointer of a task leads to, and does not say so.
+    /// Returns whether it compares text in a task's memory, behind a pointer, without `.ustring`.
     pub(super) fn is_of_task(&self, event: &str, format: &Format) -> bool {
         let pointed =
             || matches!(self.subject(format), Some(Subject::Field(_, Class::PointedText)));
         event.starts_with("syscalls:")
-            && self.reading == Reading::Plain
-            && matches!(self.value, Operand::Text { .. })
+            && self.reading == FieldReading::Plain
+            && matches!(self.value, FilterOperand::Text { .. })
             && (pointed() || self.recorded_text(format).is_some())
     }
 
@@ -79,7 +84,7 @@ impl Predicate {
         let subject = self
             .subject(format)
             .ok_or_else(|| self.fault(self.field_at, field::unknown(event, name, format)))?;
-        if self.reading == Reading::Function {
+        if self.reading == FieldReading::Function {
             return self.check_function(&subject);
         }
         let class = match subject {
@@ -88,27 +93,26 @@ impl Predicate {
             Subject::Field(_, class) => class,
         };
         match (&self.value, class) {
-            (Operand::Text { .. }, Class::Text | Class::PointedText) => Ok(()),
-            (Operand::Text { .. }, _) if self.recorded_text(format).is_some() => Ok(()),
-            (Operand::Text { .. }, _) => {
-                Err(self
-                    .fault(self.value_at, format!("`{name}` is no text; compare it with a number")))
+            (FilterOperand::Text { .. }, Class::Text | Class::PointedText) => Ok(()),
+            (FilterOperand::Text { .. }, _) if self.recorded_text(format).is_some() => Ok(()),
+            (FilterOperand::Text { .. }, _) => Err(self
+                .fault(self.value_at, format!("`{name}` is not text; compare it with a number"))),
+            (_, Class::Text | Class::PointedText) => {
+                Err(self.fault(self.value_at, format!("`{name}` is text; quote the value")))
             }
-            (_, Class::Text | Class::PointedText) => Err(self.fault(
-                self.value_at,
-                format!("`{name}` is a text; quote what it is compared with"),
-            )),
             (_, Class::Many) => Err(self.fault(
                 self.field_at,
                 format!("`{name}` is an array, which a filter cannot compare"),
             )),
-            (Operand::Cpus { .. }, Class::CpuMask | Class::Number) => Ok(()),
+            (FilterOperand::Cpus { .. }, Class::CpuMask | Class::Number) => Ok(()),
             (_, Class::CpuMask) => Err(self.fault(
                 self.value_at,
                 format!("`{name}` is a set of CPUs; compare it with CPUS{{...}}"),
             )),
-            (Operand::Number { value, .. }, Class::Number) => self.check_range(*value, &subject),
-            (Operand::Function(_), Class::Number) => Ok(()),
+            (FilterOperand::Number { value, .. }, Class::Number) => {
+                self.check_range(*value, &subject)
+            }
+            (FilterOperand::Function(_), Class::Number) => Ok(()),
         }
     }
 
@@ -127,9 +131,14 @@ impl Predicate {
                 Err(self
                     .fault(self.value_at, format!("`{name}` is unsigned; it is never negative")))
             }
-            // `-0` is zero, but the kernel reads no sign for an unsigned field.
-            false if matches!(&self.value, Operand::Number { text, .. } if text.starts_with('-')) => {
-                Err(self.fault(self.value_at, format!("`{name}` is unsigned; leave the sign out")))
+            // `-0` is zero, but the kernel does not parse a sign for an unsigned field.
+            false
+                if matches!(
+                    &self.value,
+                    FilterOperand::Number { text, .. } if text.starts_with('-')
+                ) =>
+            {
+                Err(self.fault(self.value_at, format!("`{name}` is unsigned; omit the sign")))
             }
             _ => Ok(()),
         }
@@ -138,10 +147,10 @@ impl Predicate {
     fn check_function(&self, subject: &Subject<'_>) -> Result<(), SyntaxError> {
         match subject {
             Subject::Field(field, _) if field.size == size_of::<usize>() => Ok(()),
-            // A recording may name the function itself.
+            // A recording may have the name of the function instead of its address.
             Subject::Field(_, Class::Text) => Ok(()),
             _ => {
-                let message = format!("`{}` is no address; `.function` wants one", self.field);
+                let message = format!("`{}` is not an address; `.function` needs one", self.field);
                 Err(self.fault(self.field_at, message))
             }
         }

@@ -1,9 +1,9 @@
-//! A filter evaluated here, on a raw record, as the kernel would have.
+//! Evaluates a filter on a raw record in user space, with the kernel's semantics.
 //!
 //! [`Filter::bind`] resolves names to offsets once; [`Bound::passes`] allocates nothing.
 
 use super::{
-    Filter, Node, Op, Operand, Predicate, Reading,
+    FieldReading, Filter, FilterNode, FilterOperand, Op, Predicate,
     check::{Class, Subject},
 };
 use crate::{
@@ -12,39 +12,42 @@ use crate::{
     event::syntax::SyntaxError,
 };
 
-/// What a filter sees of one event.
+/// The data of one event that a filter is evaluated on.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct FilterInput<'a> {
     /// The raw record.
     pub raw: &'a [u8],
-    /// The CPU that it happened on.
+    /// The CPU of the event.
     pub cpu: u32,
-    /// The name of the task that it happened in.
+    /// The name of the event's task.
     pub comm: &'a [u8],
 }
 
-/// Why a filter cannot be evaluated here.
+/// Why a filter cannot be evaluated in user space.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelOnly {
-    /// It does not fit the event at all.
+    /// The filter does not fit the event.
     #[error(transparent)]
     Unfit(#[from] SyntaxError),
-    /// A condition on what a record does not hold, such as the function of an address.
-    #[error("only the kernel can tell `{0}`")]
+    /// A condition on data that is not in the record, such as the function of an address.
+    #[error("only the kernel can evaluate `{0}`")]
     Condition(String),
-    /// A condition on text in user memory that is not recorded.
-    #[error("only the kernel can tell `{0}`")]
+    /// A condition on text in user memory that is not in the record.
+    #[error("only the kernel can evaluate `{0}`")]
     UserText(String),
 }
 
-/// A filter with its fields found in one event's format.
+/// A filter with its fields resolved in one event's format.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub(super) root: Test,
 }
 
 impl Filter {
-    /// Finds the fields of the filter in a format. `event` is its name, for messages.
+    /// Resolves the fields of the filter in a format. `event` is the event's name, for messages.
+    ///
+    /// # Errors
+    /// The filter does not fit the event, or only the kernel can evaluate it.
     pub fn bind(&self, event: &str, format: &Format) -> Result<Bound, KernelOnly> {
         self.check(event, format)?;
         Ok(Bound { root: bind(&self.root, format)? })
@@ -52,14 +55,15 @@ impl Filter {
 }
 
 impl Bound {
-    /// Whether the kernel would have let the event pass. A condition on a field that the record is too short for is not met.
-    pub fn passes(&self, event: &Context<'_>) -> bool {
+    /// Returns whether the kernel would have passed the event. A condition on a field beyond the
+    /// end of the record is not met.
+    pub fn passes(&self, event: &FilterInput<'_>) -> bool {
         self.root.passes(event)
     }
 
-    /// Whether it asks for the task's name (`COMM`), which a record does not hold.
-    pub fn asks_comm(&self) -> bool {
-        self.root.asks_comm()
+    /// Returns whether it compares the task's name (`COMM`), which is not in the record.
+    pub fn needs_comm(&self) -> bool {
+        self.root.needs_comm()
     }
 }
 
@@ -69,18 +73,18 @@ pub(super) enum Test {
     All(Vec<Test>),
     Any(Vec<Test>),
     Number {
-        from: Number,
+        from: NumberTest,
         op: Op,
         value: i128,
     },
     Text {
-        from: Text,
-        matcher: Matcher,
+        from: TextTest,
+        matcher: FilterMatcher,
         inverted: bool,
     },
-    /// One number within a set of CPUs.
+    /// One number compared with a set of CPUs.
     Cpu {
-        from: Number,
+        from: NumberTest,
         op: Op,
         cpus: Vec<(u32, u32)>,
     },
@@ -92,93 +96,98 @@ pub(super) enum Test {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Number {
+pub(super) enum NumberTest {
     Cpu,
     Field { offset: usize, size: usize, signed: bool },
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Text {
+pub(super) enum TextTest {
     Comm,
     Fixed { offset: usize, size: usize },
     Dynamic(Field),
 }
 
-fn bind(node: &Node, format: &Format) -> Result<Test, KernelOnly> {
-    let all = |nodes: &[Node]| -> Result<Vec<Test>, KernelOnly> {
+fn bind(node: &FilterNode, format: &Format) -> Result<Test, KernelOnly> {
+    let all = |nodes: &[FilterNode]| -> Result<Vec<Test>, KernelOnly> {
         nodes.iter().map(|node| bind(node, format)).collect()
     };
     Ok(match node {
-        Node::Not(inner) => Test::Not(Box::new(bind(inner, format)?)),
-        Node::And(nodes) => Test::All(all(nodes)?),
-        Node::Or(nodes) => Test::Any(all(nodes)?),
-        Node::Is(predicate) => test(predicate, format).ok_or_else(|| match predicate.reading {
-            Reading::UserText => KernelOnly::UserText(predicate.to_string()),
-            Reading::Function | Reading::Plain => KernelOnly::Condition(predicate.to_string()),
-        })?,
+        FilterNode::Not(inner) => Test::Not(Box::new(bind(inner, format)?)),
+        FilterNode::And(nodes) => Test::All(all(nodes)?),
+        FilterNode::Or(nodes) => Test::Any(all(nodes)?),
+        FilterNode::Is(predicate) => {
+            test(predicate, format).ok_or_else(|| match predicate.reading {
+                FieldReading::UserText => KernelOnly::UserText(predicate.to_string()),
+                FieldReading::Function | FieldReading::Plain => {
+                    KernelOnly::Condition(predicate.to_string())
+                }
+            })?
+        }
     })
 }
 
 fn test(predicate: &Predicate, format: &Format) -> Option<Test> {
     let op = predicate.op;
     let subject = predicate.subject(format)?;
-    if predicate.reading == Reading::Function && !matches!(subject, Subject::Field(_, Class::Text))
+    if predicate.reading == FieldReading::Function
+        && !matches!(subject, Subject::Field(_, Class::Text))
     {
         return None;
     }
     Some(match (&predicate.value, subject) {
-        (Operand::Function(name), Subject::Field(field, Class::Text)) => {
-            let (matcher, inverted) = Matcher::new(name, op);
-            Test::Text { from: Text::of(field), matcher, inverted }
+        (FilterOperand::Function(name), Subject::Field(field, Class::Text)) => {
+            let (matcher, inverted) = FilterMatcher::new(name, op);
+            Test::Text { from: TextTest::of(field), matcher, inverted }
         }
-        (Operand::Text { text, .. }, subject) => {
+        (FilterOperand::Text { text, .. }, subject) => {
             let from = match subject {
-                Subject::Comm => Text::Comm,
-                Subject::Field(field, Class::Text) => Text::of(field),
-                Subject::Field(..) if predicate.reading == Reading::UserText => {
-                    Text::Dynamic(predicate.recorded_text(format)?.clone())
+                Subject::Comm => TextTest::Comm,
+                Subject::Field(field, Class::Text) => TextTest::of(field),
+                Subject::Field(..) if predicate.reading == FieldReading::UserText => {
+                    TextTest::Dynamic(predicate.recorded_text(format)?.clone())
                 }
                 _ => return None,
             };
-            let (matcher, inverted) = Matcher::new(text, op);
+            let (matcher, inverted) = FilterMatcher::new(text, op);
             Test::Text { from, matcher, inverted }
         }
-        (Operand::Number { value, .. }, subject) => {
+        (FilterOperand::Number { value, .. }, subject) => {
             let from = number(&subject)?;
             let value = from.narrow(*value);
             Test::Number { from, op, value }
         }
-        (Operand::Cpus { ranges, .. }, Subject::Field(field, Class::CpuMask)) => {
+        (FilterOperand::Cpus { ranges, .. }, Subject::Field(field, Class::CpuMask)) => {
             Test::CpuMask { field: field.clone(), op, cpus: ranges.clone() }
         }
-        (Operand::Cpus { ranges, .. }, subject) => {
+        (FilterOperand::Cpus { ranges, .. }, subject) => {
             Test::Cpu { from: number(&subject)?, op, cpus: ranges.clone() }
         }
-        (Operand::Function(_), _) => return None,
+        (FilterOperand::Function(_), _) => return None,
     })
 }
 
-fn number(subject: &Subject<'_>) -> Option<Number> {
+fn number(subject: &Subject<'_>) -> Option<NumberTest> {
     match subject {
-        Subject::Cpu => Some(Number::Cpu),
+        Subject::Cpu => Some(NumberTest::Cpu),
         Subject::Field(field, _) => {
-            Some(Number::Field { offset: field.offset, size: field.size, signed: field.signed })
+            Some(NumberTest::Field { offset: field.offset, size: field.size, signed: field.signed })
         }
         Subject::Comm => None,
     }
 }
 
 impl Test {
-    fn asks_comm(&self) -> bool {
+    fn needs_comm(&self) -> bool {
         match self {
-            Test::Not(inner) => inner.asks_comm(),
-            Test::All(tests) | Test::Any(tests) => tests.iter().any(Test::asks_comm),
-            Test::Text { from, .. } => matches!(from, Text::Comm),
+            Test::Not(inner) => inner.needs_comm(),
+            Test::All(tests) | Test::Any(tests) => tests.iter().any(Test::needs_comm),
+            Test::Text { from, .. } => matches!(from, TextTest::Comm),
             _ => false,
         }
     }
 
-    fn passes(&self, event: &Context<'_>) -> bool {
+    fn passes(&self, event: &FilterInput<'_>) -> bool {
         match self {
             Test::Not(inner) => !inner.passes(event),
             Test::All(tests) => tests.iter().all(|test| test.passes(event)),
@@ -220,21 +229,21 @@ fn compare(number: i128, op: Op, value: i128) -> bool {
     }
 }
 
-impl Number {
-    fn read(&self, event: &Context<'_>) -> Option<i128> {
+impl NumberTest {
+    fn read(&self, event: &FilterInput<'_>) -> Option<i128> {
         match *self {
-            Number::Cpu => Some(i128::from(event.cpu)),
-            Number::Field { offset, size, signed } => {
+            NumberTest::Cpu => Some(i128::from(event.cpu)),
+            NumberTest::Field { offset, size, signed } => {
                 Some(read_int(event.raw.get(offset..offset.checked_add(size)?)?, signed))
             }
         }
     }
 
-    /// A typed number as the kernel compares it: cut to the width of the field.
+    /// Returns a typed number as the kernel compares it: truncated to the width of the field.
     fn narrow(&self, value: i128) -> i128 {
         let (bits, signed) = match *self {
-            Number::Cpu => (32, true),
-            Number::Field { size, signed, .. } => (8 * size as u32, signed),
+            NumberTest::Cpu => (32, true),
+            NumberTest::Field { size, signed, .. } => (8 * size as u32, signed),
         };
         let unused = 128 - bits.clamp(8, 64);
         let high = value << unused;
@@ -242,26 +251,26 @@ impl Number {
     }
 }
 
-/// Bytes of a task's name, terminator included.
+/// Size of a task's name in bytes, terminator included.
 const COMM_ROOM: usize = 16;
 
-impl Text {
-    /// The text of a field of class [`Class::Text`].
-    fn of(field: &Field) -> Text {
+impl TextTest {
+    /// Returns the text of a field of class [`Class::Text`].
+    fn of(field: &Field) -> TextTest {
         match field.dynamic_bytes(&[]) {
-            Some(_) => Text::Dynamic(field.clone()),
-            None => Text::Fixed { offset: field.offset, size: field.size },
+            Some(_) => TextTest::Dynamic(field.clone()),
+            None => TextTest::Fixed { offset: field.offset, size: field.size },
         }
     }
 
-    /// The text up to its NUL, and how many bytes the kernel would compare.
-    fn read<'a>(&self, event: &Context<'a>) -> Option<(&'a [u8], usize)> {
+    /// Returns the text up to its NUL, and the number of bytes that the kernel would compare.
+    fn read<'a>(&self, event: &FilterInput<'a>) -> Option<(&'a [u8], usize)> {
         let (buffer, room) = match self {
-            Text::Comm => (event.comm, COMM_ROOM),
-            Text::Fixed { offset, size } => {
+            TextTest::Comm => (event.comm, COMM_ROOM),
+            TextTest::Fixed { offset, size } => {
                 (event.raw.get(*offset..offset.checked_add(*size)?)?, *size)
             }
-            Text::Dynamic(field) => {
+            TextTest::Dynamic(field) => {
                 let bytes = field.dynamic_bytes(event.raw)?.ok()?;
                 (bytes, bytes.len())
             }
@@ -272,26 +281,26 @@ impl Text {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Matcher {
+pub(super) enum FilterMatcher {
     Whole(Vec<u8>),
     Glob(Vec<u8>),
 }
 
-impl Matcher {
-    /// And whether the result is inverted: by `!=`, or by a `!` in front of a glob.
-    fn new(text: &str, op: Op) -> (Matcher, bool) {
+impl FilterMatcher {
+    /// Returns the matcher, and whether its result is inverted by `!=` or by a `!` before a glob.
+    fn new(text: &str, op: Op) -> (FilterMatcher, bool) {
         match (op, text.strip_prefix('!')) {
-            (Op::Glob, Some(glob)) => (Matcher::Glob(glob.as_bytes().to_vec()), true),
-            (Op::Glob, None) => (Matcher::Glob(text.as_bytes().to_vec()), false),
-            _ => (Matcher::Whole(text.as_bytes().to_vec()), op == Op::Unequal),
+            (Op::Glob, Some(glob)) => (FilterMatcher::Glob(glob.as_bytes().to_vec()), true),
+            (Op::Glob, None) => (FilterMatcher::Glob(text.as_bytes().to_vec()), false),
+            _ => (FilterMatcher::Whole(text.as_bytes().to_vec()), op == Op::Unequal),
         }
     }
 
     fn matches(&self, text: &[u8], room: usize) -> bool {
         match self {
-            // Like strncmp: what does not fit the field is not compared.
-            Matcher::Whole(wanted) => text == wanted.get(..room).unwrap_or(wanted),
-            Matcher::Glob(pattern) => glob::matches(pattern, text),
+            // Like strncmp: bytes beyond the size of the field are not compared.
+            FilterMatcher::Whole(wanted) => text == wanted.get(..room).unwrap_or(wanted),
+            FilterMatcher::Glob(pattern) => glob::matches(pattern, text),
         }
     }
 }

@@ -1,51 +1,52 @@
-//! A filter's evaluation as Lua source, so that what is checked for each event is compiled with the handler behind it.
+//! Translates a filter to Lua source, so that it is compiled together with the event's handler.
 //!
-//! Comparisons of numbers become loads and comparisons, with the kernel's widths and signs; for texts and sets of CPUs
-//! whoever asks has a function that answers with [`Bound::passes`].
+//! Comparisons of numbers become loads and comparisons with the kernel's widths and signs. For
+//! texts and sets of CPUs, the caller supplies a function that returns [`Bound::passes`].
 
 use super::{
     Op,
-    eval::{Bound, Number, Test},
+    eval::{Bound, NumberTest, Test},
 };
-use crate::event::load;
+use crate::event::ffi_types;
 
 impl Bound {
-    /// Lua source that is true or false, over the slot `s` and the locals of `prelude/expression.lua`. `ask` gives the
-    /// source for a part that is no comparison of numbers. A record has to hold the fixed part of its format.
-    pub fn lua(&self, ask: &mut dyn FnMut(Bound) -> String) -> String {
-        lua(&self.root, ask)
+    /// Returns the source of a Lua boolean over the slot `s` and the locals of
+    /// `prelude/expression.lua`. `call` returns the source for a part that is not a comparison of
+    /// numbers. The record must contain the fixed part of its format.
+    pub fn lua(&self, call: &mut dyn FnMut(Bound) -> String) -> String {
+        lua(&self.root, call)
     }
 }
 
-fn lua(test: &Test, ask: &mut dyn FnMut(Bound) -> String) -> String {
-    let joined = |tests: &[Test], by: &str, ask: &mut dyn FnMut(Bound) -> String| {
-        let all: Vec<String> = tests.iter().map(|test| lua(test, ask)).collect();
+fn lua(test: &Test, call: &mut dyn FnMut(Bound) -> String) -> String {
+    let joined = |tests: &[Test], by: &str, call: &mut dyn FnMut(Bound) -> String| {
+        let all: Vec<String> = tests.iter().map(|test| lua(test, call)).collect();
         format!("({})", all.join(by))
     };
     match test {
-        Test::Not(inner) => format!("(not {})", lua(inner, ask)),
-        Test::All(tests) => joined(tests, " and ", ask),
-        Test::Any(tests) => joined(tests, " or ", ask),
+        Test::Not(inner) => format!("(not {})", lua(inner, call)),
+        Test::All(tests) => joined(tests, " and ", call),
+        Test::Any(tests) => joined(tests, " or ", call),
         Test::Number { from, op, value } => match compared(from, *op, *value) {
             Some(code) => code,
-            None => ask(Bound { root: test.clone() }),
+            None => call(Bound { root: test.clone() }),
         },
         Test::Text { .. } | Test::Cpu { .. } | Test::CpuMask { .. } => {
-            ask(Bound { root: test.clone() })
+            call(Bound { root: test.clone() })
         }
     }
 }
 
-/// A comparison of what is read with a number that was cut to its width.
-fn compared(from: &Number, op: Op, value: i128) -> Option<String> {
+/// Returns a comparison of the number read with a value that was truncated to its width.
+fn compared(from: &NumberTest, op: Op, value: i128) -> Option<String> {
     let (read, is_box) = match *from {
-        Number::Cpu => ("s.cpu".to_owned(), false),
-        Number::Field { offset, size, signed } => {
-            let (pointer, _) = load::pointer(size, signed)?;
+        NumberTest::Cpu => ("s.cpu".to_owned(), false),
+        NumberTest::Field { offset, size, signed } => {
+            let (pointer, _) = ffi_types::pointer(size, signed)?;
             (format!("cast({pointer}, s.raw + {offset})[0]"), size == 8)
         }
     };
-    let signed = matches!(from, Number::Field { signed: true, .. });
+    let signed = matches!(from, NumberTest::Field { signed: true, .. });
     let constant = match (is_box, signed) {
         (false, _) => value.to_string(),
         (true, true) => format!("0x{:x}LL", value as u64),
@@ -59,7 +60,7 @@ fn compared(from: &Number, op: Op, value: i128) -> Option<String> {
         Op::Greater => ">",
         Op::GreaterEqual => ">=",
         Op::Mask if is_box => return Some(format!("(band({read}, {constant}) ~= 0LL)")),
-        // The bits of 32 are enough: both are cut to the field's width, and extended by the same sign.
+        // 32 bits are enough: both are truncated to the field's width and extended alike.
         Op::Mask => return Some(format!("(band({read}, {constant}) ~= 0)")),
         Op::Glob => return None,
     };
@@ -72,18 +73,19 @@ mod tests {
     use crate::event::filter::Filter;
 
     #[test]
-    fn numbers_are_compared_in_place_and_the_rest_is_asked_for() {
+    fn numbers_are_compared_inline_and_other_conditions_by_a_call() {
         let format = Format::parse(
             "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
-             field:u64 size; offset:16; size:8; signed:0;\nfield:char comm[16]; offset:24; size:16; signed:0;\n",
+             field:u64 size; offset:16; size:8; signed:0;\n\
+             field:char comm[16]; offset:24; size:16; signed:0;\n",
         )
         .unwrap();
         let lua = |filter: &str| {
-            let mut asked = 0;
+            let mut calls = 0;
             let bound = Filter::parse(filter).unwrap().bind("a:x", &format).unwrap();
             bound.lua(&mut |_| {
-                asked += 1;
-                format!("ask({asked})")
+                calls += 1;
+                format!("call({calls})")
             })
         };
         assert_eq!(lua("pid == -3"), "(cast(I32, s.raw + 8)[0] == -3)");
@@ -95,7 +97,7 @@ mod tests {
         );
         assert_eq!(
             lua("!(pid == 1 && comm ~ \"a*\") && CPU & CPUS{0-3}"),
-            "((not ((cast(I32, s.raw + 8)[0] == 1) and ask(1))) and ask(2))"
+            "((not ((cast(I32, s.raw + 8)[0] == 1) and call(1))) and call(2))"
         );
     }
 }

@@ -1,15 +1,18 @@
-//! A comma list of names and globs (`nginx,java*,!java-debug`) as a filter in the kernel's language.
+//! Translates a comma-separated list of names and globs (`nginx,java*,!java-debug`) to a filter in
+//! the kernel's language.
 
 use super::quote;
 use crate::{base::glob, event::syntax::SyntaxError};
 
-/// The filter that lets `field` be one of the list, and none of those behind a `!`; a list of these alone is everything else.
+/// Returns a filter that passes if `field` matches an item of the list and no item with a `!`. A
+/// list of `!` items only passes everything else.
 ///
-/// A name without `*?[\` is compared whole, which costs the kernel less than a glob. `\,` is a comma within a name.
-/// `room` is how many bytes the field has, its terminator included, if that is known.
+/// A name without `*?[\` is compared whole, which costs the kernel less than a glob. `\,` is a
+/// comma within a name. `room` is the size of the field in bytes, terminator included, if known.
 ///
 /// # Errors
-/// At its place in the list: an empty name, one that the field is too short for, one with both kinds of quotes.
+/// An empty name, a name that is too long for the field, or a name with both kinds of quotes or a
+/// NUL, with its position in the list.
 pub fn of_names(field: &str, list: &str, room: Option<usize>) -> Result<String, SyntaxError> {
     let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
     for (start, item) in items(list) {
@@ -26,9 +29,11 @@ pub fn of_names(field: &str, list: &str, room: Option<usize>) -> Result<String, 
         if least > longest {
             let cut: String = name.chars().take(longest).collect();
             return fault(match is_plain(name) {
-                true => format!("no name here has more than {longest} bytes; cut it: {cut}"),
+                true => format!("a name has at most {longest} bytes; shorten it: {cut}"),
                 false => {
-                    format!("no name here has more than {longest} bytes; this asks for {least}")
+                    format!(
+                        "a name has at most {longest} bytes; this glob matches at least {least}"
+                    )
                 }
             });
         }
@@ -49,20 +54,21 @@ pub fn of_names(field: &str, list: &str, room: Option<usize>) -> Result<String, 
     Ok(wanted.into_iter().chain(unwanted).collect::<Vec<_>>().join(" && "))
 }
 
-/// Whether the list asks for a task of this name; one that only names what it does not want asks for all others.
-pub fn asks_for(list: &str, name: &[u8]) -> bool {
+/// Returns whether an item of the list matches the name of a task. Ignores `!` items; a list of
+/// `!` items only matches every name.
+pub fn list_matches(list: &str, name: &[u8]) -> bool {
     let items = items(list).into_iter().map(|(_, item)| item.trim());
     let mut wanted = items.filter(|item| !item.starts_with('!'));
     let Some(first) = wanted.next() else { return true };
     std::iter::once(first).chain(wanted).any(|item| glob::matches(item.as_bytes(), name))
 }
 
-/// Whether it stands for itself.
+/// Returns whether the name contains neither glob characters nor backslashes.
 fn is_plain(name: &str) -> bool {
     !glob::is_glob(name) && !name.contains('\\')
 }
 
-/// Bytes of the shortest text that the glob matches.
+/// Returns the length in bytes of the shortest text that the glob matches.
 fn least(name: &str) -> usize {
     let mut rest = name;
     let mut bytes = 0;
@@ -82,17 +88,19 @@ fn least(name: &str) -> usize {
     bytes
 }
 
-/// Bytes of the set that the text begins with, brackets included; None when its bracket is not closed.
+/// Returns the length in bytes of the set that the text begins with, brackets included; None if its
+/// bracket is not closed.
 fn set_len(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
     let inner = inner.strip_prefix('!').unwrap_or(inner);
-    // Right behind the opening, a `]` stands for itself.
+    // Directly behind the opening bracket, a `]` stands for itself.
     let first = inner.chars().next()?.len_utf8();
     let end = first + inner.get(first..)?.find(']')?;
     Some(text.len() - inner.len() + end + 1)
 }
 
-/// The parts between commas, each with its place. A comma within a set, or behind a backslash, separates nothing.
+/// Returns the items between commas, each with its offset. A comma within a set or behind a
+/// backslash does not separate items.
 fn items(list: &str) -> Vec<(usize, &str)> {
     let (mut items, mut start, mut at) = (Vec::new(), 0, 0);
     while let Some(c) = list.get(at..).and_then(|rest| rest.chars().next()) {
@@ -133,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_an_exclamation_mark_is_left_out() {
+    fn names_behind_an_exclamation_mark_are_excluded() {
         assert_eq!(filter("!nginx"), r#"comm != "nginx""#);
         assert_eq!(filter("java*,!java-debug"), r#"comm ~ "java*" && comm != "java-debug""#);
         assert_eq!(
@@ -143,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_a_set_or_behind_a_backslash_separates_nothing() {
+    fn a_comma_in_a_set_or_behind_a_backslash_does_not_separate_names() {
         assert_eq!(filter(r"a\,b"), r#"comm ~ "a\,b""#);
         assert_eq!(filter("a[,;]b,c"), r#"comm ~ "a[,;]b" || comm == "c""#);
         assert_eq!(filter("a[!],]b"), r#"comm ~ "a[!],]b""#);
@@ -157,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_stand_at_their_place_in_the_list() {
+    fn an_error_has_its_position_in_the_list() {
         let fault = |list| {
             let error = of_names("comm", list, Some(16)).unwrap_err();
             (error.place, error.message)
@@ -167,23 +175,23 @@ mod tests {
         assert_eq!(fault("").1, "a name is missing here; names and globs are joined with `,`");
         assert_eq!(
             fault("a, systemd-resolved"),
-            (3, "no name here has more than 15 bytes; cut it: systemd-resolve".into())
+            (3, "a name has at most 15 bytes; shorten it: systemd-resolve".into())
         );
         assert_eq!(
             fault("*0123456789[ab]cdef?"),
-            (0, "no name here has more than 15 bytes; this asks for 16".into())
+            (0, "a name has at most 15 bytes; this glob matches at least 16".into())
         );
-        assert!(fault("a,it's \"so\"").1.starts_with("a text with both kinds of quotes"));
+        assert!(fault("a,it's \"so\"").1.starts_with("text with both kinds of quotes"));
     }
 
     #[test]
-    fn a_field_of_unknown_room_takes_any_name() {
+    fn a_field_of_unknown_size_accepts_any_name() {
         assert!(of_names("filename", "/usr/lib/systemd/systemd-resolved", None).is_ok());
     }
 
     proptest! {
         #[test]
-        fn any_list_is_a_filter_or_a_fault(list in "[a-c*?!,\\[\\]\\\\ \"'é]{0,30}") {
+        fn any_list_yields_a_filter_or_an_error(list in "[a-c*?!,\\[\\]\\\\ \"'é]{0,30}") {
             if let Ok(text) = of_names("comm", &list, Some(16)) {
                 prop_assert!(Filter::parse(&text).is_ok(), "{}", text);
             }

@@ -1,44 +1,44 @@
-//! Text into a tree of predicates, and the reason when it is none.
+//! Parses a filter into a tree of predicates.
 
 use std::rc::Rc;
 
-use super::{LONGEST, Node, Op, Operand, Predicate, Reading, print};
+use super::{FieldReading, FilterNode, FilterOperand, LONGEST, Op, Predicate, print};
 use crate::event::syntax::SyntaxError;
 
-/// Parentheses within parentheses; the kernel has no limit but the length.
+/// Maximum nesting of parentheses; the kernel limits only the length.
 const DEEPEST: usize = 64;
-/// Bytes of a quoted text, terminator included, that the kernel's copy has room for.
+/// Size in bytes of the kernel's buffer for a quoted text, terminator included.
 const TEXT_BUFFER: usize = 256;
-/// Likewise of a number.
+/// Size in bytes of the kernel's buffer for a number, terminator included.
 const NUMBER_BUFFER: usize = 24;
 
-pub(super) fn parse(text: &str) -> Result<Node, SyntaxError> {
-    let mut parser = Parser { text, source: Rc::from(text), at: 0 };
+pub(super) fn parse(text: &str) -> Result<FilterNode, SyntaxError> {
+    let mut parser = FilterParser { text, source: Rc::from(text), at: 0 };
     if text.trim().is_empty() {
         return Err(parser.fault(0, "the filter is empty"));
     }
     if text.len() > LONGEST {
-        let long = format!("the filter has {} bytes; the kernel takes {LONGEST}", text.len());
+        let long = format!("the filter has {} bytes; the maximum is {LONGEST}", text.len());
         return Err(parser.fault(LONGEST, long));
     }
     if let Some(nul) = text.find('\0') {
-        return Err(parser.fault(nul, "a filter cannot hold a NUL"));
+        return Err(parser.fault(nul, "a filter cannot contain a NUL"));
     }
     let root = parser.any_of(0)?;
     match parser.peek() {
         None => Ok(root),
-        Some(')') => Err(parser.fault(parser.at, "this `)` closes nothing")),
+        Some(')') => Err(parser.fault(parser.at, "this `)` has no matching `(`")),
         Some(_) => Err(parser.unjoined()),
     }
 }
 
-struct Parser<'a> {
+struct FilterParser<'a> {
     text: &'a str,
     source: Rc<str>,
     at: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> FilterParser<'a> {
     fn fault(&self, at: usize, message: impl Into<String>) -> SyntaxError {
         SyntaxError::new(self.text, at, message)
     }
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The characters from here on that `wanted` accepts.
+    /// Takes the characters that `wanted` accepts.
     fn run(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
@@ -73,23 +73,23 @@ impl<'a> Parser<'a> {
         &rest[..end]
     }
 
-    fn any_of(&mut self, depth: usize) -> Result<Node, SyntaxError> {
+    fn any_of(&mut self, depth: usize) -> Result<FilterNode, SyntaxError> {
         let mut nodes = vec![self.all_of(depth)?];
         while self.take("||") {
             nodes.push(self.all_of(depth)?);
         }
-        Ok(single(nodes, Node::Or))
+        Ok(single(nodes, FilterNode::Or))
     }
 
-    fn all_of(&mut self, depth: usize) -> Result<Node, SyntaxError> {
+    fn all_of(&mut self, depth: usize) -> Result<FilterNode, SyntaxError> {
         let mut nodes = vec![self.one(depth)?];
         while self.take("&&") {
             nodes.push(self.one(depth)?);
         }
-        Ok(single(nodes, Node::And))
+        Ok(single(nodes, FilterNode::And))
     }
 
-    fn one(&mut self, depth: usize) -> Result<Node, SyntaxError> {
+    fn one(&mut self, depth: usize) -> Result<FilterNode, SyntaxError> {
         let mut inverted = false;
         while self.peek() == Some('!')
             && !self.rest().starts_with("!=")
@@ -101,9 +101,7 @@ impl<'a> Parser<'a> {
         let open = self.at;
         let node = if self.take("(") {
             if depth == DEEPEST {
-                return Err(
-                    self.fault(open, format!("more than {DEEPEST} parentheses within each other"))
-                );
+                return Err(self.fault(open, format!("more than {DEEPEST} nested parentheses")));
             }
             let inner = self.any_of(depth + 1)?;
             match self.peek() {
@@ -112,12 +110,12 @@ impl<'a> Parser<'a> {
                 Some(_) => return Err(self.unjoined()),
             }
         } else {
-            Node::Is(self.predicate()?)
+            FilterNode::Is(self.predicate()?)
         };
-        Ok(if inverted { Node::Not(Box::new(node)) } else { node })
+        Ok(if inverted { FilterNode::Not(Box::new(node)) } else { node })
     }
 
-    /// Something stands where only `&&`, `||` or the end can.
+    /// Returns the error for text where only `&&`, `||` or the end is allowed.
     fn unjoined(&self) -> SyntaxError {
         let rest = self.rest();
         let word: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
@@ -165,33 +163,33 @@ impl<'a> Parser<'a> {
 
     fn no_field(&mut self) -> SyntaxError {
         let message = match self.peek() {
-            None => "a condition is missing behind this: FIELD OP VALUE",
+            None => "a condition is missing after this: FIELD OP VALUE",
             Some(')') => "a condition is missing before this `)`: FIELD OP VALUE",
-            Some('"' | '\'') => "a condition begins with a field, the text stands behind it",
+            Some('"' | '\'') => "a condition begins with a field: FIELD OP \"TEXT\"",
             Some('&' | '|') => "a condition is missing before this: FIELD OP VALUE",
-            Some(_) => "a field's name has to stand here: FIELD OP VALUE",
+            Some(_) => "expected a field name: FIELD OP VALUE",
         };
         self.fault(self.at, message)
     }
 
-    /// `comm_get(__pid)`, the name of the task.
+    /// Parses the argument of `comm_get(__pid)`, the name of the task.
     fn task_name(&mut self, at: usize) -> Result<&'static str, SyntaxError> {
         let is_call = self.take("(")
             && (self.take("__pid") || self.take("common_pid") || self.take("_tid"))
             && self.take(")");
-        let message = "in a filter the only call is `comm_get(__pid)`, which is `COMM`";
+        let message = "a filter supports only the call `comm_get(__pid)`; it means `COMM`";
         is_call.then_some("COMM").ok_or_else(|| self.fault(at, message))
     }
 
-    fn reading(&mut self) -> Result<Reading, SyntaxError> {
+    fn reading(&mut self) -> Result<FieldReading, SyntaxError> {
         let dot = self.at;
         if !self.rest().starts_with('.') {
-            return Ok(Reading::Plain);
+            return Ok(FieldReading::Plain);
         }
         self.at += 1;
         match self.run(is_word) {
-            "ustring" => Ok(Reading::UserText),
-            "function" => Ok(Reading::Function),
+            "ustring" => Ok(FieldReading::UserText),
+            "function" => Ok(FieldReading::Function),
             other => {
                 let message =
                     format!("`.{other}` is unknown; there are `.function` and `.ustring`");
@@ -208,20 +206,20 @@ impl<'a> Parser<'a> {
         }
         let rest = self.rest();
         let message = match rest.chars().next() {
-            None | Some(')') => format!("`{field}` is compared with nothing: FIELD OP VALUE"),
-            Some('=') => "`=` compares nothing; write `==`".to_owned(),
+            None | Some(')') => format!("an operator is missing after `{field}`: FIELD OP VALUE"),
+            Some('=') => "`=` is not a comparison; write `==`".to_owned(),
             Some('[') => "an element of an array cannot be compared in a filter".to_owned(),
             Some('!') if rest.starts_with("!~") => {
                 format!("there is no `!~`; write `!({field} ~ ...)`")
             }
-            _ => "no operator; there are == != < <= > >= & and ~".to_owned(),
+            _ => "expected an operator: == != < <= > >= & or ~".to_owned(),
         };
         Err(self.fault(self.at, message))
     }
 
-    fn operand(&mut self, reading: Reading, op: Op) -> Result<Operand, SyntaxError> {
+    fn operand(&mut self, reading: FieldReading, op: Op) -> Result<FilterOperand, SyntaxError> {
         let rest = self.rest();
-        if reading == Reading::Function {
+        if reading == FieldReading::Function {
             return self.function(op);
         }
         match rest.chars().next() {
@@ -233,30 +231,30 @@ impl<'a> Parser<'a> {
             Some(_) => {
                 let word: String = rest.chars().take_while(|c| is_word(*c)).collect();
                 let message = match word.as_str() {
-                    "" => "a value is a number or a quoted text".to_owned(),
-                    _ => format!("`{word}` is no number; a text is quoted: \"{word}\""),
+                    "" => "expected a number or quoted text".to_owned(),
+                    _ => format!("`{word}` is not a number; quote text: \"{word}\""),
                 };
                 Err(self.fault(self.at, message))
             }
         }
     }
 
-    fn function(&mut self, op: Op) -> Result<Operand, SyntaxError> {
+    fn function(&mut self, op: Op) -> Result<FilterOperand, SyntaxError> {
         if !matches!(op, Op::Equal | Op::Unequal) {
             return Err(self.fault(self.at, "`.function` compares with == or != only"));
         }
         let name = self.run(|c| !c.is_whitespace() && !matches!(c, '(' | ')' | '&' | '|'));
         if name.is_empty() || name.starts_with(['"', '\'', '-']) {
             let at = self.at - name.len();
-            return Err(self.fault(at, "`.function` wants a function's name, without quotes"));
+            return Err(self.fault(at, "`.function` needs a function's name, without quotes"));
         }
-        Ok(Operand::Function(name.to_owned()))
+        Ok(FilterOperand::Function(name.to_owned()))
     }
 
-    fn quoted(&mut self, op: Op, quote: char) -> Result<Operand, SyntaxError> {
+    fn quoted(&mut self, op: Op, quote: char) -> Result<FilterOperand, SyntaxError> {
         let open = self.at;
         if !matches!(op, Op::Equal | Op::Unequal | Op::Glob) {
-            return Err(self.fault(open, "a text is compared with == != or ~ only"));
+            return Err(self.fault(open, "text is compared with == != or ~ only"));
         }
         self.at += 1;
         let text = self.run(|c| c != quote);
@@ -266,14 +264,13 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let sent = if op == Op::Glob { print::kernel_glob(text).len() } else { text.len() };
         if sent >= TEXT_BUFFER {
-            let message =
-                format!("the text has {sent} bytes; the kernel takes {}", TEXT_BUFFER - 1);
+            let message = format!("the text has {sent} bytes; the maximum is {}", TEXT_BUFFER - 1);
             return Err(self.fault(open, message));
         }
-        Ok(Operand::Text { text: text.to_owned(), quote })
+        Ok(FilterOperand::Text { text: text.to_owned(), quote })
     }
 
-    fn number(&mut self, op: Op) -> Result<Operand, SyntaxError> {
+    fn number(&mut self, op: Op) -> Result<FilterOperand, SyntaxError> {
         let start = self.at;
         if op == Op::Glob {
             return Err(self.fault(start, "`~` compares with a quoted glob"));
@@ -285,20 +282,20 @@ impl<'a> Parser<'a> {
         let value = value.ok_or_else(|| {
             self.fault(
                 start,
-                format!("`{text}` is no number of 64 bits: 10, 012, 0xa and -10 are numbers"),
+                format!("`{text}` is not a 64-bit number, such as 10, 012, 0xa or -10"),
             )
         })?;
-        Ok(Operand::Number { text: text.to_owned(), value })
+        Ok(FilterOperand::Number { text: text.to_owned(), value })
     }
 
-    fn cpus(&mut self, op: Op) -> Result<Operand, SyntaxError> {
+    fn cpus(&mut self, op: Op) -> Result<FilterOperand, SyntaxError> {
         let start = self.at;
         if !matches!(op, Op::Equal | Op::Unequal | Op::Mask) {
             return Err(self.fault(start, "CPUs are compared with == != or & only"));
         }
         self.at += "CPUS".len();
         if !self.rest().starts_with('{') {
-            return Err(self.fault(self.at, "CPUs are listed in braces right here: CPUS{0-3,8}"));
+            return Err(self.fault(self.at, "expected CPUs in braces: CPUS{0-3,8}"));
         }
         self.at += 1;
         let list_at = self.at;
@@ -307,12 +304,12 @@ impl<'a> Parser<'a> {
             return Err(self.fault(start, "the brace is not closed: CPUS{0-3,8}"));
         }
         let ranges = ranges(list)
-            .ok_or_else(|| self.fault(list_at, "no list of CPUs, which is like 0-3,8"))?;
-        Ok(Operand::Cpus { text: list.trim().to_owned(), ranges })
+            .ok_or_else(|| self.fault(list_at, "expected a list of CPUs, such as 0-3,8"))?;
+        Ok(FilterOperand::Cpus { text: list.trim().to_owned(), ranges })
     }
 }
 
-fn single(mut nodes: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Node {
+fn single(mut nodes: Vec<FilterNode>, join: fn(Vec<FilterNode>) -> FilterNode) -> FilterNode {
     match nodes.len() {
         1 => nodes.remove(0),
         _ => join(nodes),
@@ -323,7 +320,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// A C integer that fits 64 bits, signed or unsigned.
+/// Parses a C integer that fits 64 bits, signed or unsigned.
 fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -340,7 +337,7 @@ fn integer(text: &str) -> Option<i128> {
     (value >= i128::from(i64::MIN)).then_some(value)
 }
 
-/// `0-3,8`; the parts may also be separated by spaces. At least one.
+/// Parses `0-3,8`; the ranges may also be separated by spaces. At least one is required.
 fn ranges(list: &str) -> Option<Vec<(u32, u32)>> {
     let parts = list.split(|c: char| c == ',' || c.is_whitespace()).filter(|part| !part.is_empty());
     let range = |part: &str| {

@@ -1,77 +1,81 @@
-//! An event's filter, told apart: the conjuncts that the kernel takes, and those that are left for user space.
+//! Splits an event's filter into conjuncts for the kernel and conjuncts for user space.
 //!
-//! A record that the kernel rejects costs a fifth of one that comes to us, so whatever of `a && b && c` the
-//! kernel's filter language can say goes to the kernel, and only the rest comes with the records. A conjunct is never
-//! taken apart: `prev_pid > 100 || comm_get(prev_pid) == "x"` is for user space whole.
+//! A record that the kernel rejects costs a fifth of one that is delivered. Each conjunct of
+//! `a && b && c` that the kernel's filter language can express therefore goes to the kernel; only
+//! the rest is checked in user space. A conjunct is never split:
+//! `prev_pid > 100 || comm_get(prev_pid) == "x"` is checked in user space as a whole.
 //!
-//! In user space a part in the kernel's language keeps the kernel's meaning ([`Bound`]: cut numbers, unterminated text,
-//! globs with a `!`), so that a condition means the same wherever it ends up; anything else is a C expression. A quoted
-//! text has no escapes, as in the kernel.
+//! In user space, a part in the kernel's language keeps the kernel's meaning ([`Bound`]: truncated
+//! numbers, unterminated text, globs with a `!`), so a condition means the same in both places. Any
+//! other part is a C expression. A quoted text has no escapes, as in the kernel.
 
-mod joints;
+mod boolean_structure;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-use joints::{Joint, Joints, trimmed};
+use boolean_structure::{Joint, Joints, trimmed};
 
 use super::{Bound, Filter, KernelOnly, LONGEST};
 use crate::{
     base::nearest::nearest,
     decode::format::Format,
     event::{
-        catalog::{Event, What},
+        catalog::{Event, EventKind},
         expr::Expr,
         syntax::SyntaxError,
     },
 };
 
-/// A filter told apart. Everything passes the default.
+/// A split filter. The default passes everything.
 #[derive(Clone, Debug, Default)]
 pub struct Split {
-    /// For the kernel; None lets everything through.
+    /// For the kernel; None passes everything.
     pub kernel: Option<Filter>,
-    /// For user space, to be met as well.
-    pub rest: Vec<Rest>,
+    /// Further conditions, for user space.
+    pub rest: Vec<UserCondition>,
 }
 
-/// One conjunct that is left for user space.
+/// One conjunct that is checked in user space.
 #[derive(Clone, Debug)]
-pub struct Rest {
-    /// As typed.
+pub struct UserCondition {
+    /// The conjunct as typed.
     pub text: String,
-    /// What it asks of an event.
+    /// Its condition.
     pub condition: Condition,
 }
 
-/// What user space asks of an event.
+/// A condition that is checked in user space.
 #[derive(Clone, Debug)]
 pub enum Condition {
     /// In the kernel's language, with the kernel's meaning.
     Kernel(Bound),
     /// A C expression, met unless it is 0.
     Value(Expr),
-    /// Met when the other is not.
+    /// Met if the inner condition is not.
     Not(Box<Condition>),
-    /// Met when all are.
+    /// Met if all are met.
     All(Vec<Condition>),
-    /// Met when one is.
+    /// Met if one is met.
     Any(Vec<Condition>),
 }
 
-/// Conditions of a filter at most, joined by `&&` and `||`: splitting takes quadratic time, and a
-/// Lua function has limits, too.
+/// Maximum number of conditions joined by `&&` and `||`: splitting takes quadratic time, and a Lua
+/// function has limits, too.
 const CONDITIONS_MAX: usize = 1000;
 
-/// Bytes of the kernel's longest filter that are left for what a run adds, such as its own thread.
+/// Bytes of [`LONGEST`] reserved for conditions that a run adds, such as the exclusion of its own
+/// thread.
 const SPARE: usize = 256;
 
 impl Split {
-    /// Tells an event's filter apart.
+    /// Splits an event's filter.
     ///
     /// # Errors
-    /// What neither the kernel nor an expression takes, at its place: the fault of whichever of the two came further.
+    /// A part is valid neither for the kernel nor as an expression; the error is that of the parser
+    /// that came further, with its position. Also too many conditions or parentheses, and a
+    /// condition that only the kernel can evaluate, joined with one that it does not accept.
     pub fn parse(text: &str, event: &Event) -> Result<Split, SyntaxError> {
         let empty = Format::default();
         let format = event.format().unwrap_or(&empty);
@@ -83,15 +87,15 @@ impl Split {
             return Err(reader.fault(0, many));
         }
         let whole = trimmed(text, 0..text.len());
-        let kernel_takes = matches!(event.what, What::Tracepoint { .. });
+        let kernel_takes = matches!(event.what, EventKind::Tracepoint { .. });
         reader.conjuncts(whole, 0, &mut |span, part| {
             let found = match part {
-                Part::Kernel(filter) if kernel_takes => {
+                SpanKind::Kernel(filter) if kernel_takes => {
                     Split { kernel: Some(filter), rest: Vec::new() }
                 }
                 part => {
                     let condition = reader.condition(part, &span, 0)?;
-                    let rest = Rest { text: reader.of(&span).to_owned(), condition };
+                    let rest = UserCondition { text: reader.of(&span).to_owned(), condition };
                     Split { kernel: None, rest: vec![rest] }
                 }
             };
@@ -101,8 +105,11 @@ impl Split {
         Ok(split)
     }
 
-    /// Checks what can be checked without the event: that quotes and parentheses are closed, and no condition is missing.
-    pub fn check_joints(text: &str) -> Result<(), SyntaxError> {
+    /// Checks what can be checked without the event.
+    ///
+    /// # Errors
+    /// Unclosed quotes or parentheses, too many nested parentheses, or a missing condition.
+    pub fn check_structure(text: &str) -> Result<(), SyntaxError> {
         Joints { text }.check(trimmed(text, 0..text.len()), 0)
     }
 
@@ -123,10 +130,10 @@ impl Split {
                 } else {
                     match more.bind(event, format) {
                         Ok(bound) => {
-                            self.rest.push(Rest::of_kernel(&more, bound));
+                            self.rest.push(UserCondition::of_kernel(&more, bound));
                             Some(before)
                         }
-                        // Only the kernel can tell: it is asked, and says what it thinks of the length.
+                        // Only the kernel can evaluate it: sends both, whatever their length.
                         Err(_) => Some(both),
                     }
                 }
@@ -136,16 +143,16 @@ impl Split {
     }
 }
 
-impl Rest {
-    /// A condition in the kernel's language that the kernel does not get.
-    pub fn of_kernel(filter: &Filter, bound: Bound) -> Rest {
-        Rest { text: filter.to_kernel(), condition: Condition::Kernel(bound) }
+impl UserCondition {
+    /// Returns a condition in the kernel's language that is checked in user space.
+    pub fn of_kernel(filter: &Filter, bound: Bound) -> UserCondition {
+        UserCondition { text: filter.to_kernel(), condition: Condition::Kernel(bound) }
     }
 }
 
-/// What a span of the text turned out to be.
-enum Part {
-    /// The kernel takes it.
+/// Classification of a span of the text.
+enum SpanKind {
+    /// Valid for the kernel.
     Kernel(Filter),
     Value(Expr),
     Joined(Joint),
@@ -171,45 +178,46 @@ impl<'a> Reader<'a> {
         &self,
         span: Range<usize>,
         depth: usize,
-        take: &mut dyn FnMut(Range<usize>, Part) -> Result<(), SyntaxError>,
+        take: &mut dyn FnMut(Range<usize>, SpanKind) -> Result<(), SyntaxError>,
     ) -> Result<(), SyntaxError> {
         match self.part(&span, depth)? {
-            Part::Joined(Joint::All(spans)) => {
+            SpanKind::Joined(Joint::All(spans)) => {
                 spans.into_iter().try_for_each(|span| self.conjuncts(span, depth + 1, take))
             }
-            Part::Joined(Joint::Inner(inner)) => self.conjuncts(inner, depth + 1, take),
+            SpanKind::Joined(Joint::Inner(inner)) => self.conjuncts(inner, depth + 1, take),
             part => take(span, part),
         }
     }
 
-    /// The condition of a part, for user space.
+    /// Returns the user-space condition of a part.
     fn condition(
         &self,
-        part: Part,
+        part: SpanKind,
         span: &Range<usize>,
         depth: usize,
     ) -> Result<Condition, SyntaxError> {
         let depth = depth + 1;
         Ok(match part {
-            Part::Kernel(filter) => Condition::Kernel(self.bind(&filter, span)?),
-            Part::Value(expr) => Condition::Value(expr),
-            Part::Joined(Joint::Inner(inner)) => {
+            SpanKind::Kernel(filter) => Condition::Kernel(self.bind(&filter, span)?),
+            SpanKind::Value(expr) => Condition::Value(expr),
+            SpanKind::Joined(Joint::Inner(inner)) => {
                 self.condition(self.part(&inner, depth)?, &inner, depth)?
             }
-            Part::Joined(Joint::Not(inner)) => {
+            SpanKind::Joined(Joint::Not(inner)) => {
                 let inner = self.condition(self.part(&inner, depth)?, &inner, depth)?;
                 Condition::Not(Box::new(inner))
             }
-            Part::Joined(Joint::All(spans)) => {
+            SpanKind::Joined(Joint::All(spans)) => {
                 Condition::All(self.conditions(spans, depth, Filter::and)?)
             }
-            Part::Joined(Joint::Any(spans)) => {
+            SpanKind::Joined(Joint::Any(spans)) => {
                 Condition::Any(self.conditions(spans, depth, Filter::or)?)
             }
         })
     }
 
-    /// The conditions of several parts. Those in the kernel's language become one, and come first: they cost least.
+    /// Returns the conditions of several parts. Those in the kernel's language are joined into one,
+    /// which comes first because it costs least.
     fn conditions(
         &self,
         spans: Vec<Range<usize>>,
@@ -219,10 +227,10 @@ impl<'a> Reader<'a> {
         let (mut of_kernel, mut rest): (Option<(Filter, Range<usize>)>, _) = (None, Vec::new());
         for span in spans {
             match (self.part(&span, depth)?, of_kernel.take()) {
-                (Part::Kernel(filter), Some((before, first))) => {
+                (SpanKind::Kernel(filter), Some((before, first))) => {
                     of_kernel = Some((join(before, filter), first));
                 }
-                (Part::Kernel(filter), None) => of_kernel = Some((filter, span)),
+                (SpanKind::Kernel(filter), None) => of_kernel = Some((filter, span)),
                 (part, before) => {
                     of_kernel = before;
                     rest.push(self.condition(part, &span, depth)?);
@@ -240,37 +248,38 @@ impl<'a> Reader<'a> {
             KernelOnly::Condition(only) | KernelOnly::UserText(only) => self.fault(
                 span.start,
                 format!(
-                    "only the kernel can tell `{only}`, and it does not take what this is joined with; \
-                     let it stand alone, joined to the rest with &&"
+                    "only the kernel can evaluate `{only}`, and it does not support the condition \
+                     that this is joined with; join it to all other conditions with &&"
                 ),
             ),
         })
     }
 
-    /// A fault of a span's text, in the whole text.
+    /// Moves an error in a span's text to its position in the whole text.
     fn moved(&self, fault: SyntaxError, start: usize) -> SyntaxError {
         self.fault(start + fault.place, fault.message)
     }
 
-    /// What a span is: the kernel's, if the kernel takes all of it; else its parts; else an expression.
-    fn part(&self, span: &Range<usize>, depth: usize) -> Result<Part, SyntaxError> {
+    /// Classifies a span: the kernel's if it is valid for the kernel; else joined parts; else an
+    /// expression.
+    fn part(&self, span: &Range<usize>, depth: usize) -> Result<SpanKind, SyntaxError> {
         let joints = Joints { text: self.text };
         joints.check_depth(span, depth)?;
         let text = self.of(span);
         let refusal = match self.for_kernel(text) {
-            Ok(filter) => return Ok(Part::Kernel(filter)),
+            Ok(filter) => return Ok(SpanKind::Kernel(filter)),
             Err(why) => self.moved(why, span.start),
         };
         if let Some(joint) = joints.of(span)? {
-            return Ok(Part::Joined(joint));
+            return Ok(SpanKind::Joined(joint));
         }
         if text.is_empty() {
             return Err(joints.missing(span, depth));
         }
         match Expr::parse(text, self.event, self.format) {
-            Ok(expr) if expr.condition().is_some() => Ok(Part::Value(expr)),
+            Ok(expr) if expr.condition().is_some() => Ok(SpanKind::Value(expr)),
             Ok(_) => {
-                let message = "a text is neither true nor false; compare it with == != or ~";
+                let message = "text is neither true nor false; compare it with == != or ~";
                 Err(self.fault(span.start, message))
             }
             Err(why) => Err(self.better(refusal, self.moved(why, span.start), span)),
@@ -283,8 +292,9 @@ impl<'a> Reader<'a> {
         Ok(filter)
     }
 
-    /// Which fault of a span to show. Whoever writes what only C has (a bare value, calls, elements, arithmetic) wants to
-    /// hear of C, whoever misspelt a field of it, too; else the kernel's is shown, if it came as far.
+    /// Selects the error of a span to report: the expression's for syntax that only C has (a bare
+    /// value, calls, elements, arithmetic) and for misspelled fields; otherwise the error at the
+    /// later position, and the kernel's if both are at the same position.
     fn better(
         &self,
         kernel: SyntaxError,

@@ -1,4 +1,4 @@
-//! Filters parsed, checked, printed and evaluated over records.
+//! Parsing, checking, printing and evaluating filters.
 
 use super::*;
 use crate::decode::format::Format;
@@ -34,7 +34,7 @@ fn raw() -> Vec<u8> {
 
 fn passes(filter: &str) -> bool {
     let bound = Filter::parse(filter).unwrap().bind("sys:sample", &format()).unwrap();
-    bound.passes(&Context { raw: &raw(), cpu: 3, comm: b"worker" })
+    bound.passes(&FilterInput { raw: &raw(), cpu: 3, comm: b"worker" })
 }
 
 fn message(filter: &str) -> String {
@@ -45,7 +45,7 @@ fn message(filter: &str) -> String {
 #[test]
 fn numbers_compare_with_the_width_and_sign_of_the_field() {
     assert!(passes("pid == -3") && passes("pid < 0") && passes("pid != 3"));
-    assert!(passes("pid == 4294967293"), "cut to 32 bits");
+    assert!(passes("pid == 4294967293"), "truncated to 32 bits");
     assert!(passes("small == 200") && passes("small == 456") && passes("small > 100"));
     assert!(passes("small & 0x8") && !passes("small & 7"));
     assert!(passes("common_pid == 7") && passes("CPU == 3 && cpu >= 3"));
@@ -80,14 +80,14 @@ fn conditions_join_as_in_c() {
 }
 
 #[test]
-fn what_a_short_record_lacks_is_not_met() {
+fn a_condition_on_a_field_beyond_the_record_is_not_met() {
     let bound = Filter::parse("mask != CPUS{1} || pid != 1").unwrap();
     let bound = bound.bind("sys:sample", &format()).unwrap();
-    assert!(!bound.passes(&Context { raw: &[0; 20], cpu: 0, comm: b"" }));
+    assert!(!bound.passes(&FilterInput { raw: &[0; 20], cpu: 0, comm: b"" }));
 }
 
 #[test]
-fn a_filter_prints_as_the_kernel_wants_it() {
+fn a_filter_prints_in_the_kernels_syntax() {
     let print = |filter: &str| Filter::parse(filter).unwrap().to_kernel();
     assert_eq!(print("a==1&&( b==2||c==3 )"), "a == 1 && (b == 2 || c == 3)");
     assert_eq!(print("!a==0x1F"), "!(a == 0x1F)");
@@ -99,7 +99,7 @@ fn a_filter_prints_as_the_kernel_wants_it() {
 }
 
 #[test]
-fn a_function_is_told_from_the_parenthesis_that_closes_its_filter() {
+fn a_space_separates_a_function_name_from_the_closing_parenthesis() {
     let print = |filter: &str| Filter::parse(filter).unwrap().to_kernel_and("common_pid != 5");
     assert_eq!(print("f.function==schedule"), "(f.function == schedule ) && common_pid != 5");
     assert_eq!(
@@ -109,8 +109,8 @@ fn a_function_is_told_from_the_parenthesis_that_closes_its_filter() {
     assert_eq!(print("a==1"), "(a == 1) && common_pid != 5");
 }
 
-/// `syscalls:sys_enter_openat`, before and since 6.19, where the name that the task gave is in the
-/// record.
+/// Returns the format of `syscalls:sys_enter_openat`, before Linux 6.19 or since, where the file
+/// name is in the record.
 fn openat(recorded: bool) -> Format {
     let value = "\tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n";
     let text = "name: sys_enter_openat\nID: 1\nformat:\n\
@@ -123,7 +123,7 @@ fn openat(recorded: bool) -> Format {
 }
 
 #[test]
-fn text_in_the_memory_of_a_task_is_compared_there() {
+fn text_behind_a_user_pointer_is_compared_with_ustring() {
     let meant = |event: &str, filter: &str| {
         let filter = Filter::parse(filter).unwrap().for_event(event, &openat(false));
         filter.check(event, &openat(false)).unwrap();
@@ -136,12 +136,12 @@ fn text_in_the_memory_of_a_task_is_compared_there() {
         "dfd == 3 || !(filename.ustring == \"a\" && flags == 0)"
     );
     assert_eq!(meant(enter, "filename.ustring != \"a\""), "filename.ustring != \"a\"");
-    // Elsewhere a pointer to text leads to the kernel's own.
+    // In other events, a pointer to text points to kernel memory.
     assert_eq!(meant("rcu:rcu_utilization", "filename == \"a\""), "filename == \"a\"");
 }
 
 #[test]
-fn text_that_a_system_call_records_is_compared_here_too() {
+fn text_that_a_system_call_records_is_compared_in_user_space() {
     let event = "syscalls:sys_enter_openat";
     let mut raw = vec![0; 52];
     raw[24..32].copy_from_slice(&0x7ffe_1234_5678u64.to_ne_bytes());
@@ -150,7 +150,7 @@ fn text_that_a_system_call_records_is_compared_here_too() {
     let passes = |filter: &str, recorded| {
         let format = openat(recorded);
         let bound = Filter::parse(filter).unwrap().for_event(event, &format).bind(event, &format);
-        bound.map(|bound| bound.passes(&Context { raw: &raw, cpu: 0, comm: b"cat" }))
+        bound.map(|bound| bound.passes(&FilterInput { raw: &raw, cpu: 0, comm: b"cat" }))
     };
     assert!(passes("filename ~ \"*passwd\"", true).unwrap());
     assert!(passes("filename == \"/etc/passwd\"", true).unwrap());
@@ -163,7 +163,7 @@ fn text_that_a_system_call_records_is_compared_here_too() {
 }
 
 #[test]
-fn a_function_that_a_recording_names_is_compared_by_its_name() {
+fn a_function_recorded_as_text_is_compared_by_its_name() {
     let format = |field: &str| {
         let text = format!("name: x\nID: 1\nformat:\n\tfield:{field}\n");
         Format::parse(&text).unwrap()
@@ -173,7 +173,7 @@ fn a_function_that_a_recording_names_is_compared_by_its_name() {
     raw[..8].copy_from_slice(b"schedule");
     let passes = |filter: &str| {
         let bound = Filter::parse(filter).unwrap().bind("x:x", &named).unwrap();
-        bound.passes(&Context { raw: &raw, cpu: 0, comm: b"a" })
+        bound.passes(&FilterInput { raw: &raw, cpu: 0, comm: b"a" })
     };
     assert!(passes("function.function == schedule"));
     assert!(!passes("function.function != schedule"));
@@ -184,7 +184,7 @@ fn a_function_that_a_recording_names_is_compared_by_its_name() {
 }
 
 #[test]
-fn globs_are_written_so_that_the_kernel_matches_them_right() {
+fn globs_are_rewritten_to_avoid_the_kernels_shortcuts() {
     let print = |glob: &str| Filter::parse(&format!("c ~ \"{glob}\"")).unwrap().to_kernel();
     assert_eq!(print("*tail"), "c ~ \"**tail\"");
     assert_eq!(print("!*mid*"), "c ~ \"!**mid*\"");
@@ -196,7 +196,7 @@ fn globs_are_written_so_that_the_kernel_matches_them_right() {
 }
 
 #[test]
-fn filters_join() {
+fn filters_are_joined_with_and_and_or() {
     let of = |text: &str| Filter::parse(text).unwrap();
     let both = of("a == 1 || b == 2").and(of("common_pid != 5"));
     assert_eq!(both.to_kernel(), "(a == 1 || b == 2) && common_pid != 5");
@@ -213,7 +213,7 @@ fn filters_join() {
 }
 
 #[test]
-fn a_filter_comes_apart_into_its_conditions() {
+fn a_filter_splits_into_its_conjuncts() {
     let filter = Filter::parse("(a == 1 || b == 2) && c == 3 && d ~ \"*x\"").unwrap();
     let texts: Vec<String> = filter.conjuncts().iter().map(Filter::to_kernel).collect();
     assert_eq!(texts, ["a == 1 || b == 2", "c == 3", "d ~ \"**x\""]);
@@ -224,27 +224,27 @@ fn a_filter_comes_apart_into_its_conditions() {
 }
 
 #[test]
-fn a_text_is_quoted_with_the_quote_that_it_lacks() {
+fn text_is_quoted_with_a_quote_that_it_does_not_contain() {
     assert_eq!(quote("nginx*").unwrap(), "\"nginx*\"");
-    assert_eq!(quote("say \"hi\"").unwrap(), "'say \"hi\"'");
-    assert!(quote("it's \"so\"").unwrap_err().message.starts_with("a text with both kinds"));
+    assert_eq!(quote("a \"b\"").unwrap(), "'a \"b\"'");
+    assert!(quote("it's \"so\"").unwrap_err().message.starts_with("text with both kinds"));
     assert!(quote("a\0b").is_err());
 }
 
 #[test]
-fn faults_say_what_would_be_right() {
+fn an_error_names_the_problem_and_the_fix() {
     assert_eq!(message(""), "the filter is empty");
-    assert_eq!(message("pid = 1"), "`=` compares nothing; write `==`");
+    assert_eq!(message("pid = 1"), "`=` is not a comparison; write `==`");
     assert_eq!(message("pid =="), "a value is missing here");
-    assert_eq!(message("pid"), "`pid` is compared with nothing: FIELD OP VALUE");
-    assert_eq!(message("comm == nginx"), "`nginx` is no number; a text is quoted: \"nginx\"");
-    assert_eq!(message("comm > \"a\""), "a text is compared with == != or ~ only");
-    assert_eq!(message("comm == 1"), "`comm` is a text; quote what it is compared with");
-    assert_eq!(message("pid == 'a'"), "`pid` is no text; compare it with a number");
+    assert_eq!(message("pid"), "an operator is missing after `pid`: FIELD OP VALUE");
+    assert_eq!(message("comm == nginx"), "`nginx` is not a number; quote text: \"nginx\"");
+    assert_eq!(message("comm > \"a\""), "text is compared with == != or ~ only");
+    assert_eq!(message("comm == 1"), "`comm` is text; quote the value");
+    assert_eq!(message("pid == 'a'"), "`pid` is not text; compare it with a number");
     assert_eq!(message("pid == 1 and small == 2"), "`and` is written `&&` in a filter");
     assert_eq!(message("(pid == 1"), "this `(` is not closed");
-    assert_eq!(message("pid == 1)"), "this `)` closes nothing");
-    assert_eq!(message("pid == 1 &&"), "a condition is missing behind this: FIELD OP VALUE");
+    assert_eq!(message("pid == 1)"), "this `)` has no matching `(`");
+    assert_eq!(message("pid == 1 &&"), "a condition is missing after this: FIELD OP VALUE");
     assert_eq!(message("args[0] == 1"), "an element of an array cannot be compared in a filter");
     assert_eq!(message("args == 1"), "`args` is an array, which a filter cannot compare");
     assert_eq!(message("small == -1"), "`small` is unsigned; it is never negative");
@@ -254,12 +254,13 @@ fn faults_say_what_would_be_right() {
     assert_eq!(message("mask == 1"), "`mask` is a set of CPUs; compare it with CPUS{...}");
     assert_eq!(
         message("pidd == 1"),
-        "sys:sample has no field 'pidd'; did you mean 'pid'? It has comm, pid, small, name, mask, args"
+        "sys:sample has no field 'pidd'; did you mean 'pid'? \
+         It has comm, pid, small, name, mask, args"
     );
 }
 
 #[test]
-fn the_caret_stands_where_the_fault_is() {
+fn the_caret_marks_the_position_of_the_error() {
     let shown = Filter::parse("small == 1 && pid = 1").unwrap_err().to_string();
     assert!(shown.ends_with("    small == 1 && pid = 1\n                      ^"), "{shown}");
     let joined = Filter::parse("small == 1").unwrap().and(Filter::parse("nope == 1").unwrap());
@@ -268,13 +269,13 @@ fn the_caret_stands_where_the_fault_is() {
 }
 
 #[test]
-fn deep_nesting_and_long_filters_are_refused_and_not_a_crash() {
+fn deep_nesting_and_long_filters_are_refused_without_a_crash() {
     assert!(message(&"(".repeat(4000)).contains("parentheses"));
     assert!(message(&"!".repeat(4000)).contains("missing"));
     assert!(
-        message(&format!("pid == {}", "1".repeat(5000))).contains("bytes; the kernel takes 4095")
+        message(&format!("pid == {}", "1".repeat(5000))).contains("bytes; the maximum is 4095")
     );
-    assert!(message(&format!("comm == \"{}\"", "a".repeat(256))).contains("the kernel takes 255"));
+    assert!(message(&format!("comm == \"{}\"", "a".repeat(256))).contains("the maximum is 255"));
 }
 
 proptest! {
@@ -288,8 +289,9 @@ proptest! {
 
     #[test]
     fn random_records_never_panic(raw in prop::collection::vec(any::<u8>(), 0..120), cpu: u32) {
-        let filter = "pid > 1 || comm ~ \"a*\" || name == \"b\" || mask & CPUS{1} || CPU == 1 || small == 3";
+        let filter = "pid > 1 || comm ~ \"a*\" || name == \"b\" || mask & CPUS{1} || CPU == 1 \
+                      || small == 3";
         let bound = Filter::parse(filter).unwrap().bind("sys:sample", &format()).unwrap();
-        bound.passes(&Context { raw: &raw, cpu, comm: &raw });
+        bound.passes(&FilterInput { raw: &raw, cpu, comm: &raw });
     }
 }

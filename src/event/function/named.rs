@@ -1,96 +1,100 @@
-//! The names that functions have as events.
+//! Names of function events.
 //!
-//! A FILE with `:`, `,`, `|`, quotes or blanks in it stands in quotes, of either kind; a FUNCTION is what symbol tables call it.
+//! A FILE that contains `:`, `,`, `|`, quotes or blanks is quoted with either kind of quotes.
+//! A FUNCTION is spelled as in the symbol table.
 
 use std::fmt;
 
-/// Whose function, and when.
+/// Kind of a function event: kernel or user function, at its call or return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The kernel's, when it is called.
+pub enum ProbeKind {
+    /// Call of a kernel function.
     Kprobe,
-    /// The kernel's, when it returns.
+    /// Return of a kernel function.
     Kretprobe,
-    /// A program's or library's, when it is called.
+    /// Call of a function in a program or library.
     Uprobe,
-    /// A program's or library's, when it returns.
+    /// Return of a function in a program or library.
     Uretprobe,
 }
 
-/// What was asked for.
+/// The parts of a function event's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Which of the four.
-    pub kind: Kind,
-    /// The program or library; None is the kernel.
+pub struct FunctionName {
+    /// Which of the four kinds it is.
+    pub kind: ProbeKind,
+    /// The program or library; None for the kernel.
     pub file: Option<String>,
     /// The function, or a glob.
     pub function: String,
 }
 
-impl Kind {
-    /// All.
-    pub const ALL: [Kind; 4] = [Kind::Kprobe, Kind::Kretprobe, Kind::Uprobe, Kind::Uretprobe];
+impl ProbeKind {
+    /// All kinds.
+    pub const ALL: [ProbeKind; 4] =
+        [ProbeKind::Kprobe, ProbeKind::Kretprobe, ProbeKind::Uprobe, ProbeKind::Uretprobe];
 
-    /// The word in front of the first colon.
-    pub fn word(self) -> &'static str {
+    /// Returns the prefix of the name, before the first colon.
+    pub fn prefix(self) -> &'static str {
         match self {
-            Kind::Kprobe => "kprobe",
-            Kind::Kretprobe => "kretprobe",
-            Kind::Uprobe => "uprobe",
-            Kind::Uretprobe => "uretprobe",
+            ProbeKind::Kprobe => "kprobe",
+            ProbeKind::Kretprobe => "kretprobe",
+            ProbeKind::Uprobe => "uprobe",
+            ProbeKind::Uretprobe => "uretprobe",
         }
     }
 
-    /// How it is written.
+    /// Returns the syntax of a name of this kind, for messages.
     pub fn usage(self) -> String {
-        format!("{}:{}FUNCTION", self.word(), if self.of_file() { "FILE:" } else { "" })
+        format!("{}:{}FUNCTION", self.prefix(), if self.of_file() { "FILE:" } else { "" })
     }
 
-    /// The PMU that opens it.
+    /// Returns the name of the PMU that opens it.
     pub fn pmu(self) -> &'static str {
         if self.of_file() { "uprobe" } else { "kprobe" }
     }
 
-    /// Whether a FILE belongs to it.
+    /// Returns whether its name contains a FILE.
     pub fn of_file(self) -> bool {
-        matches!(self, Kind::Uprobe | Kind::Uretprobe)
+        matches!(self, ProbeKind::Uprobe | ProbeKind::Uretprobe)
     }
 
-    /// Whether it is watched as it returns.
+    /// Returns whether the probe is at the return of the function.
     pub fn at_return(self) -> bool {
-        matches!(self, Kind::Kretprobe | Kind::Uretprobe)
+        matches!(self, ProbeKind::Kretprobe | ProbeKind::Uretprobe)
     }
 
-    /// The kind that a name or selector begins with, and what stands behind its colon.
-    pub fn in_front_of(text: &str) -> Option<(Kind, &str)> {
-        let (word, rest) = text.split_once(':')?;
-        Some((Kind::ALL.into_iter().find(|kind| kind.word() == word)?, rest))
+    /// Returns the kind that a name or selector begins with, and the text behind its colon.
+    pub fn split_prefix(text: &str) -> Option<(ProbeKind, &str)> {
+        let (prefix, rest) = text.split_once(':')?;
+        Some((ProbeKind::ALL.into_iter().find(|kind| kind.prefix() == prefix)?, rest))
     }
 }
 
-impl Named {
-    /// What a name means; None if it is none of a function. FILE and FUNCTION are empty where they are missing.
-    pub fn parse(name: &str) -> Option<Named> {
-        let (kind, rest) = Kind::in_front_of(name)?;
+impl FunctionName {
+    /// Parses a name; None if it is not that of a function event. A missing FILE or FUNCTION is
+    /// empty.
+    pub fn parse(name: &str) -> Option<FunctionName> {
+        let (kind, rest) = ProbeKind::split_prefix(name)?;
         let (file, function) = match kind.of_file() {
             true => {
-                let (file, behind) = file_in_front_of(rest);
+                let (file, behind) = split_file(rest);
                 (Some(file.to_owned()), behind.strip_prefix(':').unwrap_or_default())
             }
             false => (None, rest),
         };
-        Some(Named { kind, file, function: function.trim().to_owned() })
+        Some(FunctionName { kind, file, function: function.trim().to_owned() })
     }
 
-    /// The same of another function there.
-    pub fn with(&self, function: &str) -> Named {
-        Named { function: function.to_owned(), ..self.clone() }
+    /// Returns the name of another function, with the same kind and file.
+    pub fn with(&self, function: &str) -> FunctionName {
+        FunctionName { function: function.to_owned(), ..self.clone() }
     }
 }
 
-/// The FILE that a text begins with, without its quotes, and what stands behind it: a colon, if a FUNCTION follows.
-pub fn file_in_front_of(text: &str) -> (&str, &str) {
+/// Returns the FILE that a text begins with, without its quotes, and the text behind it, which
+/// begins with a colon if a FUNCTION follows.
+pub fn split_file(text: &str) -> (&str, &str) {
     if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\''))
         && let Some((file, behind)) = text[1..].split_once(quote)
     {
@@ -99,9 +103,9 @@ pub fn file_in_front_of(text: &str) -> (&str, &str) {
     text.split_at(text.find([':', ',', '|']).unwrap_or(text.len()))
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for FunctionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.kind.word())?;
+        write!(f, "{}:", self.kind.prefix())?;
         if let Some(file) = &self.file {
             let apart = |c: char| ":,|\"'".contains(c) || c.is_whitespace();
             let quote = if file.contains('"') { '\'' } else { '"' };

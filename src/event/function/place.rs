@@ -1,33 +1,33 @@
-//! Where a function begins: by its name in the kernel, by its place in a file otherwise.
+//! Location of a function: its name in the kernel, or its offset in a file.
 
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
 use crate::sys::code::Code;
 
-/// Where.
+/// Where a function begins.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
-    /// In the kernel, by this name.
+pub enum FunctionLocation {
+    /// In the kernel, at the symbol of this name.
     Kernel(CString),
-    /// In a file, so many bytes from its beginning.
+    /// In a file, at this byte offset.
     File(Rc<Code>, u64),
 }
 
-impl Place {
-    /// What `kprobe_func` or `uprobe_path` of an attr points to.
+impl FunctionLocation {
+    /// Returns the string that `kprobe_func` or `uprobe_path` of an attr points to.
     pub fn text(&self) -> &CStr {
         match self {
-            Place::Kernel(name) => name,
-            Place::File(code, _) => code.path(),
+            FunctionLocation::Kernel(name) => name,
+            FunctionLocation::File(code, _) => code.path(),
         }
     }
 
-    /// `probe_offset` of an attr.
+    /// Returns `probe_offset` of an attr.
     pub fn offset(&self) -> u64 {
         match self {
-            Place::Kernel(_) => 0,
-            Place::File(_, offset) => *offset,
+            FunctionLocation::Kernel(_) => 0,
+            FunctionLocation::File(_, offset) => *offset,
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Files in folders that others may write to, with links, FIFOs and files of another user.
+//! Tests of files in folders that other users may write to, with links, FIFOs and files of another
+//! user.
 
 use super::*;
-use crate::sys::trial::needs_root;
+use crate::sys::live_tests::needs_root;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use tempfile::TempDir;
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 fn names(folder: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder.path()).unwrap();
@@ -17,7 +18,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
     format!("{:#}", result.unwrap_err())
 }
 
-/// A folder as /tmp is, with a precious file of this user's outside of it.
+/// Returns a folder like /tmp, with a valuable file of this user outside of it.
 fn shared() -> (TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (open, precious) = (folder.path().join("open"), folder.path().join("precious"));
@@ -28,14 +29,14 @@ fn shared() -> (TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_file_appears_whole_and_replaces_an_own_one() {
+fn a_file_appears_complete_and_replaces_a_file_of_this_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.svg");
     fs::write(&path, "old").unwrap();
     let mut making = Making::begin(&path).unwrap();
     making.file().write_all(b"new").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-    assert_eq!(names(&folder), ["x.svg"], "nothing is seen of it before");
+    assert_eq!(names(&folder), ["x.svg"], "the new file is not visible before");
     making.place().unwrap();
     making.file().write_all(b"er").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
@@ -44,13 +45,13 @@ fn a_file_appears_whole_and_replaces_an_own_one() {
 }
 
 #[test]
-fn a_file_system_without_unnamed_files_gets_a_hidden_one_for_a_while() {
+fn a_hidden_file_is_used_where_unnamed_files_are_unsupported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.svg");
     let begin = || {
         let place = writable(&path).unwrap();
         let (file, name) = begin_hidden(&place).unwrap();
-        Making { file, shown: path.clone(), place, state: State::Hidden(name) }
+        Making { file, shown: path.clone(), place, state: FileState::Hidden(name) }
     };
     drop(begin());
     assert_eq!(names(&folder), [""; 0]);
@@ -65,13 +66,13 @@ fn a_file_system_without_unnamed_files_gets_a_hidden_one_for_a_while() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next() {
+fn files_of_a_killed_run_are_removed_by_the_next_run() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name: String| folder.path().join(name);
     let mut gone = std::process::Command::new("true").spawn().unwrap();
     let (gone, _) = (gone.id(), gone.wait().unwrap());
     let locked = fs::File::create(of(format!(".x.svg.{gone}.1"))).unwrap();
-    assert!(try_lock(&locked), "as by a process of another namespace");
+    assert!(try_lock(&locked), "as if a process of another namespace held it");
     for name in [
         format!(".x.svg.{gone}.0"),
         format!(".x.svg.{}.0", std::process::id()),
@@ -87,7 +88,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
 }
 
 #[test]
-fn a_link_of_another_user_is_followed_nowhere_in_a_path() {
+fn links_of_other_users_are_refused_anywhere_in_a_path() {
     if !needs_root("a link of another user") {
         return;
     }
@@ -97,7 +98,7 @@ fn a_link_of_another_user_is_followed_nowhere_in_a_path() {
     symlink(precious.parent().unwrap(), &way).unwrap();
     for path in [file.clone(), way.join("precious"), way.join("new")] {
         for link in [&file, &way] {
-            lchown(link, Some(NOBODY), None).unwrap();
+            lchown(link, Some(OTHER_USER), None).unwrap();
         }
         for why in [
             refused(Making::begin(&path)),
@@ -112,7 +113,7 @@ fn a_link_of_another_user_is_followed_nowhere_in_a_path() {
         }
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-    // A link of one's own may lead the way, but is not the file.
+    // A link of this user may be a component of the path, but not the file.
     lchown(&file, Some(0), None).unwrap();
     lchown(&way, Some(0), None).unwrap();
     for why in [refused(Making::begin(&file)), refused(open_growing(&file))] {
@@ -124,7 +125,7 @@ fn a_link_of_another_user_is_followed_nowhere_in_a_path() {
 }
 
 #[test]
-fn what_is_another_users_or_no_plain_file_is_left_alone() {
+fn files_of_other_users_and_special_files_are_not_replaced() {
     if !needs_root("a file of another user") {
         return;
     }
@@ -133,7 +134,7 @@ fn what_is_another_users_or_no_plain_file_is_left_alone() {
     fs::write(&theirs, "theirs").unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for path in [&theirs, &fifo] {
-        chown(path, Some(NOBODY), None).unwrap();
+        chown(path, Some(OTHER_USER), None).unwrap();
         for why in [refused(Making::begin(path)), refused(open_growing(path))] {
             assert!(
                 why.contains("belongs to uid 65534") || why.contains("not a regular file"),
@@ -148,7 +149,7 @@ fn what_is_another_users_or_no_plain_file_is_left_alone() {
 }
 
 #[test]
-fn a_fifo_is_written_while_it_is_read_and_refused_else() {
+fn a_fifo_is_refused_without_a_reader() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -159,13 +160,13 @@ fn a_fifo_is_written_while_it_is_read_and_refused_else() {
     let mut cat = cat.arg(&fifo).stdout(fs::File::create(&read).unwrap()).spawn().unwrap();
     let begun = std::time::Instant::now();
     let mut writing = loop {
-        // Until `cat` has opened it.
+        // Retries until `cat` has opened it.
         match open_growing(&fifo) {
             Ok(writing) => break writing,
             Err(why) => assert!(begun.elapsed().as_secs() < 20, "{why:#}"),
         }
     };
-    // More than a pipe holds: a write waits for the reader.
+    // More than the capacity of a pipe: a write waits for the reader.
     writing.write_all(&[b'x'; 200_000]).unwrap();
     drop(writing);
     assert!(cat.wait().unwrap().success());
@@ -189,7 +190,7 @@ fn devices_and_own_descriptors_are_written_to() {
 }
 
 #[test]
-fn a_file_that_replaces_another_is_as_private_as_that_was() {
+fn a_replacing_file_keeps_the_permissions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     fs::write(&path, "old").unwrap();

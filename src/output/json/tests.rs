@@ -1,8 +1,8 @@
-//! JSON lines, byte for byte.
+//! Tests of JSON lines, byte for byte.
 
 use super::*;
 use crate::base::draw::{Align, Bucket, Style};
-use crate::output::probe::{Around, Closed, Written, draw_event, named, stamp};
+use crate::output::probe::{Closed, ProbeContext, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 
 fn drawn(draw: impl FnOnce(&mut Json)) -> String {
@@ -33,7 +33,7 @@ fn column(key: &str) -> Column {
 }
 
 #[test]
-fn an_event_has_the_samples_keys_and_its_own_beside_them() {
+fn an_event_has_the_keys_of_its_sample_and_its_fields() {
     let fields = [
         ("sig", Value::Int(-9)),
         ("comm", Value::Text(b"nginx")),
@@ -46,7 +46,11 @@ fn an_event_has_the_samples_keys_and_its_own_beside_them() {
         [("sig".to_owned(), Cell::Text("KILL".into())), ("late_us".to_owned(), Cell::Num(0.5))];
     let stack = [named("a"), named("b\"")];
     let out = drawn(|json| {
-        draw_event(json, &fields, &Around { extra: &extra, stack: &stack, ..Around::default() });
+        draw_event(
+            json,
+            &fields,
+            &ProbeContext { extra: &extra, stack: &stack, ..ProbeContext::default() },
+        );
     });
     assert_eq!(
         out,
@@ -54,17 +58,18 @@ fn an_event_has_the_samples_keys_and_its_own_beside_them() {
             r#"{"type":"event","time":"2026-11-21T09:00:00.100000Z","monitor":"who-kills","#,
             r#""event":"signal:signal_generate","cpu":0,"pid":300,"tid":300,"comm":"bash","#,
             r#""sig":-9,"comm_":"nginx","pid_":100,"pid__":18446744073709551615,"#,
-            r#""ip":"0xffffffff81c01f58","raw":"00ff","sig_":"KILL","late_us":0.5,"stack":["a","b\""]}"#,
+            r#""ip":"0xffffffff81c01f58","raw":"00ff","sig_":"KILL","late_us":0.5,"#,
+            r#""stack":["a","b\""]}"#,
             "\n"
         )
     );
 }
 
 #[test]
-fn arrays_are_arrays() {
+fn array_fields_are_json_arrays() {
     let bytes: Vec<u8> = [1i16, -2].iter().flat_map(|n| n.to_ne_bytes()).collect();
     let array = Value::Array { bytes: &bytes, size: 2, signed: true };
-    let out = drawn(|json| draw_event(json, &[("list", array)], &Around::default()));
+    let out = drawn(|json| draw_event(json, &[("list", array)], &ProbeContext::default()));
     assert!(out.contains(r#""list":[1,-2]}"#), "{out}");
 }
 
@@ -95,10 +100,12 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
     assert_eq!(
         drawn(|json| json.report(stamp(0), &[Report::Table(table), row])),
         concat!(
-            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","table":"calls","#,
+            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
+            r#""table":"calls","#,
             r#""time_":"x","total_us":1234.5678,"p99_us":null,"sum":1180591620717411303424}"#,
             "\n",
-            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","table":"who-kills","#,
+            r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
+            r#""table":"who-kills","#,
             r#""signal":"KILL","bad":null}"#,
             "\n"
         )
@@ -107,7 +114,7 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
 
 #[test]
 fn a_histogram_is_one_object() {
-    let hist = Hist {
+    let hist = DrawnHistogram {
         name: "runs".into(),
         title: "run time".into(),
         unit: "ns".into(),
@@ -120,18 +127,20 @@ fn a_histogram_is_one_object() {
     assert_eq!(
         drawn(|json| json.report(stamp(0), &[Report::Hist(hist)])),
         concat!(
-            r#"{"type":"hist","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","name":"runs","unit":"ns","#,
-            r#""comm":"redis","name_":1,"buckets":[[0,1,2],[2,9223372036854775807,18446744073709551615]]}"#,
+            r#"{"type":"hist","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
+            r#""name":"runs","unit":"ns","#,
+            r#""comm":"redis","name_":1,"#,
+            r#""buckets":[[0,1,2],[2,9223372036854775807,18446744073709551615]]}"#,
             "\n"
         )
     );
 }
 
-/// Programs rely on these: a key may be added at the end, never renamed or removed.
+/// Programs depend on these keys: a key may be added at the end, never renamed or removed.
 #[test]
 fn the_keys_of_each_type_are_stable() {
     let out = drawn(|json| {
-        draw_event(json, &[], &Around::default());
+        draw_event(json, &[], &ProbeContext::default());
         json.note(stamp(0), Level::Alert, "x\x1b");
         json.coverage(stamp(0), &Coverage { lost: 3, ..Coverage::default() }, true);
         json.stats(stamp(0), &Stats::default());
@@ -146,8 +155,9 @@ fn the_keys_of_each_type_are_stable() {
         sorted("type time monitor event cpu pid tid comm"),
         sorted("type time monitor level text"),
         sorted(
-            "type time monitor final events filtered lost throttled undecodable unmatched unsafe exited \
-             evicted truncated disordered undefined errors multiplexed clamped undelivered starts open",
+            "type time monitor final events filtered lost throttled undecodable unmatched unsafe \
+             exited evicted truncated disordered undefined errors multiplexed clamped undelivered \
+             starts open",
         ),
         sorted(
             "type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms traces \
@@ -160,35 +170,44 @@ fn the_keys_of_each_type_are_stable() {
 }
 
 #[test]
-fn wrong_bytes_and_harmful_characters_are_escaped() {
+fn invalid_bytes_and_harmful_characters_are_escaped() {
     let out = drawn(|json| {
-        draw_event(json, &[("t", Value::Text(b"a\xff\x7f\\\xe2\x80\xae\t"))], &Around::default());
+        draw_event(
+            json,
+            &[("t", Value::Text(b"a\xff\x7f\\\xe2\x80\xae\t"))],
+            &ProbeContext::default(),
+        );
     });
     assert!(out.contains(r#""t":"a\\xff\u007f\\\u202e\t"}"#), "{out}");
 }
 
 #[test]
-fn a_reader_that_has_gone_surfaces_at_the_flush() {
+fn a_closed_reader_is_an_error_of_the_flush() {
     let mut json = Json::new(Box::new(Closed), "m", StackStyle::default());
-    draw_event(&mut json, &[], &Around::default());
+    draw_event(&mut json, &[], &ProbeContext::default());
     assert_eq!(json.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
 
 proptest! {
     #[test]
-    fn every_object_reads_back_and_loses_no_field(
+    fn every_object_round_trips_with_all_fields(
         names in proptest::collection::vec("(comm|pid|type|stack|x|[a-z]{1,3})_{0,2}", 0..12),
         text: Vec<u8>,
         string: String,
     ) {
-        let fields: Vec<(&str, Value<'_>)> = names.iter().map(|name| (name.as_str(), Value::Text(&text))).collect();
+        let fields: Vec<(&str, Value<'_>)> =
+            names.iter().map(|name| (name.as_str(), Value::Text(&text))).collect();
         let extra: Vec<(String, Cell)> =
             names.iter().map(|name| (name.clone(), Cell::Text(string.clone()))).collect();
-        let out = drawn(|json| draw_event(json, &fields, &Around { extra: &extra, ..Around::default() }));
+        let out = drawn(|json| {
+            draw_event(json, &fields, &ProbeContext { extra: &extra, ..ProbeContext::default() });
+        });
         let object = read(&out);
         prop_assert_eq!(object.len(), 8 + 2 * names.len());
         prop_assert_eq!(&object["comm"], "bash");
         prop_assert_eq!(&object["pid"], 300);
-        prop_assert!(object.values().filter(|value| *value == string.as_str()).count() >= names.len());
+        prop_assert!(
+            object.values().filter(|value| *value == string.as_str()).count() >= names.len()
+        );
     }
 }

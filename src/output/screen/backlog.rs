@@ -1,24 +1,25 @@
-//! Lines that are printed while the screen is up: kept, shown at its foot, and handed on once it is down.
+//! Lines that are printed while the screen is shown: kept, shown at its bottom, and written after
+//! it is closed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// So many lines are kept; the oldest go first.
+/// Maximum number of kept lines; the oldest are dropped first.
 const LINES: usize = 1000;
 
-/// What is kept, and whether anything is to be.
+/// The kept lines, and whether lines are kept.
 #[derive(Default)]
 pub(super) struct Backlog {
     keeping: bool,
-    lines: VecDeque<(Place, Vec<u8>)>,
+    lines: VecDeque<(LineDestination, Vec<u8>)>,
     dropped: u64,
 }
 
-/// Where lines go in the end.
+/// The destination of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LineDestination {
     Results,
     Notes,
 }
@@ -26,17 +27,18 @@ pub(super) enum Place {
 /// A writer that passes lines on, or keeps them.
 pub(super) struct Gate {
     pub(super) backlog: Rc<RefCell<Backlog>>,
-    pub(super) place: Place,
+    pub(super) place: LineDestination,
     pub(super) beyond: Box<dyn Write>,
 }
 
 impl Backlog {
-    /// Keeps what comes from now on.
+    /// Keeps all lines from now on.
     pub(super) fn keep(&mut self) {
         self.keeping = true;
     }
 
-    /// Lets everything pass, and gives what was kept: for results, for notes, and how many lines went before them.
+    /// Passes all lines on from now. Returns the kept ones, for results and for notes, and the
+    /// number of older lines that were dropped.
     pub(super) fn release(&mut self) -> ([Vec<u8>; 2], u64) {
         self.keeping = false;
         let mut kept = [Vec::new(), Vec::new()];
@@ -46,18 +48,18 @@ impl Backlog {
         (kept, std::mem::take(&mut self.dropped))
     }
 
-    /// The last lines, oldest first, without their ends and colours.
+    /// Returns the last lines, oldest first, without line ends and colours.
     pub(super) fn last(&self, most: usize) -> impl Iterator<Item = String> {
         let first = self.lines.len().saturating_sub(most);
         self.lines.iter().skip(first).map(|(_, line)| plain(line))
     }
 
-    /// How many have come since it keeps them.
+    /// Returns the number of lines since keeping began.
     pub(super) fn count(&self) -> u64 {
         self.lines.len() as u64 + self.dropped
     }
 
-    fn push(&mut self, place: Place, line: &[u8]) {
+    fn push(&mut self, place: LineDestination, line: &[u8]) {
         if self.lines.len() == LINES {
             self.lines.pop_front();
             self.dropped += 1;
@@ -72,7 +74,7 @@ impl Write for Gate {
         if !backlog.keeping {
             return self.beyond.write(bytes);
         }
-        // Text hands on whole lines.
+        // Text writes whole lines.
         bytes
             .split_inclusive(|byte| *byte == b'\n')
             .for_each(|line| backlog.push(self.place, line));
@@ -84,8 +86,8 @@ impl Write for Gate {
     }
 }
 
-/// A line without its end and without the sequences that colour it, which are ours: what came from elsewhere is
-/// escaped.
+/// Returns a line without its end and without escape sequences for colour. All of these come from
+/// perilune, because text from outside is escaped.
 fn plain(line: &[u8]) -> String {
     let mut text = String::new();
     for (i, part) in String::from_utf8_lossy(line).trim_end().split('\x1b').enumerate() {
@@ -102,10 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_pass_until_they_are_kept_and_come_out_in_order() {
+    fn lines_pass_through_until_kept_and_are_returned_in_order() {
         let backlog = Rc::new(RefCell::new(Backlog::default()));
         let gate = |place| Gate { backlog: backlog.clone(), place, beyond: Box::new(io::sink()) };
-        let (mut results, mut notes) = (gate(Place::Results), gate(Place::Notes));
+        let (mut results, mut notes) =
+            (gate(LineDestination::Results), gate(LineDestination::Notes));
         results.write_all(b"before\n").unwrap();
         backlog.borrow_mut().keep();
         results.write_all(b"\x1b[2mone\x1b[0m 1\ntwo\n").unwrap();
@@ -120,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_lines_go_first_and_are_counted() {
+    fn the_oldest_lines_are_dropped_first_and_counted() {
         let backlog = Rc::new(RefCell::new(Backlog::default()));
         backlog.borrow_mut().keep();
         let beyond = Box::new(io::sink());
-        let mut gate = Gate { backlog: backlog.clone(), place: Place::Results, beyond };
+        let mut gate = Gate { backlog: backlog.clone(), place: LineDestination::Results, beyond };
         for i in 0..LINES + 5 {
             gate.write_all(format!("{i}\n").as_bytes()).unwrap();
         }

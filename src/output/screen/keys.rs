@@ -1,7 +1,7 @@
-//! What was typed, as keys: bytes of a terminal in, keys out. Any bytes give some keys.
+//! Parses the bytes that a terminal sends into keys. Any bytes are accepted.
 //!
-//! An escape that ends what was read is the key; one with something behind it begins a sequence (ECMA-48, and what
-//! xterm and the Linux console send). Unknown sequences are keys that mean nothing.
+//! An escape at the end of the input is the Escape key; otherwise it begins a sequence (ECMA-48,
+//! and those of xterm and the Linux console). Unknown sequences are ignored.
 
 /// A key that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,12 @@ pub(super) enum Key {
     Suspend,
 }
 
-/// Parameter bytes that a sequence may have while its end has not come: no key has more, and somebody could send
-/// nothing else.
+/// Maximum number of parameter bytes of an incomplete sequence. No key has more, and a terminal
+/// could send them without end.
 const PARAMETERS: usize = 32;
 
-/// Takes the keys out of `typed`; a sequence or a character that is not complete stays for the next time.
+/// Removes the keys from `typed` and returns them. An incomplete sequence or character stays for
+/// the next call.
 pub(super) fn take(typed: &mut Vec<u8>) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut rest = &typed[..];
@@ -42,7 +43,7 @@ pub(super) fn take(typed: &mut Vec<u8>) -> Vec<Key> {
     keys
 }
 
-/// The first key, if the bytes stand for one, and how many they are; None when more have to come.
+/// Returns the first key, if the bytes are one, and their number; None if more bytes are needed.
 fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let key = |key| Some((Some(key), 1));
     match *bytes.first()? {
@@ -64,7 +65,7 @@ fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     if !matches!(kind, b'[' | b'O') {
         return Some((Some(Key::Escape), 1));
     }
-    // Parameters and intermediates, then a final byte.
+    // Parameter and intermediate bytes, then a final byte.
     let parameters = body.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
     let last = match body.get(parameters) {
         Some(last) => *last,
@@ -89,7 +90,8 @@ fn character(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let chunk = bytes.utf8_chunks().next()?;
     match chunk.valid().chars().next() {
         Some(c) => Some((Some(Key::Char(c)).filter(|_| !c.is_control()), c.len_utf8())),
-        // A character that the read cut in two; what can never become one is dropped.
+        // Waits for the rest of a character that was split by the read; drops bytes that cannot
+        // become one.
         None if chunk.invalid().len() == bytes.len() && bytes.len() < 4 => None,
         None => Some((None, chunk.invalid().len().max(1))),
     }
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_without_end_is_given_up() {
+    fn an_endless_sequence_is_discarded() {
         let mut typed = b"\x1b[".to_vec();
         for _ in 0..1000 {
             typed.push(b';');
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_end() {
+    fn any_bytes_leave_at_most_three_unread() {
         for first in 0..=255u8 {
             for second in 0..=255u8 {
                 let (_, rest) = keys(&[first, second, 0x1b, b'[', 0x80, b'~', 0xe8]);

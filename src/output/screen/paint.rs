@@ -1,44 +1,44 @@
-//! A view as cells of the screen.
+//! Draws a view as cells of the screen.
 //!
-//! Columns are as wide as in text output; what does not fit at the right is cut. With little room the printed lines go
-//! first, then rows; title, status and keys stay.
+//! Columns are as wide as in text output; what does not fit at the right is cut. With little room,
+//! printed lines are omitted first, then rows; the title, the status and the keys always remain.
 
 use super::view::{View, visible};
 use crate::base::draw::{Align, Report, Table};
 use crate::base::text::escape;
 use crate::output::Colour;
-use crate::output::laid::{Laid, Shown, lay_out};
+use crate::output::layout::{MeasuredText, TableLayout, lay_out};
 use crate::output::table::push_hist;
 use crate::output::text::{push_problems, shown};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the keys do, on the last line; the usual terminal has 80 columns for it.
+/// Help for the keys on the last line; it fits 80 columns.
 const KEYS: &str = "q quit  space pause  < > sort  r reverse  / filter  Esc all  arrows  Tab table";
 
-/// Printed lines that are shown at most.
+/// Maximum number of printed lines that are shown.
 const PRINTED: usize = 3;
 
-/// What of the output is not in the view.
-pub(super) struct Around {
+/// The parts of the output that are not in the view.
+pub(super) struct PaintContext {
     /// The last lines that were printed, oldest first.
     pub(super) printed: Vec<String>,
-    /// Data pages of each ring, to name a larger number.
+    /// Data pages of each ring, to suggest a larger number.
     pub(super) pages: usize,
     /// Whether losses may be red.
     pub(super) colour: Colour,
 }
 
-impl Around {
-    /// How many printed lines are worth having in a screen of `rows`.
+impl PaintContext {
+    /// Returns the number of printed lines to show on a screen of `rows` rows.
     pub(super) fn lines(rows: u16) -> usize {
         if rows < 12 { 0 } else { PRINTED }
     }
 }
 
 /// Draws the view.
-pub(super) fn paint(view: &View, around: &Around, area: Rect, buffer: &mut Buffer) {
+pub(super) fn paint(view: &View, around: &PaintContext, area: Rect, buffer: &mut Buffer) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let reversed = Style::new().add_modifier(Modifier::REVERSED);
     let mut canvas = Canvas { buffer, area, row: 0 };
@@ -57,8 +57,8 @@ pub(super) fn paint(view: &View, around: &Around, area: Rect, buffer: &mut Buffe
     canvas.bar(if view.typing { &prompt } else { KEYS }, reversed);
 }
 
-/// What was missed, and what the keys have changed.
-fn status(view: &View, around: &Around) -> (String, Style) {
+/// Returns the status line: coverage, and the changes made by keys.
+fn status(view: &View, around: &PaintContext) -> (String, Style) {
     let mut text = Vec::new();
     let missed = |counts: &[(&str, u64)]| counts.iter().any(|(_, count)| *count > 0);
     if missed(&view.missed) {
@@ -98,7 +98,7 @@ fn status(view: &View, around: &Around) -> (String, Style) {
     (text, if missed(&view.missed) { alarm } else { Style::new() })
 }
 
-/// Rows of the screen from the top down.
+/// A cursor over the rows of the screen, from the top down.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
@@ -106,7 +106,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Text at a column of the current row, cut at the right edge.
+    /// Draws text at a column of the current row, cut at the right edge.
     fn put(&mut self, column: usize, text: &str, style: Style) {
         let (Ok(column), true) = (u16::try_from(column), self.row < self.area.height) else {
             return;
@@ -123,7 +123,7 @@ impl Canvas<'_> {
         self.row += 1;
     }
 
-    /// A line whose style fills the row.
+    /// Draws a line whose style fills the row.
     fn bar(&mut self, text: &str, style: Style) {
         if self.row < self.area.height {
             let row = Rect { y: self.area.y + self.row, height: 1, ..self.area };
@@ -132,15 +132,15 @@ impl Canvas<'_> {
         self.line(text, style);
     }
 
-    /// The parts of the report, the chosen one first, down to the row `end`.
+    /// Draws the parts of the report, the chosen one first, down to the row `end`.
     fn tables(&mut self, view: &View, end: u16) {
         let parts = &view.page.parts;
-        let worth: Vec<&Report> = shown(parts).collect();
+        let drawn: Vec<&Report> = shown(parts).collect();
         let places = (0..parts.len()).map(|i| (view.chosen + i) % parts.len().max(1));
         for place in places {
             let Some(part) = parts.get(place) else { continue };
             let chosen = place == view.chosen;
-            if self.row >= end || !(chosen || worth.iter().any(|other| std::ptr::eq(*other, part)))
+            if self.row >= end || !(chosen || drawn.iter().any(|other| std::ptr::eq(*other, part)))
             {
                 continue;
             }
@@ -190,7 +190,12 @@ impl Canvas<'_> {
         }
     }
 
-    fn cells(&mut self, laid: &Laid, cells: &[Shown], style: impl Fn(usize) -> Style) {
+    fn cells(
+        &mut self,
+        laid: &TableLayout,
+        cells: &[MeasuredText],
+        style: impl Fn(usize) -> Style,
+    ) {
         let mut left = 0;
         for (i, (cell, column)) in cells.iter().zip(&laid.columns).enumerate() {
             let before = match column.align {

@@ -1,10 +1,10 @@
-//! The view, drawn on a terminal in memory.
+//! Tests of the view, drawn on a terminal in memory.
 
 use super::keys::Key;
-use super::paint::{Around, paint};
-use super::view::{Page, View, Wish};
+use super::paint::{PaintContext, paint};
+use super::view::{Page, View, ViewRequest};
 use crate::base::coverage::Coverage;
-use crate::base::draw::{Align, Bucket, Cell, Column, Hist, Report, Style, Table};
+use crate::base::draw::{Align, Bucket, Cell, Column, DrawnHistogram, Report, Style, Table};
 use crate::output::Colour;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -25,7 +25,7 @@ fn column(title: &str, width: usize, align: Align) -> Column {
     }
 }
 
-/// A table of `top`: pid, two sums, name.
+/// Returns a table of `top`: pid, two sums, name.
 fn table(rows: &[(i128, i128, i128, &str)]) -> Report {
     let cells = |&(pid, switches, runtime, comm): &(i128, i128, i128, &str)| {
         vec![Cell::Int(pid), Cell::Int(switches), Cell::Int(runtime), Cell::Text(comm.to_owned())]
@@ -57,7 +57,7 @@ fn usual() -> View {
 
 fn draw(view: &View, columns: u16, rows: u16, printed: &[&str]) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
-    let around = Around {
+    let around = PaintContext {
         printed: printed.iter().map(|line| (*line).to_owned()).collect(),
         pages: 512,
         colour: Colour::Never,
@@ -66,7 +66,7 @@ fn draw(view: &View, columns: u16, rows: u16, printed: &[&str]) -> Terminal<Test
     terminal
 }
 
-/// The screen's rows, without blanks at their ends.
+/// Returns the rows of the screen, without trailing blanks.
 fn lines(view: &View) -> Vec<String> {
     let terminal = draw(view, 80, 9, &[]);
     let buffer = terminal.backend().buffer();
@@ -74,7 +74,7 @@ fn lines(view: &View) -> Vec<String> {
     (0..9).map(|y| row(y).trim_end().to_owned()).collect()
 }
 
-/// The names in the order shown.
+/// Returns the names in the order shown.
 fn names(view: &View) -> Vec<String> {
     let rows = lines(view)[3..8].to_vec();
     let full = rows.into_iter().filter(|row| !row.is_empty());
@@ -90,12 +90,12 @@ fn press(view: &mut View, keys: &str) {
             '\x08' => Key::Backspace,
             c => Key::Char(c),
         };
-        assert_eq!(view.press(key), Wish::Draw);
+        assert_eq!(view.press(key), ViewRequest::Draw);
     }
 }
 
 #[test]
-fn a_report_stands_between_its_title_and_the_keys() {
+fn a_report_is_drawn_between_its_title_and_the_keys() {
     let expected = [
         "perilune - 09:00:01  sample 9 events",
         "coverage: nothing missed",
@@ -114,22 +114,22 @@ fn a_report_stands_between_its_title_and_the_keys() {
 #[test]
 fn keys_sort_by_each_column_in_turn_and_then_as_the_monitor_does() {
     let mut view = usual();
-    let mut seen = Vec::new();
+    let mut orders = Vec::new();
     for _ in 0..5 {
         press(&mut view, ">");
-        seen.push((lines(&view)[1].clone(), names(&view).join(" ")));
+        orders.push((lines(&view)[1].clone(), names(&view).join(" ")));
     }
     let by = |title: &str| format!("coverage: nothing missed  [by {title}]");
     let expected = [
         (by("PID"), "redis nginx swapper/1"),
         (by("SWITCHES"), "nginx swapper/1 redis"),
         (by("RUNTIME"), "redis nginx swapper/1"),
-        // Text sorts from its beginning.
+        // Text sorts in ascending order.
         (by("COMM"), "nginx redis swapper/1"),
         ("coverage: nothing missed".to_owned(), "redis nginx swapper/1"),
     ];
     let expected = expected.map(|(status, names)| (status, names.to_owned()));
-    assert_eq!(seen, expected);
+    assert_eq!(orders, expected);
     press(&mut view, "<");
     assert_eq!(names(&view).join(" "), "nginx redis swapper/1");
     press(&mut view, "r");
@@ -140,12 +140,12 @@ fn keys_sort_by_each_column_in_turn_and_then_as_the_monitor_does() {
 }
 
 #[test]
-fn a_filter_keeps_the_rows_that_hold_it_until_escape() {
+fn a_filter_keeps_matching_rows_until_escape() {
     let mut view = usual();
     press(&mut view, "/");
     press(&mut view, "NGq\x08");
     assert!(lines(&view)[8].starts_with("/NG"), "{}", lines(&view)[8]);
-    // A key that would quit is a letter here.
+    // A key that otherwise quits is a letter here.
     assert_eq!(names(&view), ["nginx"]);
     press(&mut view, "\n");
     assert!(lines(&view)[1].ends_with("[/NG]"));
@@ -159,7 +159,7 @@ fn a_filter_keeps_the_rows_that_hold_it_until_escape() {
 }
 
 #[test]
-fn a_pause_holds_the_report_and_its_end_shows_the_newest() {
+fn a_pause_freezes_the_report_and_resuming_shows_the_newest() {
     let mut view = usual();
     press(&mut view, " ");
     for comm in ["first", "second"] {
@@ -173,7 +173,7 @@ fn a_pause_holds_the_report_and_its_end_shows_the_newest() {
 }
 
 #[test]
-fn losses_are_seen_with_what_helps() {
+fn losses_are_shown_with_the_remedy() {
     let mut view = usual();
     view.cover(&Coverage { events: 5, lost: 12, exited: 3, ..Coverage::default() });
     let now = "coverage: 12 lost (now 12 lost); a larger ring loses less: -m 1024";
@@ -199,8 +199,8 @@ fn scrolling_ends_with_the_last_row() {
 }
 
 #[test]
-fn tab_goes_to_the_next_part_and_what_was_printed_stands_at_the_foot() {
-    let hist = Hist {
+fn tab_selects_the_next_part_and_printed_lines_are_at_the_bottom() {
+    let hist = DrawnHistogram {
         name: "h".into(),
         title: "wait".into(),
         unit: "ns".into(),
@@ -218,7 +218,7 @@ fn tab_goes_to_the_next_part_and_what_was_printed_stands_at_the_foot() {
 }
 
 #[test]
-fn no_size_is_too_small_to_draw_on() {
+fn any_size_can_be_drawn() {
     let mut view = usual();
     press(&mut view, "/x");
     for columns in 0..9 {
@@ -229,9 +229,9 @@ fn no_size_is_too_small_to_draw_on() {
 }
 
 #[test]
-fn quitting_and_stopping_are_for_the_owner() {
+fn quit_suspend_and_redraw_are_returned_as_requests() {
     let mut view = usual();
-    assert_eq!(view.press(Key::Char('q')), Wish::Quit);
-    assert_eq!(view.press(Key::Suspend), Wish::Suspend);
-    assert_eq!(view.press(Key::Redraw), Wish::Redraw);
+    assert_eq!(view.press(Key::Char('q')), ViewRequest::Quit);
+    assert_eq!(view.press(Key::Suspend), ViewRequest::Suspend);
+    assert_eq!(view.press(Key::Redraw), ViewRequest::Redraw);
 }

@@ -1,34 +1,35 @@
-//! What the screen shows and what keys change about it: the last report's tables, sorted and filtered as asked.
+//! The content of the screen and how keys change it: the tables of the last report, sorted and
+//! filtered.
 //!
-//! From the top: a title, a line that says what was missed, the tables (the chosen one first), the last lines that were
-//! printed, and the keys. Nothing here knows a terminal.
+//! From the top: a title, a line with the coverage, the tables (the chosen one first), the last
+//! lines that were printed, and the keys. This module is independent of the terminal.
 
 use super::keys::Key;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Cell, Report, Table};
 use std::cmp::Ordering;
 
-/// What the screen shows.
+/// The content of the screen.
 #[derive(Default)]
 pub(super) struct View {
-    /// The report on show; a pause holds it.
+    /// The shown report; a pause keeps it.
     pub(super) page: Page,
     /// The newest report during a pause.
     waiting: Option<Page>,
-    /// What went wrong since the start, by name, and the part of the last interval.
+    /// Problems since the start, by name; `missed_lately` has those of the last interval.
     pub(super) missed: Vec<(&'static str, u64)>,
     pub(super) missed_lately: Vec<(&'static str, u64)>,
-    /// Which part keys are for; it is drawn first.
+    /// Index of the part that keys apply to; it is drawn first.
     pub(super) chosen: usize,
-    /// The column that sorts, among those shown; None leaves the rows as the monitor has them.
+    /// Sort column, among those shown; None keeps the monitor's order.
     pub(super) sort: Option<usize>,
     pub(super) reverse: bool,
     pub(super) paused: bool,
-    /// Rows hold this text, whatever its case.
+    /// Shows only rows that contain this text, ignoring case.
     pub(super) filter: String,
-    /// Whether keys go into the filter.
+    /// Whether typed characters are appended to the filter.
     pub(super) typing: bool,
-    /// Rows of the chosen part that are skipped.
+    /// Number of rows of the chosen part that are skipped.
     pub(super) scroll: usize,
 }
 
@@ -40,22 +41,22 @@ pub(super) struct Page {
     pub(super) parts: Vec<Report>,
 }
 
-/// What a key asks of those who own the view.
+/// A request of the view to its owner after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// It is drawn anew.
+pub(super) enum ViewRequest {
+    /// Draw what has changed.
     Draw,
-    /// Also what did not change.
+    /// Draw everything, including what has not changed.
     Redraw,
     Quit,
     Suspend,
 }
 
-/// Rows that a page key moves by.
+/// Rows that a page key scrolls.
 const PAGE: usize = 10;
 
 impl View {
-    /// A new report.
+    /// Shows a new report; during a pause, after it.
     pub(super) fn show(&mut self, page: Page) {
         if self.paused {
             self.waiting = Some(page);
@@ -65,9 +66,9 @@ impl View {
         }
     }
 
-    /// What an interval missed.
+    /// Adds the coverage of an interval.
     pub(super) fn cover(&mut self, interval: &Coverage) {
-        // That tasks end inside of something is life, not a gap.
+        // Tasks that exit inside a state are normal, not a gap.
         let problems = Coverage { exited: 0, ..*interval }.problems();
         self.missed_lately = problems.to_vec();
         self.missed.resize(problems.len(), ("", 0));
@@ -76,13 +77,13 @@ impl View {
         }
     }
 
-    /// Does what a key means.
-    pub(super) fn press(&mut self, key: Key) -> Wish {
+    /// Handles a key.
+    pub(super) fn press(&mut self, key: Key) -> ViewRequest {
         match key {
-            Key::Suspend => return Wish::Suspend,
-            Key::Redraw => return Wish::Redraw,
+            Key::Suspend => return ViewRequest::Suspend,
+            Key::Redraw => return ViewRequest::Redraw,
             _ if self.typing => self.type_filter(key),
-            Key::Char('q' | 'Q') => return Wish::Quit,
+            Key::Char('q' | 'Q') => return ViewRequest::Quit,
             Key::Char(' ') => self.pause(),
             Key::Char('r') => self.reverse = !self.reverse,
             Key::Char('/') => self.typing = true,
@@ -99,7 +100,7 @@ impl View {
             _ => {}
         }
         self.settle();
-        Wish::Draw
+        ViewRequest::Draw
     }
 
     fn type_filter(&mut self, key: Key) {
@@ -122,7 +123,7 @@ impl View {
         }
     }
 
-    /// The monitor's own order, then each column, round and round.
+    /// Advances through the monitor's own order and each column, cyclically.
     fn sort_by(&mut self, step: isize) {
         let columns = self.table().map_or(0, |table| visible(table).count());
         let places = columns as isize + 1;
@@ -138,7 +139,7 @@ impl View {
         (self.sort, self.reverse, self.scroll) = (None, false, 0);
     }
 
-    /// Keeps what was chosen inside of what there is.
+    /// Clamps the chosen part and the scroll position to the report.
     fn settle(&mut self) {
         if self.chosen >= self.page.parts.len() {
             self.chosen = 0;
@@ -151,7 +152,7 @@ impl View {
         self.scroll = self.scroll.min(lines.saturating_sub(1));
     }
 
-    /// The table that keys are for.
+    /// Returns the table that keys apply to.
     pub(super) fn table(&self) -> Option<&Table> {
         match self.page.parts.get(self.chosen) {
             Some(Report::Table(table)) => Some(table),
@@ -159,7 +160,7 @@ impl View {
         }
     }
 
-    /// The rows of a table to show, in order: `chosen` says whether it is the one that keys sort.
+    /// Returns the rows of a table to show, in order. `chosen` is set for the table that keys sort.
     pub(super) fn rows(&self, table: &Table, chosen: bool) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
         let kept = |row: &Vec<Cell>| {
@@ -186,12 +187,12 @@ impl View {
     }
 }
 
-/// Columns that are shown, with their places in a row.
+/// Returns the columns that are shown, with their indices in a row.
 pub(super) fn visible(table: &Table) -> impl Iterator<Item = (usize, &crate::base::draw::Column)> {
     table.columns.iter().enumerate().filter(|(_, column)| !column.json_only)
 }
 
-/// Whether a column holds numbers, which sort from the largest.
+/// Returns whether a column contains numbers, which sort in descending order.
 fn is_numeric(table: &Table, column: usize) -> bool {
     let cells = table.rows.iter().filter_map(|row| row.get(column));
     cells.into_iter().any(|cell| matches!(cell, Cell::Int(_) | Cell::Num(_)))
@@ -210,7 +211,7 @@ fn holds(cell: &Cell, wanted: &str) -> bool {
     }
 }
 
-/// Nothing before numbers before booleans before text before stacks.
+/// Orders cells: empty, numbers, booleans, text, stacks.
 fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
     let rank = |cell: Option<&Cell>| match cell {
         None | Some(Cell::Empty) => 0,

@@ -1,4 +1,4 @@
-//! Tables and histograms as text, byte for byte.
+//! Tests of tables and histograms as text, byte for byte.
 
 use super::*;
 use crate::base::draw::{Bucket, Column, Draw, Report};
@@ -27,7 +27,7 @@ fn text(text: &str) -> Cell {
     Cell::Text(text.into())
 }
 
-/// The columns of a latency table after its keys.
+/// Returns the columns of a latency table after its keys.
 fn latencies() -> [Column; 5] {
     [
         right("calls", 8),
@@ -52,8 +52,8 @@ fn log2(counts: &[u64]) -> Vec<Bucket> {
 }
 
 #[test]
-fn histograms_and_ruled_tables_have_the_layout_people_know() {
-    let hist = Hist {
+fn histograms_and_ruled_tables_have_the_reference_layout() {
+    let hist = DrawnHistogram {
         name: "kvm_exit".into(),
         title: "kvm-exit latency".into(),
         unit: "ns".into(),
@@ -92,8 +92,8 @@ EXTERNAL_INTERRUPT       2035        17504.350     0.465     8.601    12116.764
 }
 
 #[test]
-fn a_short_title_is_filled_up_and_keys_stand_above() {
-    let hist = Hist {
+fn a_short_title_is_padded_and_keys_are_printed_above() {
+    let hist = DrawnHistogram {
         name: "runs".into(),
         title: "runtime".into(),
         unit: "ns".into(),
@@ -116,8 +116,8 @@ fn a_short_title_is_filled_up_and_keys_stand_above() {
 }
 
 #[test]
-fn bounds_of_any_size_stay_in_line() {
-    let hist = Hist {
+fn bounds_of_any_size_stay_aligned() {
+    let hist = DrawnHistogram {
         name: "wide".into(),
         title: "wide".into(),
         unit: String::new(),
@@ -151,7 +151,9 @@ fn an_arrow_joins_two_columns() {
         ),
     ];
     assert_eq!(
-        drawn(|text| text.report(stamp(8_000_000), &[Report::Table(table(Style::Ruled, columns, rows))])),
+        drawn(|text| {
+            text.report(stamp(8_000_000), &[Report::Table(table(Style::Ruled, columns, rows))]);
+        }),
         "\
 2026-11-21 09:00:00.008000\x20
                      start => end                           calls        total(us)   min(us)   avg(us)      max(us)
@@ -193,7 +195,7 @@ not freed
 }
 
 #[test]
-fn the_title_of_top_stands_on_the_time_line() {
+fn the_title_of_top_is_printed_on_the_time_line() {
     let columns = vec![
         right("PREV_PID", 8),
         right("SCHED_SWITCH", 12),
@@ -217,7 +219,7 @@ PREV_PID SCHED_SWITCH      RUNTIME PREV_COMM
 }
 
 #[test]
-fn tables_without_rows_are_left_out_and_a_report_without_any_says_so() {
+fn empty_tables_are_omitted_and_an_empty_report_prints_a_message() {
     let empty = |name: &str| Report::Table(table(Style::Plain, vec![left(name, 0)], vec![]));
     let full = Report::Table(table(Style::Plain, vec![left("c", 0)], vec![vec![Cell::Int(1)]]));
     assert_eq!(
@@ -243,7 +245,7 @@ fn keys_for_json_are_not_shown() {
 }
 
 #[test]
-fn a_column_that_shrinks_gives_up_decimals_in_all_its_rows_before_it_grows() {
+fn a_shrinking_column_drops_decimals_in_all_rows_before_it_widens() {
     let shown = |values: [f64; 2]| {
         let column = Column { shrinks: true, ..right("p99(us)", 7) };
         let rows = values.map(|value| vec![Cell::Num(value), Cell::Int(1)]).to_vec();
@@ -260,7 +262,7 @@ fn a_column_that_shrinks_gives_up_decimals_in_all_its_rows_before_it_grows() {
 }
 
 #[test]
-fn a_long_stack_stands_below_its_row_and_a_short_one_in_it() {
+fn a_long_stack_is_printed_below_its_row_and_a_short_one_in_it() {
     let stack = |frames: &[&str]| Cell::Stack {
         frames: frames.iter().map(|frame| (*frame).into()).collect(),
         between: ";".into(),
@@ -281,7 +283,7 @@ fn a_long_stack_stands_below_its_row_and_a_short_one_in_it() {
 }
 
 #[test]
-fn a_terminal_gets_lines_that_fit_and_all_numbers() {
+fn lines_fit_the_terminal_and_keep_all_numbers() {
     let lines = |room: Option<usize>| {
         let spare = |title: &str| Column { spare: true, ..right(title, 8) };
         let columns = vec![left("function", 20), spare("p50"), spare("p95"), right("max", 8)];
@@ -304,12 +306,12 @@ fn a_terminal_gets_lines_that_fit_and_all_numbers() {
         ]
     );
     assert_eq!(lines(Some(30))[1], "std::vect…ush_back   2 1000000");
-    // Less is not possible.
+    // It cannot become narrower.
     assert_eq!(lines(Some(5))[1], "std::vec…sh_back 1000000");
 }
 
 #[test]
-fn a_name_of_a_thousand_characters_leaves_the_columns_behind_it_in_sight() {
+fn a_very_long_name_does_not_hide_the_next_columns() {
     let long = format!("begin{}end", "x".repeat(1000));
     let row = vec![Cell::Text(long.clone()), Cell::Int(7), Cell::Text(long.clone())];
     let columns = vec![left("function", 0), right("faults", 8), left("file", 0)];

@@ -1,13 +1,13 @@
-//! The parts of an event's line: who, when, what, and the stack below.
+//! The parts of an event's line, and the stack below it.
 
 use crate::base::draw::{EventLine, Stamp};
 use crate::base::frame::Frame;
 use crate::base::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use crate::base::value::Value;
-use crate::output::fit;
+use crate::output::shrink;
 
-/// A tracepoint's record up to its name, as ftrace has it.
+/// Appends a tracepoint's record up to its name, in the format of ftrace.
 pub(super) fn push_record(out: &mut Vec<u8>, event: &EventLine<'_>) {
     escape::push_shown_right(out, event.comm, 16);
     out.push(b' ');
@@ -23,7 +23,7 @@ pub(super) fn push_record(out: &mut Vec<u8>, event: &EventLine<'_>) {
     out.push(b':');
 }
 
-/// A sample up to its event's name, as `perf script` has it.
+/// Appends a sample up to its event's name, in the format of `perf script`.
 pub(super) fn push_sample(out: &mut Vec<u8>, event: &EventLine<'_>, period: u64) {
     escape::push_shown(out, event.comm);
     out.push(b' ');
@@ -37,14 +37,15 @@ pub(super) fn push_sample(out: &mut Vec<u8>, event: &EventLine<'_>, period: u64)
     out.push(b':');
 }
 
-/// `SEC.USEC` of the clock that stamps events.
+/// Appends `SEC.USEC` of the clock that stamps events.
 fn push_clock(out: &mut Vec<u8>, stamp: Stamp) {
     digits::push_u64(out, stamp.clock_ns / 1_000_000_000);
     out.push(b'.');
     digits::push_padded(out, stamp.clock_ns % 1_000_000_000 / 1000, 6, b'0');
 }
 
-/// A line of at most `room` characters a frame, the addresses below each other; on one line where the style has a separator of its own.
+/// Appends one line of at most `room` characters per frame, with aligned addresses; all frames on
+/// one line if the style has a separator of its own.
 pub(super) fn push_stack(
     out: &mut Vec<u8>,
     frames: &[Frame],
@@ -64,7 +65,7 @@ pub(super) fn push_stack(
         style.push(out, frame, if style.between.is_none() { ADDRESS } else { 0 });
         escape::show_from(out, text);
         if let (None, Some(room)) = (&style.between, room) {
-            fit::shorten(out, start, room);
+            shrink::shorten(out, start, room);
         }
         match &style.between {
             Some(between) if i < last => out.extend_from_slice(between.as_bytes()),
@@ -74,7 +75,7 @@ pub(super) fn push_stack(
     out.extend_from_slice(style.behind.as_bytes());
 }
 
-/// ` name=value` for each field.
+/// Appends ` name=value` for each field.
 pub(super) fn push_fields<'a>(
     out: &mut Vec<u8>,
     fields: &mut dyn Iterator<Item = (&'a str, Value<'a>)>,
@@ -87,7 +88,7 @@ pub(super) fn push_fields<'a>(
     }
 }
 
-/// A thread's number; -1 is a task that is being taken apart, which has none any more.
+/// Appends a thread id; -1 is a task that is being released and does not have one any more.
 pub(super) fn push_task(out: &mut Vec<u8>, tid: u32, width: usize) {
     match tid {
         u32::MAX => {

@@ -1,12 +1,13 @@
 //! A report as text: a line with the time, then tables and histograms.
 
 use super::super::table::{self, BOLD, painted, push_pair};
-use super::Text;
-use crate::base::draw::{Hist, Report, Stamp, Style, Table};
+use super::TextOutput;
+use crate::base::draw::{DrawnHistogram, Report, Stamp, Style, Table};
 use crate::base::text::digits;
 
-impl Text {
-    /// The line above the tables of a report; it carries the title of `top` when that comes first.
+impl TextOutput {
+    /// Appends the line above the tables of a report; it contains the title of `top` if that comes
+    /// first.
     fn time_line(&mut self, stamp: Stamp, first: &Report) {
         self.stamp(stamp);
         match first {
@@ -15,7 +16,7 @@ impl Text {
         }
     }
 
-    /// A report without rows: titles of columns would look like a table that was cut short.
+    /// Appends a report without rows. Column titles alone would look like a truncated table.
     fn nothing(&mut self, stamp: Stamp, first: &Report) {
         self.stamp(stamp);
         match first {
@@ -36,7 +37,7 @@ impl Text {
         self.results.buffer.push(b'\n');
     }
 
-    /// The parts that are worth it, under one time line if there is a time.
+    /// Appends the parts to show, under one time line if there is a time.
     pub(super) fn push_parts(&mut self, stamp: Option<Stamp>, parts: &[Report]) {
         if let (Some(stamp), Some(first)) = (stamp, parts.first())
             && !parts.iter().any(is_full)
@@ -67,9 +68,9 @@ impl Text {
                         self.top_title(stamp, table);
                     }
                     let (out, colour) = (&mut self.results.buffer, self.look.colour);
-                    let spared = table::push_table(out, table, colour, (self.look.columns)());
-                    if !spared.is_empty() && !std::mem::replace(&mut self.told_spared, true) {
-                        table::push_spared(out, &spared, colour);
+                    let omitted = table::push_table(out, table, colour, (self.look.columns)());
+                    if !omitted.is_empty() && !std::mem::replace(&mut self.omitted_listed, true) {
+                        table::push_omitted(out, &omitted, colour);
                     }
                 }
                 Report::Hist(hist) => {
@@ -84,13 +85,13 @@ impl Text {
 fn is_full(part: &Report) -> bool {
     match part {
         Report::Table(Table { rows, .. }) => !rows.is_empty(),
-        Report::Hist(Hist { buckets, .. }) => !buckets.is_empty(),
+        Report::Hist(DrawnHistogram { buckets, .. }) => !buckets.is_empty(),
         Report::Row(_) => true,
     }
 }
 
-/// The parts worth drawing: those with rows, else the first table (or histogram): whoever asked for it by hand sees what it is,
-/// and a screen keeps its shape.
+/// Returns the parts to draw: those with rows, else the first table (or histogram), so that a
+/// report requested by hand shows its columns, and a screen keeps its layout.
 pub(in crate::output) fn shown(parts: &[Report]) -> impl Iterator<Item = &Report> {
     let idle = if parts.iter().any(is_full) {
         None

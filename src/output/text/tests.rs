@@ -1,18 +1,18 @@
-//! Events, notes and rows as text, byte for byte.
+//! Tests of events, notes and rows as text, byte for byte.
 
 use super::*;
-use crate::base::draw::{Align, Cell, Column, Compiler};
+use crate::base::draw::{Align, Cell, Column, JitStats};
 use crate::base::draw::{Style, Table};
 use crate::base::frame::Frame;
 use crate::base::value::Value;
-use crate::output::probe::{Around, Closed, draw_event, drawn, drawn_with, named, stamp};
+use crate::output::probe::{Closed, ProbeContext, draw_event, drawn, drawn_with, named, stamp};
 use jiff::tz::TimeZone;
 
 fn text(text: &str) -> Cell {
     Cell::Text(text.into())
 }
 
-/// A table of one column and one cell.
+/// Returns a table of one column and one cell.
 fn one_cell(title: &str, cell: Cell) -> Report {
     let (align, decimals, shrinks, arrow, json_only, spare) =
         (Align::Left, None, false, false, false, false);
@@ -32,12 +32,14 @@ fn an_event_is_a_line_with_its_frames_below() {
         ("ip", Value::Pointer(0xffffffff81c01f58)),
     ];
     let stack = [named("__send_signal"), named("do_send_sig_info")];
-    let out =
-        drawn(|text| draw_event(text, &fields, &Around { stack: &stack, ..Around::default() }));
+    let out = drawn(|text| {
+        draw_event(text, &fields, &ProbeContext { stack: &stack, ..ProbeContext::default() });
+    });
     assert_eq!(
         out,
         "\
-2026-11-21 09:00:00.100000             bash    300 .... [000] 0.100000: signal:signal_generate: sig=9 errno=0 comm=nginx ip=0xffffffff81c01f58
+2026-11-21 09:00:00.100000             bash    300 .... [000] 0.100000: signal:signal_generate: \
+sig=9 errno=0 comm=nginx ip=0xffffffff81c01f58
         __send_signal
         do_send_sig_info
 "
@@ -45,7 +47,7 @@ fn an_event_is_a_line_with_its_frames_below() {
 }
 
 #[test]
-fn a_sample_of_a_counter_is_written_as_perf_script_writes_it() {
+fn a_counter_sample_is_formatted_as_by_perf_script() {
     let fields = [
         ("period", Value::Uint(16854)),
         ("ip", Value::Pointer(0xffff_ffff_824b_84f6)),
@@ -65,16 +67,16 @@ fn a_sample_of_a_counter_is_written_as_perf_script_writes_it() {
         frame(0x118e5f, "__ppoll", "/usr/lib/libc.so.6", true),
         frame(0x11b66, "main", "/usr/sbin/sshd", false),
     ];
-    let around = Around {
+    let around = ProbeContext {
         stamp: stamp(430_947_269_426_000),
         comm: b"sshd",
         tid: 50588,
         name: "cycles",
         period: Some(16854),
-        ..Around::default()
+        ..ProbeContext::default()
     };
     let out = drawn(|text| {
-        draw_event(text, &fields[..2], &Around { stack: &stack, ..around });
+        draw_event(text, &fields[..2], &ProbeContext { stack: &stack, ..around });
         draw_event(text, &fields, &around);
     });
     assert_eq!(
@@ -91,7 +93,7 @@ sshd 50588 430947.269426:      16854 cycles: ip=0xffffffff824b84f6 addr=0x7f00
 }
 
 #[test]
-fn what_a_script_adds_stands_above_the_event() {
+fn values_of_a_script_are_printed_above_the_event() {
     let extra = [
         ("inside".to_owned(), text("__raw_spin_lock_irqsave;evil")),
         ("late_us".to_owned(), Cell::Int(30000)),
@@ -100,7 +102,7 @@ fn what_a_script_adds_stands_above_the_event() {
         draw_event(
             text,
             &[("x", Value::Int(1))],
-            &Around {
+            &ProbeContext {
                 extra: &extra,
                 comm: b"a",
                 tid: 10,
@@ -108,7 +110,7 @@ fn what_a_script_adds_stands_above_the_event() {
                 flags: *b"dNh1",
                 stamp: Stamp { clock_ns: 15_504_452_408_994_999, ..stamp(45_000_000) },
                 name: "cpu-clock",
-                ..Around::default()
+                ..ProbeContext::default()
             },
         );
     });
@@ -133,12 +135,12 @@ fn no_escape_sequence_reaches_the_terminal() {
             draw_event(
                 text,
                 &fields,
-                &Around {
+                &ProbeContext {
                     comm: b"\x1b[2Jevil",
                     stack: &stack,
                     extra: &extra,
                     flags: *b"\x1b[2J",
-                    ..Around::default()
+                    ..ProbeContext::default()
                 },
             );
             text.note(stamp(0), Level::Alert, "a\x1b[2J\nb");
@@ -168,7 +170,7 @@ fn a_row_on_its_own_is_a_line_with_its_time() {
 }
 
 #[test]
-fn coverage_is_silent_when_perfect_and_names_the_knob_when_not() {
+fn coverage_is_omitted_if_perfect_and_suggests_a_ring_size_if_not() {
     let perfect = Coverage { events: 1000, ..Coverage::default() };
     assert_eq!(drawn(|text| text.coverage(stamp(0), &perfect, true)), "");
     let missed = Coverage { lost: 312, unsafe_: 2, exited: 1, ..perfect };
@@ -199,14 +201,14 @@ fn the_share_of_starts_that_are_missing_from_the_tables_is_shown() {
 }
 
 #[test]
-fn what_the_kernel_counted_and_did_not_write_is_explained() {
+fn undelivered_events_are_explained() {
     let coverage = Coverage { undelivered: 7, ..Coverage::default() };
     let out = drawn(|text| text.coverage(stamp(0), &coverage, true));
     assert!(out.starts_with("coverage: 7 undelivered; the kernel counted"), "{out}");
 }
 
 #[test]
-fn one_error_is_not_errors() {
+fn one_error_is_singular() {
     let of = |errors| {
         let coverage = Coverage { errors, ..Coverage::default() };
         drawn(|text| text.coverage(stamp(0), &coverage, false))
@@ -215,7 +217,7 @@ fn one_error_is_not_errors() {
 }
 
 #[test]
-fn the_coverage_of_the_run_is_not_said_twice() {
+fn the_coverage_of_the_run_is_not_repeated() {
     let one = Coverage { unmatched: 1, ..Coverage::default() };
     let two = Coverage { unmatched: 2, ..Coverage::default() };
     let out = drawn(|text| {
@@ -228,12 +230,15 @@ fn the_coverage_of_the_run_is_not_said_twice() {
         text.coverage(stamp(1), &one, false);
         text.coverage(stamp(2), &two, true);
     });
-    assert_eq!(out, "coverage: 1 unmatched\ncoverage: 1 unmatched\ncoverage in all: 2 unmatched\n");
+    assert_eq!(
+        out,
+        "coverage: 1 unmatched\ncoverage: 1 unmatched\ncoverage of the run: 2 unmatched\n"
+    );
 }
 
 #[test]
 fn notes_go_to_stderr_and_alerts_to_the_results() {
-    let say = |text: &mut Text| {
+    let say = |text: &mut TextOutput| {
         text.note(stamp(5_000_000), Level::Info, "ring of 512 pages");
         text.note(stamp(5_000_000), Level::Warning, "one event is absent");
         text.note(stamp(5_000_000), Level::Alert, "8192: fires 200 times a second");
@@ -247,7 +252,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
                 lost: 0,
                 max_rss_kb: 18_432,
                 start_ms: 43.21,
-                compiler: Compiler { traces: 12, aborted: 3, flushed: 1, interpreted: Some(0.251) },
+                compiler: JitStats { traces: 12, aborted: 3, flushed: 1, interpreted: Some(0.251) },
             },
         );
         text.stats(stamp(0), &Stats { events: 3, own_cpu_ns: 16_000_000, ..Stats::default() });
@@ -259,9 +264,10 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
         "perilune: note: ring of 512 pages
 perilune: warning: one event is absent
 perilune: x.lua:3: no field
-perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, first drain after 43.2 ms; \
-12 traces, 3 aborted, flushed once, 25 % interpreted
-perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms; 0 traces, 0 aborted
+perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MB, \
+first drain after 43.2 ms; 12 traces, 3 aborted, flushed once, 25 % interpreted
+perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms; 0 traces, \
+0 aborted
 "
     );
     let (results, stderr) = drawn_with(|look| look.quiet = true, say);
@@ -286,7 +292,7 @@ fn colour_marks_stamps_titles_and_alerts() {
 }
 
 #[test]
-fn columns_without_room_are_named_once() {
+fn omitted_columns_are_listed_once() {
     let part = || {
         let mut part = one_cell("p50", Cell::Int(1));
         if let Report::Table(table) = &mut part {
@@ -294,19 +300,19 @@ fn columns_without_room_are_named_once() {
         }
         part
     };
-    let told = |columns: fn() -> Option<usize>| {
-        let draw = |text: &mut Text| {
+    let lists = |columns: fn() -> Option<usize>| {
+        let draw = |text: &mut TextOutput| {
             text.report(stamp(0), &[part()]);
             text.report(stamp(0), &[part()]);
         };
-        drawn_with(|look| look.columns = columns, draw).0.matches("also have p50)").count()
+        drawn_with(|look| look.columns = columns, draw).0.matches("also shows p50)").count()
     };
-    assert_eq!((told(|| Some(2)), told(|| Some(80)), told(|| None)), (1, 0, 0));
+    assert_eq!((lists(|| Some(2)), lists(|| Some(80)), lists(|| None)), (1, 0, 0));
 }
 
 #[test]
-fn a_reader_that_has_gone_surfaces_at_the_flush() {
-    let look = Look {
+fn a_closed_reader_is_an_error_of_the_flush() {
+    let look = TextOptions {
         zone: TimeZone::UTC,
         colour: Colour::Never,
         quiet: false,
@@ -315,27 +321,29 @@ fn a_reader_that_has_gone_surfaces_at_the_flush() {
         together: false,
         pages: 0,
     };
-    let mut text = Text::new(Box::new(Closed), Box::new(Closed), look);
-    text.note(stamp(0), Level::Warning, "nobody hears");
+    let mut text = TextOutput::new(Box::new(Closed), Box::new(Closed), look);
+    text.note(stamp(0), Level::Warning, "not delivered");
     assert!(text.flush_if_large().is_ok());
-    draw_event(&mut text, &[], &Around::default());
+    draw_event(&mut text, &[], &ProbeContext::default());
     assert_eq!(text.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     for _ in 0..2000 {
-        draw_event(&mut text, &[("x", Value::Int(1))], &Around::default());
+        draw_event(&mut text, &[("x", Value::Int(1))], &ProbeContext::default());
     }
     assert_eq!(text.flush_if_large().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-    assert!(text.flush_if_large().is_ok(), "what could not be written is dropped");
+    assert!(text.flush_if_large().is_ok(), "unwritten output is dropped");
 }
 
 #[test]
-fn an_event_prints_as_its_format_has_it_or_by_its_fields() {
+fn an_event_prints_by_its_format_or_its_fields() {
     let format: &dyn Fn(&mut Vec<u8>) -> bool = &|out| {
         out.extend_from_slice(b"sig=9 comm=\x1b[31mred\n");
         true
     };
     let fields = [("sig", Value::Int(9))];
     let line = |text| {
-        let all = drawn(|draw| draw_event(draw, &fields, &Around { text, ..Around::default() }));
+        let all = drawn(|draw| {
+            draw_event(draw, &fields, &ProbeContext { text, ..ProbeContext::default() });
+        });
         all.split_once("signal_generate:").unwrap().1.to_owned()
     };
     assert_eq!(line(EventText::Format(format)), " sig=9 comm=\\x1b[31mred\\n\n");
@@ -343,7 +351,11 @@ fn an_event_prints_as_its_format_has_it_or_by_its_fields() {
         out.extend_from_slice(b"a\tb\r");
         true
     };
-    assert_eq!(line(EventText::Format(format)), " a\tb\\r\n", "tabs are the format's own");
+    assert_eq!(
+        line(EventText::Format(format)),
+        " a\tb\\r\n",
+        "only tabs of the format are printed"
+    );
     assert_eq!(line(EventText::Format(&|_| false)), " sig=9\n");
     assert_eq!(line(EventText::Printer(b"nine")), " nine\n");
     assert_eq!(line(EventText::Fields), " sig=9\n");

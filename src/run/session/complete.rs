@@ -1,32 +1,32 @@
-//! What a word that is being typed could become.
+//! Completions of the text before the cursor.
 
 use super::Session;
-use super::console::Names;
-use super::words::found;
+use super::console::Completions;
+use super::requests::found;
 use crate::base::text::escape;
-use crate::event::function::{Kind, Named, file_in_front_of};
+use crate::event::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
 use crate::script::doc;
 use std::path::PathBuf;
 
-/// Words behind a colon at the beginning of a line.
+/// Commands after a colon at the beginning of a line.
 const COLON: [&str; 9] =
     [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
 
-/// Lua's own.
+/// The keywords of Lua.
 const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
     "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
 
-/// As many as a person looks through.
+/// Limit of completions that a person can look through.
 const MOST: usize = 500;
 
-/// What the end of `before` could become.
-pub(super) fn complete(session: &Session<'_>, before: &str) -> Names {
+/// Returns the completions of the end of `before`.
+pub(super) fn complete(session: &Session<'_>, before: &str) -> Completions {
     let (start, mut names) = candidates(session, before);
     let typed = before.get(start..).unwrap_or_default();
-    // A name that cannot be shown as it is cannot be typed either.
+    // A name that must be escaped for display cannot be typed either.
     names.retain(|name| name.starts_with(typed) && !name.contains(escape::harmful));
     names.sort();
     names.dedup();
@@ -34,12 +34,12 @@ pub(super) fn complete(session: &Session<'_>, before: &str) -> Names {
     (start, names)
 }
 
-fn candidates(session: &Session<'_>, before: &str) -> Names {
+fn candidates(session: &Session<'_>, before: &str) -> Completions {
     if before.starts_with(':') {
         return match before.split_once(' ') {
             None => (0, COLON.map(str::to_owned).to_vec()),
             Some((":doc", rest)) => (before.len() - rest.len(), doc::names()),
-            Some((":events" | ":fields", rest)) if Kind::in_front_of(rest).is_some() => {
+            Some((":events" | ":fields", rest)) if ProbeKind::split_prefix(rest).is_some() => {
                 in_function(session, before, rest)
             }
             Some((":events" | ":fields", rest)) => {
@@ -54,7 +54,7 @@ fn candidates(session: &Session<'_>, before: &str) -> Names {
     }
 }
 
-fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
+fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     let (code, text) = (before[..at - 1].trim_end(), &before[at..]);
     if code.ends_with("run")
         || code.ends_with("run(")
@@ -74,11 +74,11 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
         return in_function(session, before, item);
     }
     match text.split_once('/') {
-        // `field.function == NAME` of a filter takes one of the kernel's.
+        // `field.function == NAME` of a filter takes a function of the kernel.
         Some((_, filter)) if asks_function(filter) => {
             (before.len() - word_at_end(filter).len(), kernel_functions(word_at_end(filter)))
         }
-        // Else the fields of the event in front of it.
+        // Otherwise, the fields of the event before the filter.
         Some((event, filter)) => {
             let start = before.len() - word_at_end(filter).len();
             (start, fields(session, event))
@@ -90,20 +90,22 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Names {
     }
 }
 
-/// The selector of a function that the end of a string is about.
+/// Returns the selector of a function at the end of a string.
 fn last_function(text: &str) -> Option<&str> {
-    // A `,` or `|` of its FILE stands in quotes, and no kind of function behind it.
+    // A `,` or `|` in its FILE is quoted, and is not followed by a kind of function.
     let starts = text.match_indices([',', '|']).map(|(at, _)| at + 1).chain([0]);
     let items = starts.filter_map(|at| text.get(at..)).map(str::trim_start);
-    items.filter(|item| Kind::in_front_of(item).is_some()).min_by_key(|item| item.len())
+    items.filter(|item| ProbeKind::split_prefix(item).is_some()).min_by_key(|item| item.len())
 }
 
-/// A FILE, a function, or one of its fields.
-fn in_function(session: &Session<'_>, before: &str, item: &str) -> Names {
-    let Some((kind, rest)) = Kind::in_front_of(item) else { return (before.len(), Vec::new()) };
+/// Completes a FILE, a function, or a field of a function's event.
+fn in_function(session: &Session<'_>, before: &str, item: &str) -> Completions {
+    let Some((kind, rest)) = ProbeKind::split_prefix(item) else {
+        return (before.len(), Vec::new());
+    };
     let mut function = rest;
     if kind.of_file() {
-        let (file, behind) = file_in_front_of(rest);
+        let (file, behind) = split_file(rest);
         match behind.strip_prefix(':') {
             Some(behind) => function = behind,
             None => return (before.len() - rest.len(), programs(file)),
@@ -113,14 +115,14 @@ fn in_function(session: &Session<'_>, before: &str, item: &str) -> Names {
         let event = &item[..item.len() - filter.len()];
         return (before.len() - word_at_end(filter).len(), fields(session, event));
     }
-    let Some(named) = Named::parse(item) else { return (before.len(), Vec::new()) };
+    let Some(named) = FunctionName::parse(item) else { return (before.len(), Vec::new()) };
     let glob = named.with(&format!("{function}*"));
     let found = session.source.catalog().functions(&glob, MOST).unwrap_or_default();
     let names = found.into_iter().map(|named| named.function).collect();
     (before.len() - function.len(), names)
 }
 
-/// Files by their paths, and programs that a shell would find.
+/// Returns files by path, and programs in `$PATH`.
 fn programs(typed: &str) -> Vec<String> {
     if typed.contains('/') || typed.starts_with('.') {
         return files(typed);
@@ -133,7 +135,7 @@ fn programs(typed: &str) -> Vec<String> {
     ["/".to_owned(), "./".to_owned()].into_iter().chain(found).collect()
 }
 
-fn in_code(session: &Session<'_>, before: &str) -> Names {
+fn in_code(session: &Session<'_>, before: &str) -> Completions {
     let word = word_at_end(before);
     let start = before.len() - word.len();
     let code = &before[..start];
@@ -149,19 +151,20 @@ fn in_code(session: &Session<'_>, before: &str) -> Names {
     }
 }
 
-/// Whether a function's name stands at the end of a filter.
+/// Returns whether a function's name is expected at the end of a filter.
 fn asks_function(filter: &str) -> bool {
     let test = filter[..filter.len() - word_at_end(filter).len()].trim_end();
     let test = test.strip_suffix("==").or(test.strip_suffix("!="));
     test.is_some_and(|field| field.trim_end().ends_with(".function"))
 }
 
-/// Functions of the kernel that begin so.
+/// Returns the functions of the kernel with this prefix.
 fn kernel_functions(typed: &str) -> Vec<String> {
     kernel_symbols(typed, |kind| kind.eq_ignore_ascii_case("t"))
 }
 
-/// Symbols of the kernel that begin so, and are of the right kind; none where it does not tell them.
+/// Returns the kernel's symbols with this prefix and of the right kind; none if the kernel hides
+/// them.
 fn kernel_symbols(typed: &str, right: impl Fn(&str) -> bool) -> Vec<String> {
     let all = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let symbol = |line: &str| {
@@ -173,13 +176,13 @@ fn kernel_symbols(typed: &str, right: impl Fn(&str) -> bool) -> Vec<String> {
     all.lines().filter_map(symbol).take(MOST).collect()
 }
 
-/// The letters, digits and `_` at the end.
+/// Returns the letters, digits and `_` at the end.
 fn word_at_end(text: &str) -> &str {
     let kept = text.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
     &text[kept..]
 }
 
-/// Where a string begins that has no end yet.
+/// Returns where an unterminated string begins.
 fn open_string(text: &str) -> Option<usize> {
     let (mut open, mut escaped) = (None, false);
     for (at, c) in text.char_indices() {
@@ -194,7 +197,7 @@ fn open_string(text: &str) -> Option<usize> {
     open.map(|(_, at)| at)
 }
 
-/// The last text in quotes that could be an event's name.
+/// Returns the last quoted text that could be an event's name.
 fn last_event(code: &str) -> Option<String> {
     let texts = code.split(['"', '\'']).skip(1).step_by(2);
     texts
@@ -203,21 +206,22 @@ fn last_event(code: &str) -> Option<String> {
         .and_then(|text| Some(Selector::parse_list(text).ok()?.pop()?.name))
 }
 
-/// Systems, and behind the colon their events.
+/// Returns the event systems, or after a colon all events.
 fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
     let names = session.source.catalog().names().unwrap_or_default();
     match typed.contains(':') {
         true => names,
         false => {
             let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
-            let functions = Kind::ALL.iter().map(|kind| kind.word());
+            let functions = ProbeKind::ALL.iter().map(|kind| kind.prefix());
             systems.chain(functions).map(|system| format!("{system}:")).collect()
         }
     }
 }
 
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
-    let mut names: Vec<String> = crate::script::words::OF_THE_SAMPLE.map(str::to_owned).to_vec();
+    let mut names: Vec<String> =
+        crate::script::functions::OF_THE_SAMPLE.map(str::to_owned).to_vec();
     for event in found(session, event).unwrap_or_default() {
         if let Some(format) = event.format() {
             names.extend(format.fields.iter().filter(|f| !f.common).map(|f| f.name.clone()));
@@ -226,7 +230,7 @@ fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
     names
 }
 
-/// Files, and folders with a slash.
+/// Returns files, and folders with a trailing slash.
 fn files(typed: &str) -> Vec<String> {
     let folder = typed.rfind('/').map_or("", |at| &typed[..=at]);
     let Ok(entries) = std::fs::read_dir(if folder.is_empty() { "." } else { folder }) else {

@@ -1,66 +1,66 @@
-//! Where lines come from: another thread reads them, and rings a bell that the session's poll hears.
+//! The source of lines: another thread reads them, and wakes the session's poll through a pipe.
 
 use std::io::{PipeReader, Read as _};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError};
 
-/// What the reading thread has for the session.
+/// A message from the reading thread to the session.
 #[derive(Debug)]
-pub enum Typed {
-    /// A line, or several that belong together. The thread waits until it was run.
+pub enum ConsoleMessage {
+    /// A line, or several that belong together. The thread waits until it has been run.
     Line(String),
-    /// What may stand behind `before`; wanted soon or never.
+    /// A request for the completions of `before`; the thread waits for a short time only.
     Names {
         /// The line up to the cursor.
         before: String,
-        /// Where they are to be sent.
-        reply: Sender<Names>,
+        /// Receives them.
+        reply: Sender<Completions>,
     },
-    /// There are no more.
+    /// The end of the input.
     End,
 }
 
-/// Where a word begins that could be completed, and what it could become.
-pub type Names = (usize, Vec<String>);
+/// The start of the completed text, and its completions.
+pub type Completions = (usize, Vec<String>);
 
-/// The session's end of it.
+/// The session's end of the console.
 pub struct Console {
-    /// What was typed.
-    pub typed: Receiver<Typed>,
-    /// Readable when something was sent.
+    /// The messages.
+    pub typed: Receiver<ConsoleMessage>,
+    /// Readable when a message was sent.
     pub bell: PipeReader,
-    /// Tells the thread that its line was run.
+    /// Signals the thread that its line has been run.
     pub ready: SyncSender<()>,
-    /// Waits until what was printed can be seen, but not for long.
+    /// Waits a short time until the printed output is visible.
     pub settle: Box<dyn Fn()>,
-    /// That thread and others of ours, as tracepoints name them.
+    /// The ids of that thread and of the console's other threads, as in tracepoint records.
     pub tids: Vec<i32>,
 }
 
 impl Console {
-    /// What was typed meanwhile, if something was.
-    pub(super) fn take(&self) -> Option<Typed> {
+    /// Returns the next message, if there is one.
+    pub(super) fn take(&self) -> Option<ConsoleMessage> {
         match self.typed.try_recv() {
             Ok(typed) => Some(typed),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Typed::End),
+            Err(TryRecvError::Disconnected) => Some(ConsoleMessage::End),
         }
     }
 
-    /// Waits for it.
-    pub(super) fn wait(&self) -> Typed {
-        self.typed.recv().unwrap_or(Typed::End)
+    /// Waits for the next message.
+    pub(super) fn wait(&self) -> ConsoleMessage {
+        self.typed.recv().unwrap_or(ConsoleMessage::End)
     }
 
-    /// The bell was heard.
+    /// Empties the wakeup pipe.
     pub(super) fn heard(&mut self) {
-        // What it could not read now, it hears again.
+        // After a failed read, the pipe stays readable and wakes the session again.
         let _ = self.bell.read(&mut [0; 64]);
     }
 
-    /// Lets the thread go on to the next line.
+    /// Lets the thread read the next line.
     pub(super) fn go_on(&self) {
         (self.settle)();
-        // A thread that is gone reads no more lines.
+        // A thread that has ended reads no more lines.
         let _ = self.ready.try_send(());
     }
 }

@@ -1,4 +1,4 @@
-//! What lines have defined, as a monitor of its own: `save`.
+//! Saves the definitions of a session as a monitor: `save`.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,44 +10,45 @@ use crate::output::file;
 /// Lines that defined something, in order.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    lines: Vec<Line>,
-    /// The file outside of the current folder that was asked about last.
+    lines: Vec<DefinitionLine>,
+    /// The last file outside the current folder that needed a confirmation.
     asked: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct DefinitionLine {
     text: String,
-    /// The roles of the events that it declared.
+    /// The roles of the events that the line declared.
     opened: Range<usize>,
-    /// Whether other lines may need what it defined: a global that it assigned.
+    /// Other lines may need its definitions: it assigned a global.
     needed: bool,
 }
 
-impl Line {
-    /// Whether the handler of one of its events was switched off because it failed.
+impl DefinitionLine {
+    /// Returns whether the handler of one of its events was switched off because it failed.
     fn has_failed(&self, is_off: &dyn Fn(usize) -> bool) -> bool {
         self.opened.clone().any(is_off)
     }
 
-    /// Whether nothing is lost without it: no other line needs it, and none of its handlers works.
+    /// Returns whether the line can be omitted: no other line needs it, and none of its handlers
+    /// works.
     fn is_idle(&self, is_off: &dyn Fn(usize) -> bool) -> bool {
         !self.needed && !self.opened.is_empty() && self.opened.clone().all(is_off)
     }
 }
 
-/// What became of `save`.
+/// The result of `save`.
 #[derive(Debug)]
 pub(super) enum Saved {
-    /// Nothing yet: the file lies outside of the current folder, and whether it is meant is asked
-    /// first.
+    /// Nothing was written yet: the file is outside the current folder, so the user must confirm
+    /// it.
     Asked { path: PathBuf },
-    /// The file was written. Counts lines whose handlers failed: those that were left out, and
-    /// those that others may need.
-    Wrote { path: PathBuf, left_out: usize, failing: usize },
+    /// The file was written. Counts the lines with failed handlers: those omitted, and those kept
+    /// because other lines may need them.
+    Wrote { path: PathBuf, omitted: usize, failing: usize },
 }
 
-/// Folders of the system: no file that was typed at a prompt goes there.
+/// System folders, to which the prompt does not write.
 const SYSTEM: [&str; 14] = [
     "/bin",
     "/boot",
@@ -68,32 +69,32 @@ const SYSTEM: [&str; 14] = [
 /// Folders below them that are for users' files.
 const OF_USERS: [&str; 2] = ["/etc/perilune", "/run/user"];
 
-/// Whether a path without links lies in a folder of the system, or in `/` itself.
+/// Returns whether a path without symbolic links is in a system folder, or directly in `/`.
 fn is_of_system(path: &Path) -> bool {
     let below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
     path.parent() == Some(Path::new("/")) || (below(&SYSTEM) && !below(&OF_USERS))
 }
 
-/// Locals of a function of Lua, less some for what it needs itself.
+/// Limit of saved names: the locals of a Lua function, less some that the function itself needs.
 const NAMES: usize = 180;
 
 impl Definitions {
     pub(super) fn add(&mut self, text: &str, opened: Range<usize>, needed: bool) {
-        self.lines.push(Line { text: text.trim_end().to_owned(), opened, needed });
+        self.lines.push(DefinitionLine { text: text.trim_end().to_owned(), opened, needed });
     }
 
-    /// Forgets the events: they were taken away.
+    /// Forgets the lines with events, after the events were removed.
     pub(super) fn clear(&mut self) {
         self.lines.retain(|line| line.opened.is_empty());
     }
 
-    /// Writes them as a monitor that runs as it is; `names` are the globals of the session, `prints` whether an event has no
-    /// handler. Lines whose handlers have failed (`is_off` tells that of a role) are only remarks in it, as far as nothing else needs
-    /// them.
+    /// Writes the definitions as a complete monitor. `names` are the globals of the session, and
+    /// `prints` is whether an event has no handler. Lines whose handlers have failed (`is_off`
+    /// returns this for a role) become comments, unless another line needs them.
     ///
     /// # Errors
-    /// There is nothing to write, the file is there or cannot be made, or its path is in a system
-    /// folder.
+    /// There is nothing to write, there are too many names, the file exists or cannot be created,
+    /// or its path is in a system folder.
     pub(super) fn save(
         &mut self,
         name: &str,
@@ -101,19 +102,19 @@ impl Definitions {
         prints: bool,
         is_off: &dyn Fn(usize) -> bool,
     ) -> anyhow::Result<Saved> {
-        let left_out = self.lines.iter().filter(|line| line.is_idle(is_off)).count();
-        let failing = self.lines.iter().filter(|line| line.has_failed(is_off)).count() - left_out;
-        if self.lines.iter().filter(|line| !line.opened.is_empty()).count() == left_out {
+        let omitted = self.lines.iter().filter(|line| line.is_idle(is_off)).count();
+        let failing = self.lines.iter().filter(|line| line.has_failed(is_off)).count() - omitted;
+        if self.lines.iter().filter(|line| !line.opened.is_empty()).count() == omitted {
             bail!("save: no event is declared; begin with probe(\"sys:name\", function(e) … end)");
         }
         let path = match name {
-            "" => bail!("save takes a name: `:save NAME` writes NAME.lua"),
+            "" => bail!("save needs a name: `:save NAME` writes NAME.lua"),
             name if name.ends_with(".lua") => PathBuf::from(name),
             name => PathBuf::from(format!("{name}.lua")),
         };
         if names.len() > NAMES {
             bail!(
-                "save: {} names are too many for one function of Lua; put them into tables",
+                "save: {} local names exceed the limit of a Lua function; put them into tables",
                 names.len()
             );
         }
@@ -132,7 +133,7 @@ impl Definitions {
         }
         self.asked = None;
         file::write_new(&path, text.as_bytes()).context("save")?;
-        Ok(Saved::Wrote { path, left_out, failing })
+        Ok(Saved::Wrote { path, omitted, failing })
     }
 
     fn text(
@@ -144,8 +145,8 @@ impl Definitions {
     ) -> String {
         let title = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
         let mut text = format!(
-            "#!/usr/bin/env perilune\n--- {title}, as it was typed at a prompt.\nlocal m = monitor {{ summary = \"{title}, \
-             as it was typed at a prompt\" }}\n\nfunction m.init()\n"
+            "#!/usr/bin/env perilune\n--- {title}, saved from a prompt.\nlocal m = monitor \
+             {{ summary = \"{title}, saved from a prompt\" }}\n\nfunction m.init()\n"
         );
         if !names.is_empty() {
             text.push_str(&format!("  local {}\n", names.join(", ")));
@@ -159,7 +160,7 @@ impl Definitions {
                     continue;
                 }
             }
-            // A long string would be another one if its lines were moved.
+            // The lines of a long string must not be indented, which would change its value.
             let long = ["[[", "[=", "\\\n"].iter().any(|sign| typed.contains(sign));
             let indent = if long { "" } else { "  " };
             typed.lines().for_each(|line| text.push_str(&format!("{indent}{line}\n")));

@@ -14,22 +14,22 @@ use crate::script::opt;
 use crate::script::option::OptionSpec;
 use crate::script::option::value::OptionValue;
 
-/// How monitors are found, and what the words behind their names mean.
+/// How monitors are found, and how their arguments are parsed.
 pub struct Monitors {
-    /// Where they are looked for.
+    /// The folders and the bundle that are searched.
     pub library: Library,
-    /// Options that no monitor may have.
+    /// The host's options, whose names no monitor may use.
     pub taken: Vec<OptionSpec>,
-    /// Parses a monitor's words.
+    /// Parses a monitor's arguments.
     pub parse: Parse,
 }
 
-/// What the words behind a monitor's name ask for.
+/// Parses the arguments of a monitor into a request; takes the monitor, its name and the arguments.
 pub type Parse = fn(&Monitor, &str, &[OsString]) -> anyhow::Result<RunRequest>;
 
-/// When a job reports.
+/// The report times of a job.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct JobSchedule {
     number: usize,
     every: f64,
     last: f64,
@@ -38,7 +38,10 @@ pub(super) struct Pace {
 }
 
 impl Session<'_> {
-    /// `load(name, "words")`: a monitor and what it is to do, not started.
+    /// `load(name, "arguments")`: loads a monitor with its arguments, and does not start it.
+    ///
+    /// # Errors
+    /// The monitor is not found or does not load, or its arguments are invalid.
     pub(super) fn load(&mut self, name: &str, words: &[OsString]) -> anyhow::Result<Value> {
         let script = self.monitors.library.find(name)?;
         let monitor = self.host.load_job(&script, &self.monitors.library, &self.monitors.taken)?;
@@ -48,26 +51,32 @@ impl Session<'_> {
         Ok(Value::Table(table))
     }
 
-    /// `run(name, options)` and `run(load(…))`: starts it; a recording is played to its end with it.
+    /// `run(name, options)` and `run(load(…))`: starts a monitor. On a recording, plays it to its
+    /// end.
+    ///
+    /// # Errors
+    /// The monitor cannot be loaded, needs an option that a session does not support, or fails to
+    /// start.
     pub(super) fn start(&mut self, what: &Value, options: &Value) -> anyhow::Result<String> {
         let table = match what {
             Value::Table(table) => table.clone(),
             Value::String(name) => {
                 let words = words_of(options)?;
                 let loaded = self.load(&name.to_string_lossy(), &words)?;
-                loaded.as_table().context("a monitor is a table")?.clone()
+                loaded.as_table().context("run: `load` returned no monitor")?.clone()
             }
             other => bail!(
-                "run takes a time, a number of events or a monitor, not a {}",
+                "run needs a time, a number of events or a monitor, not a {}",
                 other.type_name()
             ),
         };
         let at = self.loaded.iter().position(|(loaded, _)| *loaded == table);
-        let at =
-            at.context("run: this is no monitor that `load` gave; write run(load(\"NAME\"))")?;
+        let at = at.context(
+            "run: this is not a monitor that `load` returned; write run(load(\"NAME\"))",
+        )?;
         let (_, request) = self.loaded.remove(at);
         if request.values.get("flame-graph").is_some_and(OptionValue::is_given) {
-            bail!("run: --flame-graph writes files at a run's end; run the monitor by itself");
+            bail!("run: --flame-graph is not available at a prompt; run the monitor from a shell");
         }
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
         let options = opt::table(self.host.lua(), &request.monitor.options, &request.values)?;
@@ -87,7 +96,7 @@ impl Session<'_> {
                 return Err(why);
             }
         };
-        // With those that a line wished before it came here.
+        // Includes switches that the line requested before.
         let mut wished = self.host.take_switches();
         for role in known..self.host.roles().len() {
             wished.entry(role as u32).or_insert(true);
@@ -95,8 +104,8 @@ impl Session<'_> {
         self.source.switch(&wished)?;
         let every = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
         let now = self.source.now();
-        self.paces.push(Pace { number, every, last: now, next: now + every, begun: now });
-        if !self.source.stands_still() {
+        self.paces.push(JobSchedule { number, every, last: now, next: now + every, begun: now });
+        if !self.source.is_recording() {
             return Ok(format!("{number} {}: stop({number}) ends it", request.monitor.name));
         }
         self.carry(None, None, &[])?;
@@ -105,6 +114,9 @@ impl Session<'_> {
     }
 
     /// `stop(n)`: ends a monitor, with its report.
+    ///
+    /// # Errors
+    /// No monitor has this number, or its events cannot be switched off.
     pub(super) fn stop_job(&mut self, number: usize) -> anyhow::Result<()> {
         let jobs = self.host.jobs().iter();
         let roles = jobs.clone().find(|job| job.number == number).map(|job| job.roles.clone());
@@ -120,7 +132,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Ends all of them, without a word.
+    /// Ends all monitors without reports.
+    ///
+    /// # Errors
+    /// A monitor cannot be ended.
     pub(super) fn clear_jobs(&mut self) -> anyhow::Result<()> {
         let all: Vec<(usize, Vec<u32>)> = self
             .host
@@ -144,13 +159,13 @@ impl Session<'_> {
         due.into_iter().for_each(|number| self.report(number, false));
     }
 
-    /// Draws the reports of all of them, now.
+    /// Draws the reports of all monitors now.
     pub(super) fn report_all(&mut self) {
         let all: Vec<usize> = self.paces.iter().map(|pace| pace.number).collect();
         all.into_iter().for_each(|number| self.report(number, false));
     }
 
-    /// When the next report is due, nanoseconds of the session.
+    /// Returns when the next report is due, in nanoseconds of the session.
     pub(super) fn next_report(&self) -> f64 {
         self.paces.iter().map(|pace| pace.next).fold(f64::INFINITY, f64::min)
     }
@@ -160,7 +175,7 @@ impl Session<'_> {
         let Some(pace) = self.paces.iter_mut().find(|pace| pace.number == number) else { return };
         let seconds = (now - pace.last) / 1e9;
         pace.last = now;
-        // After a pause there is one report, not one for each turn that was missed.
+        // After a pause, one report covers the missed ones.
         while pace.next <= now {
             pace.next += pace.every;
         }
@@ -174,7 +189,7 @@ impl Session<'_> {
         });
     }
 
-    /// `jobs`: a line for each.
+    /// `jobs`: returns a line for each monitor.
     pub(super) fn list_jobs(&self) -> String {
         let now = self.source.now();
         let line = |job: &crate::script::job::Job| {
@@ -192,7 +207,7 @@ impl Session<'_> {
     }
 }
 
-/// `{ than = "10ms", call_graph = true, "free word" }` as words of a command line.
+/// Converts `{ than = "10ms", call_graph = true, "free word" }` to command line arguments.
 fn words_of(options: &Value) -> anyhow::Result<Vec<OsString>> {
     let Some(options) = options.as_table() else { return Ok(Vec::new()) };
     let mut words = free_words(options)?;

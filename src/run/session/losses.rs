@@ -1,10 +1,10 @@
-//! What a session has missed: told as it happens, when somebody asks, and at its end.
+//! Events that a session has missed: reported as they are lost, on request, and at its end.
 
 use super::Session;
 use crate::base::coverage::Coverage;
 
 impl Session<'_> {
-    /// What was seen and missed since the session began.
+    /// Returns the events received and missed since the session began.
     pub(super) fn coverage(&mut self, all: bool) -> Coverage {
         let lost = self.source.lost(all);
         let coverage = self.host.coverage(lost);
@@ -13,16 +13,16 @@ impl Session<'_> {
         self.source.add_to(coverage)
     }
 
-    /// Says what was missed since it was said last, no more often than `every`.
-    pub(super) fn tell_losses(&mut self, every: f64) {
+    /// Reports what was missed since the last report, at most once per `every` nanoseconds.
+    pub(super) fn report_losses(&mut self, every: f64) {
         let now = self.source.now();
-        if now - self.told_at < every {
+        if now - self.reported_at < every {
             return;
         }
         let coverage = self.coverage(false);
-        let since = coverage.since(&self.told);
-        self.told_at = now;
-        self.told = coverage;
+        let since = coverage.since(&self.reported);
+        self.reported_at = now;
+        self.reported = coverage;
         self.host.shared().with(|context| {
             let stamp = context.clock.stamp(context.clock.clock_ns(now));
             context.out.coverage(stamp, &since, false);
@@ -30,7 +30,7 @@ impl Session<'_> {
         self.flush();
     }
 
-    /// Says what was missed all in all.
+    /// Reports what was missed in total.
     pub(super) fn end(&mut self) {
         let coverage = self.coverage(true);
         let now = self.source.now();

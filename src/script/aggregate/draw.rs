@@ -1,30 +1,26 @@
-//! Aggregates as parts of a report: which columns, how wide, in which order.
+//! Draws aggregates as parts of a report: their columns, widths and order.
 //!
-//! Rows are copied out first and Lua is asked for text only then, once per distinct value: a script's
-//! function may itself add to an aggregate.
+//! Copies the rows first and calls Lua for texts only then, once per distinct value: a function of
+//! the script may itself add to an aggregate.
 
 use super::super::column::{column, column_key, make_unique};
-use super::super::table;
-use super::Shared;
-use super::spec::{Column, ReadsAs, SumColumn};
+use super::AggregateSettings;
+use super::spec::{KeyColumn, SumColumn};
 use crate::{
-    base::{
-        draw::{self, Align, Cell, Report, Style, Table},
-        number::{IntegerType, Number, hex},
-    },
+    base::draw::{self, Align, Cell, Report, Style, Table},
     stat::{
-        hist::Hist,
-        kv::{Kv, Row},
+        hist::Histograms,
+        kv::{Kv, KvRow},
         latency::{Latency, Timing},
         strings::Strings,
         sum::Sum,
-        word::{Part, Word, order_keys},
+        word::{Word, order_keys},
     },
 };
-use mlua::{Lua, Value};
+use mlua::Lua;
 use std::{cell::RefCell, collections::HashMap};
 
-/// How latencies are drawn.
+/// Options for drawing latencies.
 pub(super) struct LatencyLook {
     pub(super) unit: &'static str,
     /// Title of the count.
@@ -33,39 +29,39 @@ pub(super) struct LatencyLook {
     pub(super) percentiles: bool,
 }
 
-/// How counts and sums are drawn.
+/// Options for drawing counts and sums.
 pub(super) struct KvLook {
-    /// Title of the count, where it is shown.
+    /// Title of the count, if it is shown.
     pub(super) count: Option<String>,
     pub(super) sums: Vec<SumColumn>,
     pub(super) top: Option<usize>,
     pub(super) style: Style,
     pub(super) hide_key: bool,
-    pub(super) name: Option<Column>,
-    /// Whether it was declared as a flame graph: the sum weighs, whatever else is asked for.
+    pub(super) name: Option<KeyColumn>,
+    /// Whether it was declared as a flame graph: its sum is the weight, regardless of `--weight`.
     pub(super) flame: bool,
 }
 
-/// What every table has.
-pub(super) struct Frame<'a> {
+/// The parts that every table has.
+pub(super) struct TableParts<'a> {
     pub(super) lua: &'a Lua,
     pub(super) strings: &'a RefCell<Strings>,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a AggregateSettings,
     pub(super) name: &'a str,
     pub(super) title: Option<&'a str>,
-    pub(super) columns: &'a [Option<Column>],
+    pub(super) columns: &'a [Option<KeyColumn>],
 }
 
 /// Percentiles of a latency table, in order.
 pub(super) const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 
-/// What stands for the keys that a bound folded.
-const EVICTED: &str = "(evicted)";
+/// Key of the row of evicted keys.
+pub(super) const EVICTED: &str = "(evicted)";
 
-/// Least width of a column with an arrow: names of tracepoints.
+/// Minimum width of a column with an arrow: fits names of tracepoints.
 const ARROW_WIDTH: usize = 19;
 
-/// Least widths of the columns of a latency table.
+/// Minimum widths of the columns of a latency table.
 struct Widths {
     key: usize,
     calls: usize,
@@ -74,20 +70,23 @@ struct Widths {
     max: usize,
 }
 
-/// Without percentiles: the layout that is known from elsewhere, 79 wide.
+/// Without percentiles: the customary layout of latency tables, 79 columns wide.
 const WIDE: Widths = Widths { key: 20, calls: 8, total: 16, time: 9, max: 12 };
-/// With them: 79 wide, too. Times give up decimals before they need more.
+/// With percentiles: also 79 columns wide. Times drop decimals before they get wider.
 const NARROW: Widths = Widths { key: 13, calls: 6, total: 9, time: 7, max: 8 };
 
-/// A row whose key is not drawn yet; None for what was folded.
-struct Drawn {
+/// A row whose key is not drawn yet. The key is None for the row of evicted keys.
+struct UndrawnRow {
     key: Option<Vec<Word>>,
     name: Option<u32>,
     cells: Vec<Cell>,
 }
 
-impl Frame<'_> {
-    /// Latencies by total, or by key where an arrow leads from one column to the next.
+impl TableParts<'_> {
+    /// Draws latencies, sorted by total, or by key if a column has an arrow to the next.
+    ///
+    /// # Errors
+    /// A column's own function failed.
     pub(super) fn latency(
         &self,
         latency: &RefCell<Latency>,
@@ -112,21 +111,22 @@ impl Frame<'_> {
         let rows = {
             let latency = latency.borrow();
             let cells = |timing: &Timing| latency_cells(timing, divisor);
-            let drawn = |(key, timing): (&[Word], &Timing)| Drawn {
+            let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow {
                 key: Some(key.to_vec()),
                 name: None,
                 cells: cells(timing),
             };
-            let mut rows: Vec<Drawn> = self.latencies(&latency).into_iter().map(drawn).collect();
+            let mut rows: Vec<UndrawnRow> =
+                self.latencies(&latency).into_iter().map(drawn).collect();
             rows.truncate(look.top.unwrap_or(usize::MAX));
             let folded = latency.folded().map(|(_, timing)| cells(timing));
-            rows.extend(folded.map(|cells| Drawn { key: None, name: None, cells }));
+            rows.extend(folded.map(|cells| UndrawnRow { key: None, name: None, cells }));
             rows
         };
         self.table(Style::Ruled, 0, columns, rows, false, None)
     }
 
-    /// Keys and timings in the order they are drawn.
+    /// Returns keys and timings in drawing order.
     pub(super) fn latencies<'t>(&self, latency: &'t Latency) -> Vec<(&'t [Word], &'t Timing)> {
         let strings = self.strings.borrow();
         let by_key = self.columns.iter().flatten().any(|column| column.arrow);
@@ -138,7 +138,10 @@ impl Frame<'_> {
         rows
     }
 
-    /// Counts and sums.
+    /// Draws counts and sums.
+    ///
+    /// # Errors
+    /// A column's own function failed.
     pub(super) fn kv(&self, kv: &RefCell<Kv>, look: &KvLook) -> mlua::Result<Report> {
         let mut columns = if look.hide_key { Vec::new() } else { self.key_columns(None) };
         let titles = look.count.iter().chain(look.sums.iter().map(|sum| &sum.title));
@@ -159,36 +162,39 @@ impl Frame<'_> {
             let kv = kv.borrow();
             let count = |count: u64| look.count.iter().map(move |_| Cell::Int(i128::from(count)));
             let cells =
-                |row: &Row<'_>| count(row.count).chain(row.sums.iter().map(Sum::cell)).collect();
-            let drawn = |row: Row<'_>| Drawn {
+                |row: &KvRow<'_>| count(row.count).chain(row.sums.iter().map(Sum::cell)).collect();
+            let drawn = |row: KvRow<'_>| UndrawnRow {
                 cells: cells(&row),
                 key: Some(row.key.to_vec()),
                 name: row.name,
             };
-            let mut rows: Vec<Drawn> = self.counts(&kv).into_iter().map(drawn).collect();
+            let mut rows: Vec<UndrawnRow> = self.counts(&kv).into_iter().map(drawn).collect();
             rows.truncate(look.top.unwrap_or(usize::MAX));
             let folded = kv.folded();
             if folded.keys > 0 {
-                let row = Row { key: &[], count: folded.count, sums: &folded.sums, name: None };
-                rows.push(Drawn { key: None, name: None, cells: cells(&row) });
+                let row = KvRow { key: &[], count: folded.count, sums: &folded.sums, name: None };
+                rows.push(UndrawnRow { key: None, name: None, cells: cells(&row) });
             }
             (rows, kv.samples())
         };
         self.table(look.style, samples, columns, rows, look.hide_key, look.name.as_ref())
     }
 
-    /// Rows in the order they are drawn.
-    pub(super) fn counts<'t>(&self, kv: &'t Kv) -> Vec<Row<'t>> {
+    /// Returns the rows in drawing order.
+    pub(super) fn counts<'t>(&self, kv: &'t Kv) -> Vec<KvRow<'t>> {
         let strings = self.strings.borrow();
-        let mut rows: Vec<(usize, Row<'t>)> = kv.numbered_rows().collect();
+        let mut rows: Vec<(usize, KvRow<'t>)> = kv.numbered_rows().collect();
         rows.sort_by(|a, b| {
             kv.order(a.0, b.0).then_with(|| order_keys(a.1.key, b.1.key, |id| strings.get(id)))
         });
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// A histogram per key, the fullest first.
-    pub(super) fn hist(&self, hist: &RefCell<Hist>, unit: &str) -> mlua::Result<Vec<Report>> {
+    /// Draws one histogram per key, the one with the most values first.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    pub(super) fn hist(&self, hist: &RefCell<Histograms>, unit: &str) -> mlua::Result<Vec<Report>> {
         let rows = {
             let hist = hist.borrow();
             let rows =
@@ -200,7 +206,7 @@ impl Frame<'_> {
         for (key, buckets) in rows {
             let cells = self.key_cells(&mut texts, key.as_deref())?;
             let titles = self.columns.iter().flatten().map(|column| column_key(&column.title));
-            reports.push(Report::Hist(draw::Hist {
+            reports.push(Report::Hist(draw::DrawnHistogram {
                 name: self.name.to_owned(),
                 title: self.title.unwrap_or("value").to_owned(),
                 unit: unit.to_owned(),
@@ -211,8 +217,8 @@ impl Frame<'_> {
         Ok(reports)
     }
 
-    /// Keys and buckets in the order they are drawn.
-    pub(super) fn hists<'t>(&self, hist: &'t Hist) -> Vec<(&'t [Word], Vec<draw::Bucket>)> {
+    /// Returns keys and buckets in drawing order.
+    pub(super) fn hists<'t>(&self, hist: &'t Histograms) -> Vec<(&'t [Word], Vec<draw::Bucket>)> {
         let strings = self.strings.borrow();
         let mut rows: Vec<_> = hist.rows().enumerate().collect();
         rows.sort_by(|(i, a), (j, b)| {
@@ -221,15 +227,15 @@ impl Frame<'_> {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// A table, also one without rows: whoever draws it decides whether its titles are worth a line.
+    /// Returns a table, even without rows: the output decides whether to print the titles alone.
     fn table(
         &self,
         style: Style,
         samples: u64,
         mut columns: Vec<draw::Column>,
-        rows: Vec<Drawn>,
+        rows: Vec<UndrawnRow>,
         hide_key: bool,
-        name: Option<&Column>,
+        name: Option<&KeyColumn>,
     ) -> mlua::Result<Report> {
         let (mut texts, mut names) = (self.texts(), HashMap::new());
         let mut drawn = Vec::with_capacity(rows.len());
@@ -262,11 +268,12 @@ impl Frame<'_> {
         }))
     }
 
-    /// The columns of the key; `ruled` is the least width of the last one in a ruled table.
+    /// Returns the columns of the key. `ruled` is the minimum width of the last one in a ruled
+    /// table.
     fn key_columns(&self, ruled: Option<usize>) -> Vec<draw::Column> {
-        let columns: Vec<&Column> = self.columns.iter().flatten().collect();
+        let columns: Vec<&KeyColumn> = self.columns.iter().flatten().collect();
         let last = columns.len().saturating_sub(1);
-        let of = |(i, key): (usize, &&Column)| {
+        let of = |(i, key): (usize, &&KeyColumn)| {
             let least = match (ruled, i == last) {
                 _ if key.arrow => ARROW_WIDTH,
                 (Some(width), true) => width,
@@ -283,93 +290,6 @@ impl Frame<'_> {
             }
         };
         columns.iter().enumerate().map(of).collect()
-    }
-
-    fn texts(&self) -> Vec<HashMap<Word, Cell>> {
-        vec![HashMap::new(); self.columns.len()]
-    }
-
-    /// The cells of a key; of a folded row, its name in the first.
-    fn key_cells(
-        &self,
-        texts: &mut [HashMap<Word, Cell>],
-        key: Option<&[Word]>,
-    ) -> mlua::Result<Vec<Cell>> {
-        let columns = self.columns.iter().flatten();
-        let Some(key) = key else {
-            let first = std::iter::once(Cell::Text(EVICTED.to_owned()));
-            return Ok(first.chain(std::iter::repeat(Cell::Empty)).take(columns.count()).collect());
-        };
-        let cell = |((column, word), texts)| self.text(texts, column, word);
-        columns.zip(key.iter().copied()).zip(texts).map(cell).collect()
-    }
-
-    pub(super) fn text(
-        &self,
-        texts: &mut HashMap<Word, Cell>,
-        column: &Column,
-        word: Word,
-    ) -> mlua::Result<Cell> {
-        if let (Some(style), Part::Number(id)) = (&column.stack, word.part()) {
-            return Ok(self.stack(texts, style, word, id));
-        }
-        let Some(draw) = column.draw.as_ref().filter(|_| !self.shared.plain.get()) else {
-            let of = column.reads_as.as_ref().map(ReadsAs::integer_type).transpose()?.flatten();
-            let integer = of.and_then(|of| self.integer(of, word));
-            return Ok(integer.unwrap_or_else(|| self.plain(word)));
-        };
-        if let Some(cell) = texts.get(&word) {
-            return Ok(cell.clone());
-        }
-        let cell = table::cell(draw.call::<Value>(self.value(word)?)?);
-        texts.insert(word, cell.clone());
-        Ok(cell)
-    }
-
-    /// A 64-bit integer of that type. It came as hexadecimal text where no double holds it; where
-    /// one does it came as a number, so other such text, a task's name perhaps, stays text.
-    fn integer(&self, of: IntegerType, word: Word) -> Option<Cell> {
-        let exact = |value: i128| value == (value as f64) as i128;
-        let value = match word.part() {
-            Part::Number(value) if of == IntegerType::Mixed => return Some(value.into()),
-            Part::Number(value) => of.value(whole(value)?.cast_unsigned()),
-            Part::String(id) => {
-                let strings = self.strings.borrow();
-                let text = strings.get(id);
-                if !text.strip_prefix(b"-").unwrap_or(text).starts_with(b"0x") {
-                    return None;
-                }
-                let value = Number::parse(text)?.to::<i128>()?;
-                match u64::try_from(value) {
-                    _ if of == IntegerType::Mixed => value,
-                    Ok(bits) if !exact(bits.cast_signed().into()) => of.value(bits),
-                    _ => return None,
-                }
-            }
-        };
-        Some(match of {
-            IntegerType::Pointer => Cell::Text(hex(Number::Int(value))),
-            _ => Cell::Int(value),
-        })
-    }
-
-    fn plain(&self, word: Word) -> Cell {
-        match word.part() {
-            Part::Number(value) => value.into(),
-            Part::String(id) => {
-                Cell::Text(String::from_utf8_lossy(self.strings.borrow().get(id)).into_owned())
-            }
-        }
-    }
-
-    /// A word as Lua knows it.
-    pub(super) fn value(&self, word: Word) -> mlua::Result<Value> {
-        Ok(match word.part() {
-            Part::Number(value) => Value::Number(value),
-            Part::String(id) => {
-                Value::String(self.lua.create_string(self.strings.borrow().get(id))?)
-            }
-        })
     }
 }
 
@@ -389,12 +309,3 @@ fn divisor(unit: &str) -> f64 {
         _ => 1e3,
     }
 }
-
-/// The integer that a double is, if it is one of 64 bits.
-fn whole(value: f64) -> Option<i64> {
-    let is_whole = value.fract() == 0.0 && (-I64_RANGE..I64_RANGE).contains(&value);
-    is_whole.then_some(value as i64)
-}
-
-/// From here on a double is no `i64`.
-const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;

@@ -1,18 +1,21 @@
-//! What the prelude asks of Rust, on cold paths: declaring, rows for `each()`, addresses.
+//! Functions that the prelude calls in Rust on cold paths: declaring, rows for `each()`, addresses.
 
 use super::{Aggregates, Body, declare, draw::PERCENTILES, spec};
 use crate::stat::{
     kv::Kv,
     latency::Timing,
     leaf,
-    pending::{Pending, State},
+    pending::{Pending, PendingState},
     word::Word,
 };
 use mlua::{IntoLua, LightUserData, Lua, Table, Value};
 use std::rc::Rc;
 
 impl Aggregates {
-    /// What the prelude needs of Rust, for cold paths.
+    /// Returns the table of functions and addresses that the prelude uses on cold paths.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub(super) fn native(&self, lua: &Lua) -> mlua::Result<Table> {
         let native = lua.create_table()?;
         native.set("handles", &self.0.handles)?;
@@ -24,7 +27,8 @@ impl Aggregates {
         native.set("suggestion", lua.create_function(suggestion)?)?;
         let of_kv = |_: &Lua, doubles| Ok(leaf::take::<Kv>(doubles).map(LightUserData));
         native.set("kv_leaf", lua.create_function(of_kv)?)?;
-        // The functions below are owned by the Lua state that this owns values of: they must not own it.
+        // The Lua state owns the functions below, and the aggregates own values of that state: a
+        // strong reference here would be a cycle.
         let weak = Rc::new(self.downgrade());
         let upgrade =
             move || weak.upgrade().ok_or_else(|| mlua::Error::runtime("the run has ended"));
@@ -68,14 +72,14 @@ impl Aggregates {
         Ok(native)
     }
 
-    /// Whether `value` is an object that one of the constructors made, and of a kind that a report
-    /// draws.
+    /// Returns whether `value` is an object that a constructor returned and a report can draw.
     pub(in crate::script) fn is_drawn(&self, value: &Value) -> bool {
         let Some(declared) = self.number(value).and_then(|id| self.one(id)) else { return false };
         !matches!(declared.body, Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_))
     }
 
-    /// For `each()`: every row as a list of the columns' values (false for a column that is), then what was added up.
+    /// Returns the rows for `each()`: the values of the columns (false for an absent column), then
+    /// the results.
     fn rows(&self, lua: &Lua, id: usize) -> mlua::Result<Table> {
         let rows = lua.create_table()?;
         let Some(declared) = self.one(id) else { return Ok(rows) };
@@ -125,10 +129,10 @@ impl Aggregates {
         Ok(rows)
     }
 
-    /// The addresses of what `close` and `get` leave behind.
+    /// Returns the addresses of the structs into which `close` and `get` write their results.
     fn state(&self, id: usize) -> mlua::Result<(LightUserData, LightUserData)> {
         let declared = self.one(id);
-        let address = |state: &State| LightUserData((&raw const *state).cast_mut().cast());
+        let address = |state: &PendingState| LightUserData((&raw const *state).cast_mut().cast());
         let of = |pending: &Pending| (address(pending.closed()), address(pending.read()));
         match declared.as_ref().map(|declared| &declared.body) {
             Some(Body::Pending(pending)) => Ok(of(&pending.borrow())),

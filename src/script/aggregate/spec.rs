@@ -1,6 +1,6 @@
-//! What a constructor's table says: its columns and options, checked once.
+//! Reads the table of a constructor: its columns and options, checked once.
 //!
-//! Errors are sentences for the script's author; the prelude raises them at the script's own line.
+//! Errors are messages for the author of the script; the prelude raises them at the calling line.
 
 use std::rc::Rc;
 
@@ -13,32 +13,35 @@ use mlua::{Function, Table, Value};
 
 /// A column that is part of the key.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(super) struct KeyColumn {
     pub(super) title: String,
     /// Turns a value into text when it is drawn.
     pub(super) draw: Option<Function>,
     pub(super) width: Option<usize>,
     pub(super) align: Option<Align>,
     pub(super) arrow: bool,
-    /// Width of the longest of `names`, which the column may come to show.
+    /// Width of the longest of `names`, all of which the column may have to show.
     pub(super) names_width: usize,
-    /// The style of the stacks that it shows, if its values are stacks.
+    /// The style of the stacks, if the values of the column are stacks.
     pub(super) stack: Option<Rc<StackStyle>>,
-    /// How its 64-bit integers read; without it numbers are signed, and hexadecimal text stays
+    /// How 64-bit integers are shown. Without it numbers are signed, and hexadecimal text stays
     /// text.
     pub(super) reads_as: Option<ReadsAs>,
 }
 
-/// How the integers of a column read.
+/// How the integers of a column are shown.
 #[derive(Clone, Debug)]
 pub(super) enum ReadsAs {
     Known(IntegerType),
-    /// A function of the script, which knows it once the column is drawn.
+    /// A function of the script that returns the type; called when the column is drawn.
     Asked(Function),
 }
 
 impl ReadsAs {
-    /// The type; None of text.
+    /// Returns the type, or None for text.
+    ///
+    /// # Errors
+    /// The function of the script failed.
     pub(super) fn integer_type(&self) -> mlua::Result<Option<IntegerType>> {
         match self {
             ReadsAs::Known(of) => Ok(Some(*of)),
@@ -60,25 +63,33 @@ pub(super) struct SumColumn {
     pub(super) unsigned: bool,
 }
 
-/// What `as` may be; [`IntegerType::Signed`] is the default of sums, `text` the default of keys.
+/// Values of the option `as`. The default is [`IntegerType::Signed`] for sums and `text` for keys.
 const AS: [&str; 5] = ["signed", "unsigned", "pointer", "mixed", "text"];
 
-/// A constructor's table while it is read.
-pub(super) struct Spec<'a> {
-    word: &'a str,
+/// The table of a constructor while it is read.
+pub(super) struct AggregateSpec<'a> {
+    /// The constructor or part of it that messages name.
+    subject: &'a str,
     table: &'a Table,
 }
 
 type Checked<T> = Result<T, String>;
 
-impl<'a> Spec<'a> {
-    /// Takes the table that `word` was called with; its options must be among `known`.
-    pub(super) fn new(word: &'a str, value: &'a Value, known: &[&str]) -> Checked<Spec<'a>> {
+impl<'a> AggregateSpec<'a> {
+    /// Takes the table that the constructor `subject` was called with.
+    ///
+    /// # Errors
+    /// `value` is not a table, or has an option that is not among `known`.
+    pub(super) fn new(
+        subject: &'a str,
+        value: &'a Value,
+        known: &[&str],
+    ) -> Checked<AggregateSpec<'a>> {
         let Value::Table(table) = value else {
-            return Err(format!("{word} takes a table: {word} {{ … }}"));
+            return Err(format!("{subject} takes a table: {subject} {{ … }}"));
         };
-        check_names(word, table, known)?;
-        Ok(Spec { word, table })
+        check_names(subject, table, known)?;
+        Ok(AggregateSpec { subject, table })
     }
 
     fn get(&self, name: &str) -> Value {
@@ -87,10 +98,10 @@ impl<'a> Spec<'a> {
     }
 
     fn wrong(&self, name: &str, wanted: &str) -> String {
-        format!("{} option '{name}' must be {wanted}", self.word)
+        format!("{} option '{name}' must be {wanted}", self.subject)
     }
 
-    /// Anything but false and nil is true.
+    /// Returns the flag `name`: anything except false and nil is true.
     pub(super) fn flag(&self, name: &str, default: bool) -> bool {
         match self.get(name) {
             Value::Nil => default,
@@ -99,7 +110,10 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// Text, or nothing when it is absent or false.
+    /// Returns the text of option `name`, or None if it is absent or false.
+    ///
+    /// # Errors
+    /// The value is not text.
     pub(super) fn text(&self, name: &str) -> Checked<Option<String>> {
         match self.get(name) {
             Value::Nil | Value::Boolean(false) => Ok(None),
@@ -108,17 +122,23 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// One of a few words.
+    /// Returns the value of option `name`.
+    ///
+    /// # Errors
+    /// The value is not one of `of`.
     pub(super) fn choice(&self, name: &str, of: &[&'static str]) -> Checked<Option<&'static str>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        let found = of.iter().copied().find(|word| *word == text);
+        let found = of.iter().copied().find(|choice| *choice == text);
         found.map(Some).ok_or_else(|| {
-            let quoted: Vec<String> = of.iter().map(|word| format!("\"{word}\"")).collect();
+            let quoted: Vec<String> = of.iter().map(|choice| format!("\"{choice}\"")).collect();
             self.wrong(name, &quoted.join(" or "))
         })
     }
 
-    /// An integer.
+    /// Returns the integer of option `name`.
+    ///
+    /// # Errors
+    /// The value is not an integer.
     pub(super) fn integer(&self, name: &str) -> Checked<Option<i64>> {
         match self.get(name) {
             Value::Nil | Value::Boolean(false) => Ok(None),
@@ -130,14 +150,20 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// How many rows to draw at most.
+    /// Returns the largest number of rows to draw.
+    ///
+    /// # Errors
+    /// The number is not at least 1.
     pub(super) fn top(&self) -> Checked<Option<usize>> {
         let Some(top) = self.integer("top")? else { return Ok(None) };
         let top = usize::try_from(top).ok().filter(|top| *top > 0);
         top.map(Some).ok_or_else(|| self.wrong("top", "at least 1"))
     }
 
-    /// A duration in nanoseconds: a number of them, or text with a unit.
+    /// Returns a duration in nanoseconds: given as a number of nanoseconds, or as text with a unit.
+    ///
+    /// # Errors
+    /// It is neither, or not positive.
     pub(super) fn duration(&self, name: &str) -> Checked<Option<f64>> {
         let duration = match self.get(name) {
             Value::Nil | Value::Boolean(false) => return Ok(None),
@@ -152,19 +178,24 @@ impl<'a> Spec<'a> {
         positive.map(Some).ok_or_else(|| self.wrong(name, "a duration, as \"1s\" or \"100ms\""))
     }
 
-    /// The columns in order; None stands for one that is false, whose argument of `add` goes too.
-    pub(super) fn columns(&self) -> Checked<Vec<Option<Column>>> {
+    /// Returns the columns in order. None stands for a column that is false; `add` ignores the
+    /// argument of such a column.
+    ///
+    /// # Errors
+    /// A column is malformed.
+    pub(super) fn columns(&self) -> Checked<Vec<Option<KeyColumn>>> {
         let mut columns = Vec::new();
         for (i, value) in self.table.clone().sequence_values::<Value>().flatten().enumerate() {
             let column = match value {
                 Value::Boolean(false) => None,
-                Value::String(title) => Some(Column::plain(title.to_string_lossy())),
+                Value::String(title) => Some(KeyColumn::plain(title.to_string_lossy())),
                 Value::Table(table) => Some(self.column(i, &table)?),
                 other => {
                     let kind = other.type_name();
                     return Err(format!(
-                        "{} column {} is a {kind}; a column is \"name\", {{ \"title\", draw }} or false",
-                        self.word,
+                        "{} column {} is a {kind}; a column is \"name\", {{ \"title\", draw }} \
+                         or false",
+                        self.subject,
                         i + 1
                     ));
                 }
@@ -174,17 +205,17 @@ impl<'a> Spec<'a> {
         Ok(columns)
     }
 
-    fn column(&self, i: usize, table: &Table) -> Checked<Column> {
-        let what = format!("{} column {}", self.word, i + 1);
+    fn column(&self, i: usize, table: &Table) -> Checked<KeyColumn> {
+        let what = format!("{} column {}", self.subject, i + 1);
         let (title, draw) = title_and_draw(&what, table)?;
         check_names(&what, table, &["width", "align", "arrow", "names", "as"])?;
-        let options = Spec { word: &what, table };
+        let options = AggregateSpec { subject: &what, table };
         let names: Option<Table> =
             table.raw_get("names").map_err(|_| options.wrong("names", "a list of names"))?;
         let names = names
             .into_iter()
             .flat_map(|names| names.sequence_values::<String>().flatten().collect::<Vec<_>>());
-        Ok(Column {
+        Ok(KeyColumn {
             title,
             draw,
             width: options.integer("width")?.and_then(|width| usize::try_from(width).ok()),
@@ -198,7 +229,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// The option `as`, of a key or a sum.
+    /// Returns the option `as` of a key or a sum.
     fn reads_as(&self) -> Checked<Option<ReadsAs>> {
         if let Value::Function(ask) = self.get("as") {
             return Ok(Some(ReadsAs::Asked(ask)));
@@ -207,22 +238,28 @@ impl<'a> Spec<'a> {
         Ok(name.and_then(IntegerType::named).map(ReadsAs::Known))
     }
 
-    /// The option `name = { "title", draw }`.
-    pub(super) fn named(&self, name: &str) -> Checked<Option<Column>> {
+    /// Returns the option `name = { "title", draw }`.
+    ///
+    /// # Errors
+    /// It is neither text nor such a table.
+    pub(super) fn named(&self, name: &str) -> Checked<Option<KeyColumn>> {
         match self.get(name) {
             Value::Nil | Value::Boolean(false) => Ok(None),
-            Value::String(title) => Ok(Some(Column::plain(title.to_string_lossy()))),
+            Value::String(title) => Ok(Some(KeyColumn::plain(title.to_string_lossy()))),
             Value::Table(table) => {
-                let what = format!("{} option '{name}'", self.word);
+                let what = format!("{} option '{name}'", self.subject);
                 check_names(&what, &table, &[])?;
                 let (title, draw) = title_and_draw(&what, &table)?;
-                Ok(Some(Column { draw, ..Column::plain(title) }))
+                Ok(Some(KeyColumn { draw, ..KeyColumn::plain(title) }))
             }
             _ => Err(self.wrong(name, "{ \"title\", draw }")),
         }
     }
 
-    /// The columns that are summed.
+    /// Returns the columns that are summed.
+    ///
+    /// # Errors
+    /// A column is malformed.
     pub(super) fn sums(&self) -> Checked<Vec<SumColumn>> {
         let list = match self.get("sums") {
             Value::Nil | Value::Boolean(false) => return Ok(Vec::new()),
@@ -234,10 +271,10 @@ impl<'a> Spec<'a> {
             sums.push(match value {
                 Value::String(title) => SumColumn::plain(title.to_string_lossy(), false),
                 Value::Table(table) => {
-                    let what = format!("a sum of {}", self.word);
+                    let what = format!("a sum of {}", self.subject);
                     check_names(&what, &table, &["first", "as"])?;
                     let (title, _) = title_and_draw(&what, &table)?;
-                    let options = Spec { word: &what, table: &table };
+                    let options = AggregateSpec { subject: &what, table: &table };
                     let of = options.choice("as", &AS)?.and_then(IntegerType::named);
                     SumColumn {
                         title,
@@ -255,23 +292,29 @@ impl<'a> Spec<'a> {
         Ok(sums)
     }
 
-    /// The values that `pending` remembers.
+    /// Returns the names of the values that `pending` stores.
+    ///
+    /// # Errors
+    /// A name is not text, is in `reserved`, or appears twice.
     pub(super) fn fields(&self, reserved: &[&str]) -> Checked<Vec<String>> {
         let mut fields: Vec<String> = Vec::new();
         for value in self.table.clone().sequence_values::<Value>().flatten() {
             let Value::String(name) = value else {
                 return Err(format!(
                     "{} takes names of values, not a {}",
-                    self.word,
+                    self.subject,
                     value.type_name()
                 ));
             };
             let name = name.to_string_lossy();
             if reserved.contains(&name.as_str()) {
-                return Err(format!("{} has a '{name}' of its own; take another name", self.word));
+                return Err(format!(
+                    "{} has a '{name}' of its own; use another name",
+                    self.subject
+                ));
             }
             if fields.contains(&name) {
-                return Err(format!("{} names '{name}' twice", self.word));
+                return Err(format!("{} names '{name}' twice", self.subject));
             }
             fields.push(name);
         }
@@ -280,20 +323,20 @@ impl<'a> Spec<'a> {
 }
 
 impl SumColumn {
-    /// Of signed values.
+    /// Returns a column of signed values.
     pub(super) fn plain(title: String, first: bool) -> SumColumn {
         SumColumn { title, first, unsigned: false }
     }
 }
 
-impl Column {
-    /// Has 64-bit values drawn as integers where nothing else was said.
+impl KeyColumn {
+    /// Draws 64-bit values as integers unless the script chose a type.
     pub(super) fn integers_by_default(&mut self) {
         self.reads_as.get_or_insert(ReadsAs::Known(IntegerType::Signed));
     }
 
-    pub(super) fn plain(title: String) -> Column {
-        Column {
+    pub(super) fn plain(title: String) -> KeyColumn {
+        KeyColumn {
             title,
             draw: None,
             width: None,
@@ -313,7 +356,7 @@ fn title_and_draw(what: &str, table: &Table) -> Checked<(String, Option<Function
         Value::Nil | Value::Boolean(false) => Ok((title, None)),
         Value::Function(draw) => Ok((title, Some(draw))),
         other => Err(format!(
-            "{what} '{title}' is drawn by a {}; it takes a function",
+            "{what} '{title}' has a {} as `draw`; it must be a function",
             other.type_name()
         )),
     }
@@ -331,7 +374,7 @@ fn check_names(what: &str, table: &Table, known: &[&str]) -> Checked<()> {
     Ok(())
 }
 
-/// `; did you mean 'x'?`, or the list of what there is.
+/// Returns `; did you mean 'x'?`, or the list of known names.
 pub(super) fn suggestion(name: &str, known: &[impl AsRef<str>]) -> String {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     let near = nearest(name, known.iter().copied());
@@ -346,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_name_gets_the_nearest_or_the_list() {
+    fn an_unknown_name_suggests_the_nearest_or_lists_all() {
         assert_eq!(suggestion("titel", &["unit", "title"]), "; did you mean 'title'?");
         assert_eq!(suggestion("title_of", &["unit", "title"]), "; it has unit, title");
         assert_eq!(suggestion("xyz", &["unit", "title"]), "; it has unit, title");

@@ -1,38 +1,43 @@
-//! Columns of stacks: which words draw them, and what they show.
+//! Columns of stacks: which drawing functions mark them, and how they are drawn.
 
-use super::draw::{Frame, KvLook};
-use super::{Aggregates, Shared, spec};
+use super::draw::{KvLook, TableParts};
+use super::{AggregateSettings, Aggregates, spec};
 use crate::base::draw::{Cell, Report};
 use crate::base::stack_style::StackStyle;
 use crate::script::guard::pause::off_the_clock;
 use crate::stat::kv::Kv;
-use crate::stat::word::{Part, Word};
+use crate::stat::word::{Word, WordContent};
 use mlua::Function;
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 impl Aggregates {
-    /// Takes note of a word that draws stacks.
-    pub(in crate::script) fn draws_stacks(&self, word: &Function, style: Rc<StackStyle>) {
-        self.0.stack_words.borrow_mut().push((word.clone(), style));
+    /// Registers a function that draws stacks in `style`; a column drawn by it is a stack column.
+    pub(in crate::script) fn draws_stacks(&self, function: &Function, style: Rc<StackStyle>) {
+        self.0.stack_functions.borrow_mut().push((function.clone(), style));
     }
 
-    /// Tells the columns whose values are stacks.
-    pub(super) fn know_stacks(&self, kind: &str, columns: &mut [Option<spec::Column>]) {
+    /// Sets the stack style of each column whose values are stacks.
+    pub(super) fn know_stacks(&self, kind: &str, columns: &mut [Option<spec::KeyColumn>]) {
         if let ("flame_graph", Some(Some(stack))) = (kind, columns.first_mut()) {
             stack.stack = Some(Rc::new(StackStyle::symbols()));
             return;
         }
-        let words = self.0.stack_words.borrow();
+        let functions = self.0.stack_functions.borrow();
         for column in columns.iter_mut().flatten() {
-            let known = words.iter().find(|(word, _)| Some(word) == column.draw.as_ref());
+            let known =
+                functions.iter().find(|(function, _)| Some(function) == column.draw.as_ref());
             column.stack = known.map(|(_, style)| style.clone());
         }
     }
 }
 
-impl Frame<'_> {
-    /// Counts and sums. Stacks that read the same are one row: two places of one function, or the same code in a process that is
-    /// taken for another one since the record of its mappings was lost.
+impl TableParts<'_> {
+    /// Draws counts and sums. Joins rows whose stacks have the same frames after naming: two
+    /// addresses in one function, or the same code in a process that is attributed to another one
+    /// because the record of its mappings was lost.
+    ///
+    /// # Errors
+    /// A column's own function failed.
     pub(super) fn counted(&self, kv: &RefCell<Kv>, look: &KvLook) -> mlua::Result<Report> {
         let styles: Vec<Option<&StackStyle>> =
             self.columns.iter().flatten().map(|column| column.stack.as_deref()).collect();
@@ -42,7 +47,7 @@ impl Frame<'_> {
         let (mut alike, mut known) = (HashMap::new(), HashMap::new());
         for row in kv.borrow().rows() {
             for (place, (word, style)) in row.key.iter().zip(&styles).enumerate() {
-                if let (Part::Number(id), Some(style)) = (word.part(), style) {
+                if let (WordContent::Number(id), Some(style)) = (word.part(), style) {
                     known.entry((place, *word)).or_insert_with(|| {
                         let frames = frames_of(self.shared, id, style);
                         *alike.entry((place, frames)).or_insert(*word)
@@ -54,7 +59,11 @@ impl Frame<'_> {
         self.kv(&RefCell::new(joined), look)
     }
 
-    /// Counts and sums by the columns that show no stacks, which are in a flame graph; None where there are no others.
+    /// Draws counts and sums by the columns that are not stacks (those are in the flame graph).
+    /// Returns None if there are no such columns.
+    ///
+    /// # Errors
+    /// A column's own function failed.
     pub(super) fn beside_stacks(
         &self,
         kv: &RefCell<Kv>,
@@ -80,7 +89,7 @@ impl Frame<'_> {
         Ok(Some(report))
     }
 
-    /// The cell of a stack.
+    /// Returns the cell of a stack.
     pub(super) fn stack(
         &self,
         texts: &mut HashMap<Word, Cell>,
@@ -96,8 +105,13 @@ impl Frame<'_> {
     }
 }
 
-/// The frames of the stack of a number, in a style: a number that no stack has is one that was forgotten.
-pub(in crate::script) fn frames_of(shared: &Shared, id: f64, style: &StackStyle) -> Vec<String> {
+/// Returns the frames of the stack with this id, in a style. An id that no stack has belongs to one
+/// that was swept.
+pub(in crate::script) fn frames_of(
+    shared: &AggregateSettings,
+    id: f64,
+    style: &StackStyle,
+) -> Vec<String> {
     let mut frames = Vec::new();
     let stacks = shared.stacks.borrow();
     off_the_clock(|| shared.naming.borrow_mut().of_stack(&stacks, id as u64, &mut frames));

@@ -1,17 +1,17 @@
-//! What tables and states do not use any more is forgotten: strings and stacks.
+//! Frees strings and stacks that no table and no open state refers to any more.
 
 use super::{Aggregates, Body};
 use crate::stat::Aggregate as _;
 use mlua::{Table, Value};
 
 impl Aggregates {
-    /// Whether so many stacks are held that they are to be swept before the next report.
+    /// Returns whether so many stacks are held that they must be swept before the next report.
     pub fn stacks_want_sweep(&self) -> bool {
         self.0.shared.stacks.borrow().wants_sweep()
     }
 
-    /// Forgets strings and stacks that no key and no open state uses any more, once they fill half their room. To be called
-    /// between batches.
+    /// Frees strings and stacks that no key and no open state refers to, once the strings are half
+    /// full or [`Aggregates::stacks_want_sweep`]. Must be called between batches.
     ///
     /// # Errors
     /// Lua is out of memory.
@@ -42,7 +42,7 @@ impl Aggregates {
             kv.borrow().mark(&mut marks);
         }
         if let Some(mut numbers) = marks.take_numbers() {
-            // Any number may be the id of a stack: one too many is held at worst.
+            // Any number may be the id of a stack: at worst an unused stack is kept.
             self.0.shared.stacks.borrow_mut().sweep(&mut numbers);
         }
         let freed = self.0.strings.borrow_mut().sweep(&marks);

@@ -1,21 +1,23 @@
-//! What a run does to aggregates between events: drops what became doubtful, counts what was dropped; and how many there are and may be.
+//! Maintenance of aggregates between events: drops state that lost events made doubtful, counts
+//! what was dropped, and limits the number of aggregates.
 
-use super::{Aggregates, Body, Declared, Leaf};
+use super::{Aggregates, Body, DeclaredAggregate, Leaf};
 use crate::base::coverage::Coverage;
 use crate::stat::heat_map::HeatMap;
-use crate::stat::history::{History, Position};
-use crate::stat::pending::{Losses, Pending};
+use crate::stat::history::{CopyPosition, History};
+use crate::stat::pending::{Pending, PendingLosses};
 use crate::stat::states::States;
 use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The most aggregates of a machine: they live as long as it does, outside of the memory that a script may hold.
+/// Maximum number of aggregates per Lua state. They live as long as the state, and their memory is
+/// not part of the script's memory limit.
 const MOST: usize = 1024;
 
 impl Aggregates {
-    /// Takes one in; gives its number.
-    pub(super) fn declare(&self, mut declared: Declared) -> usize {
+    /// Adds an aggregate and returns its number.
+    pub(super) fn declare(&self, mut declared: DeclaredAggregate) -> usize {
         if !declared.name.is_empty() {
             declared.name = self.free_name(&declared.name);
         }
@@ -24,7 +26,7 @@ impl Aggregates {
         id
     }
 
-    /// The name itself, or with a number behind it if another one has it.
+    /// Returns `name`, with a number appended if another aggregate has it.
     fn free_name(&self, name: &str) -> String {
         let mut names = self.0.names.borrow_mut();
         let mut free = name.to_owned();
@@ -37,29 +39,35 @@ impl Aggregates {
         free
     }
 
-    /// Why there is no room for another `kind`, if there is none.
+    /// Returns the error message for one more `kind` if the limit is reached.
     pub(super) fn full(&self, kind: &str) -> Option<String> {
         (self.0.declared.borrow().len() >= MOST).then(|| {
             format!(
-                "a run has at most {MOST} tables, histograms and states; make each {kind} once, in init, and tell \
-                 things apart by its columns; a prompt forgets between two lines those that nothing holds any more"
+                "a run has at most {MOST} tables, histograms and states; make each {kind} once, in \
+                 init, and distinguish things by its columns; a prompt drops unreferenced ones \
+                 between two lines"
             )
         })
     }
 
-    /// Whether it is time to look for those that nothing holds: a look costs all compiled code, and where all were held it is to be
-    /// worth it before there is another. In a line, which had its look as it began, only what it has made itself can be new.
+    /// Returns whether to sweep unreferenced aggregates.
+    ///
+    /// A sweep flushes all JIT traces, so it waits until the number has doubled since the last one,
+    /// or reached the limit. Within a line (`in_line`) it runs only at the limit, and only if the
+    /// number has grown since the last sweep: only the line's own aggregates can be new.
     fn is_look_due(&self, in_line: bool) -> bool {
         let (now, left) = (self.0.declared.borrow().len(), self.0.left.get());
         if in_line { now >= MOST && now > left } else { now >= (2 * left).clamp(MOST / 2, MOST) }
     }
 
-    /// Frees tables and histograms that no object and no function of Lua holds any more, once there are many; `is_kept` has the numbers
-    /// of those that are drawn though nothing holds them. Lua must not be running, though a line may wait (`in_line`): compiled code
-    /// goes with it, which knows their addresses.
+    /// Frees tables, histograms and rates that no Lua object or function references, once there are
+    /// many. `is_kept` returns true for the numbers of those that are drawn without a reference.
+    ///
+    /// Lua must not be running, but a line may be suspended (`in_line`): the sweep flushes compiled
+    /// code, which contains the addresses.
     ///
     /// # Errors
-    /// The runtime's own Lua failed.
+    /// The trusted Lua code failed.
     pub fn free_unheld(
         &self,
         lua: &Lua,
@@ -70,7 +78,7 @@ impl Aggregates {
             return Ok(());
         }
         let held: mlua::Table = self.0.trusted.get::<mlua::Function>("held")?.call(())?;
-        // Twice: what a finalizer held is free at the second.
+        // Collects twice: objects that a finalizer held are freed by the second collection.
         lua.gc_collect()?;
         lua.gc_collect()?;
         let mut unheld = Vec::new();
@@ -97,22 +105,22 @@ impl Aggregates {
         Ok(())
     }
 
-    /// Drops open states that lost events make doubtful: all opened at or before `time`, in nanoseconds of the run, and what is
-    /// remembered of each CPU.
+    /// Drops open states that lost events make doubtful: all opened at or before `time`, in
+    /// nanoseconds of the run. Resets all `per_cpu` tables.
     pub fn drop_before(&self, time: f64) {
         self.each_state(|pending| pending.drop_before(time), |states| states.drop_before(time));
         if let Ok(forget) = self.0.trusted.get::<mlua::Function>("forget_cpus") {
-            // It only stores, in tables that are there.
+            // Cannot fail: it only assigns to existing keys.
             let _ = forget.call::<()>(());
         }
     }
 
-    /// A thread has another name.
+    /// Records that a thread was renamed.
     pub fn rename_task(&self, tid: u32) {
         self.each_state(|_| {}, |states| states.rename_task(tid));
     }
 
-    /// A thread is new: drops the open states of whoever had its number before.
+    /// Drops the open states of the previous thread with this id: `tid` is a new thread.
     pub fn forget_task(&self, tid: u32) {
         self.each_state(|pending| pending.drop_task(tid), |states| states.forget_task(tid));
     }
@@ -122,17 +130,18 @@ impl Aggregates {
         self.each_state(|pending| pending.drop_task(tid), |states| states.drop_task(tid));
     }
 
-    /// The history of the events, if there is one.
+    /// Returns the history of the events, if there is one.
     pub(in crate::script) fn past(&self) -> Option<Rc<RefCell<History>>> {
         self.0.shared.owners.past().cloned()
     }
 
-    /// Copies what is kept out of the history, where what stands before that position will be forgotten.
-    pub(in crate::script) fn rescue(&self, history: &History, until: Position) {
+    /// Copies kept events out of the part of the history before `until`, which will be dropped.
+    pub(in crate::script) fn rescue(&self, history: &History, until: CopyPosition) {
         self.each_state(|pending| pending.rescue(history, until), |_| {});
     }
 
-    /// When what has been open longest was opened, nanoseconds of the run; infinite where nothing is open.
+    /// Returns when the oldest open state was opened, in nanoseconds of the run; infinity if none
+    /// is open.
     pub(in crate::script) fn oldest_time(&self) -> f64 {
         let oldest = Cell::new(f64::INFINITY);
         self.each_state(|pending| oldest.set(oldest.get().min(pending.oldest_time())), |_| {});
@@ -149,7 +158,7 @@ impl Aggregates {
         }
     }
 
-    /// The delays over time of the script, if it has any.
+    /// Returns the heat map of the script, if it has one.
     pub fn heat_map(&self) -> Option<Leaf<HeatMap>> {
         self.0.declared.borrow().values().find_map(|one| match &one.body {
             Body::HeatMap(of) => Some(of.clone()),
@@ -157,18 +166,18 @@ impl Aggregates {
         })
     }
 
-    /// Begins the next interval of what was drawn: `None` for everything. What keeps its rows goes
-    /// on.
+    /// Starts the next interval of the values in `drawn`, or of everything (`None`). Aggregates
+    /// declared with `keep` are not cleared.
     pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
         self.restart(self.chosen(drawn), self.0.shared.totals.get());
     }
 
-    /// From now on columns show what they hold, without asking the script.
+    /// Draws columns as their plain values from now on, without calling functions of the script.
     pub fn draw_plainly(&self) {
         self.0.shared.plain.set(true);
     }
 
-    /// Whether something was added up for the whole run, beside what there is now.
+    /// Returns whether totals of earlier intervals exist beside the current values.
     pub fn have_totals(&self) -> bool {
         self.0.declared.borrow().values().any(|one| match &one.body {
             Body::Latency(of, _) | Body::States(_, of, _) => of.has_total(),
@@ -178,13 +187,15 @@ impl Aggregates {
         })
     }
 
-    /// Whether a script keeps state between events.
+    /// Returns whether a script keeps state between events.
     pub fn has_state(&self) -> bool {
-        let keeps = |one: &Rc<Declared>| matches!(one.body, Body::Pending(_) | Body::States(..));
+        let keeps =
+            |one: &Rc<DeclaredAggregate>| matches!(one.body, Body::Pending(_) | Body::States(..));
         self.0.declared.borrow().values().any(keeps)
     }
 
-    /// Starts of tables of open state none of which was ever closed, where the key is not a task's.
+    /// Returns the number of starts in tables of open state in which no state was ever closed.
+    /// Tables keyed by task are not counted.
     pub fn starts_without_any_end(&self) -> u64 {
         let starts = Cell::new(0);
         let of = |pending: &mut Pending| {
@@ -195,7 +206,7 @@ impl Aggregates {
         starts.get()
     }
 
-    /// What was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`,
+    /// Returns what was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`,
     /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     pub fn counts(&self) -> Coverage {
         let other =
@@ -206,7 +217,7 @@ impl Aggregates {
             counts.starts += starts;
             counts.open += open as u64;
         };
-        let add = |losses: Losses, counts: &mut Coverage| {
+        let add = |losses: PendingLosses, counts: &mut Coverage| {
             counts.unmatched += losses.unmatched;
             counts.unsafe_ += losses.unsafe_;
             counts.exited += losses.exited;

@@ -1,4 +1,4 @@
-//! The search path, and what a root run takes.
+//! The search path, and the checks of a root run.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -16,7 +16,7 @@ fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// A folder that is root's up to `/`; none when we are not root.
+/// A folder that only root can write, up to `/`; None if the test does not run as root.
 fn folder_of_root() -> Option<tempfile::TempDir> {
     (effective_uid() == 0).then(|| tempfile::tempdir_in("/root").unwrap())
 }
@@ -36,8 +36,8 @@ fn the_first_folder_wins_over_the_second_and_both_over_the_embedded() {
     let library = Library::new([first.path().into(), second.path().into()], false);
     assert_eq!(library.find("signal").unwrap().text, "first");
     assert_eq!(library.find("site").unwrap().text, "site");
-    assert_eq!(library.find("trace").unwrap().origin, Origin::Bundled);
-    assert_eq!(Library::default().find("signal").unwrap().origin, Origin::Bundled);
+    assert_eq!(library.find("trace").unwrap().origin, ScriptOrigin::Bundled);
+    assert_eq!(Library::default().find("signal").unwrap().origin, ScriptOrigin::Bundled);
     let all = library.all();
     let names: Vec<&str> = all.iter().map(|s| s.name.as_str()).collect();
     assert!(names.is_sorted() && names.contains(&"site") && names.contains(&"trace"), "{names:?}");
@@ -46,7 +46,7 @@ fn the_first_folder_wins_over_the_second_and_both_over_the_embedded() {
 }
 
 #[test]
-fn a_path_is_taken_as_such() {
+fn a_path_is_used_as_it_is() {
     let folder = folder_with(&[("my.lua", "mine"), ("plain", "too")]);
     let script = Library::default().find(&at(&folder, "my.lua")).unwrap();
     assert_eq!((script.name.as_str(), script.text.as_str()), ("my", "mine"));
@@ -56,13 +56,13 @@ fn a_path_is_taken_as_such() {
 }
 
 #[test]
-fn an_unknown_name_gives_the_nearest() {
+fn an_unknown_name_suggests_the_nearest() {
     let error = Library::default().find("sigal").unwrap_err().to_string();
     assert_eq!(error, "no monitor 'sigal'; did you mean 'signal'?");
 }
 
 #[test]
-fn every_script_in_the_binary_is_the_source_trees() {
+fn embedded_scripts_equal_those_of_the_source_tree() {
     for (name, text) in all_embedded(&SCRIPTS, "scripts") {
         let inside = SCRIPTS.get_file(format!("{name}.lua")).unwrap().contents_utf8().unwrap();
         assert_eq!(inside, text, "{name}");
@@ -70,7 +70,7 @@ fn every_script_in_the_binary_is_the_source_trees() {
 }
 
 #[test]
-fn what_is_no_script_is_refused_with_the_reason() {
+fn a_file_that_is_not_a_script_is_refused_with_the_reason() {
     let folder = folder_with(&[("binary.lua", "\x1bLJ"), ("dir.lua/x", "")]);
     fs::write(folder.path().join("latin.lua"), b"-- \xe9").unwrap();
     fs::write(folder.path().join("long.lua"), vec![b' '; SIZE_MAX as usize + 1]).unwrap();
@@ -97,7 +97,7 @@ fn a_pipe_is_refused_without_waiting_for_its_writer() {
 }
 
 #[test]
-fn modules_come_from_beside_the_script_then_the_search_path_then_the_binary() {
+fn modules_are_searched_beside_the_script_then_on_the_search_path_then_in_the_binary() {
     let beside = folder_with(&[("net.lua", "beside"), ("sub/deep.lua", "deep")]);
     let site = folder_with(&[("stdlib/net.lua", "site"), ("stdlib/other.lua", "other")]);
     let library = Library::new([site.path().into()], false);
@@ -108,7 +108,7 @@ fn modules_come_from_beside_the_script_then_the_search_path_then_the_binary() {
 }
 
 #[test]
-fn a_folder_beside_the_monitors_is_listed_by_itself() {
+fn a_folder_beside_the_monitors_is_listed_separately() {
     let folder = folder_with(&[("printers/a.lua", "1"), ("b.lua", "2")]);
     let library = Library::new([folder.path().into()], false);
     let names: Vec<_> = library.all_in("printers").into_iter().map(|s| s.name).collect();
@@ -116,8 +116,8 @@ fn a_folder_beside_the_monitors_is_listed_by_itself() {
     assert!(library.all().iter().all(|s| s.name != "a"));
 }
 
-/// Runs a shell command as nobody in a folder; whether it succeeded.
-fn as_nobody(folder: &Path, shell: &str) -> bool {
+/// Runs a shell command as uid 65534 in a folder; returns whether it succeeded.
+fn as_other_user(folder: &Path, shell: &str) -> bool {
     use std::os::unix::process::CommandExt as _;
     let mut command = std::process::Command::new("sh");
     command.args(["-c", shell]).uid(65534).gid(65534).current_dir(folder);
@@ -125,26 +125,26 @@ fn as_nobody(folder: &Path, shell: &str) -> bool {
 }
 
 #[test]
-fn root_skips_folders_that_others_can_write_and_says_so() {
+fn root_skips_folders_that_other_users_can_write_with_a_warning() {
     let Some(folder) = folder_of_root() else { return };
     fs::write(folder.path().join("signal.lua"), "theirs").unwrap();
     mode(folder.path(), 0o777);
     let library = Library::new([folder.path().into(), "/absent".into()], true);
-    assert_eq!(library.find("signal").unwrap().origin, Origin::Bundled);
+    assert_eq!(library.find("signal").unwrap().origin, ScriptOrigin::Bundled);
     let warnings = library.take_warnings().join("\n");
-    let said = "mode 0777, and a root run takes only what root alone can write; use a folder that only \
-                root can write, such as /etc/perilune; skipped";
-    assert!(warnings.contains(said), "{warnings}");
+    let expected = "mode 0777; a root run reads only what root alone can write; use a folder that \
+                only root can write, such as /etc/perilune; skipped";
+    assert!(warnings.contains(expected), "{warnings}");
     assert!(warnings.contains("/absent: No such file"), "{warnings}");
     assert!(library.take_warnings().is_empty());
 }
 
 #[test]
-fn below_a_sticky_folder_root_takes_what_nobody_else_can_replace() {
+fn below_a_sticky_folder_root_uses_only_files_that_root_owns() {
     if effective_uid() != 0 {
         return;
     }
-    // /tmp is sticky, and this folder in it is root's.
+    // /tmp is sticky; root owns this folder in it.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     mode(folder.path(), 0o1777);
     for name in ["own", "loose"] {
@@ -153,9 +153,9 @@ fn below_a_sticky_folder_root_takes_what_nobody_else_can_replace() {
     mode(folder.path().join("loose.lua"), 0o666);
     let theirs =
         "echo theirs > theirs.lua && ln -s own.lua linked.lua && echo loosened > loose.lua";
-    assert!(as_nobody(folder.path(), theirs));
+    assert!(as_other_user(folder.path(), theirs));
     for vain in ["mv theirs.lua own.lua", "rm -f own.lua && test ! -e own.lua", "echo > own.lua"] {
-        assert!(!as_nobody(folder.path(), vain), "{vain}");
+        assert!(!as_other_user(folder.path(), vain), "{vain}");
     }
     let library = Library::new([folder.path().into()], true);
     let by_path = |name: &str| library.find(&at(&folder, &format!("{name}.lua")));
@@ -176,7 +176,7 @@ fn below_a_sticky_folder_root_takes_what_nobody_else_can_replace() {
 }
 
 #[test]
-fn root_skips_files_that_others_can_write_and_says_so() {
+fn root_skips_files_that_other_users_can_write_with_a_warning() {
     let Some(folder) = folder_of_root() else { return };
     for name in ["good", "loose", "foreign", "linked"] {
         fs::write(folder.path().join(format!("{name}.lua")), name).unwrap();
@@ -203,7 +203,7 @@ fn root_skips_files_that_others_can_write_and_says_so() {
 }
 
 #[test]
-fn root_refuses_a_named_file_that_others_can_write_and_says_what_to_do() {
+fn root_refuses_a_named_file_that_other_users_can_write_and_names_the_fix() {
     let Some(folder) = folder_of_root() else { return };
     let file = folder.path().join("x.lua");
     fs::write(&file, "").unwrap();
@@ -221,8 +221,8 @@ fn root_refuses_a_named_file_that_others_can_write_and_says_what_to_do() {
     mode(folder.path(), 0o777);
     assert!(find().unwrap_err().contains("mode 0777"));
     mode(folder.path(), 0o1777);
-    assert!(find().is_ok(), "in a sticky folder nobody can replace what root owns");
-    // The same, as a user's run: it is that user's own affair.
+    assert!(find().is_ok(), "in a sticky folder no other user can replace root's file");
+    // The same checks do not apply to the run of a user.
     mode(folder.path(), 0o777);
     assert!(Library::default().find(file.to_str().unwrap()).is_ok());
 }

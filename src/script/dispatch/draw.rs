@@ -1,30 +1,35 @@
-//! What is drawn: aggregates, counters, and reports of a script's own.
+//! Draws what a report shows: aggregates, counters, and the script's own reports.
 
 use mlua::{Function, Table, Value};
 
 use super::super::aggregate::Aggregates;
 use super::super::call::place_of;
-use super::super::table::Made;
+use super::super::table::ReportTable;
 use super::Dispatch;
 use crate::base::draw::Report;
-use crate::source::counts::Count;
+use crate::source::counts::CountDelta;
 
 impl Dispatch {
-    /// Whether a value is drawn, and not printed as text.
+    /// Returns whether a value is drawn as a report instead of printed as text.
+    ///
+    /// # Errors
+    /// The list of `counters{}` tables cannot be read.
     pub(in crate::script) fn can_draw(
         &self,
         aggregates: &Aggregates,
         value: &Value,
     ) -> mlua::Result<bool> {
-        let made = value.as_userdata().is_some_and(mlua::AnyUserData::is::<Made>);
+        let made = value.as_userdata().is_some_and(mlua::AnyUserData::is::<ReportTable>);
         let counters = self.counter_tables()?.iter().any(|entry| is_table_of(entry, value));
         Ok(made || counters || aggregates.is_drawn(value))
     }
 
-    /// What `m.interval` or `m.deinit` returned, to be drawn. Nil and false draw nothing.
+    /// Returns the values to draw from what `m.interval` or `m.deinit` returned. Nil and false draw
+    /// nothing.
     ///
     /// # Errors
-    /// Something else, with the line of the function, its type and what may be returned.
+    /// A value cannot be drawn. The error names the function's line, the value's type, and what may
+    /// be returned.
     pub(in crate::script) fn returned(
         &self,
         aggregates: &Aggregates,
@@ -45,7 +50,8 @@ impl Dispatch {
                 };
                 anyhow::bail!(
                     "{place}this function returned a {kind}, which cannot be drawn; \
-                     return a latency, kv, hist, flame_graph, states, counters or report, or nothing"
+                     return a latency, kv, hist, flame_graph, states, counters or report, \
+                     or nothing"
                 );
             }
             wanted.push(value);
@@ -53,11 +59,14 @@ impl Dispatch {
         Ok(wanted)
     }
 
-    /// The reports of `wanted` values in their order, or of everything declared.
+    /// Returns the reports of the `wanted` values in their order, or of everything declared.
+    ///
+    /// # Errors
+    /// A column's own function failed.
     pub(in crate::script) fn draw(
         &self,
         aggregates: &Aggregates,
-        counts: &[Count],
+        counts: &[CountDelta],
         wanted: Option<&[Value]>,
     ) -> mlua::Result<Vec<Report>> {
         let Some(wanted) = wanted else {
@@ -70,7 +79,7 @@ impl Dispatch {
         let mut reports = Vec::new();
         for value in wanted {
             if let Value::UserData(made) = value
-                && let Ok(made) = made.borrow::<Made>()
+                && let Ok(made) = made.borrow::<ReportTable>()
             {
                 reports.push(Report::Table(made.0.clone()));
             } else if let Some(entry) =
@@ -88,17 +97,18 @@ impl Dispatch {
         self.exports.get::<Table>("counter_tables")?.sequence_values().collect()
     }
 
-    fn draw_counters(&self, entry: &Table, counts: &[Count]) -> mlua::Result<Report> {
+    fn draw_counters(&self, entry: &Table, counts: &[CountDelta]) -> mlua::Result<Report> {
         let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
         instances.sort_unstable();
         instances.dedup();
         let draw: Function = self.exports.get("draw_counters")?;
-        let made: mlua::UserDataRef<Made> = draw.call((entry, instances, self.per_thread))?;
+        let made: mlua::UserDataRef<ReportTable> =
+            draw.call((entry, instances, self.per_thread))?;
         Ok(Report::Table(made.0.clone()))
     }
 }
 
-/// Whether `value` is the object that stands for this counters{}.
+/// Returns whether `value` is the object of this `counters{}` table.
 fn is_table_of(entry: &Table, value: &Value) -> bool {
     entry.get::<Value>("table").is_ok_and(|table| table == *value)
 }

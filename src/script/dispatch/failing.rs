@@ -1,4 +1,4 @@
-//! What a failing handler leads to: it is shown, counted, and switched off after so many times.
+//! Handler errors: each is printed and counted; after too many the handler is switched off.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::base::draw::Level;
 use crate::base::slot::Slot;
 use crate::source::batch::Addresses;
 
-/// Errors of handlers, in all and by role, and the roles whose handlers they switched off.
+/// Handler errors, in total and by role, and the roles whose handlers they switched off.
 pub(super) struct Errors {
     pub(super) all: u64,
-    /// So many of one handler switch it off.
+    /// Number of errors at which a handler is switched off.
     pub(super) most: u64,
     pub(super) by_role: Vec<u64>,
     pub(super) off: BTreeSet<usize>,
@@ -30,7 +30,31 @@ impl Default for Errors {
 }
 
 impl Dispatch {
-    /// The function that drivers call with a failing event: shows it, counts it, and says whether to switch off.
+    /// Returns whether a role's handler was switched off.
+    pub(in crate::script) fn is_off(&self, role: usize) -> bool {
+        self.errors.borrow().off.contains(&role)
+    }
+
+    /// Returns whether there were handlers and all of them were switched off for errors.
+    pub(in crate::script) fn spent(&self) -> bool {
+        !self.handlers.is_empty() && self.errors.borrow().off.len() >= self.handlers.len()
+    }
+
+    /// Returns the number of errors so far.
+    pub(in crate::script) fn errors(&self) -> u64 {
+        self.errors.borrow().all
+    }
+
+    /// Counts a failure outside a handler.
+    pub(in crate::script) fn count_error(&self) {
+        self.errors.borrow_mut().all += 1;
+    }
+
+    /// Returns the function that drivers call with a failing event. It prints and counts the error,
+    /// and returns whether to switch the handler off.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub(super) fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
         let (errors, shared) = (self.errors.clone(), self.shared.clone());
         let places = self.places.clone();
@@ -42,16 +66,17 @@ impl Dispatch {
             }
             errors.by_role[role] += 1;
             let count = errors.by_role[role];
-            // SAFETY: the driver passes the index of the slot that it stands on, of the batch that it was given.
+            // SAFETY: the driver passes the index of the slot under its cursor, which lies in the
+            // batch that it was given.
             let slot: &Slot = unsafe { &*addresses.slots.add(slot) };
-            // SAFETY: the batch is being dispatched: its slots' pointers are good.
+            // SAFETY: the batch is being dispatched: the pointers of its slots are valid.
             let raw = unsafe { raw_of(slot) };
             shared.with(|context| {
                 let off = count >= errors.most;
-                // An error's text may hold bytes of a task's name, which is any bytes.
+                // The text of an error may contain a task's name, which need not be UTF-8.
                 let fault = describe_text(&why.to_string_lossy());
                 let fault = explained_error(fault, places.borrow().get(&role).map(String::as_str));
-                // The way there is the same each time; once is enough.
+                // Prints the traceback only once: it is the same each time.
                 let text = if count == 1 { fault.to_string() } else { fault.message };
                 context.note(Level::Error, &text);
                 context.note_event(slot, raw);

@@ -1,16 +1,19 @@
-//! The handlers of evsels, as a session or a run needs to look at them: their code is looked through, another one is found, and what
-//! was closed is let go.
+//! Access to the handlers of evsels for runs and sessions: checks the fields that they read, finds
+//! the current handler of an evsel, and drops handlers of closed events.
 
 use mlua::{Function, Table, Value};
 
 use super::{Dispatch, Handler};
 
 impl Dispatch {
-    /// Looks for fields that handlers read and their events do not have, in all of the handlers' code: see `prelude/fields.lua`.
-    /// Of a monitor that ships with us only what was typed is looked at; of a session what has come since `known` roles were known.
+    /// Checks all handlers for fields that they read and their events do not have; see
+    /// `prelude/fields.lua`.
+    ///
+    /// Handlers that have only roles below `known` are skipped; with `typed_only` (for a bundled
+    /// monitor) also those from a file, so that only typed code is checked.
     ///
     /// # Errors
-    /// The first, with its line and the nearest name.
+    /// The first such field, with its line and the nearest name.
     pub(in crate::script) fn check_fields(
         &self,
         known: usize,
@@ -29,10 +32,10 @@ impl Dispatch {
         Ok(())
     }
 
-    /// The same for one handler of an evsel.
+    /// Checks one handler of an evsel.
     fn check(&self, entry: &Table, handler: &Function) -> anyhow::Result<()> {
         if self.fields.get().is_none() {
-            // Nobody else can have set it.
+            // Cannot fail: the cell is empty, and only this thread sets it.
             let _ = self.fields.set((self.load_fields)()?);
         }
         let Some(missing) = self.fields.get() else { return Ok(()) };
@@ -42,10 +45,11 @@ impl Dispatch {
         why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))
     }
 
-    /// The handler that an evsel has now, by its index; looked through if its events are those of the kernel.
+    /// Returns the current handler of the evsel with this index; checks its fields if `check` is
+    /// set.
     ///
     /// # Errors
-    /// It reads a field that they do not have.
+    /// The handler reads a field that its events do not have.
     pub(in crate::script) fn handler_of(
         &self,
         index: usize,
@@ -64,7 +68,11 @@ impl Dispatch {
         Ok(None)
     }
 
-    /// Lets go of the handlers of roles whose events were closed or never opened, and of what they hold; their evsels are gone.
+    /// Drops the handlers of roles whose events were closed or never opened, and marks their evsels
+    /// as gone.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub(in crate::script) fn forget(&mut self, roles: &[u32]) -> mlua::Result<()> {
         let is_one = |role: usize| roles.iter().any(|one| *one as usize == role);
         let attached = &self.handlers[..self.attached.min(self.handlers.len())];

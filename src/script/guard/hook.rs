@@ -1,4 +1,4 @@
-//! Whether this binary's LuaJIT looks at the hook inside compiled loops: asked of the binary itself.
+//! Probes whether this binary's LuaJIT checks the hook inside compiled loops.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use mlua::{Lua, ffi};
 
-/// Whether a loop that LuaJIT has compiled notices the hook: asked of the binary itself, in well under 2 ms, once.
+/// Returns whether a loop that LuaJIT has compiled checks the hook. Runs a probe once, in well
+/// under 2 ms.
 ///
-/// A compiled loop calls a function of ours that sets the hook half way; the loop either stops there or at its end.
+/// The probe is a compiled loop that calls a function which sets the hook half way; the loop either
+/// stops there or runs to its end.
 pub fn hook_stops_compiled_loops() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| probe().unwrap_or(false))
 }
 
-/// What a binary has to say when [`hook_stops_compiled_loops`] is false.
-pub const NO_HOOK: &str = "this build cannot stop a script's endless loop (only the third Ctrl-C can): LuaJIT lacks its hook \
-     check; build inside the checkout, or set TARGET_FLAGS=-DLUAJIT_ENABLE_CHECKHOOK";
+/// Message of a binary for which [`hook_stops_compiled_loops`] is false.
+pub const NO_HOOK: &str = "this build cannot stop a script's endless loop (only the third Ctrl-C \
+     can): LuaJIT lacks its hook check; build inside the checkout, or set \
+     TARGET_FLAGS=-DLUAJIT_ENABLE_CHECKHOOK";
 
 const PROBE: &str = "
 local ffi, turn, state = ...
@@ -30,12 +33,13 @@ fn probe() -> mlua::Result<bool> {
     unsafe extern "C" fn turn(lua: *mut ffi::lua_State, i: i32) {
         LAST.store(i.unsigned_abs(), SeqCst);
         if i == PROBE_SETS_AT {
-            // SAFETY: the state is the caller's own; lua_sethook may be called at any moment, see `arm`.
+            // SAFETY: the state belongs to the caller; lua_sethook may be called at any time, see
+            // `arm`.
             unsafe { ffi::lua_sethook(lua, Some(give_up), ffi::LUA_MASKCOUNT, 1) };
         }
     }
     unsafe extern "C-unwind" fn give_up(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-        // SAFETY: LuaJIT calls a hook with the state that runs; this frame owns nothing.
+        // SAFETY: LuaJIT calls a hook with the running state; this frame owns nothing.
         unsafe { ffi::luaL_error(lua, c"stopped".as_ptr()) };
     }
     // SAFETY: the chunk above is the only code that runs in this state.

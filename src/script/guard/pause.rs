@@ -1,19 +1,19 @@
-//! Work that the host does for a script, which the script's time does not pay for.
+//! Work of the host that does not count against the time limit of a script.
 //!
-//! The first stack out of a large program makes its symbols be read, which can take a second or more: that is no
-//! loop that a script got stuck in, and it ends by itself.
+//! The first stack from a large program makes the host read its symbols, which can take a second or
+//! more. That is not a runaway script, and it ends by itself.
 
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::{TICKS, TICKS_MAX};
 
-/// Does some work whose time does not count against the call at hand.
+/// Runs `work` without counting its time against the current call.
 pub fn off_the_clock<T>(work: impl FnOnce() -> T) -> T {
     let _paused = Paused { ticks: TICKS.load(SeqCst), most: TICKS_MAX.swap(u32::MAX, SeqCst) };
     work()
 }
 
-/// Sets the clock back, however the work ends.
+/// Restores the tick count and the limit on drop, also after a panic.
 struct Paused {
     ticks: u32,
     most: u32,
@@ -21,7 +21,7 @@ struct Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // First the count: with the limit first, a tick between the two would arm.
+        // Restores the count first: with the limit first, a tick between the two stores would arm.
         TICKS.store(self.ticks, SeqCst);
         TICKS_MAX.store(self.most, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Why a call into Lua gave nothing: the script failed, or the guard ended it.
+//! Errors of a call into Lua: the script failed, or the guard stopped it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Phase;
 use crate::script::fault::ScriptError;
 
-/// Why a call into Lua gave nothing.
+/// Why a call into Lua did not return a result.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The guard ended it.
+    /// The guard stopped it.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The script failed.
@@ -17,23 +17,23 @@ pub enum Failure {
     Script(#[from] ScriptError),
 }
 
-/// A call that the guard ended.
+/// A call that the guard stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// What ended it.
+    /// Why it was stopped.
     pub reason: Reason,
-    /// What was running.
+    /// The phase that was running.
     pub phase: Phase,
-    /// `file.lua:31`, the script's innermost line then.
+    /// The innermost line of the script at that time: `file.lua:31`.
     pub place: Option<String>,
 }
 
-/// What made the guard end a call.
+/// Why the guard stopped a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Ctrl-C, or another signal that asks to end.
+    /// Ctrl-C, or another termination signal.
     Interrupt,
-    /// More CPU time than this.
+    /// It used more CPU time than this limit.
     CpuTime(Duration),
 }
 

@@ -1,22 +1,23 @@
-//! What a script's head and its callbacks become.
+//! Parsing of a monitor's head and callbacks.
 
 use mlua::{Lua, Value};
 
-use super::{Monitor, Source, doc, register};
-use crate::script::option::Kind;
+use super::{Monitor, ScriptSource, doc, register};
+use crate::script::option::OptionKind;
 
 fn load(text: &str) -> Monitor {
     let lua = Lua::new();
     register(&lua, &lua.globals()).unwrap();
     let returned = lua.load(text).set_name("=x.lua").eval::<Value>().unwrap();
-    // The monitor's table lives as long as its state.
+    // Leaks the state: the monitor's table must not outlive it.
     std::mem::forget(lua);
-    Monitor::load(Source { name: "x", origin: "x.lua", text }, &returned, &[]).unwrap()
+    Monitor::load(ScriptSource { name: "x", origin: "x.lua", text }, &returned, &[]).unwrap()
 }
 
 #[test]
 fn the_doc_is_the_leading_comment_without_dashes() {
-    let text = "#!/usr/bin/env perilune\n--- Signals sent.\n---@meta\n--\n--   perilune signal \\\n--       -g\nlocal m\n-- not this";
+    let text = "#!/usr/bin/env perilune\n--- Signals sent.\n---@meta\n--\n\
+                --   perilune signal \\\n--       -g\nlocal m\n-- not this";
     assert_eq!(doc(text), "Signals sent.\n\n  perilune signal \\\n      -g");
     assert_eq!(doc("local m"), "");
     assert_eq!(doc("--[[ a block ]]"), "");
@@ -25,7 +26,8 @@ fn the_doc_is_the_leading_comment_without_dashes() {
 #[test]
 fn callbacks_are_found_on_the_module() {
     let monitor = load(
-        "local m = monitor {}\nfunction m.init() return 7 end\nm.sample = nil\nfunction m.on_exit() end\nreturn m",
+        "local m = monitor {}\nfunction m.init() return 7 end\nm.sample = nil\n\
+         function m.on_exit() end\nreturn m",
     );
     assert_eq!(monitor.callback("init").unwrap().call::<i64>(()).unwrap(), 7);
     assert!(monitor.callback("on_exit").is_some());
@@ -33,7 +35,7 @@ fn callbacks_are_found_on_the_module() {
 }
 
 #[test]
-fn a_screen_is_declared_and_is_no_default() {
+fn a_screen_is_off_unless_declared() {
     let screen = |declared: &str| {
         let end = "function m.init() end\nreturn m";
         load(&format!("local m = monitor {{ {declared} }}\n{end}")).screen
@@ -44,17 +46,19 @@ fn a_screen_is_declared_and_is_no_default() {
 #[test]
 fn a_callback_may_be_replaced() {
     let monitor = load(
-        "local m = monitor {}\nfunction m.init() return 1 end\nfunction m.init() return 2 end\nreturn m",
+        "local m = monitor {}\nfunction m.init() return 1 end\nfunction m.init() return 2 end\n\
+         return m",
     );
     assert_eq!(monitor.callback("init").unwrap().call::<i64>(()).unwrap(), 2);
 }
 
 #[test]
-fn the_bare_words_name_the_kinds_of_attributes() {
+fn attributes_are_declared_by_functions_of_their_kind() {
     let monitor = load(
-        "local m = monitor { options = { events { 'event', attrs = { key = expr, ['top-by'] = expr, alias = text, untraced = flag } } } }\nfunction m.init() end\nreturn m",
+        "local m = monitor { options = { events { 'event', attrs = { key = expr, \
+         ['top-by'] = expr, alias = text, untraced = flag } } } }\nfunction m.init() end\nreturn m",
     );
-    let Kind::Events { attrs, .. } = &monitor.option("event").unwrap().kind else { panic!() };
+    let OptionKind::Events { attrs, .. } = &monitor.option("event").unwrap().kind else { panic!() };
     let attrs: Vec<String> = attrs.iter().map(|(name, attr)| format!("{name}={attr:?}")).collect();
     assert_eq!(attrs, ["alias=Text", "key=Expr", "top-by=Expr", "untraced=Flag"]);
 }
@@ -62,7 +66,8 @@ fn the_bare_words_name_the_kinds_of_attributes() {
 #[test]
 fn declarations_remember_their_line() {
     let monitor = load(
-        "local m = monitor { options = {\n  flag { 'one' },\n  text {\n    'two' } } }\nfunction m.init() end\nreturn m",
+        "local m = monitor { options = {\n  flag { 'one' },\n  text {\n    'two' } } }\n\
+         function m.init() end\nreturn m",
     );
     let place = |long| monitor.option(long).unwrap().place.clone();
     assert_eq!(place("one").as_deref(), Some("x.lua:2"));
@@ -70,7 +75,7 @@ fn declarations_remember_their_line() {
 }
 
 #[test]
-fn a_declaration_through_a_word_that_draws_too_knows_its_line() {
+fn a_declaration_by_a_function_that_also_formats_knows_its_line() {
     let lua = Lua::new();
     let env = lua.globals();
     register(&lua, &env).unwrap();

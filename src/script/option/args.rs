@@ -1,7 +1,7 @@
-//! Options as clap takes them, and back from what it matched.
+//! Converts options to clap arguments, and clap's matches back to values.
 //!
-//! clap splits the words and prints the help; what a value means and what is missing is judged by
-//! [`super::value`], so that each message has one form.
+//! clap splits the command line and prints the help. [`super::value`] parses the values and reports
+//! missing ones, so that all messages have one form.
 
 use std::ffi::OsString;
 
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser};
 
 use super::{
-    Kind, OptionSpec,
-    value::{self, OptionValue, Values},
+    OptionKind, OptionSpec,
+    value::{self, OptionValue, OptionValues},
 };
 
-/// Each option as an argument whose id is its long name.
+/// Returns each option as an argument whose id is its long name.
 pub fn to_args(options: &[OptionSpec]) -> Vec<Arg> {
     options.iter().map(to_arg).collect()
 }
@@ -27,12 +27,12 @@ fn to_arg(option: &OptionSpec) -> Arg {
         arg = arg.value_name(name).value_parser(ValueParser::os_string());
     }
     match &option.kind {
-        Kind::Flag => arg.action(ArgAction::SetTrue),
-        Kind::Repeated => arg.action(ArgAction::Count),
-        Kind::Events { .. } | Kind::List => arg.action(ArgAction::Append),
-        Kind::Number => arg.action(ArgAction::Set).allow_negative_numbers(true),
-        kind => match kind.optional_word() {
-            // `-g --call-graph dwarf` is a habit: the last one says which.
+        OptionKind::Flag => arg.action(ArgAction::SetTrue),
+        OptionKind::Repeated => arg.action(ArgAction::Count),
+        OptionKind::Events { .. } | OptionKind::List => arg.action(ArgAction::Append),
+        OptionKind::Number => arg.action(ArgAction::Set).allow_negative_numbers(true),
+        kind => match kind.optional_choice() {
+            // Accepts `-g --call-graph dwarf`, a common habit: the last one wins.
             Some((bare, _)) => arg
                 .num_args(0..=1)
                 .require_equals(true)
@@ -43,12 +43,13 @@ fn to_arg(option: &OptionSpec) -> Arg {
     }
 }
 
-/// The help text with what a number without a unit means, and the default: `print longer ones [us without a unit, default 20ms]`.
+/// Returns the help text, the unit of a bare number and the default:
+/// `print longer ones [us without a unit, default 20ms]`.
 fn described(option: &OptionSpec) -> String {
     let unit = match &option.kind {
-        Kind::Duration(bare) => Some(format!("{} without a unit", bare.suffix())),
-        Kind::Percent => Some("%".to_owned()),
-        Kind::Size => Some("bytes".to_owned()),
+        OptionKind::Duration(bare) => Some(format!("{} without a unit", bare.suffix())),
+        OptionKind::Percent => Some("%".to_owned()),
+        OptionKind::Size => Some("bytes".to_owned()),
         _ => None,
     };
     let default = option.default.as_ref().map(|text| format!("default {text}"));
@@ -61,25 +62,28 @@ fn described(option: &OptionSpec) -> String {
     }
 }
 
-/// The value of each option. Absent ones get their default; a required one that is missing is an error.
-pub fn values(options: &[OptionSpec], matches: &ArgMatches) -> Result<Values> {
-    let mut values = Values::new();
+/// Returns the value of each option; an absent option has its default.
+///
+/// # Errors
+/// A value does not parse, a required option is missing, or both -c and -F are given.
+pub fn values(options: &[OptionSpec], matches: &ArgMatches) -> Result<OptionValues> {
+    let mut values = OptionValues::new();
     for option in options {
         values.insert(option.long.clone(), value(option, matches)?);
     }
-    // One that is only a default stands behind the other.
+    // Only typed options conflict: the default of one yields to the other.
     let typed = |long: &str| matches.try_contains_id(long).unwrap_or(false);
     if typed("period") && typed("freq") {
-        bail!("-c is a period and -F a frequency: leave one away");
+        bail!("-c sets a period and -F a frequency: omit one");
     }
     Ok(values)
 }
 
-/// What was understood of values that leave something open; see [`value::bare_durations`].
+/// Returns notes on values that are ambiguous; see [`value::bare_durations`].
 pub fn understood(options: &[OptionSpec], matches: &ArgMatches) -> Vec<String> {
     let of = |option: &OptionSpec| {
-        let words = matches.try_get_many::<OsString>(&option.long).ok().flatten();
-        let texts = words.unwrap_or_default().filter_map(|word| word.to_str());
+        let arguments = matches.try_get_many::<OsString>(&option.long).ok().flatten();
+        let texts = arguments.unwrap_or_default().filter_map(|argument| argument.to_str());
         texts.flat_map(|text| value::bare_durations(option, text)).collect::<Vec<_>>()
     };
     options.iter().flat_map(of).collect()
@@ -87,14 +91,14 @@ pub fn understood(options: &[OptionSpec], matches: &ArgMatches) -> Vec<String> {
 
 fn value(option: &OptionSpec, matches: &ArgMatches) -> Result<OptionValue> {
     match option.kind {
-        Kind::Flag => return Ok(OptionValue::Flag(matches.get_flag(&option.long))),
-        Kind::Repeated => {
+        OptionKind::Flag => return Ok(OptionValue::Flag(matches.get_flag(&option.long))),
+        OptionKind::Repeated => {
             return Ok(OptionValue::Count(matches.get_count(&option.long).into()));
         }
         _ => {}
     }
-    if let Some(words) = matches.get_many::<OsString>(&option.long) {
-        let texts = words
+    if let Some(arguments) = matches.get_many::<OsString>(&option.long) {
+        let texts = arguments
             .map(|w| w.to_str().with_context(|| format!("{}: {w:?} is not UTF-8", option.typed())))
             .collect::<Result<Vec<&str>>>()?;
         return value::parse_all(option, &texts);
@@ -106,29 +110,29 @@ fn value(option: &OptionSpec, matches: &ArgMatches) -> Result<OptionValue> {
     }
 }
 
-/// Attaches the word after an option whose word may be left out (`-g dwarf` becomes `--call-graph=dwarf`)
-/// if it is exactly one of the option's; any other word stays what it is.
+/// Attaches the argument after an option with an optional value (`-g dwarf` becomes
+/// `--call-graph=dwarf`) if it is exactly one of the option's values; any other stays separate.
 ///
-/// clap decides by number and cannot do that. Nothing from the first free word on is looked at beyond the
-/// `positional` first ones: it belongs to a workload.
+/// clap decides by the number of values and cannot do that. Stops at the first free argument after
+/// `positional` others: the rest belongs to a workload.
 pub fn attach_choices(
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     options: &[OptionSpec],
     mut positional: usize,
 ) -> Vec<OsString> {
-    let mut attached = Vec::with_capacity(words.len());
-    let mut rest = words.into_iter().peekable();
-    while let Some(word) = rest.next() {
-        let option = word.to_str().and_then(|text| last_option(text, options));
-        let free = !word.as_encoded_bytes().starts_with(b"-");
-        match option.map(|o| (o, o.kind.optional_word())) {
+    let mut attached = Vec::with_capacity(arguments.len());
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        let option = argument.to_str().and_then(|text| last_option(text, options));
+        let free = !argument.as_encoded_bytes().starts_with(b"-");
+        match option.map(|o| (o, o.kind.optional_choice())) {
             Some((option, Some((_, of)))) => {
-                attached.push(word);
-                // `dwarf,16384` is one of the words, too, with what belongs to it.
+                attached.push(argument);
+                // Also accepts a value with its size: `dwarf,16384`.
                 let is_one = |next: &str| of.contains(&next.split(',').next().unwrap_or_default());
                 let next = rest.next_if(|next| next.to_str().is_some_and(is_one));
                 if let Some(choice) = next.and_then(|next| next.into_string().ok()) {
-                    // The last letter of a cluster goes on as an option of its own.
+                    // A cluster is split before its last letter.
                     if let Some(last) = attached.last_mut() {
                         *last = without_last(last, option);
                     }
@@ -137,29 +141,30 @@ pub fn attach_choices(
                 }
             }
             Some((option, _)) if option.needs_value() => {
-                attached.push(word);
+                attached.push(argument);
                 attached.extend(rest.next());
             }
             _ if free && positional == 0 => {
-                attached.push(word);
+                attached.push(argument);
                 attached.extend(rest);
                 return attached;
             }
             _ => {
                 positional -= usize::from(free);
-                attached.push(word);
+                attached.push(argument);
             }
         }
     }
     attached
 }
 
-/// The option that a word ends with and that so takes its value from the next word: `--freq`, `-F`, the `g` of `-Sg`.
-fn last_option<'a>(word: &str, options: &'a [OptionSpec]) -> Option<&'a OptionSpec> {
-    if let Some(long) = word.strip_prefix("--") {
+/// Returns the option at the end of an argument, whose value would be the next argument: `--freq`,
+/// `-F`, the `g` of `-Sg`.
+fn last_option<'a>(argument: &str, options: &'a [OptionSpec]) -> Option<&'a OptionSpec> {
+    if let Some(long) = argument.strip_prefix("--") {
         return options.iter().find(|o| !o.positional && o.long == long);
     }
-    let mut letters = word.strip_prefix('-')?.chars().peekable();
+    let mut letters = argument.strip_prefix('-')?.chars().peekable();
     while let Some(letter) = letters.next() {
         let option = options.iter().find(|o| !o.positional && o.short == Some(letter))?;
         if letters.peek().is_none() {
@@ -172,9 +177,10 @@ fn last_option<'a>(word: &str, options: &'a [OptionSpec]) -> Option<&'a OptionSp
     None
 }
 
-/// The word without the option that it ends with: `-S` of `-Sg`, nothing of `-g` and `--call-graph`.
-fn without_last(word: &std::ffi::OsStr, option: &OptionSpec) -> OsString {
-    let cluster = word.to_str().filter(|text| !text.starts_with("--") && text.len() > 2);
+/// Returns the argument without the option at its end: `-S` for `-Sg`, empty for `-g` and
+/// `--call-graph`.
+fn without_last(argument: &std::ffi::OsStr, option: &OptionSpec) -> OsString {
+    let cluster = argument.to_str().filter(|text| !text.starts_with("--") && text.len() > 2);
     let letter = option.short.unwrap_or_default();
     cluster.and_then(|text| text.strip_suffix(letter)).unwrap_or_default().into()
 }

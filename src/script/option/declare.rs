@@ -1,20 +1,20 @@
-//! The words with which a script declares an option: `duration { "than", unit = "ms", help = "…" }`.
+//! The functions that declare options in a script: `duration { "than", unit = "ms", help = "…" }`.
 //!
-//! A word checks its table at once, so an error stands at the line of the declaration. What it returns is
-//! opaque to the script and goes into the `options` of `monitor {}`. The bare word is the kind of an
-//! attribute: `attrs = { key = expr }`.
+//! A function checks its table immediately, so an error has the line of the declaration. Its result
+//! is opaque to the script and goes into the `options` of `monitor {}`. The function itself is also
+//! the type of an attribute: `attrs = { key = expr }`.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use mlua::{Lua, Table, UserData, Value};
 
-use super::{Attr, Attrs, Groups, Kind, LOADS, OptionSpec, value};
+use super::{AttrKind, Attrs, GroupCount, LOADS, OptionKind, OptionSpec, value};
 use crate::base::{
     nearest::{did_you_mean, nearest},
     units::Unit,
 };
 
-/// The words and the keys that each takes beside [`KEYS`].
-const WORDS: [(&str, &[&str]); 10] = [
+/// The functions, and the keys that each takes in addition to [`KEYS`].
+const CONSTRUCTORS: [(&str, &[&str]); 10] = [
     ("flag", &["load"]),
     ("number", &[]),
     ("percent", &[]),
@@ -27,29 +27,33 @@ const WORDS: [(&str, &[&str]); 10] = [
     ("events", &["groups", "attrs"]),
 ];
 
-/// The keys of every word.
+/// Keys that every function takes.
 const KEYS: [&str; 6] = ["short", "help", "value", "default", "required", "positional"];
 
-/// Puts the words into a script's environment, as functions.
+/// Adds the functions to a script's environment.
+///
+/// # Errors
+/// Lua is out of memory.
 pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
-    let words = lua.create_table()?;
-    for (name, own_keys) in WORDS {
-        let all = words.clone();
-        let word = lua.create_function(move |lua, table: Value| {
-            let word = Word { name, own_keys, all: &all };
+    let constructors = lua.create_table()?;
+    for (name, own_keys) in CONSTRUCTORS {
+        let all = constructors.clone();
+        let constructor = lua.create_function(move |lua, table: Value| {
+            let constructor = OptionConstructor { name, own_keys, all: &all };
             let place = place(lua);
-            word.declare(&table, place.clone()).map_err(|error| match place {
+            constructor.declare(&table, place.clone()).map_err(|error| match place {
                 Some(place) => mlua::Error::runtime(format!("{place}: {error:#}")),
                 None => mlua::Error::runtime(format!("{error:#}")),
             })
         })?;
-        words.raw_set(&word, name)?;
-        env.raw_set(name, word)?;
+        constructors.raw_set(&constructor, name)?;
+        env.raw_set(name, constructor)?;
     }
     Ok(())
 }
 
-/// Where the Lua code that called this function stands: `signal.lua:3`. None if it is no Lua code.
+/// Returns the line of the Lua code that called this function: `signal.lua:3`. None if the caller
+/// is not Lua code.
 pub fn place(lua: &Lua) -> Option<String> {
     lua.inspect_stack(1, |frame| {
         let source = frame.source().short_src?.into_owned();
@@ -57,7 +61,7 @@ pub fn place(lua: &Lua) -> Option<String> {
     })?
 }
 
-/// A value as a message names it.
+/// Returns how a message names the type of a value.
 pub fn described(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nothing",
@@ -66,32 +70,35 @@ pub fn described(value: &Value) -> &'static str {
         Value::String(_) => "text",
         Value::Table(_) => "a table",
         Value::Function(_) => "a function",
-        _ => "a value of the host",
+        _ => "userdata",
     }
 }
 
-struct Word<'a> {
+struct OptionConstructor<'a> {
     name: &'static str,
     own_keys: &'static [&'static str],
-    /// The name of each word by its function: what a bare word in `attrs` is.
+    /// Name of each function by the function itself: identifies the types in `attrs`.
     all: &'a Table,
 }
 
 impl UserData for OptionSpec {}
 
-impl Word<'_> {
+impl OptionConstructor<'_> {
     fn declare(&self, table: &Value, place: Option<String>) -> Result<OptionSpec> {
-        let word = self.name;
+        let constructor = self.name;
         let Value::Table(table) = table else {
             bail!(
-                "{word} takes a table, not {}; {word} {{ \"long-name\", help = \"…\" }}",
+                "{constructor} takes a table, not {}; {constructor} {{ \"long-name\", \
+                 help = \"…\" }}",
                 described(table)
             );
         };
         self.check_keys(table)?;
         let long = match table.raw_get::<Value>(1)? {
             Value::String(long) => long.to_str()?.to_owned(),
-            _ => bail!("{word} has no name; {word} {{ \"long-name\", help = \"…\" }}"),
+            _ => {
+                bail!("{constructor} has no name; {constructor} {{ \"long-name\", help = \"…\" }}")
+            }
         };
         let option = OptionSpec {
             kind: self.kind(table)?,
@@ -103,14 +110,14 @@ impl Word<'_> {
             positional: flag(table, "positional")?,
             load: load(table)?,
             place,
-            ..OptionSpec::new(&long, Kind::Flag, "")
+            ..OptionSpec::new(&long, OptionKind::Flag, "")
         };
         option.check().with_context(|| format!("option '{long}'"))?;
         Ok(option)
     }
 
     fn check_keys(&self, table: &Table) -> Result<()> {
-        let word = self.name;
+        let constructor = self.name;
         let known = || KEYS.iter().chain(self.own_keys).copied();
         for pair in table.pairs::<Value, Value>() {
             match pair?.0 {
@@ -119,31 +126,31 @@ impl Word<'_> {
                     let key = key.to_str()?;
                     if !known().any(|k| k == &*key) {
                         let hint = did_you_mean(&nearest(&key, known()));
-                        bail!("{word} has no '{}'{hint}", &*key);
+                        bail!("{constructor} has no '{}'{hint}", &*key);
                     }
                 }
-                _ => bail!("{word} takes one name; write a {word} for each option"),
+                _ => bail!("{constructor} takes one name; write a {constructor} for each option"),
             }
         }
         Ok(())
     }
 
-    fn kind(&self, table: &Table) -> Result<Kind> {
+    fn kind(&self, table: &Table) -> Result<OptionKind> {
         Ok(match self.name {
-            "flag" => Kind::Flag,
-            "number" => Kind::Number,
-            "percent" => Kind::Percent,
-            "duration" => Kind::Duration(unit(table)?),
-            "size" => Kind::Size,
-            "text" => Kind::Text,
-            "choice" => Kind::Choice { of: choices(table)?, bare: None },
-            "expr" => Kind::Expr,
-            "event" => Kind::Event { attrs: self.attrs(table)? },
-            _ => Kind::Events { groups: groups(table)?, attrs: self.attrs(table)? },
+            "flag" => OptionKind::Flag,
+            "number" => OptionKind::Number,
+            "percent" => OptionKind::Percent,
+            "duration" => OptionKind::Duration(unit(table)?),
+            "size" => OptionKind::Size,
+            "text" => OptionKind::Text,
+            "choice" => OptionKind::Choice { of: choices(table)?, bare: None },
+            "expr" => OptionKind::Expr,
+            "event" => OptionKind::Event { attrs: self.attrs(table)? },
+            _ => OptionKind::Events { groups: groups(table)?, attrs: self.attrs(table)? },
         })
     }
 
-    /// Names and bare words.
+    /// Reads the attributes: names with a declaring function as type.
     fn attrs(&self, table: &Table) -> Result<Attrs> {
         let list = match table.raw_get::<Value>("attrs")? {
             Value::Nil => return Ok(Attrs::new()),
@@ -152,18 +159,18 @@ impl Word<'_> {
         };
         let mut attrs = Attrs::new();
         for pair in list.pairs::<Value, Value>() {
-            let (name, word) = pair?;
+            let (name, constructor) = pair?;
             let Value::String(name) = name else { bail!("attrs is {{ name = expr, … }}") };
             let name = name.to_str()?.to_owned();
-            let word: Option<String> = match word.is_function() {
-                true => self.all.raw_get(word)?,
+            let constructor: Option<String> = match constructor.is_function() {
+                true => self.all.raw_get(constructor)?,
                 false => None,
             };
-            let attr = match word.as_deref() {
-                Some("flag") => Attr::Flag,
-                Some("expr") => Attr::Expr,
-                Some("text") => Attr::Text,
-                _ => bail!("attribute '{name}' is one of the words expr, text and flag"),
+            let attr = match constructor.as_deref() {
+                Some("flag") => AttrKind::Flag,
+                Some("expr") => AttrKind::Expr,
+                Some("text") => AttrKind::Text,
+                _ => bail!("attribute '{name}' must be expr, text or flag"),
             };
             attrs.insert(name, attr);
         }
@@ -172,20 +179,23 @@ impl Word<'_> {
 }
 
 impl OptionSpec {
-    /// What holds within one declaration. Names are judged when all options are known.
+    /// Checks the declaration on its own. Names are checked once all options are known.
     fn check(&self) -> Result<()> {
-        if self.kind == Kind::Flag {
+        if self.kind == OptionKind::Flag {
             let more = self.value_name.is_some() || self.default.is_some();
             ensure!(
                 !more && !self.required && !self.positional,
-                "a flag is off unless it is given: it has only short, help and load"
+                "a flag has only short, help and load: it is off unless given"
             );
         }
         ensure!(
             !(self.required && self.default.is_some()),
-            "with a default it cannot be required; take one out"
+            "with a default it cannot be required; remove one"
         );
-        ensure!(!(self.positional && self.short.is_some()), "a positional option has no letter");
+        ensure!(
+            !(self.positional && self.short.is_some()),
+            "a positional option cannot have `short`"
+        );
         if let Some(default) = &self.default {
             value::parse_all(self, &[default]).context("default")?;
         }
@@ -224,7 +234,7 @@ fn letter(table: &Table) -> Result<Option<char>> {
     }
 }
 
-/// A default is written as it would be typed, or as a number.
+/// Reads the default: text as it would be typed, or a number.
 fn default(table: &Table) -> Result<Option<String>> {
     match table.raw_get::<Value>("default")? {
         Value::Nil => Ok(None),
@@ -235,7 +245,7 @@ fn default(table: &Table) -> Result<Option<String>> {
     }
 }
 
-/// The unit of a bare number; nanoseconds, which is what a script computes in, unless it says otherwise.
+/// Reads the unit of a number without a suffix; the default is nanoseconds, the unit of scripts.
 fn unit(table: &Table) -> Result<Unit> {
     let Some(suffix) = text(table, "unit")? else { return Ok(Unit::Nanosecond) };
     let known = Unit::ALL.map(Unit::suffix).join(", ");
@@ -243,18 +253,18 @@ fn unit(table: &Table) -> Result<Unit> {
 }
 
 fn choices(table: &Table) -> Result<Vec<String>> {
-    let wanted = "choice needs its words: of = { \"delay\", \"pair\" }";
+    let wanted = "choice needs its values: of = { \"delay\", \"pair\" }";
     let Value::Table(list) = table.raw_get("of")? else { bail!(wanted) };
-    let words = list.sequence_values::<String>().collect::<mlua::Result<Vec<_>>>()?;
-    ensure!(!words.is_empty(), wanted);
-    Ok(words)
+    let constructors = list.sequence_values::<String>().collect::<mlua::Result<Vec<_>>>()?;
+    ensure!(!constructors.is_empty(), wanted);
+    Ok(constructors)
 }
 
-/// `1`, `"2.."` or `"2..4"`.
-fn groups(table: &Table) -> Result<Groups> {
+/// Reads the number of groups: `1`, `"2.."` or `"2..4"`.
+fn groups(table: &Table) -> Result<GroupCount> {
     let wrong = "groups is a number, \"2..\" or \"2..4\"";
     let text = match table.raw_get::<Value>("groups")? {
-        Value::Nil => return Ok(Groups::ANY),
+        Value::Nil => return Ok(GroupCount::ANY),
         Value::Integer(number) => number.to_string(),
         Value::String(text) => text.to_str()?.to_owned(),
         _ => bail!(wrong),
@@ -264,5 +274,5 @@ fn groups(table: &Table) -> Result<Groups> {
     let most =
         if most.is_empty() { usize::MAX } else { most.parse().map_err(|_| anyhow!(wrong))? };
     ensure!((1..=most).contains(&least), wrong);
-    Ok(Groups { least, most })
+    Ok(GroupCount { least, most })
 }

@@ -1,80 +1,85 @@
-//! What is shown around something that took long: `--detail=-1ms,+500us,samecpu`.
+//! The option `--detail=-1ms,+500us,samecpu`: which events around a long delay are printed.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::base::nearest;
 use crate::base::units::{Unit, bare_duration, parse_duration};
 
-/// How much is shown, and of whom.
+/// The time range and the events to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Detail {
-    /// Nanoseconds before its beginning.
+pub struct DetailOption {
+    /// Nanoseconds before the start of the delay.
     pub before_ns: u64,
-    /// Nanoseconds behind its end.
+    /// Nanoseconds after its end.
     pub after_ns: u64,
-    /// Only events that have in common with its beginning or its end what each of [`Detail::WORDS`] says.
+    /// For each of [`DetailOption::NAMES`]: print only events that share this property with the
+    /// first or the last event of the delay.
     pub same: [bool; 4],
 }
 
-impl Detail {
-    /// The words that choose events.
-    pub const WORDS: [&'static str; 4] = ["samecpu", "samepid", "sametid", "samekey"];
+impl DetailOption {
+    /// The names that restrict the events.
+    pub const NAMES: [&'static str; 4] = ["samecpu", "samepid", "sametid", "samekey"];
 
-    /// What it is when nothing is said: all that happened in between.
+    /// The value of `--detail` alone: all events between start and end.
     pub const BARE: &'static str = "+0";
 
-    /// Reads a comma list.
+    /// Parses a comma-separated list.
     ///
     /// # Errors
-    /// A word that is none, a time without a sign, or a time given twice.
-    pub fn parse(text: &str) -> Result<Detail> {
-        let mut detail = Detail::default();
+    /// An unknown name, a time without a sign, or a second time with the same sign.
+    pub fn parse(text: &str) -> Result<DetailOption> {
+        let mut detail = DetailOption::default();
         let (mut before, mut after) = (None, None);
-        for word in text.split(',').map(str::trim) {
-            if let Some(same) = Detail::WORDS.iter().position(|known| *known == word) {
+        for part in text.split(',').map(str::trim) {
+            if let Some(same) = DetailOption::NAMES.iter().position(|known| *known == part) {
                 detail.same[same] = true;
                 continue;
             }
-            let (sign, time) = match (word.strip_prefix('-'), word.strip_prefix('+')) {
+            let (sign, time) = match (part.strip_prefix('-'), part.strip_prefix('+')) {
                 (Some(time), _) => (&mut before, time),
                 (_, Some(time)) => (&mut after, time),
-                (None, None) => bail!("{}", unknown(word)),
+                (None, None) => bail!("{}", unknown(part)),
             };
-            ensure!(sign.is_none(), "`{text}` has two times of one sign; leave one away");
+            ensure!(sign.is_none(), "`{text}` has two times of the same sign; omit one");
             let time = parse_duration(time, Unit::Nanosecond);
-            *sign = Some(time.with_context(|| format!("`{word}`"))?);
+            *sign = Some(time.with_context(|| format!("`{part}`"))?);
         }
         (detail.before_ns, detail.after_ns) = (before.unwrap_or(0), after.unwrap_or(0));
         Ok(detail)
     }
 
-    /// How its times without a unit were taken, with their signs.
+    /// Returns how times without a unit were read, with their signs.
     pub(super) fn bare_durations(text: &str) -> Vec<String> {
-        let taken = |word: &str| {
-            let (sign, time) = word.split_at_checked(1).filter(|(sign, _)| "+-".contains(sign))?;
+        let meaning = |part: &str| {
+            let (sign, time) = part.split_at_checked(1).filter(|(sign, _)| "+-".contains(sign))?;
             Some(format!("{sign}{}", bare_duration(time, Unit::Nanosecond)?))
         };
-        text.split(',').map(str::trim).filter_map(taken).collect()
+        text.split(',').map(str::trim).filter_map(meaning).collect()
     }
 
-    /// As a script sees it: `before` and `after` in nanoseconds, and a flag for each word.
+    /// Converts to the Lua table: `before` and `after` in nanoseconds, and a flag for each name.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
     pub(super) fn to_lua(self, lua: &mlua::Lua) -> mlua::Result<mlua::Table> {
         let table = lua.create_table()?;
         table.raw_set("before", self.before_ns as f64)?;
         table.raw_set("after", self.after_ns as f64)?;
-        for (word, on) in Detail::WORDS.into_iter().zip(self.same) {
-            table.raw_set(word, on)?;
+        for (part, on) in DetailOption::NAMES.into_iter().zip(self.same) {
+            table.raw_set(part, on)?;
         }
         Ok(table)
     }
 }
 
-fn unknown(word: &str) -> String {
-    let near = nearest::nearest(word, Detail::WORDS.into_iter());
+fn unknown(part: &str) -> String {
+    let near = nearest::nearest(part, DetailOption::NAMES.into_iter());
     let hint = nearest::did_you_mean(&near);
     format!(
-        "`{word}` is neither a time before the beginning (-1ms) nor one behind the end (+500us), nor {}{hint}",
-        Detail::WORDS.join(", ")
+        "`{part}`: expected a time before the start (-1ms), a time after the end (+500us), \
+         {}{hint}",
+        DetailOption::NAMES.join(", ")
     )
 }
 
@@ -83,26 +88,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_words_stand_in_any_order() {
-        let all =
-            Detail { before_ns: 1_000_000, after_ns: 500_000, same: [true, false, false, true] };
+    fn times_and_names_are_accepted_in_any_order() {
+        let all = DetailOption {
+            before_ns: 1_000_000,
+            after_ns: 500_000,
+            same: [true, false, false, true],
+        };
         for text in ["-1ms,+500us,samecpu,samekey", "samekey, samecpu,+500000,-1ms"] {
-            assert_eq!(Detail::parse(text).unwrap(), all, "{text}");
+            assert_eq!(DetailOption::parse(text).unwrap(), all, "{text}");
         }
-        assert_eq!(Detail::parse(Detail::BARE).unwrap(), Detail::default());
+        assert_eq!(DetailOption::parse(DetailOption::BARE).unwrap(), DetailOption::default());
     }
 
     #[test]
-    fn what_is_no_part_of_it_is_refused_with_what_is() {
-        let refused = |text: &str| format!("{:#}", Detail::parse(text).unwrap_err());
+    fn an_unknown_part_is_refused_with_the_valid_ones() {
+        let refused = |text: &str| format!("{:#}", DetailOption::parse(text).unwrap_err());
         assert!(
             refused("samecp").ends_with("samekey; did you mean 'samecpu'?"),
             "{}",
             refused("samecp")
         );
-        assert!(refused("1ms").starts_with("`1ms` is neither a time before the beginning (-1ms)"));
-        assert!(refused("-1ms,-2ms").contains("two times of one sign"));
+        assert!(refused("1ms").starts_with("`1ms`: expected a time before the start (-1ms), "));
+        assert!(refused("-1ms,-2ms").contains("two times of the same sign"));
         assert!(refused("-x").starts_with("`-x`: "), "{}", refused("-x"));
-        assert!(refused("").starts_with("`` is neither"));
+        assert!(refused("").starts_with("``: expected"));
     }
 }

@@ -1,69 +1,72 @@
-//! The options that several monitors have, declared here once: a script lists them by name.
+//! Options that several monitors share. A script lists them by name.
 
 use anyhow::{Result, bail};
 use indexmap::IndexMap;
 
-use super::{Kind, OptionSpec, value::OptionValue};
-use crate::event::sampling::Walk;
+use super::{OptionKind, OptionSpec, value::OptionValue};
+use crate::event::sampling::CallGraph;
 
-/// All of them.
+/// Returns all shared options.
 pub fn options() -> Vec<OptionSpec> {
-    let flag = |long, short, help| OptionSpec { short, ..OptionSpec::new(long, Kind::Flag, help) };
+    let flag =
+        |long, short, help| OptionSpec { short, ..OptionSpec::new(long, OptionKind::Flag, help) };
     let text = |long, value: &str, help| OptionSpec {
         value_name: Some(value.to_owned()),
-        ..OptionSpec::new(long, Kind::Text, help)
+        ..OptionSpec::new(long, OptionKind::Text, help)
     };
     vec![
         OptionSpec {
             short: Some('g'),
             ..OptionSpec::new(
                 "call-graph",
-                Kind::CallGraph,
-                "take the stack of each event: by frame pointers, by unwind tables from a copy of SIZE bytes \
-                 (8192), or by branch records",
+                OptionKind::CallGraph,
+                "take the stack of each event: by frame pointers, from unwind tables and a copy of \
+                 SIZE bytes (8192), or from branch records",
             )
         },
         text("flame-graph", "NAME", "write the stacks as NAME.folded and NAME.svg; implies -g"),
-        text("diff", "OLD", "draw how the flame graph differs from the one in OLD.folded"),
-        flag("perins", None, "a table per instance: the CPU, with -p or -t the thread, or the key"),
+        text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
+        flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
             short: Some('F'),
             value_name: Some("HZ".to_owned()),
             default: Some("100".to_owned()),
-            ..OptionSpec::new("freq", Kind::Whole(0), "samples a second; 0 takes none")
+            ..OptionSpec::new("freq", OptionKind::Whole(0), "samples per second; 0 takes none")
         },
         OptionSpec {
             short: Some('c'),
             value_name: Some("N".to_owned()),
             ..OptionSpec::new(
                 "period",
-                Kind::Whole(1),
-                "a sample every N events, or N nanoseconds of a clock; instead of -F",
+                OptionKind::Whole(1),
+                "sample every N events, or N nanoseconds of a clock, instead of -F",
             )
         },
         OptionSpec::new(
             "detail",
-            Kind::Detail,
-            "with --than: print all events in between, and those so long before and after; or only those of the \
-             same CPU, process, thread or key",
+            OptionKind::Detail,
+            "with --than: print all events in between, and those up to TIME before and after; \
+             or only those of the same CPU, process, thread or key",
         ),
         text(
             "heatmap",
             "FILE",
-            "draw in FILE.svg how delays spread over time, and write each to FILE.lat; of a monitor that measures none, draw when events came",
+            "draw the delays over time as a heat map in FILE.svg, and write each to FILE.lat; \
+             for a monitor without delays, draw the times of its events",
         ),
         flag("guest", Some('G'), "watch guests only"),
-        flag("exclude-user", None, "leave user mode out"),
-        flag("exclude-kernel", None, "leave the kernel out"),
-        flag("exclude-guest", None, "leave guests out"),
+        flag("exclude-user", None, "exclude user mode"),
+        flag("exclude-kernel", None, "exclude the kernel"),
+        flag("exclude-guest", None, "exclude guests"),
     ]
 }
 
-/// Adds `-F` and `-c` to a monitor that takes events by `-e` and has no such options: clocks and
-/// hardware events need a rate. One that has an event of its own for `-e` samples it as it needs.
+/// Adds `-F` and `-c` to a monitor that takes events by `-e` and does not have these options,
+/// because clocks and hardware events need a rate. A monitor with a default for `-e` sets its own
+/// rate.
 pub fn add_rate(options: &mut Vec<OptionSpec>) {
     let takes_events = |option: &OptionSpec| {
-        let is_events = matches!(option.kind, Kind::Event { .. } | Kind::Events { .. });
+        let is_events = matches!(option.kind, OptionKind::Event { .. } | OptionKind::Events { .. });
         is_events && option.short == Some('e') && option.default.is_none()
     };
     if !options.iter().any(takes_events) {
@@ -74,7 +77,7 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
             "freq",
             'F',
             "HZ",
-            "samples a second of clocks and hardware events; 100 without -F and -c",
+            "samples per second of clocks and hardware events; 100 without -F and -c",
         ),
         ("period", 'c', "N", "sample them every N events; for a clock, every N nanoseconds"),
     ];
@@ -85,12 +88,12 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
         options.push(OptionSpec {
             short: (!options.iter().any(|option| option.short == Some(letter))).then_some(letter),
             value_name: Some(value.to_owned()),
-            ..OptionSpec::new(long, Kind::Whole(1), help)
+            ..OptionSpec::new(long, OptionKind::Whole(1), help)
         });
     }
 }
 
-/// The shared option of that name, and those that come with it.
+/// Returns the shared option with this name, and the options that come with it.
 pub fn find(name: &str) -> Vec<OptionSpec> {
     let with = |option: &OptionSpec| match name {
         "flame-graph" => option.long == "diff" || option.long == "heatmap",
@@ -99,18 +102,22 @@ pub fn find(name: &str) -> Vec<OptionSpec> {
     options().into_iter().filter(|option| option.long == name || with(option)).collect()
 }
 
-/// Settles what shared options mean together: gives what was said by implication a value and returns a
-/// line for each; refuses what contradicts itself.
+/// Checks shared options against each other and sets values that others imply. Returns notes to
+/// print, one per line.
+///
+/// # Errors
+/// The options contradict each other.
 pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let given = |values: &IndexMap<String, OptionValue>, name: &str| {
         values.get(name).is_some_and(OptionValue::is_given)
     };
     if given(values, "flame-graph") && values.get("call-graph") == Some(&OptionValue::Absent) {
-        values.insert("call-graph".to_owned(), OptionValue::Choice(Walk::default().to_string()));
+        values
+            .insert("call-graph".to_owned(), OptionValue::Choice(CallGraph::default().to_string()));
     }
     if given(values, "diff") && !given(values, "flame-graph") {
-        bail!("--diff is drawn as a flame graph; add --flame-graph NAME");
+        bail!("--diff needs --flame-graph NAME");
     }
     if given(values, "weight") && values.get("flame-graph") == Some(&OptionValue::Absent) {
         notes.push("--weight does nothing without --flame-graph".to_owned());
@@ -120,16 +127,16 @@ pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>>
         notes.push("--detail does nothing without --than".to_owned());
     }
     if given(values, "guest") && given(values, "exclude-guest") {
-        bail!("-G and --exclude-guest together leave nothing to watch; leave one away");
+        bail!("-G and --exclude-guest together leave nothing to watch; omit one");
     }
-    // A guest has these two modes as well, so that leaving them out leaves it out, too.
+    // Guests also run in these two modes, so excluding both excludes guests, too.
     if ["exclude-user", "exclude-kernel"].iter().all(|mode| given(values, mode)) {
         let all = if given(values, "exclude-guest") {
             "all of --exclude-*"
         } else {
             "--exclude-user and --exclude-kernel"
         };
-        bail!("{all} together leave nothing to watch; leave one away");
+        bail!("{all} together leave nothing to watch; omit one");
     }
     Ok(notes)
 }

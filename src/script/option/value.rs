@@ -1,27 +1,27 @@
-//! The value of an option: from the words typed, with their units, to what a script sees.
+//! Option values: parsing with units, and conversion to Lua.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use indexmap::IndexMap;
 
-use super::{Attrs, Groups, Kind, OptionSpec, detail::Detail};
+use super::{Attrs, GroupCount, OptionKind, OptionSpec, detail::DetailOption};
 use crate::base::{nearest, units};
 use crate::event::filter::split::Split;
-use crate::event::sampling::Walk;
+use crate::event::sampling::CallGraph;
 use crate::event::selector::Selector;
 
 /// The values of all options of a monitor, by long name, in the order of declaration.
-pub type Values = IndexMap<String, OptionValue>;
+pub type OptionValues = IndexMap<String, OptionValue>;
 
-/// What an option was given.
+/// The value of one option.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionValue {
     /// Not given, and without a default.
     Absent,
     /// Whether a flag was given.
     Flag(bool),
-    /// How often a repeated flag was given.
+    /// How often a repeatable flag was given.
     Count(u64),
-    /// A number; of [`Kind::Whole`] without a fraction.
+    /// A number, without a fraction for [`OptionKind::Whole`].
     Number(f64),
     /// A share in percent.
     Percent(f64),
@@ -31,10 +31,10 @@ pub enum OptionValue {
     Bytes(u64),
     /// Text.
     Text(String),
-    /// One of the option's words.
+    /// One of the option's fixed values.
     Choice(String),
-    /// What is shown around something that took long.
-    Detail(Detail),
+    /// The events to print around a long delay.
+    Detail(DetailOption),
     /// An expression, not parsed yet.
     Expr(String),
     /// A selector, not parsed yet.
@@ -44,106 +44,113 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// Whether it says anything: neither absent nor a flag that is off.
+    /// Returns whether a value was given: not absent, and not a flag that is off.
     pub fn is_given(&self) -> bool {
         !matches!(self, OptionValue::Absent | OptionValue::Flag(false) | OptionValue::Count(0))
     }
 }
 
-/// The value that was typed, in the option's own unit. Errors begin with the option.
+/// Parses a value that was typed, in the option's own unit.
+///
+/// # Errors
+/// The value is empty or malformed; the error begins with the option.
 pub fn parse(option: &OptionSpec, text: &str) -> Result<OptionValue> {
     parse_kind(&option.kind, text).with_context(|| option.typed())
 }
 
-fn parse_kind(kind: &Kind, text: &str) -> Result<OptionValue> {
-    ensure!(!text.trim().is_empty(), "the value is empty; leave the option away or give it one");
+fn parse_kind(kind: &OptionKind, text: &str) -> Result<OptionValue> {
+    ensure!(!text.trim().is_empty(), "the value is empty; pass one or omit the option");
     Ok(match kind {
-        Kind::Flag | Kind::Repeated => bail!("takes no value; leave `{text}` away"),
-        Kind::Number => OptionValue::Number(number(text)?),
-        Kind::Whole(least) => OptionValue::Number(whole(text, *least)? as f64),
-        Kind::Percent => {
+        OptionKind::Flag | OptionKind::Repeated => bail!("takes no value; omit `{text}`"),
+        OptionKind::Number => OptionValue::Number(number(text)?),
+        OptionKind::Whole(least) => OptionValue::Number(whole(text, *least)? as f64),
+        OptionKind::Percent => {
             let share = units::parse_percent(text)?;
-            ensure!((0.0..=100.0).contains(&share), "`{text}` is no share of a whole; 0 to 100");
+            ensure!((0.0..=100.0).contains(&share), "`{text}` is not a percentage from 0 to 100");
             OptionValue::Percent(share)
         }
-        Kind::Duration(bare) => OptionValue::DurationNs(units::parse_duration(text, *bare)?),
-        Kind::Size => OptionValue::Bytes(units::parse_size(text)?),
-        Kind::Text | Kind::List => OptionValue::Text(text.to_owned()),
-        Kind::Choice { of, .. } => OptionValue::Choice(one_of(of, text)?),
-        Kind::CallGraph => {
-            Walk::parse(text)?;
+        OptionKind::Duration(bare) => OptionValue::DurationNs(units::parse_duration(text, *bare)?),
+        OptionKind::Size => OptionValue::Bytes(units::parse_size(text)?),
+        OptionKind::Text | OptionKind::List => OptionValue::Text(text.to_owned()),
+        OptionKind::Choice { of, .. } => OptionValue::Choice(one_of(of, text)?),
+        OptionKind::CallGraph => {
+            CallGraph::parse(text)?;
             OptionValue::Choice(text.to_owned())
         }
-        Kind::Detail => OptionValue::Detail(Detail::parse(text)?),
-        Kind::Expr => OptionValue::Expr(text.to_owned()),
-        Kind::Event { attrs } => {
+        OptionKind::Detail => OptionValue::Detail(DetailOption::parse(text)?),
+        OptionKind::Expr => OptionValue::Expr(text.to_owned()),
+        OptionKind::Event { attrs } => {
             let all = selectors(attrs, text)?;
-            ensure!(all.len() == 1, "`{text}` is several events; one is taken");
+            ensure!(all.len() == 1, "`{text}` selects several events; one is expected");
             OptionValue::Event(text.to_owned())
         }
-        Kind::Events { attrs, .. } => {
+        OptionKind::Events { attrs, .. } => {
             selectors(attrs, text)?;
             OptionValue::Events(vec![text.to_owned()])
         }
     })
 }
 
-/// How durations without a unit were taken, of which another monitor may have another:
-/// `--than 10: taken as 10ms`.
+/// Returns notes on durations without a unit, since the unit differs between monitors:
+/// `--than 10: read as 10ms`.
 ///
-/// Not of `-i`, which is in milliseconds everywhere.
+/// There is no note for `-i`, which is in milliseconds everywhere.
 pub fn bare_durations(option: &OptionSpec, text: &str) -> Vec<String> {
-    let taken = match &option.kind {
-        Kind::Duration(bare) if option.long != "interval" => {
+    let meanings = match &option.kind {
+        OptionKind::Duration(bare) if option.long != "interval" => {
             units::bare_duration(text, *bare).into_iter().collect()
         }
-        Kind::Detail => Detail::bare_durations(text),
+        OptionKind::Detail => DetailOption::bare_durations(text),
         _ => Vec::new(),
     };
-    let join = if option.kind == Kind::Detail { "=" } else { " " };
-    let note = |taken: String| format!("{}{join}{text}: taken as {taken}", option.typed());
-    taken.into_iter().map(note).collect()
+    let join = if option.kind == OptionKind::Detail { "=" } else { " " };
+    let note = |meaning: String| format!("{}{join}{text}: read as {meaning}", option.typed());
+    meanings.into_iter().map(note).collect()
 }
 
-/// The selectors of a comma list; whether their events exist is asked later.
+/// Parses a comma-separated list of selectors. Does not check whether their events exist.
 ///
 /// # Errors
-/// A selector that does not parse, a filter with a joint that is not one, or an attribute that the option does not know.
+/// A selector does not parse, its filter has an invalid operator between conditions, or it has an
+/// attribute that is not in `attrs`.
 pub fn selectors(attrs: &Attrs, text: &str) -> Result<Vec<Selector>> {
     let known: Vec<&str> = attrs.keys().map(String::as_str).collect();
     let all = Selector::parse_list(text).map_err(|why| anyhow!("{why}"))?;
     for one in &all {
         one.check_attrs(&known)?;
         if let Some(filter) = &one.filter {
-            Split::check_joints(filter).map_err(|why| anyhow!("{}: {why}", one.name))?;
+            Split::check_structure(filter).map_err(|why| anyhow!("{}: {why}", one.name))?;
         }
     }
     Ok(all)
 }
 
-/// The value of an option that was given as often as there are texts, at least once.
+/// Parses all occurrences of an option; `texts` has at least one.
+///
+/// # Errors
+/// A value does not parse, or the option was given too often or not often enough.
 pub fn parse_all(option: &OptionSpec, texts: &[&str]) -> Result<OptionValue> {
     match &option.kind {
-        Kind::Events { groups, .. } => {
+        OptionKind::Events { groups, .. } => {
             for text in texts {
                 parse(option, text)?;
             }
             count_groups(*groups, texts.len()).with_context(|| option.typed())?;
             Ok(OptionValue::Events(texts.iter().map(|t| (*t).to_owned()).collect()))
         }
-        Kind::List => parse(option, &texts.join(",")),
+        OptionKind::List => parse(option, &texts.join(",")),
         _ => parse(option, texts.first().copied().unwrap_or_default()),
     }
 }
 
-fn count_groups(groups: Groups, given: usize) -> Result<()> {
-    let Groups { least, most } = groups;
+fn count_groups(groups: GroupCount, given: usize) -> Result<()> {
+    let GroupCount { least, most } = groups;
     let given_times = if given == 1 { "once".to_owned() } else { format!("{given} times") };
     ensure!(
         given <= most || most > 1,
         "given {given_times}; give it once, the events joined by ','"
     );
-    ensure!(given <= most, "given {given_times}; {most} are the most");
+    ensure!(given <= most, "given {given_times}; at most {most}");
     ensure!(given >= least, "given {given_times}; it takes at least {least}, each with its events");
     Ok(())
 }
@@ -160,7 +167,7 @@ fn whole(text: &str, least: u64) -> Result<u64> {
     let digits = text.trim();
     let parsed = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok());
     match parsed.flatten() {
-        // What a double holds exactly, which is also what a script can be given.
+        // A double holds these numbers exactly, and Lua has only doubles.
         Some(number) if number >= least && number <= 1 << 53 => Ok(number),
         Some(number) if number >= least => bail!("`{text}` is too large; at most {}", 1u64 << 53),
         _ => bail!("`{text}` is not {example}"),
@@ -176,12 +183,15 @@ fn one_of(of: &[String], text: &str) -> Result<String> {
     bail!("`{text}` is none of {}{hint}", of.join(", "))
 }
 
-/// The table that a script is given as `opt`, with a key for each option: `call_graph` for `--call-graph`.
+/// Returns the table `opt` of a script. The key of `--call-graph` is `call_graph`.
 ///
-/// A flag is true or false, and an absent value is false, never nil. Numbers are numbers: durations in
-/// nanoseconds, sizes in bytes. Selectors and expressions, which have to be parsed first, are left out
-/// where they were given: see [`unparsed`].
-pub fn to_lua(lua: &mlua::Lua, values: &Values) -> mlua::Result<mlua::Table> {
+/// A flag is true or false; an absent value is false, never nil. Durations are numbers in
+/// nanoseconds, sizes numbers in bytes. Selectors and expressions must be parsed first and are
+/// omitted if given: see [`unparsed`].
+///
+/// # Errors
+/// Lua is out of memory.
+pub fn to_lua(lua: &mlua::Lua, values: &OptionValues) -> mlua::Result<mlua::Table> {
     let table = lua.create_table()?;
     for (long, value) in values {
         let key = lua_name(long);
@@ -202,10 +212,11 @@ pub fn to_lua(lua: &mlua::Lua, values: &Values) -> mlua::Result<mlua::Table> {
     Ok(table)
 }
 
-/// What [`to_lua`] leaves out: key in the table, declaration, and the `Expr`, `Event` or `Events` as typed.
+/// Returns the options that [`to_lua`] omits: the key in the table, the declaration, and the
+/// `Expr`, `Event` or `Events` as typed.
 pub fn unparsed<'a>(
     options: &'a [OptionSpec],
-    values: &'a Values,
+    values: &'a OptionValues,
 ) -> impl Iterator<Item = (String, &'a OptionSpec, &'a OptionValue)> {
     options.iter().filter_map(|option| {
         let value = values.get(&option.long)?;
@@ -215,13 +226,14 @@ pub fn unparsed<'a>(
     })
 }
 
-/// An option's key in `opt`: dashes become underscores, and a Lua keyword gets one at its end (`opt.end_`).
+/// Returns an option's key in `opt`: dashes become underscores, and a Lua keyword gets an
+/// underscore at its end (`opt.end_`).
 pub fn lua_name(long: &str) -> String {
     let name = long.replace('-', "_");
     if KEYWORDS.contains(&name.as_str()) { name + "_" } else { name }
 }
 
-/// The words that cannot follow a dot (Lua 5.2 manual, section 3.1; `goto` as LuaJIT takes it).
+/// Keywords, which cannot follow a dot (Lua 5.2 manual, section 3.1; `goto` as in LuaJIT).
 const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
     "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",

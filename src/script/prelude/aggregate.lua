@@ -1,7 +1,9 @@
---- The words that add up: latency, kv, hist, heat_map, rate, per_cpu, perins. Trusted: it has the ffi, scripts do not.
+--- The constructors of aggregates: latency, kv, hist, heat_map, rate, per_cpu, perins. Trusted
+-- code: it has the ffi, scripts do not.
 --
--- Each instance gets an `add` of its own, generated for its arity and loaded apart, so that a trace through it
--- sees constants: the leaf, the table's address, which keys are strings. Rust makes the plan (aggregate/declare.rs).
+-- Each instance gets its own `add`, generated for its arity and loaded separately, so that a trace
+-- through it sees constants: the leaf, the table's address, which keys are strings. Rust makes the
+-- plan (aggregate/declare.rs).
 local native, env, trusted = ...
 
 local ffi = require "ffi"
@@ -9,9 +11,10 @@ local cast, flush = ffi.cast, require "jit".flush
 local error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack =
   error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack
 local concat, sort = table.concat, table.sort
-local format, gsub, match, rep, sub = string.format, string.gsub, string.match, string.rep, string.sub
+local format, gsub, match, rep, sub =
+  string.format, string.gsub, string.match, string.rep, string.sub
 
--- Strings as numbers: ids[s] is the id that Rust gave, names[id] the way back. Rust sweeps both.
+-- Interned strings: ids[s] is the id that Rust assigned, names[id] the string. Rust sweeps both.
 local ids, names = {}, {}
 local OTHER = 0
 local strings = cast("void *", native.strings)
@@ -20,32 +23,34 @@ names[OTHER] = "(other)"
 
 local function intern(text)
   local id = intern_leaf(strings, text, #text)
-  -- What found no room is not remembered: Lua's table has the same bound.
+  -- A string that did not fit is not stored: Lua's table has the same limit.
   if id ~= OTHER then ids[text], names[id] = id, text end
   return id
 end
 
--- One C type per arity: each cast of a text would make a new one.
+-- One C type per arity: each cast from text would create a new one.
 local leaf_types = {}
 local function leaf_type(doubles, slot)
   local at = slot and -doubles - 1 or doubles
   if not leaf_types[at] then
-    leaf_types[at] = ffi.typeof("uint32_t (*)(void *" .. (slot and ", const void *" or "") .. rep(", double", doubles) .. ", uint32_t)")
+    leaf_types[at] = ffi.typeof("uint32_t (*)(void *" .. (slot and ", const void *" or "")
+      .. rep(", double", doubles) .. ", uint32_t)")
   end
   return leaf_types[at]
 end
 
--- By number, what every function has that adds to a table or reads it: what nothing has any more is not held.
+-- By number: the pointer that all functions of an aggregate share. The values are weak, so an entry
+-- vanishes when nothing references the pointer any more.
 local held = setmetatable({}, { __mode = "v" })
 
---- The address of a plan's aggregate, for all of its functions.
+--- Returns the address of a plan's aggregate, for all of its functions.
 local function pointer_of(plan)
   local pointer = cast("void *", plan.pointer)
   held[plan.id] = pointer
   return pointer
 end
 
---- Gives them, and lets go of what compiled code holds.
+--- Returns these pointers, after flushing the compiled code that references them.
 function trusted.held()
   flush()
   return held
@@ -57,11 +62,11 @@ local function list_of(parameters)
   return concat(list, ", ")
 end
 
--- A flag of the leaf under kv: the values belong to what was added last; nothing is counted.
+-- A flag for the leaf of kv: adds the values to the row that was added to last, without counting.
 local MORE = 2 ^ 30
 
---- A 64-bit value that no double holds comes as hexadecimal text, which is that of a signed integer
--- unless its column is `unsigned`: two doubles that add up to it, for a sum that stays exact.
+--- Splits a 64-bit value that a double cannot hold into two doubles with this sum, for exact sums.
+-- Such a value is passed as hexadecimal text, signed unless its column is `unsigned`.
 local function halves(text, unsigned)
   local digits = type(text) == "string" and match(text, "^0x(%x+)$")
   if not digits or #digits > 16 then return end
@@ -69,8 +74,7 @@ local function halves(text, unsigned)
   return ((unsigned or high < 2 ^ 31) and high or high - 2 ^ 32) * 2 ^ 32, low
 end
 
--- How the arguments of an exact sum are checked. Unsigned values from 2^63 on are negative numbers,
--- as scripts have them.
+-- Argument checks of exact sums. Scripts see unsigned values from 2^63 on as negative numbers.
 local EXACT = {
   value = [[local REST = 0 if type(A) ~= "number" then local all = A
     A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]],
@@ -79,23 +83,29 @@ local EXACT = {
     elseif A < 0 then REST = 18446744073709551616 more = true end]],
 }
 
---- Generates `add` for a plan. Arguments are checked at the script's line; those of absent columns are dropped.
---- `method`: called with a colon; `flags`: what the leaf gets beside the kinds of the keys; `result`: what is returned.
+--- Generates `add` for a plan. Errors of arguments are raised at the script's line; the arguments
+-- of absent columns are dropped. `method`: called with a colon; `flags`: added to the kinds of the
+-- keys; `result`: what is returned.
 local function generate(object, what, plan, leaf, method, flags, result)
   local parameters, checks, values, rests, keys = {}, {}, {}, {}, {}
   for i, parameter in ipairs(plan.parameters) do
     local a = "a" .. i
     parameters[i] = a
     if parameter.is == "key" or parameter.is == "root" then
-      if parameter.is == "root" then checks[#checks + 1] = "if " .. a .. " == nil then " .. a .. " = '' end" end
+      if parameter.is == "root" then
+        checks[#checks + 1] = "if " .. a .. " == nil then " .. a .. " = '' end"
+      end
       checks[#checks + 1] = gsub([[
         if type(A) ~= "number" then
-          if type(A) == "string" then A = ids[A] or intern(A) kinds = kinds + BIT else wrong(INDEX, A) end
+          if type(A) == "string" then A = ids[A] or intern(A) kinds = kinds + BIT
+          else wrong(INDEX, A) end
         end]], "%u+", { A = a, BIT = 2 ^ #keys, INDEX = i })
       keys[#keys + 1] = a
     elseif parameter.is == "text" then
       checks[#checks + 1] = gsub([[
-        if type(A) ~= "string" then if type(A) == "number" then A = tostring(A) else wrong(INDEX, A) end end
+        if type(A) ~= "string" then
+          if type(A) == "number" then A = tostring(A) else wrong(INDEX, A) end
+        end
         A = ids[A] or intern(A)]], "%u+", { A = a, INDEX = i })
       values[#values + 1] = a
     elseif parameter.is == "value" or parameter.is == "unsigned" then
@@ -114,7 +124,8 @@ local function generate(object, what, plan, leaf, method, flags, result)
   passed[#passed + 1] = "kinds"
   parameters[#parameters + 1] = "extra"
   local source = format([[
-    local object, leaf, pointer, ids, intern, type, tostring, number, halves, wrong, surplus, not_self = ...
+    local object, leaf, pointer, ids, intern, type,
+      tostring, number, halves, wrong, surplus, not_self = ...
     return function(%s)
       %s
       local kinds, more = %d, false
@@ -127,18 +138,20 @@ local function generate(object, what, plan, leaf, method, flags, result)
     (method and "self, " or "") .. concat(parameters, ", "),
     method and "if self ~= object then not_self() end" or "",
     flags or 0, concat(checks, "\n"), concat(passed, ", "),
-    plan.exact and format("if more then leaf(pointer, %s, kinds + %d) end", concat(rests, ", "), MORE) or "",
+    plan.exact
+      and format("if more then leaf(pointer, %s, kinds + %d) end", concat(rests, ", "), MORE) or "",
     result and "return taken " .. result or "")
 
   local usage = what .. "(" .. list_of(plan.parameters) .. ")"
   local function wrong(i, value)
     local name = plan.parameters[i].name
     if value == nil then error(format("%s has no value for '%s'", usage, name), 3) end
-    error(format("%s: '%s' is a %s; it must be a number%s", usage, name, type(value), EXACT[plan.parameters[i].is] and "" or " or a string"), 3)
+    error(format("%s: '%s' is a %s; it must be a number%s",
+      usage, name, type(value), EXACT[plan.parameters[i].is] and "" or " or a string"), 3)
   end
   local function surplus() error(usage .. " has an argument too many", 3) end
   local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
-  --- The double that is nearest to such a value: off by 2^-53 of it at most.
+  --- Returns the double nearest to such a value: the relative error is at most 2^-53.
   local function number(value)
     local high, low = halves(value)
     return high and high + low
@@ -148,24 +161,29 @@ local function generate(object, what, plan, leaf, method, flags, result)
     ids, intern, type, tostring, number, halves, wrong, surplus, not_self)
 end
 
---- Makes the object that stands for an aggregate: its words, and nothing else to read or to write.
-local function object_of(kind, id, object, words)
+--- Creates the object of an aggregate: its methods, and nothing else to read or write.
+local function object_of(kind, id, object, functions)
   local known = {}
-  for name, word in pairs(words) do
-    object[name] = word
+  for name, value in pairs(functions) do
+    object[name] = value
     known[#known + 1] = name
   end
   sort(known)
   native.handles[object] = id
   return setmetatable(object, {
-    __index = function(_, name) error(format("%s has no '%s'%s", kind, tostring(name), native.suggestion(tostring(name), known)), 2) end,
-    __newindex = function(_, name) error(format("%s cannot be written: '%s'", kind, tostring(name)), 2) end,
+    __index = function(_, name)
+      error(format("%s has no '%s'%s",
+        kind, tostring(name), native.suggestion(tostring(name), known)), 2)
+    end,
+    __newindex = function(_, name)
+      error(format("%s cannot be written: '%s'", kind, tostring(name)), 2)
+    end,
     __metatable = false,
     __tostring = function() return kind end,
   })
 end
 
---- Iterates over rows as they are now, in the order they are drawn: the columns' values, then what was added up.
+--- Iterates over the current rows in drawing order: the values of the columns, then the results.
 local function each_of(id, pointer)
   return function()
     local rows, i = native.rows(id, pointer), 0
@@ -194,20 +212,23 @@ local function simple(kind)
   end
 end
 
---- latency { column…, unit="us", title=, top=n, percentiles=bool, keep=bool }: add(ns, key…), each() → key…, { calls total … }
+--- latency { column…, unit="us", title=, top=n, percentiles=bool, keep=bool }: add(ns, key…),
+-- each() → key…, { calls total … }
 env.latency = simple "latency"
 
---- hist.log2 { column…, title=, unit=, keep=bool } and hist.linear { …, min=0, step=1, max= }: add(value, key…)
+--- hist.log2 { column…, title=, unit=, keep=bool } and hist.linear { …, min=0, step=1, max= }:
+-- add(value, key…)
 env.hist = { log2 = simple "hist.log2", linear = simple "hist.linear" }
 
---- kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=, keep=bool }
+--- kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=,
+-- keep=bool }
 function env.kv(spec)
   local plan, why = native.declare("kv", spec)
   if not plan then error(why, 2) end
   local object, parameters, pointer = {}, plan.parameters, pointer_of(plan)
   plan.pointer, plan.exact = pointer, plan.sums > 0
 
-  --- Those of the key, then of sums `first` to `last`.
+  --- Returns a plan with the parameters of the key and of sums `first` to `last`.
   local function part(first, last)
     local of = { pointer = pointer, parameters = {}, exact = last >= first }
     for i = 1, plan.keys do of.parameters[i] = parameters[i] end
@@ -215,25 +236,30 @@ function env.kv(spec)
     return of
   end
 
-  local words = {
-    add = plan.leaf and generate(object, "add", plan, plan.leaf, true) or too_wide("add", "; take adding(first, n)"),
+  local functions = {
+    add = plan.leaf and generate(object, "add", plan, plan.leaf, true)
+      or too_wide("add", "; use adding(first, n)"),
     each = each_of(plan.id, pointer),
     clear = function() native.clear(plan.id) end,
   }
-  --- adding(first, n): a function add(key…, v…) of the n sums from `first` on; true while the row lacks a name.
-  function words.adding(_, first, n)
-    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0 or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
-      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on", plan.sums, tostring(n), tostring(first)), 2)
+  --- adding(first, n): a function add(key…, v…) of the n sums from `first` on. It returns true
+  -- while the row lacks a name.
+  function functions.adding(_, first, n)
+    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0
+      or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
+      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on",
+        plan.sums, tostring(n), tostring(first)), 2)
     end
     local leaf = native.kv_leaf(plan.present + n)
     if not leaf then error("adding(first, n): too many columns for one call", 2) end
-    return generate(object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
+    return generate(
+      object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
   end
-  --- name(key, text): what the name column shows.
+  --- name(key, text): sets the text of the name column.
   local of = part(1, 0)
   of.parameters[#of.parameters + 1] = { name = "text", is = "text" }
-  words.name = generate(object, "name", of, native.kv_leaf(plan.present + 1), true, 2 ^ 31)
-  return object_of("kv", plan.id, object, words)
+  functions.name = generate(object, "name", of, native.kv_leaf(plan.present + 1), true, 2 ^ 31)
+  return object_of("kv", plan.id, object, functions)
 end
 
 --- flame_graph { title=, unit=, keep=bool }: add(stack, weight [, root_frame]), write(name)
@@ -246,7 +272,9 @@ function env.flame_graph(spec)
     add = generate(object, "add", plan, plan.leaf, true),
     each = each_of(plan.id, plan.pointer),
     write = function(_, name)
-      if type(name) ~= "string" or name == "" then error("write(name) takes a name: its files are NAME.folded and NAME.svg", 2) end
+      if type(name) ~= "string" or name == "" then
+        error("write(name) takes a name: its files are NAME.folded and NAME.svg", 2)
+      end
       local wrong = native.write_flame(plan.id, name)
       if wrong then error(wrong, 2) end
     end,
@@ -259,21 +287,26 @@ function env.heat_map(spec)
   if not plan then error(why, 2) end
   local object = {}
   plan.pointer = pointer_of(plan)
-  return object_of("heat_map", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true) })
+  return object_of("heat_map", plan.id, object, {
+    add = generate(object, "add", plan, plan.leaf, true),
+  })
 end
 
---- rate { window="1s" }: add(key, time) → how many of this key in the window that ends with this one
+--- rate { window="1s" }: add(key, time) → the number of adds with this key in the window that ends
+-- with this one
 function env.rate(spec)
   local plan, why = native.declare("rate", spec)
   if not plan then error(why, 2) end
   local object = {}
   plan.pointer = pointer_of(plan)
-  return object_of("rate", plan.id, object, { add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0") })
+  return object_of("rate", plan.id, object, {
+    add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0"),
+  })
 end
 
-local by_cpu = setmetatable({}, { __mode = "k" })          -- table of per_cpu → what it began with
+local by_cpu = setmetatable({}, { __mode = "k" })          -- table of per_cpu → initial value
 
---- Events were lost: what was remembered of any CPU may be past.
+--- Resets all per_cpu tables after events were lost: their values may be outdated.
 function trusted.forget_cpus()
   for cpus, init in pairs(by_cpu) do
     for cpu in pairs(cpus) do cpus[cpu] = init end
@@ -282,14 +315,16 @@ end
 
 --- per_cpu(init): a table by CPU; every CPU has a value from the start.
 function env.per_cpu(init)
-  if init == nil or type(init) == "table" then error("per_cpu(init) takes a number, text or a boolean", 2) end
+  if init == nil or type(init) == "table" then
+    error("per_cpu(init) takes a number, text or a boolean", 2)
+  end
   local cpus = setmetatable({}, { __index = function() return init end, __metatable = false })
   for cpu = 0, native.cpus - 1 do cpus[cpu] = init end
   by_cpu[cpus] = init
   return cpus
 end
 
---- perins([column]): that column, or the instance's own, with --perins; else false.
+--- perins([column]): with --perins this column, or the column of the instance; else false.
 function env.perins(column)
   local instance = native.instance()
   return instance and (column or instance) or false

@@ -1,36 +1,41 @@
---- What LuaJIT makes of a script: how many traces, and what it cannot compile. Such an event costs
--- some ten times what it could, and nothing else tells.
+--- Reports what LuaJIT could not compile of a script, and the number of traces. Interpreted code
+-- costs about ten times as much, and nothing else shows it.
 --
--- LuaJIT reports each attempt to compile. Most that are given up mean nothing, as the next one succeeds; kept is what no attempt
--- gets over: instructions that it has no machine code for. Loops and calls into C, which end a trace, were measured to cost
--- little or nothing, and are not told.
+-- LuaJIT reports each attempt to compile. Most aborted attempts are harmless, as the next one
+-- succeeds. Only instructions without machine code are reported, since no attempt gets past them.
+-- Loops and calls into C, which end a trace, were measured to cost little or nothing, and are not
+-- reported.
 local jit, util = require "jit", require "jit.util"
 local funcinfo, funcbc, funck, rshift = util.funcinfo, util.funcbc, util.funck, require "bit".rshift
 
--- Of lj_traceerr.h and lj_bc.h, which LuaJIT gives as numbers. UCLO is the end of what FNEW has begun.
+-- Numbers from lj_traceerr.h and lj_bc.h. UCLO closes the upvalues of functions that FNEW creates:
+-- reporting FNEW is enough.
 local NO_CODE, UCLO, FNEW = 7, 50, 51
 
 local MOST = 16
-local lines, told = {}, {}
+local lines, reported = {}, {}
 local counts = { stop = 0, abort = 0, flush = 0 }
 
--- It is called when LuaJIT compiles, and so hardly ever once a run goes on.
+-- Called when LuaJIT compiles, which is rare once a run has warmed up.
 jit.attach(function(event, _, f, pc, code, instruction)
   if counts[event] then counts[event] = counts[event] + 1 end
-  if event ~= "abort" or code ~= NO_CODE or instruction == UCLO or not f or #lines == MOST then return end
+  if event ~= "abort" or code ~= NO_CODE or instruction == UCLO or not f or #lines == MOST then
+    return
+  end
   local at = funcinfo(f, pc)
-  local line, why = at.currentline, "LuaJIT has no machine code for what stands here; write it otherwise"
+  local line, why =
+    at.currentline, "LuaJIT cannot compile this operation; write it differently"
   if instruction == FNEW then
-    -- The instruction stands on the function's last line.
+    -- The line of the instruction is the last line of the function: uses the first one.
     line = funcinfo(funck(f, -rshift(funcbc(f, pc), 16) - 1)).linedefined
-    why = "a function is made for each event; make it once, in init"
+    why = "a function is created for each event; create it once, in init"
   end
   local place = at.loc:gsub("%d+$", line)
-  -- The runtime's own chunks are called so; they know what they do.
-  if told[place] or at.source:find "^=perilune:" then return end
-  told[place] = true
+  -- Skips the runtime's own chunks.
+  if reported[place] or at.source:find "^=perilune:" then return end
+  reported[place] = true
   lines[#lines + 1] = place .. ": is not compiled: " .. why
 end, "trace")
 
---- A line for each place; and how many traces were made, given up, and thrown away.
+--- Returns a line for each place, and the number of traces made, aborted and flushed.
 return function() return lines, counts.stop, counts.abort, counts.flush end

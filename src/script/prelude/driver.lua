@@ -1,8 +1,8 @@
---- Drivers: the loops that carry slots to handlers.
+--- Drivers: the loops that pass slots to handlers.
 --
--- One chunk per role, each loaded by itself, so that every handler gets traces of its own and one that cannot
--- be compiled spoils no other. xpcall per event costs nothing once compiled; a failing event is
--- reported and the next one goes on.
+-- One chunk per role, loaded separately, so that every handler gets its own traces and one that
+-- cannot be compiled does not affect the others. xpcall costs nothing once compiled; a failing
+-- event is reported and the walk continues with the next one.
 local ffi, view, slots_at, order_at, kinds_at, starts_at, failed = ...
 
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
@@ -15,14 +15,15 @@ local starts = cast("const uint16_t *", starts_at)
 local cursor, live, leave = view.cursor, view.live, view.leave
 local setmetatable = setmetatable
 
--- LuaJIT counts how often a function or a loop is entered, tries to compile it where it is hot, and gives it up for good
--- after some attempts that ended early; whatever calls it is then interpreted, too. These shapes keep the
--- attempts from ending early, whatever the machine's rhythm is:
--- - What returns into xpcall cannot be compiled, so xpcall stands around the walk and not around the handler. After an error
---   the walk goes on behind the event.
+-- LuaJIT counts how often a function or a loop is entered, tries to compile it when it is hot, and
+-- gives it up for good after several aborted attempts; its callers are then interpreted, too. The
+-- following rules avoid aborted attempts, whatever the order of events on the machine:
+-- - Code that returns into xpcall cannot be compiled, so xpcall is around the walk and not around
+--   the handler. After an error the walk continues behind the event.
 -- - A function with `...` is never counted: it becomes part of the traces around it.
--- - A loop of one turn ends before it has looped, so a run of one event is walked without a loop, and one run, too.
--- A predicate, which has `...` as well, belongs to the walk: the handler stays as it is.
+-- - A loop with one iteration ends before it has looped, so a single event is walked without a
+--   loop, and so is a single run.
+-- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
 local cursor, live, slots, order, handler, setmetatable, meta, met, hidden = ...
@@ -49,7 +50,8 @@ end
 return one, many
 ]]
 
--- What stands for HANDLE: with a predicate; and where predicates leave fewer events than a batch has, with -N.
+-- Replacements of HANDLE: with a predicate; and with -N, where events are counted because
+-- predicates leave fewer than a batch has.
 local chosen = "if met(e) then HANDLE else cursor.filtered = cursor.filtered + 1 end"
 local counted = [[
 if cursor.s.pid ~= hidden then
@@ -65,44 +67,45 @@ local function source_of(role, met, counting)
 end
 
 local ones, manies = {}, {}
--- Events of a handler that is off count as seen.
+-- Events of a handler that is off count as handled.
 local function idle_one(...) end
 local function idle(...) local _, last = ... cursor.at = last end
 
 local function explain(why)
   if type(why) ~= "string" then why = tostring(why) end
-  -- A tail call: this function is no frame any more, so level 1 is where the error was raised.
+  -- A tail call: removes the frame of this function, so level 1 is where the error was raised.
   return traceback(why, 1)
 end
 
 local M = {}
 
---- Puts `handler` on `role`, whose views are made. It gets the events that meet the predicate
--- `met`, if there is one. `hidden` is for M.limit: where events are counted, the process whose
--- events of this role are not, or -2.
+--- Sets the handler of `role`, whose views exist. It gets the events that meet the predicate `met`,
+-- if there is one. `hidden` is for M.limit: if events are counted, the process whose events of this
+-- role are not counted, or -2 for none.
 function M.set(role, handler, met, hidden)
   local text = source_of(role, met, hidden)
   ones[role], manies[role] = loadstring(text, "=perilune:driver")(
     cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden)
 end
 
---- How many events predicates have kept back so far.
+--- Returns how many events predicates have rejected so far.
 function M.filtered() return cursor.filtered end
 
---- Stops the walk behind the event that is the `left`th to be handled, not counting those that are hidden.
+--- Stops the walk behind the `left`th handled event; events that are hidden do not count.
 function M.limit(left) cursor.left = left end
 
---- How many events the limit leaves.
+--- Returns how many events remain until the limit.
 function M.left() return cursor.left end
 
---- Takes the handler of `role` away; its events still count as seen.
+--- Removes the handler of `role`; its events still count as handled.
 function M.clear(role) ones[role], manies[role] = idle_one, idle end
 
---- Takes every handler away.
+--- Removes all handlers.
 function M.clear_all() for role in pairs(ones) do M.clear(role) end end
 
--- `single` walks the run of one event at position `at`; `singles` those from `at` to `last`, all of one event, as they
--- are where roles take turns in order; `walk` the runs from `r` on, the first of them from `at`.
+-- `single` walks a run of one event at position `at`. `singles` walks runs of one event each, at
+-- the positions `at` to `last`: the case in which roles alternate. `walk` walks the runs from `r`
+-- on, the first of them from position `at`.
 local single, singles, walk = loadstring([=[
 local ones, manies, slots, order, kinds, starts, cursor = ...
 local function single(...)
@@ -140,13 +143,14 @@ end
 return single, singles, walk
 ]=], "=perilune:walk")(ones, manies, slots, order, kinds, starts, cursor)
 
--- The run, from `r` on, that position `at` lies in; `n` behind the last one.
+-- Returns the run, from `r` on, that contains position `at`; `n` if it is behind the last one.
 local function run_of(r, at, n)
   while r < n and starts[r + 1] <= at do r = r + 1 end
   return r
 end
 
--- Tells of the event at hand, which failed in run `r` or a later one; gives where to go on, and in which run.
+-- Reports the current event, which failed in run `r` or a later one. Returns the position to
+-- continue at, and its run.
 local function fail(r, n, why)
   local at = cursor.at + 1
   r = run_of(r, at - 1, n)
@@ -154,11 +158,12 @@ local function fail(r, n, why)
   return at, run_of(r, at, n)
 end
 
---- Walks the batch: `n` runs, each of one role, from starts[r] up to starts[r + 1]; of them the events from position `at`.
--- Where there is one run, it is of `role` and ends with position `last`: this function is interpreted, and reading that
--- from the arrays would cost as much as handling ten events.
--- Returns the position behind the last event handed over: `stop` leaves the rest. Afterwards the cursor stands
--- nowhere and no view is valid: the ring's tail moves.
+--- Walks the events of the batch from position `at` on. The batch has `n` runs, each of one role,
+-- from starts[r] up to starts[r + 1]. A single run is of `role` and ends with position `last`: this
+-- function is interpreted, and reading these from the arrays would cost as much as handling ten
+-- events.
+-- Returns the position behind the last event handled: `stop` leaves the rest. Afterwards the cursor
+-- points nowhere and no view is valid, because the ring's tail moves.
 function M.walk(...)
   local n, at, role, last = ...
   local r, ok, why = 0

@@ -1,8 +1,9 @@
---- The words that print: `emit`, and `counters` and `report`, which make tables of a script's own.
+--- Functions that print: `emit`, and `counters` and `report`, which make the script's own tables.
 local ffi, view, emit_leaf, kept_slot, emit_with, hides, emit_row, new_report, count_of,
   counted_instances, ask_to_stop, exports = ...
 
-local cast, type, error, select, pairs, ipairs, tostring = ffi.cast, type, error, select, pairs, ipairs, tostring
+local cast, type, error, select, pairs, ipairs, tostring =
+  ffi.cast, type, error, select, pairs, ipairs, tostring
 local tonumber, setmetatable, xpcall, next = tonumber, setmetatable, xpcall, next
 local traceback, getinfo = debug.traceback, debug.getinfo
 local leaf = cast("void (*)(void *, const perilune_slot *)", emit_leaf)
@@ -13,7 +14,9 @@ local cursor, is_live, role_of, ctx = view.cursor, view.is_live, view.role_of, v
 -- valid until the next call; nil for anything else.
 local function slot_of(it)
   if is_live(it) then return cursor.s end
-  if role_of(it) then error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3) end
+  if role_of(it) then
+    error("the record `e` is valid during its handler only; keep it with pending{keep=true}", 3)
+  end
   local kept = kept_slot(it)
   return kept and view.show(cast(slot_pointer, kept))
 end
@@ -33,16 +36,16 @@ exports.plain = plain
 
 local function address(slot) return tonumber(cast("intptr_t", slot)) end
 
--- Printers by role; nil without any: printing is then a single leaf call, which LuaJIT compiles.
+-- Printers by role; nil without any, so that printing is a single leaf call, which LuaJIT compiles.
 local printing, printer_failed
 
---- Has the events of `role` printed by `print`, which gets a view of them.
+--- Prints the events of `role` with `print`, which gets a view of them.
 function exports.print_by(role, print, failed)
   printing, printer_failed = printing or {}, failed
   printing[role] = print
 end
 
---- Takes the printer of `role` away; the last one gone, printing is as fast as ever.
+--- Removes the printer of `role`. After the last one is gone, printing is a leaf call again.
 local function unprint(role)
   printing[role] = nil
   if next(printing) == nil then printing = nil end
@@ -54,8 +57,8 @@ local function explain(why)
   return traceback(why, 1)
 end
 
--- The text of the event's printer; nil if there is none, or if it declines or fails. The printer
--- gets a view of its own, also of the current event.
+-- Returns the text of the event's printer; nil if there is none, or if it declines or fails. The
+-- printer gets a view of its own, also of the current event.
 local function printed(slot)
   local role = slot.ev
   local print = printing[role]
@@ -65,7 +68,8 @@ local function printed(slot)
     if text == nil or type(text) == "string" then return text end
     if type(text) == "number" then return tostring(text) end
     local at = getinfo(print, "S")
-    text = ("%s:%d: a printer returns text, not a %s"):format(at.source:gsub("^[@=]", ""), at.linedefined, type(text))
+    text = ("%s:%d: a printer returns text, not a %s"):format(
+      at.source:gsub("^[@=]", ""), at.linedefined, type(text))
   end
   if printer_failed(role, text) then unprint(role) end
 end
@@ -73,10 +77,14 @@ end
 local function print_event(slot, extra, number, offset)
   local text
   if printing then text = printed(slot) end
-  if text or extra or number then emit_with(address(slot), extra, text, number, offset) else leaf(ctx, slot) end
+  if text or extra or number then
+    emit_with(address(slot), extra, text, number, offset)
+  else
+    leaf(ctx, slot)
+  end
 end
 
---- Prints an event as a part of the detail of that number.
+--- Prints an event as part of the detail with this number.
 function exports.print_in_detail(slot, number, offset) print_event(slot, nil, number, offset) end
 
 local function not_while_printing()
@@ -87,7 +95,7 @@ local function emit_all(...)
   local n, extra = select("#", ...), nil
   local last = select(n, ...)
   if n > 1 and type(last) == "table" and not slot_of(last) then n, extra = n - 1, plain(last) end
-  -- Of events that belong together all are printed or none: the rest of a pair would look like something else.
+  -- Prints either all or none of the events: the rest of a pair would look like something else.
   for i = 1, n do
     local slot = slot_of(select(i, ...))
     if slot and hides(address(slot)) then return end
@@ -96,7 +104,7 @@ local function emit_all(...)
     local it = select(i, ...)
     local slot = slot_of(it)
     if slot then
-      -- The further fields stand with the first of the events: they belong to all of them.
+      -- Prints the extra fields with the first event only: they belong to all of them.
       print_event(slot, extra)
       extra = nil
     elseif it ~= nil then
@@ -105,7 +113,7 @@ local function emit_all(...)
   end
 end
 
---- Prints events now, as trace does; `emit { name = value }` prints a row.
+--- Prints events now, as the monitor trace does; `emit { name = value }` prints a row.
 function exports.emit(a, b, ...)
   not_while_printing()
   if b == nil then
@@ -120,29 +128,36 @@ function exports.emit(a, b, ...)
   emit_all(a, b, ...)
 end
 
---- Ends the run: no further event is handled, also none of the batch at hand.
+--- Ends the run: no further event is handled, including the rest of the current batch.
 function exports.stop(why)
   ask_to_stop(why)
   cursor.stop = 1
 end
 
---- Goes on after a `stop`.
+--- Continues after a `stop`.
 function exports.go_on() cursor.stop = 0 end
 
 --- A table of the script's own: `report(title, { column… }, { {v…}… }, name)`.
 function exports.report(title, columns, rows, name)
-  if type(columns) ~= "table" or type(rows) ~= "table" then error("report takes a title, columns and rows", 2) end
-  -- As in other tables: a column that is false takes its values with it, and one may have a word that draws.
+  if type(columns) ~= "table" or type(rows) ~= "table" then
+    error("report takes a title, columns and rows", 2)
+  end
+  -- As in other tables, a column that is false hides its values, and a column may have a function
+  -- that draws them.
   local shown, drawn = {}, {}
   for i, column in ipairs(columns) do
     if column then 
       local draw = type(column) == "table" and column[2] or nil
-      if draw and type(draw) ~= "function" then error("a column of report is a title, or { title, function }", 2) end
+      if draw and type(draw) ~= "function" then
+        error("a column of report is a title, or { title, function }", 2)
+      end
       shown[#shown + 1] = { i, column, draw }
     end
   end
   for i, row in ipairs(rows) do
-    if type(row) ~= "table" then error(("a row of report is a table of values, not a %s"):format(type(row)), 2) end
+    if type(row) ~= "table" then
+      error(("a row of report is a table of values, not a %s"):format(type(row)), 2)
+    end
     local cells = {}
     for j, it in ipairs(shown) do
       local value = row[it[1]]
@@ -158,8 +173,8 @@ end
 local declared = {}
 exports.counter_tables = declared
 
---- Returns the `n` of one instance, or of all: `n(ev)` is a count, and the part of the time that it
---- was counted.
+--- Returns the function `n` of one instance, or of all: `n(ev)` returns a count, and the share of
+-- the time during which it was counted.
 local function counts_on(instance)
   return function(ev)
     if ev == nil then return 0, 1 end
@@ -170,8 +185,9 @@ end
 
 local Counters = {}
 
---- The instances of the interval, each with its counts: `for cpu, n in c:each() do … n(ev) … end`.
---- With false there is one turn, for all of them together.
+--- Iterates over the instances of the interval with their counts:
+-- `for cpu, n in c:each() do … n(ev) … end`. With `each(false)` there is one iteration, for all
+-- instances together.
 function Counters.each(_, apart)
   local instances, i = apart == false and { "all" } or counted_instances(), 0
   return function()
@@ -180,9 +196,12 @@ function Counters.each(_, apart)
   end
 end
 
---- Rows of counters, one per instance: `counters { ev… }` or `counters { { "title", function(n) … end }… }`.
+--- Rows of counters, one per instance: `counters { ev… }` or
+-- `counters { { "title", function(n) … end }… }`.
 function exports.counters(columns)
-  if type(columns) ~= "table" then error("counters takes a list of events or of { title, function }", 2) end
+  if type(columns) ~= "table" then
+    error("counters takes a list of events or of { title, function }", 2)
+  end
   local list = {}
   for _, c in ipairs(columns) do
     if exports.index_of(c) then
@@ -198,8 +217,8 @@ function exports.counters(columns)
   return table
 end
 
---- The report of one counters{}: called by the host once the counts of the interval were read. What
---- is not a number was not counted, or is a ratio of nothing: its cell is empty.
+--- Returns the report of one counters{}; called by the host after reading the counts of the
+-- interval. A NaN (an event that was not counted, or a ratio of zeros) is an empty cell.
 function exports.draw_counters(entry, instances, per_thread)
   local titles, rows = { { per_thread and "thread" or "cpu", align = "left" } }, {}
   for _, c in ipairs(entry.columns) do

@@ -1,17 +1,17 @@
---- The word `evsel` and what it gives.
+--- The function `evsel` and its result.
 --
--- The Rust side (`declare`, `narrow`, `matching`, `switch`, `fields`) answers `nil, why` for what a script may get wrong, and
--- the error is raised here at the script's own line.
+-- The Rust side (`declare`, `narrow`, `matching`, `switch`, `fields`) returns `nil, why` for
+-- mistakes of a script; the error is raised here, at the script's own line.
 local declare, narrow, matching, switch, replaced, fields, compile, exports = ...
 
 local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
 
 local Evsel = {}
-local evsels = {}                                          -- in the order declared: { ev =, handler =, roles = }
+local evsels = {}                                          -- in order: { ev =, handler =, roles = }
 local part_of = setmetatable({}, { __mode = "k" })         -- ev → its entry
 
-local function entry(ev, word)
-  return part_of[ev] or error(("call it as ev:%s(…)"):format(word), 3)
+local function entry(ev, method)
+  return part_of[ev] or error(("call it as ev:%s(…)"):format(method), 3)
 end
 
 local methods = {}
@@ -24,7 +24,8 @@ function methods.each(ev, handler)
   return ev
 end
 
---- Handles this event with another function from now on: at a prompt also while it comes. What was collected stays.
+--- Replaces the handler of this event from now on; at a prompt also while the event is enabled.
+-- Keeps the collected data.
 function methods.replace(ev, handler)
   local e = entry(ev, "replace")
   if type(handler) ~= "function" then error("ev:replace takes a function", 2) end
@@ -34,8 +35,9 @@ function methods.replace(ev, handler)
   return ev
 end
 
---- Narrows the event, in the kernel as far as it can; calls are ANDed. With further arguments, `%s` is one of them quoted for
---- the kernel, `%d` a whole number; without, the text is taken as it is.
+--- Adds a filter to the event, in the kernel as far as possible; several filters are ANDed. With
+-- further arguments, `%s` stands for one of them quoted for the kernel, `%d` for a whole number;
+-- without, the text is used as it is.
 function methods.filter(ev, format, ...)
   local e = entry(ev, "filter")
   if type(format) ~= "string" then error("ev:filter takes a filter as text", 2) end
@@ -44,66 +46,74 @@ function methods.filter(ev, format, ...)
   return ev
 end
 
---- Narrows the event to those whose `field` is one of a comma list of names and globs, and none of those behind a `!`.
+--- Restricts the event to those whose `field` matches one of a comma-separated list of names and
+-- globs, and none of those prefixed with `!`.
 function methods.matching(ev, field, list)
   local ok, why = matching(entry(ev, "matching").index, tostring(field), tostring(list))
   if not ok then error(why, 2) end
   return ev
 end
 
---- Lets the event come again.
+--- Enables the event again.
 function methods.on(ev) switch(entry(ev, "on").index, true) return ev end
 
---- Keeps the event from coming.
+--- Disables the event.
 function methods.off(ev) switch(entry(ev, "off").index, false) return ev end
 
 Evsel.__index = function(ev, key)
   local method = methods[key]
   if method then return method end
   if key == "fields" then return fields(part_of[ev].index) end
-  error(("an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, each, replace, filter, matching, on, off"):format(tostring(key)), 2)
+  local text = "an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, each, "
+    .. "replace, filter, matching, on, off"
+  error(text:format(tostring(key)), 2)
 end
 Evsel.__metatable = false
 Evsel.__tostring = function(ev) return "evsel " .. ev.name end
 
---- Declares an event: `evsel(selector [, wishes] [, handler])`.
-local function evsel(selector, wishes, handler)
-  if type(wishes) == "function" and handler == nil then handler, wishes = wishes, nil end
-  if wishes ~= nil and type(wishes) ~= "table" then error("evsel takes a selector, a table of wishes and a handler", 2) end
-  if handler ~= nil and type(handler) ~= "function" then error("the handler of an evsel is a function", 2) end
-  local index, told, attrs = declare(selector, wishes or {})
-  if index == nil then
-    if told then error(told, 2) end
-    return nil                                             -- optional, and not on this machine
+--- Declares an event: `evsel(selector [, options] [, handler])`.
+local function evsel(selector, options, handler)
+  if type(options) == "function" and handler == nil then handler, options = options, nil end
+  if options ~= nil and type(options) ~= "table" then
+    error("evsel takes a selector, a table of options and a handler", 2)
   end
-  local ev = setmetatable({ name = told.name, id = told.id, attr = attrs,
-    freq = told.freq or false, period = told.period or false,
-    title = told.title or told.name:match ":([^:]+)$" or told.name }, Evsel)
-  local e = { ev = ev, index = index, handler = handler, roles = told.roles, names = told.names, count = told.count }
+  if handler ~= nil and type(handler) ~= "function" then
+    error("the handler of an evsel is a function", 2)
+  end
+  local index, info, attrs = declare(selector, options or {})
+  if index == nil then
+    if info then error(info, 2) end
+    return nil                                             -- optional and not available
+  end
+  local ev = setmetatable({ name = info.name, id = info.id, attr = attrs,
+    freq = info.freq or false, period = info.period or false,
+    title = info.title or info.name:match ":([^:]+)$" or info.name }, Evsel)
+  local e = { ev = ev, index = index, handler = handler, roles = info.roles, names = info.names,
+    count = info.count }
   evsels[#evsels + 1] = e
   part_of[ev] = e
   return ev
 end
 
---- What `e._event` is: the evsel's own object, or for one of a glob's events an object of its own.
+--- Returns the value of `e._event`: the evsel's object, or an object per event for a glob.
 local function event_of(e, i)
   if #e.roles == 1 then return e.ev end
   return setmetatable({ name = e.names[i], id = e.roles[i], title = e.names[i], attr = e.ev.attr },
     { __index = function(_, key) return e.ev[key] end, __metatable = false })
 end
 
---- What an expression is of: an evsel, as its index, or "key".
-local function index_of(of, word, what)
+--- Returns what an expression applies to: the index of an evsel, or nil for "key".
+local function index_of(of, name, what)
   if of == "key" then return nil end
   local part = part_of[of]
-  if not part then error(("%s takes %s, and an evsel or \"key\""):format(word, what), 3) end
+  if not part then error(("%s takes %s, and an evsel or \"key\""):format(name, what), 3) end
   return part.index
 end
 
---- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`. The names are
---- checked against the fields of `ev` now, not at the first event, and so is the `kind` of value, "number" or "text".
---- The second result is a list of what each value reads as: "signed", "unsigned", "pointer",
--- "mixed" or "text".
+--- Compiles expressions into one function of the record: `exprs_of({source…}, ev)(e) → value…`.
+-- Checks the names against the fields of `ev` now, not at the first event, and the `kind` of the
+-- values, "number" or "text". The second result is a list of how each value is shown: "signed",
+-- "unsigned", "pointer", "mixed" or "text".
 function exports.exprs_of(sources, of, kind)
   if type(sources) ~= "table" then error("exprs_of takes a list of expressions", 2) end
   local f, as = compile(sources, index_of(of, "exprs_of", "a list of expressions"), kind)
@@ -111,9 +121,9 @@ function exports.exprs_of(sources, of, kind)
   return f, as
 end
 
---- Compiles one expression: `expr_of(source, ev)(e) → value`, or `expr_of(source, "key")(key) → value`.
---- With `mixed`, values beside which others of any integer type stand: 2^64 - 1 is another key than
--- -1.
+--- Compiles one expression: `expr_of(source, ev)(e) → value`, or
+-- `expr_of(source, "key")(key) → value`. With `mixed`, the values may share a column with
+-- those of other integer types: 2^64 - 1 is another key than -1.
 function exports.expr_of(source, of, kind, mixed)
   if source == nil then error("expr_of takes an expression", 2) end
   local f, as = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind, mixed)

@@ -8,12 +8,15 @@ local ffi, search_at, places = ...
 local type, tonumber, tostring, error = type, tonumber, tostring, error
 local floor, ceil = math.floor, math.ceil
 local sub, byte, concat, sort = string.sub, string.byte, table.concat, table.sort
-local own_find, own_match, own_gmatch, own_gsub = string.find, string.match, string.gmatch, string.gsub
+local own_find, own_match, own_gmatch, own_gsub =
+  string.find, string.match, string.gmatch, string.gsub
 
-local search = ffi.cast("int32_t (*)(const char *, int32_t, const char *, int32_t, int32_t, int32_t, int32_t *)", search_at)
+local search = ffi.cast(
+  "int32_t (*)(const char *, int32_t, const char *, int32_t, int32_t, int32_t, int32_t *)",
+  search_at)
 local found = ffi.new("int32_t[?]", places)
 
--- As in patterns.rs.
+-- The same values as in patterns.rs.
 local ANCHORS, PLAIN, CAPTURES = 1, 2, 4
 local NO_MATCH, UNFINISHED, POSITION = -1, -1, -2
 local WHY = {
@@ -31,7 +34,7 @@ local STEPS = 1e8
 local KNOWN = 256
 local plain_of, known = {}, 0
 
---- Whether a pattern has no special characters.
+--- Returns whether a pattern has no special characters.
 local function is_plain(pattern)
   local plain = plain_of[pattern]
   if plain == nil then
@@ -42,24 +45,24 @@ local function is_plain(pattern)
   return plain
 end
 
---- A string or a number as a string; nil for anything else, with which LuaJIT's own function raises
--- its error.
+--- Returns a string or a number as a string; nil for anything else, for which LuaJIT's own function
+-- raises its error.
 local function text_of(value)
   if type(value) == "string" then return value end
   if type(value) == "number" then return tostring(value) end
 end
 
---- An integer argument, `usual` if it is not given; nil if it is none.
+--- Returns an integer argument, or `usual` if it is absent; nil if it is not a number.
 local function integer(value, usual)
   if value == nil then return usual end
   value = tonumber(value)
   if not value then return nil end
-  -- LuaJIT makes the least integer of what none can hold.
+  -- As LuaJIT, converts numbers outside the range to the smallest integer.
   if not (value > -2147483649 and value < 2147483648) then return -2147483648 end
   return value < 0 and ceil(value) or floor(value)
 end
 
---- Bytes before the place where a search begins; more than there are if that is behind the end.
+--- Returns the offset at which a search starts; greater than `length` if that is past the end.
 local function start_of(from, length)
   from = integer(from, 1)
   if not from then return nil end
@@ -78,7 +81,7 @@ local function captures_from(text, i, count)
   return capture(text, i), captures_from(text, i + 1, count)
 end
 
---- The captures of the last search; the whole match where there are none.
+--- Returns the captures of the last search, or the whole match if there are none.
 local function captures(text, count)
   if count == 0 then return sub(text, found[0] + 1, found[1]) end
   if count == 1 then return capture(text, 0) end
@@ -145,7 +148,7 @@ function M.gmatch(text, pattern)
   return iterator
 end
 
---- What a replacement with `%0`, `%1` … stands for; nil and why if there is no such capture.
+--- Expands a replacement with `%0`, `%1` …; returns nil and why if there is no such capture.
 local function expanded(by, text, count)
   local parts, n, at = {}, 0, 1
   while true do
@@ -168,7 +171,7 @@ local function expanded(by, text, count)
   return concat(parts)
 end
 
---- What stands for the match at hand in the result of gsub; nil and why if it cannot.
+--- Returns the replacement of the current match in gsub, or nil and why if there is none.
 local function replaced(by, kind, simple, text, count)
   if kind == "string" then
     if simple then return by end
@@ -210,7 +213,7 @@ function M.gsub(text, pattern, by, most)
     if last > first then
       n, at = n + 2, last
     else
-      -- The byte at which nothing was found stays.
+      -- Copies the byte after an empty match.
       parts[n + 3] = sub(s, first + 1, first + 1)
       n, at = n + 3, first + 1
     end

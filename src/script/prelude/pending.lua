@@ -1,8 +1,8 @@
---- The word for state between two events: pending. Trusted, as prelude/aggregate.lua.
+--- The constructor for state between two events: `pending`. Trusted code, as aggregate.lua.
 --
--- `open` is generated for its values. `close` and `get` leave what they found in a C struct of the instance and
--- return one of two objects that read it: so nothing is made per event. What close returned is good until the next
--- close, what get and each returned until the next get.
+-- `open` is generated for its values. `close` and `get` write their result to a C struct of the
+-- instance and return one of two objects that read it, so nothing is allocated per event. The
+-- result of close is valid until the next close, that of get and each until the next get.
 local native, env, trusted = ...
 
 local ffi = require "ffi"
@@ -12,9 +12,10 @@ local error, ipairs, load, setmetatable, tostring, type =
 local band = require("bit").band
 local concat = table.concat
 local format, gsub = string.format, string.gsub
-local ids, names, intern, object_of, leaf_type = trusted.ids, trusted.names, trusted.intern, trusted.object_of, trusted.leaf_type
+local ids, names, intern, object_of, leaf_type =
+  trusted.ids, trusted.names, trusted.intern, trusted.object_of, trusted.leaf_type
 
--- stat::pending::State.
+-- The layout of stat::pending::State.
 ffi.cdef [[
   typedef struct {
     double time, delay, key;
@@ -25,20 +26,22 @@ ffi.cdef [[
 ]]
 local State = ffi.typeof "const perilune_state *"
 local close_leaf = cast("uint32_t (*)(void *, double, double, uint32_t)", native.pending.close)
-local close_call_leaf = cast("uint32_t (*)(void *, double, double, double, uint32_t)", native.pending.close_call)
+local close_call_leaf = cast(
+  "uint32_t (*)(void *, double, double, double, uint32_t)", native.pending.close_call)
 local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.get)
 local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
-local set_leaf = cast("uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
+local set_leaf = cast(
+  "uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
 local recall_leaf = cast("void (*)(void *)", native.pending.recall)
 local miss_leaf = cast("void (*)(void *, double, uint32_t)", native.pending.miss)
 local len_leaf = cast("uint32_t (*)(void *)", native.pending.len)
 
 -- Set by the host: slot_of(e) for a live event; kept(pointer, name) reads a field of a copy.
 local hooks = {}
--- What finds the slot of each object that stands for a kept event.
+-- For each object of a kept event: the function that returns its slot.
 local kept = setmetatable({}, { __mode = "k" })
 
---- The slot behind `s.event`; nil for anything else.
+--- Returns the slot of `s.event`; nil for anything else.
 function trusted.slot_of(object)
   local find = kept[object]
   return find and find()
@@ -48,7 +51,7 @@ trusted.state_size = ffi.sizeof "perilune_state"
 
 local ONCE = 2 ^ 30                                        -- stat::pending::ONCE
 
---- `recall`, if there is one, is what a copy may need before it can be read.
+--- Returns the object of a kept event. `recall`, if given, prepares the copy for reading.
 local function kept_event(state, recall)
   local function find()
     if state.event == nil then return nil end
@@ -58,8 +61,8 @@ local function kept_event(state, recall)
   local event = setmetatable({}, {
     __index = function(_, name)
       local slot = find()
-      if slot == nil then error("this event is gone: its state was opened or closed anew", 2) end
-      if not hooks.kept then error("a kept event is for emit", 2) end
+      if slot == nil then error("this event is gone: its state was closed or reopened", 2) end
+      if not hooks.kept then error("a kept event can only be passed to emit", 2) end
       return hooks.kept(slot, name)
     end,
     __newindex = function() error("an event cannot be written", 2) end,
@@ -80,7 +83,7 @@ local function getter(state, i)
     end]], i, 0x101 * 2 ^ i, 2 ^ i), "=perilune:value")(state, names, band)
 end
 
---- Reads one state struct by name; writes through `set` where it is given.
+--- Returns an object that reads a state struct by name, and writes it through `set` if given.
 local function reader(what, state, fields, keep, set, recall)
   local getters = {
     time = function() return state.time end,
@@ -96,8 +99,11 @@ local function reader(what, state, fields, keep, set, recall)
     function getters.event() return event end
   end
   local function unknown(name)
-    if name == "event" then error("this pending keeps no events; declare it with keep = true", 3) end
-    error(format("%s has no '%s'%s", what, tostring(name), native.suggestion(tostring(name), known)), 3)
+    if name == "event" then
+      error("this pending keeps no events; declare it with keep = true", 3)
+    end
+    error(format("%s has no '%s'%s",
+      what, tostring(name), native.suggestion(tostring(name), known)), 3)
   end
   return setmetatable({}, {
     __index = function(_, name)
@@ -105,7 +111,9 @@ local function reader(what, state, fields, keep, set, recall)
       if not get then unknown(name) end
       return get()
     end,
-    __newindex = set or function() error(what .. " is closed; only what get() returns can be written", 2) end,
+    __newindex = set or function()
+      error(what .. " is closed; only what get() returns can be written", 2)
+    end,
     __metatable = false,
   })
 end
@@ -119,12 +127,14 @@ local function surplus(what) error(what .. " has an argument too many", 3) end
 
 local CHECK_KEY = [[
   if type(key) ~= "number" then
-    if type(key) == "string" then key = ids[key] or intern(key) kinds = 1 else bad_key(what, key) end
+    if type(key) == "string" then key = ids[key] or intern(key) kinds = 1
+    else bad_key(what, key) end
   end]]
 
---- Generates `open(key, e, value…)`; `flags`: what the leaf gets beside the kinds of the values.
+--- Generates `open(key, e, value…)`. `flags` is added to the kinds of the values.
 local function generate_open(object, plan, usage, flags)
-  local parameters, checks, passed = {}, {}, { "pointer", plan.keep ~= 0 and "slot_of(e)" or "nil", "key", "e._time" }
+  local parameters, checks, passed =
+    {}, {}, { "pointer", plan.keep ~= 0 and "slot_of(e)" or "nil", "key", "e._time" }
   for i in ipairs(plan.fields) do
     local v = "v" .. i
     parameters[i], passed[#passed + 1] = v, v
@@ -138,7 +148,8 @@ local function generate_open(object, plan, usage, flags)
   parameters[#parameters + 1] = "extra"
   passed[#passed + 1] = "kinds"
   local source = format([[
-    local object, what, leaf, pointer, ids, intern, type, slot_of, bad_key, bad_value, bad_event, surplus, not_self = ...
+    local object, what, leaf, pointer, ids, intern, type, slot_of,
+      bad_key, bad_value, bad_event, surplus, not_self = ...
     return function(self, key, e, %s)
       if self ~= object then not_self() end
       local kinds = 0
@@ -151,7 +162,8 @@ local function generate_open(object, plan, usage, flags)
     end]], concat(parameters, ", "), CHECK_KEY, concat(checks, "\n"), flags, concat(passed, ", "))
   local function bad_value(i, value)
     if value == nil then error(format("%s has no value for '%s'", usage, plan.fields[i]), 3) end
-    error(format("%s: '%s' is a %s; it must be a number, a string or a boolean", usage, plan.fields[i], type(value)), 3)
+    error(format("%s: '%s' is a %s; it must be a number, a string or a boolean",
+      usage, plan.fields[i], type(value)), 3)
   end
   local function not_self() error(usage .. " is called with a colon: object:" .. usage, 3) end
   return load(source, "=perilune:open")(
@@ -161,9 +173,10 @@ end
 
 trusted.state_reader, trusted.State, trusted.CHECK_KEY = reader, State, CHECK_KEY
 
---- close(key, e) of a table of calls inside calls takes what ends: close(key, e, call).
+--- close(key, e) of a table of nested calls takes the call that ends: close(key, e, call).
 local CLOSE_CALL = [[
-    local object, what, leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call = ...
+    local object, what, leaf, pointer, result, ids, intern, type,
+      bad_key, bad_event, surplus, not_self, bad_call = ...
     return function(self, key, e, call, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
@@ -173,7 +186,9 @@ local CLOSE_CALL = [[
       if extra ~= nil then surplus(what) end
       if leaf(pointer, key, e._time, call, kinds) ~= 0 then return result end
     end]]
-local function bad_call(what) error(what .. " has no call: a number, as the first field was when it was opened", 3) end
+local function bad_call(what)
+  error(what .. " has no call: pass the number that the first field had in open", 3)
+end
 
 --- pending { field…, key="tid"|"cpu"|"pointer"|"any", keep=bool, lost="drop"|"keep", nested=bool }
 function env.pending(spec)
@@ -187,20 +202,29 @@ function env.pending(spec)
 
   local function set(_, name, value)
     local i, kinds = index_of[name], 0
-    if not i then error(format("a state has no '%s' to write%s", tostring(name), native.suggestion(tostring(name), plan.fields)), 2) end
+    if not i then
+      error(format("a state has no '%s' to write%s",
+        tostring(name), native.suggestion(tostring(name), plan.fields)), 2)
+    end
     if type(value) == "string" then value, kinds = ids[value] or intern(value), 2 ^ i
     elseif type(value) == "boolean" then value, kinds = value and 1 or 0, 2 ^ (8 + i)
-    elseif type(value) ~= "number" then error(format("'%s' is a %s; it must be a number, a string or a boolean", name, type(value)), 2) end
+    elseif type(value) ~= "number" then
+      error(format("'%s' is a %s; it must be a number, a string or a boolean",
+        name, type(value)), 2)
+    end
     if set_leaf(pointer, read.index, read.generation, i - 1, value, kinds) == 0 then
       error("this state was closed or replaced; get() it again", 2)
     end
   end
   local function recall() recall_leaf(pointer) end
-  local result, live = reader("what close() returned", closed, plan.fields, keep, nil, recall), reader("a state", read, plan.fields, keep, set)
+  local result, live =
+    reader("what close() returned", closed, plan.fields, keep, nil, recall),
+    reader("a state", read, plan.fields, keep, set)
 
   local nested = plan.nested ~= 0
   local close = load(format(nested and CLOSE_CALL or [[
-    local object, what, leaf, pointer, result, ids, intern, type, bad_key, bad_event, surplus, not_self = ...
+    local object, what, leaf, pointer, result, ids, intern, type,
+      bad_key, bad_event, surplus, not_self = ...
     return function(self, key, e, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
@@ -233,9 +257,11 @@ function env.pending(spec)
   return object_of("pending", plan.id, object, {
     open = generate_open(object, plan, "open" .. usage, 0),
     open_once = generate_open(object, plan, "open_once" .. usage, ONCE),
-    close = close(object, nested and "close(key, e, call)" or "close(key, e)", nested and close_call_leaf or close_leaf, pointer, result,
+    close = close(object, nested and "close(key, e, call)" or "close(key, e)",
+      nested and close_call_leaf or close_leaf, pointer, result,
       ids, intern, type, bad_key, bad_event, surplus, not_self, bad_call),
-    get = get(object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),
+    get = get(
+      object, "get(key)", get_leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self),
     miss = miss(
       object, "miss(key)", miss_leaf, pointer, ids, intern, type, bad_key, surplus, not_self),
     each = function()

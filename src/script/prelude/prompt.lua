@@ -1,27 +1,28 @@
---- The words of a prompt, and the place where its lines are run: new globals may be assigned there.
+--- The functions of a prompt, and the environment of its lines, in which globals can be assigned.
 --
--- A line runs as a coroutine. What takes time or opens something, it asks of the session by yielding: `ask(what, …)`. So the
--- session carries events with no Lua on its stack, as a run does.
+-- A line runs as a coroutine. Operations that take time or open something are requests to the
+-- session, made by yielding: `ask(what, …)`. The session therefore reads events with no Lua on its
+-- stack, as a run does.
 local env, exports, native, MARK = ...
 
 local error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall =
   error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpcall
 local create, running = coroutine.create, coroutine.running
--- The scripts' own: a line cannot yield from a function that the runtime has called.
+-- The scripts' own: a line cannot yield from a function that the runtime called.
 local yield = env.coroutine.yield
 local concat, sort, rep = table.concat, table.sort, string.rep
 local traceback = debug.traceback
 local declare, entry_of = exports.evsel, exports.entry_of
 
-local line                                                 -- the coroutine of the line that runs
-local touched = false                                      -- whether it defines something
-local needed = false                                       -- whether other lines may need what it defines
-local prints = false                                       -- whether an event was declared without a handler
+local line                                                 -- the coroutine of the current line
+local touched = false                                      -- it defines something
+local needed = false                                       -- others may need what it defines
+local prints = false                                       -- an event has no own handler
 local words = setmetatable({}, { __index = env })
 
 local place, globals, order = env.scope(words, function()
   touched = true
-  -- Handlers assign, too, whichever line runs meanwhile.
+  -- Handlers also assign globals, during any line.
   needed = needed or running() == line
 end)
 
@@ -32,7 +33,8 @@ end
 
 local M = { globals = globals, words = words, env = env }
 
---- A function of a line's text, whose first line has that number in messages; or nil, and why.
+--- Compiles the text of a line to a function; messages number its lines from `number` on. Returns
+-- nil and why if it does not compile.
 function M.compile(text, name, number)
   local before = rep("\n", number - 1)
   local f, why = load(before .. "return " .. text, name, "t", place)
@@ -40,37 +42,45 @@ function M.compile(text, name, number)
   return f, why
 end
 
---- A coroutine that runs the function; its results are true and what it returns, or false and why it failed.
+--- Returns a coroutine that runs the function. It returns true and the function's results, or false
+-- and why it failed.
 function M.start(f)
   touched, needed = false, false
   line = create(function() return xpcall(f, explain) end)
   return line
 end
 
---- Whether the line that ran last defines something, and whether other lines may need it: it assigned a global, for one.
+--- Returns whether the last line defines something, and whether other lines may need it, for
+-- example because it assigned a global.
 function M.touched() return touched, needed end
 
---- The names of the globals, in order, and whether an event has no handler of its own.
+--- Returns the names of the globals in order, and whether an event has no own handler.
 function M.definitions() return order, prints end
 
 local function ask(what, ...)
-  if running() ~= line then error("this word is for lines of the prompt, not for handlers, timers or coroutines", 3) end
+  if running() ~= line then
+    error("this function works only in lines of the prompt, not in handlers, timers "
+      .. "or coroutines", 3)
+  end
   local ok, a, b = yield(MARK, what, ...)
-  -- What names its own line is told as it is.
+  -- A message that already has a line is passed on unchanged.
   if not ok then error(a, a:find "^[^%s:]+:%d+: " and 0 or 3) end
   return a, b
 end
 
 local function emit_it(e) env.emit(e) end
 
---- Declares an event and opens it, off.
-local function opened(selector, wishes, handler)
+--- Declares an event and opens it, disabled.
+local function opened(selector, options, handler)
   if type(selector) == "table" and type(rawget(selector, "text")) ~= "string" then
-    error("an event is asked for by its name, such as \"sched:sched_switch\"; a table is drawn by its own name alone, or by top(…)", 3)
+    error(
+      "pass the name of an event, such as \"sched:sched_switch\"; "
+      .. "to draw a table, enter its name alone or call top(…)",
+      3)
   end
-  if type(wishes) == "function" and handler == nil then handler, wishes = wishes, nil end
-  if not handler and not (wishes and wishes.count) then handler = emit_it end
-  local ev = declare(selector, wishes, handler)
+  if type(options) == "function" and handler == nil then handler, options = options, nil end
+  if not handler and not (options and options.count) then handler = emit_it end
+  local ev = declare(selector, options, handler)
   if ev then
     ask "attach"
     prints = prints or handler == emit_it
@@ -79,9 +89,9 @@ local function opened(selector, wishes, handler)
   return ev
 end
 
---- probe(selector [, wishes] [, handler]): opens an event, whose handler runs from now on.
-function words.probe(selector, wishes, handler)
-  local ev = opened(selector, wishes, handler)
+--- probe(selector [, options] [, handler]): opens an event; its handler runs from now on.
+function words.probe(selector, options, handler)
+  local ev = opened(selector, options, handler)
   if ev then
     entry_of(ev).probe = true
     ev:on()
@@ -89,10 +99,10 @@ function words.probe(selector, wishes, handler)
   return ev
 end
 
---- evsel(selector [, wishes] [, handler]): as in a script; its events come while `run` runs.
-function words.evsel(selector, wishes, handler) return opened(selector, wishes, handler) end
+--- evsel(selector [, options] [, handler]): as in a script; its events are enabled by `run`.
+function words.evsel(selector, options, handler) return opened(selector, options, handler) end
 
---- The events that come only while something is run.
+--- Returns the events that are enabled only during `run`.
 local function waiting()
   local list = {}
   for _, e in next, exports.evsels do
@@ -107,18 +117,19 @@ local function carry(time, count, list)
   touched = before
 end
 
---- run("2s" | n | nothing): lets what was declared with evsel run. run("NAME" [, options]) and run(load(…)): starts a monitor.
+--- run("2s" | n | nothing): enables the events declared with evsel. run("NAME" [, options]) and
+-- run(load(…)): start a monitor.
 function words.run(what, options)
   if type(what) == "table" or type(what) == "string" and not what:find "^[%d.]+%a*$" then
     local before = touched
-    local told = ask("start", what, options or {})
+    local started = ask("start", what, options or {})
     touched = before
-    return told
+    return started
   end
   if type(what) == "number" then carry(nil, what, waiting()) else carry(what, nil, waiting()) end
 end
 
---- Runs one event for a while, and takes it away.
+--- Enables one event for a while, and closes it.
 local function only(ev, time)
   local before = touched
   carry(time, nil, { entry_of(ev).index })
@@ -126,13 +137,13 @@ local function only(ev, time)
   touched = before
 end
 
---- show(selector [, { n=10, time=, …wishes of evsel }]): prints the next events.
+--- show(selector [, { n=10, time=, …options of evsel }]): prints the next n events.
 function words.show(selector, options)
-  local wishes, left, hidden, before = {}, 10, {}, touched
+  local passed, left, hidden, before = {}, 10, {}, touched
   for name, value in pairs(options or {}) do
-    if name == "n" then left = value elseif name ~= "time" then wishes[name] = value end
+    if name == "n" then left = value elseif name ~= "time" then passed[name] = value end
   end
-  local ev = opened(selector, wishes, function(e)
+  local ev = opened(selector, passed, function(e)
     if left > 0 and e._pid ~= hidden[e._event.id] then
       env.emit(e)
       left = left - 1
@@ -144,7 +155,7 @@ function words.show(selector, options)
   touched = before
 end
 
---- count(selector [, key [, time="1s"]]): a count by an expression over the event's fields.
+--- count(selector [, key [, time="1s"]]): counts events by an expression over their fields.
 function words.count(selector, key, time)
   local as
   local by, before = env.kv { { key or "event", as = function() return as end } }, touched
@@ -179,7 +190,7 @@ function words.stat(list, time)
   return counters
 end
 
---- clear(): takes every event, timer and monitor away. clear(table): begins it anew.
+--- clear(): closes every event, timer and monitor. clear(table): clears the table.
 function words.clear(what)
   if what ~= nil then
     ask("restart", what)
@@ -193,7 +204,7 @@ function words.clear(what)
   ask "clear"
 end
 
---- top(table [, n=10]): draws its first rows.
+--- top(table [, n=10]): draws the first n rows.
 function words.top(what, n) ask("draw", what, n or 10) end
 
 for _, word in next, { "fields", "events", "load", "jobs", "cost", "lost", "save", "doc" } do
@@ -208,12 +219,15 @@ for _, word in next, { "every", "printer" } do
   end
 end
 
--- An event that is open has a handler: another one replaces it.
+-- Replaces the handler: an event that is open always has one.
 exports.methods.each = exports.methods.replace
 
--- What a line changes about an event belongs to what it defines; what a handler changes does not. It is made true at once, so that
--- the line ends where the mistake stands, and nothing that it opens later is refused for it.
-for name, at_once in next, { filter = true, matching = true, each = true, replace = true, on = false, off = false } do
+-- A change of an event by a line is part of what the line defines; a change by a handler is not.
+-- It is applied at once, so that the line fails where the mistake is, and later requests of the
+-- line do not fail because of it.
+for name, at_once in next, {
+  filter = true, matching = true, each = true, replace = true, on = false, off = false,
+} do
   local own = exports.methods[name]
   exports.methods[name] = function(...)
     local typed = running() == line
@@ -224,7 +238,7 @@ for name, at_once in next, { filter = true, matching = true, each = true, replac
   end
 end
 
---- stop(n): ends a monitor that run started. Elsewhere than in a line, it is the word of scripts.
+--- stop(n): ends a monitor that `run` started. Outside a line it is the scripts' own function.
 local end_run = env.stop
 function words.stop(what)
   if running() == line and type(what) == "number" then return (ask("stop", what)) end
@@ -236,14 +250,16 @@ setmetatable(words, { __index = function(_, name)
   local word = rawget(env, name)
   if word ~= nil then return word end
   local near = native.near(tostring(name), M.names "")
-  -- The scripts' own tells why it does not have what a script may miss.
+  -- The scripts' environment explains why it does not have this name.
   if near == "" then return env[name] end
   error(("no global '%s'%s"):format(tostring(name), near), 3)
 end })
 
 local function text_of(value, depth)
   if type(value) == "string" then return depth > 0 and ("%q"):format(value) or value end
-  if type(value) ~= "table" or depth > 1 or tostring(value):sub(1, 6) ~= "table:" then return tostring(value) end
+  if type(value) ~= "table" or depth > 1 or tostring(value):sub(1, 6) ~= "table:" then
+    return tostring(value)
+  end
   local keys, parts, left = {}, {}, 40
   for key in next, value do keys[#keys + 1] = key end
   sort(keys, function(a, b)
@@ -252,30 +268,33 @@ local function text_of(value, depth)
   end)
   for i, key in next, keys do
     if i > left then parts[#parts + 1] = ("… %d more"):format(#keys - left) break end
-    local name = type(key) == "string" and key .. " = " or key ~= i and ("[%s] = "):format(tostring(key)) or ""
+    local name = type(key) == "string" and key .. " = "
+      or key ~= i and ("[%s] = "):format(tostring(key)) or ""
     parts[#parts + 1] = name .. text_of(value[key], depth + 1)
   end
   return #parts == 0 and "{}" or "{ " .. concat(parts, ", ") .. " }"
 end
 
---- The events from a role on are a monitor's: they come without `run`.
+--- Marks the events from this role on as those of a monitor: they are enabled without `run`.
 function M.adopt(role)
   for _, e in next, exports.evsels do
     if e.roles[1] and e.roles[1] >= role then e.probe = true end
   end
 end
 
---- Whether a value is an event.
+--- Returns whether a value is an event.
 function M.is_evsel(value) return entry_of(value) ~= nil end
 
---- What stands for a value that is no table of results.
+--- Returns the text of a value that is not a table of results.
 function M.text_of(value) return text_of(value, 0) end
 
---- The names that may follow: those of the words, of what was assigned, or of what a value has.
+--- Returns the possible completions: all global names, or the names that the global `of` has.
 function M.names(of)
   local names, value = {}, nil
   if of == "" then
-    for _, t in next, { globals, words, env } do for name in next, t do names[#names + 1] = name end end
+    for _, t in next, { globals, words, env } do
+      for name in next, t do names[#names + 1] = name end
+    end
     return names
   end
   value = globals[of]

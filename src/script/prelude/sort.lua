@@ -1,12 +1,12 @@
---- table.sort in Lua: LuaJIT's own does not look at the hook, and takes years for some orders.
+--- table.sort in Lua: LuaJIT's own function ignores the hook, and takes years for some orders.
 --
--- The same algorithm (lib_table.c), so that elements which are equal end up where they always did.
+-- Uses the same algorithm (lib_table.c), so that equal elements end up in the same order.
 local rawget, rawset, rawlen, type, error = rawget, rawset, rawlen, type, error
 local own_sort = table.sort
 
 local function less(a, b) return a < b end
 
---- Sorts t[first] up to t[last]; false if `before` is no order.
+--- Sorts t[first] up to t[last]. Returns false if `before` is not an order.
 local function sort_range(t, first, last, before)
   while first < last do
     local a, b = rawget(t, first), rawget(t, last)
@@ -55,7 +55,7 @@ local function sort_range(t, first, last, before)
     local at = rawget(t, last - 1)
     rawset(t, last - 1, rawget(t, i))
     rawset(t, i, at)
-    -- The smaller part first, the larger one in this loop: the depth stays below the logarithm.
+    -- Recurses into the smaller part and loops over the larger one: the depth is at most log2(n).
     if i - first < last - i then
       if not sort_range(t, first, i - 1, before) then return false end
       first = i + 1
@@ -68,6 +68,10 @@ local function sort_range(t, first, last, before)
 end
 
 return function(t, before)
-  if type(t) ~= "table" or before ~= nil and type(before) ~= "function" then return own_sort(t, before) end
-  if not sort_range(t, 1, rawlen(t), before or less) then error("invalid order function for sorting", 2) end
+  if type(t) ~= "table" or before ~= nil and type(before) ~= "function" then
+    return own_sort(t, before)
+  end
+  if not sort_range(t, 1, rawlen(t), before or less) then
+    error("invalid order function for sorting", 2)
+  end
 end

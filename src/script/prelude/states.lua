@@ -1,7 +1,9 @@
---- The word for what a key does, one state at a time: states. Trusted, as prelude/aggregate.lua.
+--- The constructor for timed states, one at a time per key: `states`. Trusted code, as
+-- aggregate.lua.
 --
--- A state that ends is read as what close() of a pending returned: through one object over one C struct. So nothing is made
--- per event; what `longer` was given is good until the next state ends.
+-- An ended state is read like the result of a pending's close(): through one object over one C
+-- struct, so nothing is allocated per event. The argument of `longer` is valid until the next state
+-- ends.
 local native, env, trusted = ...
 
 local ffi = require "ffi"
@@ -9,22 +11,29 @@ local cast = ffi.cast
 local error, ipairs, load, type = error, ipairs, load, type
 local concat = table.concat
 local format, gsub = string.format, string.gsub
-local ids, intern, object_of, leaf_type = trusted.ids, trusted.intern, trusted.object_of, trusted.leaf_type
+local ids, intern, object_of, leaf_type =
+  trusted.ids, trusted.intern, trusted.object_of, trusted.leaf_type
 local hooks, reader, State = trusted.hooks, trusted.state_reader, trusted.State
-local move_leaf = cast("uint32_t (*)(void *, const void *, uint32_t, double, uint32_t, int32_t)", native.states.move)
-local switch_leaf = cast("uint32_t (*)(void *, const void *, uint32_t, uint32_t, double, int32_t)", native.states.switch)
+local move_leaf = cast(
+  "uint32_t (*)(void *, const void *, uint32_t, double, uint32_t, int32_t)", native.states.move)
+local switch_leaf = cast(
+  "uint32_t (*)(void *, const void *, uint32_t, uint32_t, double, int32_t)", native.states.switch)
 local still_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.still)
 local leave_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.leave)
 
--- What every word may call that finds something wrong, at the script's line.
+-- The errors of all methods, raised at the script's line.
 local wrong = {}
 function wrong.event(what) error(what .. " has no event: pass the e of the handler", 3) end
-function wrong.number(what, name, value) error(format("%s: the %s is %s; it must be a whole number", what, name, value == nil and "absent" or "a " .. type(value)), 3) end
+function wrong.number(what, name, value)
+  error(format("%s: the %s is %s; it must be a whole number",
+    what, name, value == nil and "absent" or "a " .. type(value)), 3)
+end
 function wrong.surplus(what) error(what .. " has an argument too many", 3) end
 function wrong.self(what) error(what .. " is called with a colon: object:" .. what, 3) end
 
--- A word whose last act is one call of a leaf. BODY checks its arguments; `passed` are the leaf's.
-local WORD = [[
+-- A method that ends with one leaf call. The placeholders are its parameters, the checks of its
+-- arguments, and the arguments of the leaf.
+local METHOD = [[
 local object, what, leaf, pointer, ended, longer, ids, intern, type, slot_of, wrong, bad_value = ...
 return function(self, %s, extra)
   if self ~= object then wrong.self(what) end
@@ -37,7 +46,7 @@ return function(self, %s, extra)
   return moved ~= 0
 end]]
 
--- A task gives its CPU to another. The bits are those of `States::switch`.
+-- A switch from one task to another on a CPU. The bits are those of `States::switch`.
 local SWITCH = [[
 local object, leaf, pointer, ended, longer, type, slot_of, wrong, band = ...
 local usage = "switch(prev, state, next, e)"
@@ -58,11 +67,16 @@ return function(self, prev, state, next, e, extra)
   return band(became, 1) == 0, band(became, 2) == 0
 end]]
 
---- states { column…, "state", keep=, than=, longer=function(stay, e), unit=, title=, top=, percentiles= }
+--- states { column…, "state", keep=, than=, longer=function(stay, e), unit=, title=, top=,
+-- percentiles= }
 function env.states(spec)
   local longer = type(spec) == "table" and spec.longer or nil
-  if longer and type(longer) ~= "function" then error("states: longer is a function(stay, e)", 2) end
-  if longer == nil and type(spec) == "table" and spec.than then error("states: `than` wants `longer`, a function(stay, e)", 2) end
+  if longer and type(longer) ~= "function" then
+    error("states: longer is a function(stay, e)", 2)
+  end
+  if longer == nil and type(spec) == "table" and spec.than then
+    error("states: `than` needs `longer`, a function(stay, e)", 2)
+  end
   local plan, why = native.declare("states", spec)
   if not plan then error(why, 2) end
   local object, pointer = {}, cast("void *", plan.pointer)
@@ -70,12 +84,14 @@ function env.states(spec)
   local ended = reader("the state that ended", state, plan.fields, plan.keep ~= 0)
   local slot = plan.keep ~= 0 and "slot_of(e)" or "nil"
 
-  local function word(what, leaf, parameters, checks, passed, bad_value)
-    return load(format(WORD, parameters, checks, passed), "=perilune:states")(
-      object, what .. "(" .. parameters .. ")", leaf, pointer, ended, longer, ids, intern, type, hooks.slot_of, wrong, bad_value)
+  local function method(what, leaf, parameters, checks, passed, bad_value)
+    return load(format(METHOD, parameters, checks, passed), "=perilune:states")(
+      object, what .. "(" .. parameters .. ")", leaf, pointer, ended, longer, ids, intern, type,
+      hooks.slot_of, wrong, bad_value)
   end
 
-  local names, arguments, checks, passed = {}, { "tid, e" }, { "local kinds = 0" }, { slot, "tid", "e._time" }
+  local names, arguments, checks, passed =
+    {}, { "tid, e" }, { "local kinds = 0" }, { slot, "tid", "e._time" }
   for i, parameter in ipairs(plan.parameters) do
     local v = "v" .. i
     names[i], arguments[i + 1] = parameter.name, v
@@ -83,26 +99,30 @@ function env.states(spec)
       passed[#passed + 1] = v
       checks[#checks + 1] = gsub([[
         if type(V) ~= "number" then
-          if type(V) == "string" then V = ids[V] or intern(V) kinds = kinds + BIT else bad_value(INDEX, V) end
+          if type(V) == "string" then V = ids[V] or intern(V) kinds = kinds + BIT
+          else bad_value(INDEX, V) end
         end]], "%u+", { V = v, INDEX = i, BIT = 2 ^ (#passed - 3) })
     end
   end
   local function bad_value(i, value)
     local usage = "enter(tid, e, " .. concat(names, ", ") .. ")"
     if value == nil then error(format("%s has no value for '%s'", usage, names[i]), 3) end
-    error(format("%s: '%s' is a %s; it must be a number or a string", usage, names[i], type(value)), 3)
+    error(format("%s: '%s' is a %s; it must be a number or a string",
+      usage, names[i], type(value)), 3)
   end
   passed[#passed + 1] = "kinds"
   local STATE = [[if type(state) ~= "number" then wrong.number(what, "state", state) end]]
   local MASK = [[if type(mask) ~= "number" then wrong.number(what, "mask", mask) end ]]
   return object_of("states", plan.id, object, {
-    enter = word("enter", cast(leaf_type(2 + plan.values, true), plan.leaf), concat(arguments, ", "), concat(checks, "\n"),
+    enter = method("enter", cast(leaf_type(2 + plan.values, true), plan.leaf),
+      concat(arguments, ", "), concat(checks, "\n"),
       concat(passed, ", "), bad_value),
-    move = word("move", move_leaf, "tid, e, state", STATE, slot .. ", tid, e._time, 0, state"),
-    move_from = word("move_from", move_leaf, "mask, tid, e, state", MASK .. STATE, slot .. ", tid, e._time, mask, state"),
+    move = method("move", move_leaf, "tid, e, state", STATE, slot .. ", tid, e._time, 0, state"),
+    move_from = method("move_from", move_leaf, "mask, tid, e, state", MASK .. STATE,
+      slot .. ", tid, e._time, mask, state"),
     switch = load((gsub(SWITCH, "SLOT", slot)), "=perilune:states")(
       object, switch_leaf, pointer, ended, longer, type, hooks.slot_of, wrong, bit.band),
-    leave = word("leave", leave_leaf, "tid, e", "", "tid, e._time"),
+    leave = method("leave", leave_leaf, "tid, e", "", "tid, e._time"),
     each = trusted.each_of(plan.id),
     still = function(self, time)
       if self ~= object then wrong.self("still(time)") end

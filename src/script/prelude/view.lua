@@ -1,17 +1,17 @@
 --- The record `e`: the views of one role (an event of an evsel), over one shared cursor.
 --
 -- A view is a table that holds a serial number, as `#`. Its `__index` reads the slot under the
--- cursor if the number is that of the current event. Each event gets a view of its own, and
--- outside handlers no view is valid. Reading an `e` that was kept from an earlier event is
--- therefore an error and not a wrong number. Getters are generated from the event's format, one
--- small function a field, so LuaJIT compiles a field access to a load. The driver makes the view
--- and the getter compares its number in the same trace: the comparison folds away, and LuaJIT
--- allocates no table unless the handler keeps the view (allocation sinking). A script that writes the number still
--- reads no record with the getters of another event, since the role is compared, too.
+-- cursor if the number is that of the current event. Each event gets its own view, and outside
+-- handlers no view is valid. Reading an `e` that was kept from an earlier event is therefore an
+-- error and not a wrong number. Getters are generated from the event's format, one small function
+-- per field, so LuaJIT compiles a field access to a load. The driver makes the view and the getter
+-- compares its number in the same trace: the comparison folds away, and LuaJIT allocates no table
+-- unless the handler keeps the view (allocation sinking). A script that writes the number still
+-- cannot read a record with the getters of another event, since the role is compared, too.
 --
--- The cursor stands on a slot of the batch, on the copy of a kept event that `show` made, or on the
+-- The cursor points to a slot of the batch, to the copy of a kept event that `show` made, or to the
 -- copy that a history has read. Script code cannot change any of these while it runs: the cursor
--- never stands on memory of an aggregate.
+-- never points to memory of an aggregate.
 local ffi, leaves, context, nearest, hooks = ...
 
 ffi.cdef [[
@@ -20,25 +20,28 @@ ffi.cdef [[
     const uint8_t *raw;
     const uint64_t *chain;
     uint64_t ip, addr, period;
-    int32_t pid, tid;                                     // -1 of a task that is being taken apart
+    int32_t pid, tid;                                     // -1 for a task that is being released
     uint16_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
   typedef struct {
     const perilune_slot *s;
     uint32_t at, stop;
-    double filtered, left;                                // events kept back by predicates; events until -N is reached
+    double filtered, left;         // events rejected by predicates; events until -N is reached
   } perilune_cursor;
 ]]
 
-local cast, typeof, fstr, tonumber, type, error = ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
+local cast, typeof, fstr, tonumber, type, error =
+  ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
 local setmetatable, metatable_of, xpcall, rawget = setmetatable, debug.getmetatable, xpcall, rawget
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
 local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
-local loc_at = cast("const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
-local loc_len = cast("uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
+local loc_at = cast(
+  "const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
+local loc_len = cast(
+  "uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
 local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
 local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.own_comm)
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
@@ -49,32 +52,33 @@ local intern_stack = cast("double (*)(void *, const perilune_slot *)", leaves.st
 local function_of = cast("double (*)(void *, const perilune_slot *)", leaves["function"])
 local ctx = cast("void *", context)
 
--- The id of the stack without frames: an event that has no stack calls no leaf for it.
+-- The id of the empty stack: an event without a stack needs no leaf call.
 local NO_STACK = 1
 local function stack_of(s)
   if s.chain_len == 0 then return NO_STACK end
   return intern_stack(ctx, s)
 end
 
---- A 64-bit integer as a number where a double holds it exactly, else its hexadecimal text: keys never collide.
+--- Converts a 64-bit integer to a number if a double holds it exactly, else to hexadecimal text, so
+-- that different values stay different keys.
 local function exact(v)
   local n = tonumber(v)
   if cast(int64, n) == v and n ~= 9223372036854775808 then return n end
   return ("0x%x"):format(v)
 end
 
---- What generated getters may use; they see nothing else.
+--- The names that generated getters can use.
 local scope = {
   cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error,
   setmetatable = setmetatable, rawget = rawget,
   text_len = text_len, loc_at = loc_at, loc_len = loc_len,
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
-  -- Not const: string.format takes a 64-bit integer, but not a constant one.
+  -- Not const: string.format accepts a 64-bit integer only if it is not const.
   I64 = typeof "int64_t *",
 }
 
---- The underscore names of every sample.
+--- Returns the getters of the underscore fields, which every sample has.
 local function sample_getters(event, per_thread)
   return {
     _time = function(s) return s.time end,
@@ -93,29 +97,30 @@ local function sample_getters(event, per_thread)
   }
 end
 
-local STALE = "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
+local STALE =
+  "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
 
--- The number and the role of the valid view, which reads the slot under the cursor; no role outside
--- handlers. Views that a printer or a condition visits have negative numbers.
+-- Number and role of the valid view, which reads the slot under the cursor; NO_ROLE outside
+-- handlers. Views of visits (by a printer or a condition) have negative numbers.
 local NO_ROLE = -1
 local live = { n = 0, role = NO_ROLE, visits = 0 }
 scope.live = live
 local role_of_meta = {}                                    -- metatable of a view → role
 local views = {}                                           -- role → { getters, copies, name, meta }
 
---- The role of a view, whether it is valid now or not; nil for anything else.
+--- Returns the role of a view, valid or not; nil for anything else.
 local function role_of(it)
   local mt = metatable_of(it)
   return mt and role_of_meta[mt]
 end
 
---- Whether it is the valid view.
+--- Returns whether `it` is the valid view.
 local function is_live(it)
   local mt = metatable_of(it)
   return mt and role_of_meta[mt] == live.role and rawget(it, "#") == live.n
 end
 
---- Makes the views of `role`. `source` is Lua that returns a table of getters; see view.rs.
+--- Creates the views of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
   local getters, copies = assert(loadstring(source, "=perilune:view"))(scope, role)
   for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
@@ -123,7 +128,8 @@ local function make(role, name, source, event, per_thread)
     if role ~= live.role or rawget(self, "#") ~= live.n then return error(STALE, 2) end
     local get = getters[k]
     if not get then
-      return error(("%s has no field '%s'%s"):format(name, tostring(k), nearest(role, tostring(k))), 2)
+      return error(("%s has no field '%s'%s"):format(
+        name, tostring(k), nearest(role, tostring(k))), 2)
     end
     return get(cursor.s)
   end
@@ -134,7 +140,7 @@ local function make(role, name, source, event, per_thread)
   views[role] = { getters = getters, copies = copies, name = name, meta = mt }
 end
 
---- What the records of a role have.
+--- Returns the getters of a role by field name.
 local function getters_of(role) return views[role].getters end
 
 local M = {
@@ -143,7 +149,7 @@ local M = {
   comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met,
 }
 
---- The metatable of a role's views.
+--- Returns the metatable of a role's views.
 function M.meta(role) return views[role].meta end
 
 --- Copies a kept event and returns the copy, which is valid until the next `show`. The cursor may
@@ -153,7 +159,7 @@ function M.show(slot)
   return show_leaf(ctx, slot)
 end
 
--- The number of the valid view before the visit.
+-- Number of the valid view before the visit.
 local before = 0
 
 --- Calls f with a view of the record at `slot`, which must not change until f returns; returns the
@@ -167,37 +173,37 @@ function M.visit(slot, f, explain)
   return ok, result
 end
 
---- After a batch no view is valid.
+--- Ends a batch: no view is valid afterwards.
 function M.leave() cursor.s, live.role = nowhere, NO_ROLE end
 
---- The same after a batch that ended abnormally. Returns the role that was running, if any, the
+--- Does the same for a batch that ended abnormally. Returns the role that was running, if any, the
 -- position after its event, and whether its printer was running.
 local function bury()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
   M.printing = false
-  if live.n < 0 then live.n = before end                   -- only views of visits have negative numbers
+  if live.n < 0 then live.n = before end                   -- negative: the view of a visit
   if views[role] then return role, cursor.at + 1, printing end
 end
 
--- What `bury` returned when the guard last stopped a call.
+-- The result of `bury` when the guard last stopped a call.
 local stopped = {}
 
---- Makes the runtime usable after the guard stopped a call, whatever was running: the code that
--- resets these behind a pcall did not run.
+--- Resets the state of the runtime after the guard stopped a call: the code that does so after a
+-- pcall did not run.
 function M.recover()
   stopped[1], stopped[2], stopped[3] = bury()
   M.noting = false
 end
 
---- What `bury` returns, also when the guard stopped the batch.
+--- Returns what `bury` returns, also if the guard stopped the batch.
 function M.stood()
   local role, rest, printing = bury()
   if role then return role, rest, printing end
   return stopped[1], stopped[2], stopped[3]
 end
 
---- The slot under the cursor, whose view `e` has to be; for pending{keep}.
+--- Returns the slot under the cursor, whose view `e` must be; for pending{keep}.
 function hooks.slot_of(e)
   if is_live(e) then return cast("const void *", cursor.s) end
   return error("only the record of the handler that runs can be kept: pass its e", 3)
@@ -205,14 +211,17 @@ end
 
 local slot_pointer = typeof "const perilune_slot *"
 
---- A field of a kept event.
+--- Returns a field of a kept event.
 function hooks.kept(pointer, key)
   local s = cast(slot_pointer, pointer)
   local v = views[s.ev]
   if not v then return error("no event was kept", 3) end
-  -- Reads a copy: the cursor points to another event.
+  -- Prefers the getters for copies: the cursor points to another event.
   local get = v.copies[key] or v.getters[key]
-  if not get then return error(("%s has no field '%s'%s"):format(v.name, tostring(key), nearest(s.ev, tostring(key))), 3) end
+  if not get then
+    return error(("%s has no field '%s'%s"):format(
+      v.name, tostring(key), nearest(s.ev, tostring(key))), 3)
+  end
   return get(s)
 end
 

@@ -1,4 +1,4 @@
-//! The sandbox, its errors, its memory, `require`.
+//! The sandbox, its errors, its memory limit, and `require`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn error(source: &str) -> String {
 }
 
 #[test]
-fn a_script_has_the_whitelisted_words_and_no_others() {
+fn a_script_has_only_the_allowed_globals() {
     let vm = vm();
     for name in ["io", "ffi", "debug", "package", "dofile", "jit", "_G", "getfenv", "setfenv"] {
         let message = error(&format!("return {name}"));
@@ -33,32 +33,33 @@ fn a_script_has_the_whitelisted_words_and_no_others() {
         "nilnilnil"
     );
     assert_eq!(text(&vm, "return ('x').dump"), "nil");
-    let words = "assert(select('#', bit.band, math.floor, table.concat, coroutine.wrap, os.clock, rawlen) == 6)";
-    vm.script("@test.lua", words).unwrap();
+    let script = "assert(select('#', bit.band, math.floor, table.concat, coroutine.wrap, os.clock, \
+                 rawlen) == 6)";
+    vm.script("@test.lua", script).unwrap();
 }
 
 #[test]
 fn an_unknown_global_is_an_error_at_its_line_with_the_nearest_name() {
     let vm = vm();
-    vm.word("latency", 1).unwrap();
+    vm.add_global("latency", 1).unwrap();
     let error = vm.script("@/etc/x/test.lua", "\n\nreturn latencyy").unwrap_err();
     let message = describe(&error).message;
     assert_eq!(message, "test.lua:3: no global 'latencyy'; did you mean 'latency'?");
 }
 
 #[test]
-fn assigning_a_global_is_an_error_that_says_what_to_write() {
+fn assigning_a_global_is_an_error_with_the_fix() {
     let message = "test.lua:1: assignment to the global 'x'; assign to a local: local x";
     assert_eq!(error("x = 1"), message);
     assert_eq!(error("function x() end"), message);
 }
 
 #[test]
-fn bytecode_is_refused_however_it_comes() {
+fn bytecode_is_refused_from_every_source() {
     let vm = vm();
     let dump: mlua::LuaString =
         vm.lua().load("return string.dump(function() return 1 end)").eval().unwrap();
-    vm.word("bytecode", &dump).unwrap();
+    vm.add_global("bytecode", &dump).unwrap();
     for call in ["load(bytecode)", "load(bytecode, 'x', 'b')", "loadstring(bytecode)"] {
         assert_eq!(text(&vm, &format!("return tostring(({call}))")), "nil", "{call}");
     }
@@ -68,7 +69,7 @@ fn bytecode_is_refused_however_it_comes() {
 }
 
 #[test]
-fn loaded_text_sees_the_sandbox_or_the_table_that_the_script_gives() {
+fn loaded_text_runs_in_the_sandbox_or_in_the_table_that_is_passed() {
     let vm = vm();
     assert!(error("return load('return io')()").contains("no global 'io'"));
     assert_eq!(text(&vm, "return load('return a', 'x', 't', { a = 7 })()"), "7");
@@ -85,12 +86,13 @@ fn a_script_cannot_poison_trusted_code() {
          assert(not pcall(setmetatable, '', {}))",
     )
     .unwrap();
-    let source = "return string.format('%d', 3) .. ('x'):upper() .. table.concat({ 1, 2 }) .. math.floor(1.5)";
+    let source = "return string.format('%d', 3) .. ('x'):upper() .. table.concat({ 1, 2 }) .. \
+                  math.floor(1.5)";
     assert_eq!(vm.trusted::<String>("test", source, ()).unwrap(), "3X121");
     assert_eq!(
         text(&vm, "return ('x'):upper()"),
         "X",
-        "methods of strings are no copy of the script's"
+        "string methods must be the trusted ones, not the script's"
     );
 }
 
@@ -99,7 +101,7 @@ fn a_closed_table_cannot_be_written_raw() {
     let vm = vm();
     let closed: Table =
         vm.trusted("test", "return setmetatable({}, { __metatable = false })", ()).unwrap();
-    vm.word("closed", closed).unwrap();
+    vm.add_global("closed", closed).unwrap();
     let error = describe(&vm.script("@test.lua", "rawset(closed, 'a', 1)").unwrap_err()).message;
     assert_eq!(error, "test.lua:1: the table is closed");
     assert_eq!(text(&vm, "return rawset({}, 'a', 1).a"), "1");
@@ -116,12 +118,13 @@ fn trusted_code_has_every_library() {
 fn unsafe_mode_gives_ffi_io_os_and_debug() {
     let vm = vm();
     vm.unsafe_mode(true).unwrap();
-    let uses = "return tostring(io.open and os.getenv and debug.traceback and require('ffi').sizeof('int') == ffi.sizeof('int'))";
+    let uses = "return tostring(io.open and os.getenv and debug.traceback and \
+                require('ffi').sizeof('int') == ffi.sizeof('int'))";
     assert_eq!(text(&vm, uses), "true");
 }
 
 #[test]
-fn print_goes_where_the_host_says_a_line_at_a_time() {
+fn print_passes_one_line_at_a_time_to_the_host() {
     let vm = vm();
     let lines = Rc::new(RefCell::new(Vec::new()));
     let sink = lines.clone();
@@ -139,15 +142,15 @@ fn a_shebang_line_is_skipped_and_lines_keep_their_numbers() {
 }
 
 #[test]
-fn a_syntax_error_stands_at_its_line() {
+fn a_syntax_error_has_its_line() {
     assert_eq!(error("local x = 1\nlocal y = = 2"), "test.lua:2: unexpected symbol near '='");
 }
 
 #[test]
-fn an_error_of_a_rust_word_stands_at_the_line_that_called_it() {
+fn an_error_of_a_rust_function_has_the_line_of_the_call() {
     let vm = vm();
-    let word = |_: &Lua, ()| -> mlua::Result<()> { Err(mlua::Error::runtime("no event 'x'")) };
-    vm.word("evsel", vm.lua().create_function(word).unwrap()).unwrap();
+    let evsel = |_: &Lua, ()| -> mlua::Result<()> { Err(mlua::Error::runtime("no event 'x'")) };
+    vm.add_global("evsel", vm.lua().create_function(evsel).unwrap()).unwrap();
     let source = "local function open()\n  evsel()\nend\nopen()";
     let error = describe(&vm.script("@dir/test.lua", source).unwrap_err());
     assert_eq!(error.message, "test.lua:2: no event 'x'");
@@ -157,7 +160,7 @@ fn an_error_of_a_rust_word_stands_at_the_line_that_called_it() {
 }
 
 #[test]
-fn an_error_that_is_no_text_is_described_too() {
+fn an_error_that_is_not_text_is_described() {
     assert!(!error("error({ 1 })").is_empty());
     assert!(!error("error()").is_empty());
     let message = error("error(setmetatable({}, { __tostring = function() return 'mine' end }))");
@@ -165,7 +168,7 @@ fn an_error_that_is_no_text_is_described_too() {
 }
 
 #[test]
-fn one_allocation_over_the_limit_is_an_error_and_the_machine_goes_on() {
+fn one_allocation_over_the_limit_is_an_error_and_the_vm_continues() {
     let vm = vm();
     let error = describe(&vm.script("@test.lua", "return ('x'):rep(2e9)").unwrap_err());
     assert!(error.out_of_memory, "{error}");
@@ -174,7 +177,7 @@ fn one_allocation_over_the_limit_is_an_error_and_the_machine_goes_on() {
 }
 
 #[test]
-fn two_gigabytes_of_tables_meet_the_limit_and_the_report_still_comes() {
+fn two_gigabytes_of_tables_exceed_the_limit_and_the_report_is_still_made() {
     let vm = vm();
     let source = "local list, n = nil, 0
         local function grow() for i = 1, 2e9 / 48 do list, n = { list }, n + 1 end end
@@ -196,11 +199,11 @@ fn two_gigabytes_of_tables_meet_the_limit_and_the_report_still_comes() {
     let garbage = "local n = 0 for i = 1, 1e5 do n = n + #tostring(i) end return n";
     assert_eq!(text(&vm, garbage), "488895");
     let error = describe(&vm.script("@test.lua", "return ('x'):rep(2e9)").unwrap_err());
-    assert!(error.out_of_memory, "the room for the report is bounded, too");
+    assert!(error.out_of_memory, "the memory of the report is limited, too");
 }
 
 #[test]
-fn garbage_alone_is_no_lack_of_memory() {
+fn garbage_does_not_exhaust_the_memory_limit() {
     let vm = vm();
     let Value::Function(waste) =
         vm.script("@test.lua", "return function() return #('x'):rep(3e6) end").unwrap()
@@ -238,6 +241,6 @@ fn require_finds_modules_beside_the_script_runs_them_once_and_reports_cycles() {
     assert_eq!(error("require 'broken'"), "broken.lua:2: inside");
     assert_eq!(error("require 'onse'"), "main.lua:1: no module 'onse'; did you mean 'once'?");
     for bad in ["../once", "..", ".once", "a..b", "/etc/x", ""] {
-        assert!(error(&format!("require '{bad}'")).contains("is no module's name"), "{bad}");
+        assert!(error(&format!("require '{bad}'")).contains("is not a module name"), "{bad}");
     }
 }

@@ -1,33 +1,33 @@
-//! Chains from encoded samples: of every walk, whole and cut.
+//! Chains from encoded samples: every kind of walk, complete and truncated.
 
 use super::*;
 use crate::base::chain::{KERNEL, TRUNCATED, USER};
 use crate::base::slot::Slot;
-use crate::decode::sample::Shape;
+use crate::decode::sample::RecordAttrs;
 use crate::decode::tests::encode::{self, Values};
-use crate::event::catalog::What;
+use crate::event::catalog::EventKind;
 use crate::event::counter::Counter;
-use crate::event::sampling::{Part, Sampling};
+use crate::event::sampling::{ChainPart, Sampling};
 use crate::source::attr::{Common, of_event, shape};
-use crate::source::{Batch, Side};
+use crate::source::{Batch, SideBand};
 
-/// Unwinds to these addresses, and counts how often it was asked.
+/// Unwinds to these addresses, and counts the calls.
 #[derive(Default)]
 struct Unwound {
     frames: Vec<u64>,
     cut: bool,
-    asked: Vec<(u32, usize, Option<u64>)>,
+    calls: Vec<(u32, usize, Option<u64>)>,
 }
 
 impl Sink for Unwound {
     unsafe fn dispatch(&mut self, _: &mut Batch) {}
-    fn side(&mut self, _: Side<'_>) {}
+    fn side(&mut self, _: SideBand<'_>) {}
     fn stopped(&self) -> bool {
         false
     }
-    fn unwind(&mut self, stack: &UserStack<'_>, room: &mut Room<'_>) {
+    fn unwind(&mut self, stack: &UserStack<'_>, room: &mut ChainBuilder<'_>) {
         let pointer = stack.registers.get(crate::sys::registers::STACK_POINTER);
-        self.asked.push((stack.pid, stack.bytes.len(), pointer));
+        self.calls.push((stack.pid, stack.bytes.len(), pointer));
         let _ = self.frames.iter().all(|frame| room.push(*frame));
         if self.cut {
             room.cut();
@@ -35,34 +35,34 @@ impl Sink for Unwound {
     }
 }
 
-const DWARF: Walk = Walk::Dwarf { bytes: 64 };
+const DWARF: CallGraph = CallGraph::Dwarf { bytes: 64 };
 
-fn stack(walk: Walk, depth: Option<u16>) -> Stack {
-    Stack { walk, part: Part::Both, depth }
+fn stack(walk: CallGraph, depth: Option<u16>) -> StackSampling {
+    StackSampling { walk, part: ChainPart::Both, depth }
 }
 
 /// The layout that an event with these stacks is opened with.
-fn layout(stack: Stack) -> Layout {
+fn layout(stack: StackSampling) -> RecordLayout {
     let sampling = Sampling { stack: Some(stack), ..Sampling::default() };
     let common = Common { watermark: 1, inherit: false };
-    let attr = of_event(&What::Counter(Counter::default()), &sampling, common).unwrap();
-    Layout::new(shape(&attr))
+    let attr = of_event(&EventKind::Counter(Counter::default()), &sampling, common).unwrap();
+    RecordLayout::new(shape(&attr))
 }
 
 fn values(callchain: &[u64]) -> Values {
     Values { pid: 7, callchain: callchain.to_vec(), raw: vec![0; 4], ..Values::default() }
 }
 
-/// What the slot of a sample shows, and whether that stands in the record itself.
+/// Returns what the slot of a sample shows, and whether it points into the record itself.
 fn chain(
     chains: &mut Chains,
-    stack: Stack,
+    stack: StackSampling,
     values: &Values,
     sink: &mut Unwound,
 ) -> (Vec<u64>, bool) {
     let layout = layout(stack);
     let bytes = encode::sample(layout.shape(), values);
-    // As in a ring, where records are aligned.
+    // Aligned, like records in a ring.
     let words: Vec<u64> = Words::new(&bytes).iter().collect();
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let sample = layout.sample(&bytes).unwrap();
@@ -77,24 +77,24 @@ fn chain(
 }
 
 #[test]
-fn what_the_kernel_walked_to_the_end_stays_in_its_record() {
+fn a_chain_that_the_kernel_walked_completely_stays_in_its_record() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
     let whole = [KERNEL, 10, 11, USER, 20];
-    let fp = stack(Walk::FramePointers, None);
+    let fp = stack(CallGraph::FramePointers, None);
     assert_eq!(chain(&mut chains, fp, &values(&whole), &mut sink), (whole.to_vec(), true));
     assert_eq!(chain(&mut chains, fp, &values(&[]), &mut sink), (vec![], false));
-    assert_eq!((chains.truncated, sink.asked.len()), (0, 0));
+    assert_eq!((chains.truncated, sink.calls.len()), (0, 0));
 }
 
 #[test]
-fn a_chain_of_as_many_frames_as_there_may_be_is_marked_and_counted() {
+fn a_chain_of_the_maximum_depth_is_marked_and_counted_as_truncated() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
     let full = [KERNEL, 10, 11, USER, 20, 21];
     let marked = [&full[..], &[TRUNCATED]].concat();
-    let fp = stack(Walk::FramePointers, None);
+    let fp = stack(CallGraph::FramePointers, None);
     assert_eq!(chain(&mut chains, fp, &values(&full), &mut sink), (marked, false));
-    // Asked for fewer, fewer are all.
-    let fp = stack(Walk::FramePointers, Some(2));
+    // A chain with a lower maximum depth is full earlier.
+    let fp = stack(CallGraph::FramePointers, Some(2));
     let (found, _) = chain(&mut chains, fp, &values(&[USER, 20, 21]), &mut sink);
     assert_eq!(found, [USER, 20, 21, TRUNCATED]);
     assert_eq!(chains.truncated, 2);
@@ -111,7 +111,7 @@ fn copied(callchain: &[u64]) -> Values {
 }
 
 #[test]
-fn a_copied_stack_is_unwound_behind_the_kernels_part() {
+fn a_copied_stack_is_unwound_after_the_kernels_part() {
     let mut chains = Chains::default();
     let mut sink = Unwound { frames: vec![20, 21, 22, 23, 24], ..Unwound::default() };
     let dwarf = stack(DWARF, None);
@@ -120,7 +120,7 @@ fn a_copied_stack_is_unwound_behind_the_kernels_part() {
     let (found, _) = chain(&mut chains, dwarf, &copied(&[]), &mut sink);
     assert_eq!(found, [USER, 20, 21, 22, 23, 24]);
     assert_eq!(chains.truncated, 0);
-    let (pid, bytes, pointer) = sink.asked[0];
+    let (pid, bytes, pointer) = sink.calls[0];
     assert_eq!((pid, bytes), (7, 40));
     assert!(pointer.is_some_and(|pointer| pointer >= 0x100));
 }
@@ -135,11 +135,11 @@ fn an_unwound_chain_is_marked_where_it_was_cut() {
     sink.cut = true;
     let (found, _) = chain(&mut chains, stack(DWARF, None), &copied(&[KERNEL, 10]), &mut sink);
     assert_eq!(found, [KERNEL, 10, USER, 20, 21, 22, TRUNCATED]);
-    // The kernel's part alone is longer than may be: what called it is not known.
+    // The kernel part alone exceeds the maximum depth: its callers are not known.
     let (found, _) =
         chain(&mut chains, stack(DWARF, None), &copied(&[KERNEL, 1, 2, 3, 4]), &mut sink);
     assert_eq!(found, [KERNEL, 1, 2, 3, 4, TRUNCATED]);
-    assert_eq!((chains.truncated, sink.asked.len()), (3, 2));
+    assert_eq!((chains.truncated, sink.calls.len()), (3, 2));
 }
 
 #[test]
@@ -147,10 +147,10 @@ fn a_kernel_thread_has_the_kernels_part_only() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
     let thread = Values { stack_user: vec![], ..values(&[KERNEL, 10, 11]) };
     let (found, _) = chain(&mut chains, stack(DWARF, None), &thread, &mut sink);
-    assert_eq!((found, sink.asked.len(), chains.truncated), (vec![KERNEL, 10, 11], 0, 0));
+    assert_eq!((found, sink.calls.len(), chains.truncated), (vec![KERNEL, 10, 11], 0, 0));
 }
 
-/// Calls of user space, the latest first, from and to.
+/// User-space calls, the latest first, as (from, to).
 fn called(callchain: &[u64], calls: &[(u64, u64)]) -> Values {
     let branches = calls.iter().map(|(from, to)| [*from, *to, 0, 0]).collect();
     Values { branches, ..values(callchain) }
@@ -159,49 +159,50 @@ fn called(callchain: &[u64], calls: &[(u64, u64)]) -> Values {
 #[test]
 fn branch_records_become_the_callers_of_user_space() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
-    let lbr = stack(Walk::Branches, Some(16));
+    let lbr = stack(CallGraph::Branches, Some(16));
     let calls = [(0x2000, 0x1000), (0x3000, 0x1f00)];
     let (found, _) =
         chain(&mut chains, lbr, &called(&[KERNEL, 10, USER, 0x1010, 0x66], &calls), &mut sink);
     assert_eq!(found, [KERNEL, 10, USER, 0x1010, 0x2001, 0x3001]);
-    // Without an address of the kernel's walk, the innermost function is known by where it was entered.
+    // Without a user-space address in the kernel's walk, the entry address of the innermost
+    // function is used.
     let (found, _) = chain(&mut chains, lbr, &called(&[KERNEL, 10], &calls), &mut sink);
     assert_eq!(found, [KERNEL, 10, USER, 0x1000, 0x2001, 0x3001]);
     assert_eq!(chains.truncated, 0);
 }
 
 #[test]
-fn branch_records_that_are_full_or_too_many_are_marked() {
+fn branch_records_that_are_full_or_exceed_the_depth_are_marked() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
-    // The hardware of this test remembers three.
+    // The hardware of this test records three branches.
     let calls = [(0x2000, 0x1000), (0x3000, 0x1f00), (0x4000, 0x2f00)];
     let sample = called(&[USER, 0x1010], &calls);
-    let (found, _) = chain(&mut chains, stack(Walk::Branches, Some(16)), &sample, &mut sink);
+    let (found, _) = chain(&mut chains, stack(CallGraph::Branches, Some(16)), &sample, &mut sink);
     assert_eq!(found, [USER, 0x1010, 0x2001, 0x3001, 0x4001, TRUNCATED]);
-    let (found, _) = chain(&mut chains, stack(Walk::Branches, Some(2)), &sample, &mut sink);
+    let (found, _) = chain(&mut chains, stack(CallGraph::Branches, Some(2)), &sample, &mut sink);
     assert_eq!(found, [USER, 0x1010, 0x2001, TRUNCATED]);
     assert_eq!(chains.truncated, 2);
 }
 
 #[test]
-fn without_branch_records_the_kernels_walk_is_taken() {
+fn without_branch_records_the_kernels_walk_is_used() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
     let whole = [KERNEL, 10, USER, 20];
-    let lbr = stack(Walk::Branches, Some(16));
+    let lbr = stack(CallGraph::Branches, Some(16));
     let (found, _) = chain(&mut chains, lbr, &called(&whole, &[]), &mut sink);
     assert_eq!((found, chains.truncated), (whole.to_vec(), 0));
 }
 
 #[test]
-fn bytes_that_make_no_sense_leave_the_kernels_part_and_are_counted() {
+fn a_sample_that_cannot_be_unwound_keeps_the_kernels_part_and_is_counted() {
     let (mut chains, mut sink) = (Chains::default(), Unwound::default());
     let dwarf = stack(DWARF, None);
-    let kernel_only = Shape {
+    let kernel_only = RecordAttrs {
         sample_type: u64::from(perf_event_open_sys::bindings::PERF_SAMPLE_CALLCHAIN),
-        ..Shape::default()
+        ..RecordAttrs::default()
     };
     let bytes = encode::sample(&kernel_only, &values(&[KERNEL, 10]));
-    let sample = Layout::new(kernel_only).sample(&bytes).unwrap();
+    let sample = RecordLayout::new(kernel_only).sample(&bytes).unwrap();
     let chained = Chained::new(dwarf, None, None);
     let (_, length) = chains.of(&chained, &layout(dwarf), &sample, &mut sink);
     assert_eq!((&chains.words[..], length), (&[KERNEL, 10, TRUNCATED][..], 3));
@@ -224,7 +225,7 @@ fn a_batch_is_full_before_its_chains_have_no_room() {
         batch.settle_chains();
     }
     assert!(batch.len() > 40 && batch.len() < 70, "{}", batch.len());
-    // None has moved.
+    // No chain has moved.
     assert_eq!(first, Some(batch.chains().words.as_ptr()));
     batch.clear();
     assert!(!batch.is_full(1) && batch.chains().words.is_empty());

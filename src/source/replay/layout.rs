@@ -1,25 +1,26 @@
-//! A format for an event that is known by its lines alone, and the raw records under it.
+//! A format for an event that is known only by its lines, and raw records in this format.
 
-use super::line::{Field as Word, Line, Literal, Mistake};
+use super::line::{FieldText as Word, Literal, Mistake, ParsedLine};
 use crate::base::value::ValueType;
-use crate::decode::format::{Element, Field, Format, Kind};
+use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::name::is_tracepoint;
 use indexmap::IndexMap;
 
-/// What the lines of one event have in common.
+/// Properties that the lines of one event share.
 #[derive(Default)]
-pub(super) struct Layout {
-    /// What each field was seen to hold, in order of appearance.
-    seen: IndexMap<String, Seen>,
-    /// Whether every line has the one field `value`, not negative.
+pub(super) struct LineLayout {
+    /// Kinds of values of each field, in order of appearance.
+    seen: IndexMap<String, SeenKinds>,
+    /// Whether every line has `value` as its only field, and it is not negative.
     counts: bool,
     lines: usize,
 }
 
-/// How the records of one event look.
+/// Layout of the records of one event.
 pub(super) struct Settled {
     pub(super) format: Format,
-    /// Whether the event is a count without fields: not `sys:name`, and nothing but `value` ever given.
+    /// Whether the event is a count without fields: its name is not `sys:name`, and its lines have
+    /// no other field than `value`.
     pub(super) counter: bool,
     /// Whether `value` is a count.
     counts: bool,
@@ -27,20 +28,20 @@ pub(super) struct Settled {
 
 /// Kinds of values seen in one field.
 #[derive(Default)]
-struct Seen {
+struct SeenKinds {
     integers: bool,
     pointers: bool,
     arrays: bool,
     bytes: bool,
     text: bool,
-    /// What the header says of it.
+    /// Type that the header declares.
     declared: Option<ValueType>,
     negative: bool,
     /// Above i64::MAX, in decimal.
     large: bool,
 }
 
-/// The fields that every record begins with: name, type, offset, size, sign.
+/// Fields at the start of every record: name, type, offset, size, whether signed.
 const COMMON: [(&str, &str, usize, usize, bool); 4] = [
     ("common_type", "unsigned short", 0, 2, false),
     ("common_flags", "unsigned char", 2, 1, false),
@@ -48,8 +49,8 @@ const COMMON: [(&str, &str, usize, usize, bool); 4] = [
     ("common_pid", "int", 4, 4, true),
 ];
 
-impl Layout {
-    /// Takes a field of the recording's header into account.
+impl LineLayout {
+    /// Adds a field of the recording's header.
     pub(super) fn declare(&mut self, name: &str, of: ValueType) {
         if COMMON.iter().any(|common| common.0 == name) {
             return;
@@ -67,8 +68,12 @@ impl Layout {
         }
     }
 
-    /// Takes one line's fields into account.
-    pub(super) fn see(&mut self, line: &Line<'_>) -> Result<(), Mistake> {
+    /// Adds one line's fields.
+    ///
+    /// # Errors
+    /// A value does not match the declared type or the other values of its field, or is text with a
+    /// NUL.
+    pub(super) fn see(&mut self, line: &ParsedLine<'_>) -> Result<(), Mistake> {
         self.counts = (self.lines == 0 || self.counts) && count(line).is_some();
         self.lines += 1;
         for word in &line.fields {
@@ -105,9 +110,12 @@ impl Layout {
                 }
                 Literal::Text(_) => seen.text = true,
             }
-            if seen.negative && seen.large && !matches!(seen.kind(), Kind::DataLoc(Element::Char)) {
+            if seen.negative
+                && seen.large
+                && !matches!(seen.kind(), FieldKind::DataLoc(Element::Char))
+            {
                 let what = format!(
-                    "`{}` is negative and above 2^63 by turns; no field holds both",
+                    "`{}` has values below 0 and above 2^63; no field type holds both",
                     word.name
                 );
                 return Err(word.mistake(what));
@@ -116,7 +124,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The format of `event`, after the last line was seen.
+    /// Returns the format of `event`, after the last line was seen.
     pub(super) fn settle(&self, event: &str, id: u64) -> Settled {
         let mut fields: Vec<Field> = COMMON
             .iter()
@@ -127,13 +135,13 @@ impl Layout {
                 size,
                 signed,
                 common: true,
-                kind: Kind::Int,
+                kind: FieldKind::Int,
             })
             .collect();
         let mut end = 8usize;
         for (name, seen) in &self.seen {
             let kind = seen.kind();
-            let size = if matches!(kind, Kind::DataLoc(_)) { 4 } else { 8 };
+            let size = if matches!(kind, FieldKind::DataLoc(_)) { 4 } else { 8 };
             let offset = end.next_multiple_of(size);
             end = offset + size;
             fields.push(Field {
@@ -154,13 +162,16 @@ impl Layout {
 }
 
 impl Settled {
-    /// The line's count, if the event only counts.
-    pub(super) fn value(&self, line: &Line<'_>) -> Option<u64> {
+    /// Returns the line's count, if the event only counts.
+    pub(super) fn value(&self, line: &ParsedLine<'_>) -> Option<u64> {
         if self.counts { count(line) } else { None }
     }
 
-    /// The raw record of a line; empty for a counter.
-    pub(super) fn encode(&self, line: &Line<'_>) -> Result<Vec<u8>, Mistake> {
+    /// Returns the raw record of a line; empty for a counter.
+    ///
+    /// # Errors
+    /// A value does not fit its field, or the record would be larger than 64 KiB.
+    pub(super) fn encode(&self, line: &ParsedLine<'_>) -> Result<Vec<u8>, Mistake> {
         if self.counter {
             return Ok(Vec::new());
         }
@@ -168,19 +179,19 @@ impl Settled {
         for field in &self.format.fields {
             let word = line.field(&field.name);
             let tail = match (field.kind, word) {
-                (Kind::DataLoc(Element::Char), word) => {
+                (FieldKind::DataLoc(Element::Char), word) => {
                     let mut text = word.map(Word::text).unwrap_or_default();
                     text.push(0);
                     text
                 }
-                (Kind::DataLoc(_), Some(word)) => match &word.literal {
+                (FieldKind::DataLoc(_), Some(word)) => match &word.literal {
                     Literal::Array(elements) => {
                         elements.iter().flat_map(|n| (*n as u64).to_ne_bytes()).collect()
                     }
                     Literal::Bytes(bytes) => bytes.clone(),
                     _ => Vec::new(),
                 },
-                (Kind::DataLoc(_), None) => Vec::new(),
+                (FieldKind::DataLoc(_), None) => Vec::new(),
                 (_, word) => {
                     put(&mut raw, field, integer(field, word, line)?);
                     continue;
@@ -197,43 +208,43 @@ impl Settled {
     }
 }
 
-impl Seen {
+impl SeenKinds {
     fn range(&mut self, value: i128) {
         self.negative |= value < 0;
         self.large |= value > i128::from(i64::MAX);
     }
 
-    /// What holds all values seen; text does where kinds differ.
-    fn kind(&self) -> Kind {
+    /// Returns the kind that holds all values seen; text if kinds differ.
+    fn kind(&self) -> FieldKind {
         let numbers = self.integers || self.pointers;
         match (self.text, numbers, self.arrays, self.bytes) {
-            (false, true, false, false) if self.pointers && !self.negative => Kind::Pointer,
-            (false, true, false, false) => Kind::Int,
-            (false, false, true, false) => Kind::DataLoc(Element::Int(8)),
-            (false, false, false, true) => Kind::DataLoc(Element::Byte),
-            _ => Kind::DataLoc(Element::Char),
+            (false, true, false, false) if self.pointers && !self.negative => FieldKind::Pointer,
+            (false, true, false, false) => FieldKind::Int,
+            (false, false, true, false) => FieldKind::DataLoc(Element::Int(8)),
+            (false, false, false, true) => FieldKind::DataLoc(Element::Byte),
+            _ => FieldKind::DataLoc(Element::Char),
         }
     }
 
     fn is_signed(&self) -> bool {
-        matches!(self.kind(), Kind::Int | Kind::DataLoc(Element::Int(_))) && !self.large
+        matches!(self.kind(), FieldKind::Int | FieldKind::DataLoc(Element::Int(_))) && !self.large
     }
 
     fn type_text(&self) -> &'static str {
         match self.kind() {
-            Kind::Pointer => "void *",
-            Kind::Int if self.large => "u64",
-            Kind::Int => "s64",
-            Kind::DataLoc(Element::Byte) => "__data_loc u8[]",
-            Kind::DataLoc(Element::Int(_)) if self.large => "__data_loc u64[]",
-            Kind::DataLoc(Element::Int(_)) => "__data_loc s64[]",
+            FieldKind::Pointer => "void *",
+            FieldKind::Int if self.large => "u64",
+            FieldKind::Int => "s64",
+            FieldKind::DataLoc(Element::Byte) => "__data_loc u8[]",
+            FieldKind::DataLoc(Element::Int(_)) if self.large => "__data_loc u64[]",
+            FieldKind::DataLoc(Element::Int(_)) => "__data_loc s64[]",
             _ => "__data_loc char[]",
         }
     }
 }
 
-/// The value of an integer field: the line's, else what a kernel would put there, else 0.
-fn integer(field: &Field, word: Option<&Word<'_>>, line: &Line<'_>) -> Result<u64, Mistake> {
+/// Returns the value of an integer field: the line's, else what a kernel would write there, else 0.
+fn integer(field: &Field, word: Option<&Word<'_>>, line: &ParsedLine<'_>) -> Result<u64, Mistake> {
     let Some(word) = word else {
         return Ok(if field.name == "common_pid" { line.tid.into() } else { 0 });
     };
@@ -241,7 +252,7 @@ fn integer(field: &Field, word: Option<&Word<'_>>, line: &Line<'_>) -> Result<u6
         Literal::Int(value) => value,
         Literal::Pointer(value) if field.size == 8 => return Ok(value),
         Literal::Pointer(value) => value.into(),
-        _ => return Err(word.mistake(format!("`{}` is a number", field.name))),
+        _ => return Err(word.mistake(format!("`{}` must be a number", field.name))),
     };
     let bits = 8 * field.size as u32;
     if field.size < 8 && !(-(1i128 << (bits - 1))..1i128 << bits).contains(&value) {
@@ -250,7 +261,7 @@ fn integer(field: &Field, word: Option<&Word<'_>>, line: &Line<'_>) -> Result<u6
     Ok(value as u64)
 }
 
-/// Writes the low bytes of a value at a field's place.
+/// Writes the low bytes of a value at a field's offset.
 fn put(raw: &mut [u8], field: &Field, value: u64) {
     let end = field.offset + field.size;
     let Some(place) = raw.get_mut(field.offset..end) else { return };
@@ -262,8 +273,8 @@ fn put(raw: &mut [u8], field: &Field, value: u64) {
     }
 }
 
-/// The value of a line whose one field is a count.
-fn count(line: &Line<'_>) -> Option<u64> {
+/// Returns the value of a line whose only field is a count.
+fn count(line: &ParsedLine<'_>) -> Option<u64> {
     match line.fields.as_slice() {
         [Word { name: "value", literal: Literal::Int(value), .. }] => u64::try_from(*value).ok(),
         _ => None,

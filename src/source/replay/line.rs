@@ -1,47 +1,47 @@
-//! One line of a recording, into words and values.
+//! Parses one line of a recording.
 
 use super::wall;
 use crate::base::slot::CPUS_MAX;
 use crate::base::value::ValueType;
-use crate::event::function::{Kind, file_in_front_of};
+use crate::event::function::{ProbeKind, split_file};
 
-/// A line as it stands, its event not yet laid out.
+/// A line as written; its event has no layout yet.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct ParsedLine<'a> {
     pub(super) time_ns: u64,
-    /// When it came.
+    /// Time of its arrival.
     pub(super) came_ns: u64,
     pub(super) cpu: u32,
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) comm: Vec<u8>,
-    /// The event's name, or a word of the side-band.
+    /// The event's name, or the name of a side-band entry in capitals.
     pub(super) event: &'a str,
-    /// Where the name stands.
+    /// Byte offset of the name.
     pub(super) event_at: usize,
-    pub(super) fields: Vec<Field<'a>>,
+    pub(super) fields: Vec<FieldText<'a>>,
     pub(super) stack: Vec<String>,
 }
 
 /// `name=value`.
 #[derive(Debug)]
-pub(super) struct Field<'a> {
+pub(super) struct FieldText<'a> {
     pub(super) name: &'a str,
-    /// Where the name stands.
+    /// Byte offset of the name.
     pub(super) at: usize,
     /// The value as written.
     spelling: &'a str,
     pub(super) literal: Literal,
 }
 
-/// A value by its looks.
+/// A value, by the form in which it is written.
 #[derive(Debug, PartialEq)]
 pub(super) enum Literal {
     /// Decimal, from i64::MIN to u64::MAX.
     Int(i128),
     /// Hexadecimal.
     Pointer(u64),
-    /// `[…]`, elements as `Int`.
+    /// `[…]`, elements like `Int`.
     Array(Vec<i128>),
     /// `hex:…`.
     Bytes(Vec<u8>),
@@ -49,31 +49,31 @@ pub(super) enum Literal {
     Text(Vec<u8>),
 }
 
-/// What is wrong with a line, and at which byte.
+/// An error in a line, and its byte offset.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub(super) at: usize,
     pub(super) what: String,
 }
 
-impl Line<'_> {
-    /// Whether the line tells of the task, not of an event: its word is all capitals.
+impl ParsedLine<'_> {
+    /// Returns whether the line is a side-band entry, not an event: its name is all capitals.
     pub(super) fn is_side_band(&self) -> bool {
         self.event.bytes().all(|b| b.is_ascii_uppercase())
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&Field<'_>> {
+    pub(super) fn field(&self, name: &str) -> Option<&FieldText<'_>> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Something is wrong with the event as a whole.
+    /// Returns an error about the event as a whole.
     pub(super) fn mistake(&self, what: String) -> Mistake {
         Mistake { at: self.event_at, what }
     }
 }
 
-impl Field<'_> {
-    /// The value as text: what the quotes held, else the value as written.
+impl FieldText<'_> {
+    /// Returns the value as text: the content of the quotes, else the value as written.
     pub(super) fn text(&self) -> Vec<u8> {
         match &self.literal {
             Literal::Text(text) => text.clone(),
@@ -86,7 +86,10 @@ impl Field<'_> {
     }
 }
 
-/// The time of a `# wall TIME` line; None for any other line.
+/// Parses the time of a `# wall TIME` line; None for any other line.
+///
+/// # Errors
+/// The time is not in RFC 3339 format.
 pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
     let text = source.strip_prefix("# wall ")?;
     text.starts_with(|c: char| c.is_ascii_digit()).then(|| {
@@ -95,8 +98,8 @@ pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
     })
 }
 
-/// An event of the header: `# event NAME: field=type`. None for any other line; a comment may begin
-/// so, too.
+/// Parses an event of the header: `# event NAME: field=type`. Returns None for any other line; a
+/// comment may begin like this, too.
 pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
     const MARK: &str = "# event ";
     source.starts_with(MARK).then_some(())?;
@@ -111,8 +114,11 @@ pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
     Some((name, fields))
 }
 
-/// The line's words; None for a comment or a blank line.
-pub(super) fn parse(source: &str) -> Option<Result<Line<'_>, Mistake>> {
+/// Parses a line; None for a comment or a blank line.
+///
+/// # Errors
+/// The line is invalid.
+pub(super) fn parse(source: &str) -> Option<Result<ParsedLine<'_>, Mistake>> {
     let blank = source.trim().is_empty() || source.starts_with('#');
     (!blank).then(|| Cursor { source, at: 0 }.line())
 }
@@ -123,7 +129,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn line(mut self) -> Result<Line<'a>, Mistake> {
+    fn line(mut self) -> Result<ParsedLine<'a>, Mistake> {
         let (at, word) = self.word("the time")?;
         let (time, came) = word.split_once('@').unwrap_or((word, word));
         let mistake = |word: &str| Mistake {
@@ -135,7 +141,10 @@ impl<'a> Cursor<'a> {
         let time_ns = nanoseconds(time).ok_or_else(|| mistake(time))?;
         let came_ns = nanoseconds(came).ok_or_else(|| mistake(came))?;
         if came_ns < time_ns {
-            return Err(Mistake { at, what: format!("`{word}` came before it happened") });
+            return Err(Mistake {
+                at,
+                what: format!("`{word}`: the arrival after `@` is earlier than the event"),
+            });
         }
         let (at, word) = self.word("the CPU")?;
         let cpu = number(word, at, "CPU")?;
@@ -147,13 +156,14 @@ impl<'a> Cursor<'a> {
         let (tid, pid) = (number(tid, at, "thread id")?, number(pid, at, "process id")?);
         let comm = self.comm()?;
         let (event_at, word) = self.event()?;
-        let event = word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| Mistake {
-            at: event_at,
-            what: format!(
-                "`{word}` is not `EVENT:`; a task's name with blanks in it stands in double quotes"
-            ),
-        })?;
-        let mut fields: Vec<Field<'a>> = Vec::new();
+        let event =
+            word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| Mistake {
+                at: event_at,
+                what: format!(
+                    "`{word}` is not `EVENT:`; a task name with blanks must be in double quotes"
+                ),
+            })?;
+        let mut fields: Vec<FieldText<'a>> = Vec::new();
         let mut stack = Vec::new();
         while !self.rest().is_empty() {
             if self.rest() == "|" || self.rest().starts_with("| ") {
@@ -167,10 +177,10 @@ impl<'a> Cursor<'a> {
             }
             fields.push(field);
         }
-        Ok(Line { time_ns, came_ns, cpu, pid, tid, comm, event, event_at, fields, stack })
+        Ok(ParsedLine { time_ns, came_ns, cpu, pid, tid, comm, event, event_at, fields, stack })
     }
 
-    /// What is left, blanks skipped.
+    /// Skips blanks, and returns the rest of the line.
     fn rest(&mut self) -> &'a str {
         let rest = self.source.get(self.at..).unwrap_or("");
         let trimmed = rest.trim_start_matches([' ', '\t']);
@@ -178,12 +188,13 @@ impl<'a> Cursor<'a> {
         trimmed.trim_end_matches([' ', '\t'])
     }
 
-    /// The event's name with its colon. The file of a function may stand in quotes in it, and have blanks.
+    /// Reads the event's name with its colon. The file of a function may be in quotes in it, and
+    /// contain blanks.
     fn event(&mut self) -> Result<(usize, &'a str), Mistake> {
         let rest = self.rest();
-        let end = match Kind::in_front_of(rest) {
+        let end = match ProbeKind::split_prefix(rest) {
             Some((kind, behind)) if kind.of_file() => {
-                let (_, function) = file_in_front_of(behind);
+                let (_, function) = split_file(behind);
                 rest.len() - function.len()
             }
             _ => 0,
@@ -194,7 +205,7 @@ impl<'a> Cursor<'a> {
         Ok((at, text.get(at..self.at).unwrap_or_default()))
     }
 
-    /// The next word up to a blank, and where it begins.
+    /// Reads up to the next blank. Returns the text and its offset.
     fn word(&mut self, what: &str) -> Result<(usize, &'a str), Mistake> {
         let rest = self.rest();
         let end = rest.find([' ', '\t']).unwrap_or(rest.len());
@@ -213,11 +224,11 @@ impl<'a> Cursor<'a> {
         if self.rest().starts_with('"') {
             return Ok(self.quoted(&[' ', '\t'])?.1);
         }
-        let (_, word) = self.word("the task's name")?;
+        let (_, word) = self.word("the task name")?;
         Ok(if word == "-" { Vec::new() } else { word.as_bytes().to_vec() })
     }
 
-    fn field(&mut self) -> Result<Field<'a>, Mistake> {
+    fn field(&mut self) -> Result<FieldText<'a>, Mistake> {
         let rest = self.rest();
         let at = self.at;
         let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -226,7 +237,7 @@ impl<'a> Cursor<'a> {
         if name.is_empty() || !after.starts_with('=') {
             let word = rest.split([' ', '\t']).next().unwrap_or(rest);
             let what = format!(
-                "`{word}` is not `field=value`; a value with blanks in it stands in double quotes"
+                "`{word}` is not `field=value`; a value with blanks must be in double quotes"
             );
             return Err(Mistake { at, what });
         }
@@ -234,29 +245,30 @@ impl<'a> Cursor<'a> {
         let after = after.get(1..).unwrap_or("");
         if after.starts_with('"') {
             let (spelling, text) = self.quoted(&[' ', '\t'])?;
-            return Ok(Field { name, at, spelling, literal: Literal::Text(text) });
+            return Ok(FieldText { name, at, spelling, literal: Literal::Text(text) });
         }
         let end = after.find([' ', '\t']).unwrap_or(after.len());
         let spelling = after.get(..end).unwrap_or("");
         self.at += end;
         let literal = literal(spelling);
-        // Text that begins so stands in quotes.
+        // Text that begins like this must be in quotes.
         let is_other = |mark: &&&str| spelling.starts_with(**mark);
         if let (Literal::Text(_), Some(mark)) =
             (&literal, ["0x", "[", "hex:"].iter().find(is_other))
         {
             let what = match *mark {
-                "0x" => "hexadecimal digits of 64 bits at most",
-                "[" => "whole numbers in brackets, [1,-2]",
-                _ => "pairs of hexadecimal digits",
+                "0x" => "a hexadecimal number of at most 64 bits",
+                "[" => "a list of whole numbers, such as [1,-2]",
+                _ => "a sequence of pairs of hexadecimal digits",
             };
-            let what = format!("`{spelling}` is not {what}; text that begins so stands in quotes");
+            let what =
+                format!("`{spelling}` is not {what}; text that begins like this must be in quotes");
             return Err(Mistake { at: at + name.len() + 1, what });
         }
-        Ok(Field { name, at, spelling, literal })
+        Ok(FieldText { name, at, spelling, literal })
     }
 
-    /// Frames parted by `;`, up to the end of the line.
+    /// Reads frames separated by `;`, up to the end of the line.
     fn stack(&mut self) -> Result<Vec<String>, Mistake> {
         let mut frames = Vec::new();
         while !self.rest().is_empty() {
@@ -281,7 +293,8 @@ impl<'a> Cursor<'a> {
         Ok(frames)
     }
 
-    /// Quoted text that one of `ends` or the line's end must follow: as written, and what it means.
+    /// Reads quoted text, which one of `ends` or the line's end must follow. Returns it as written,
+    /// and its content.
     fn quoted(&mut self, ends: &[char]) -> Result<(&'a str, Vec<u8>), Mistake> {
         let start = self.at;
         let rest = self.source.get(start..).unwrap_or("");
@@ -306,7 +319,7 @@ impl<'a> Cursor<'a> {
                         bytes.nth(length - 1);
                     }
                     None => {
-                        let what = r#"no such escape; there are \" \\ \n \r \t and \xNN"#;
+                        let what = r#"invalid escape; the escapes are \" \\ \n \r \t and \xNN"#;
                         return Err(Mistake { at: start + i, what: what.into() });
                     }
                 },
@@ -317,7 +330,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The byte that an escape (without its `\`) stands for, and the escape's length.
+/// Returns the byte that an escape (without its `\`) stands for, and the escape's length.
 fn escape(text: &str) -> Option<(u8, usize)> {
     Some(match text.bytes().next()? {
         b'n' => (b'\n', 1),
@@ -343,7 +356,7 @@ fn literal(word: &str) -> Literal {
     typed.unwrap_or_else(|| Literal::Text(word.as_bytes().to_vec()))
 }
 
-/// A decimal integer that some 64-bit type holds.
+/// Parses a decimal integer that fits into some 64-bit type.
 fn integer(word: &str) -> Option<i128> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let decimal =
@@ -366,7 +379,7 @@ fn hex_byte(digits: &str) -> Option<u8> {
     both.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Seconds with decimals, as whole nanoseconds.
+/// Parses seconds with decimals into nanoseconds.
 fn nanoseconds(word: &str) -> Option<u64> {
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     let decimal = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());

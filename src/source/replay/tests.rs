@@ -1,4 +1,4 @@
-//! Recordings read: values, formats, order, and what is wrong with a line.
+//! Recordings: values, formats, order, and errors in a line.
 
 use super::*;
 use crate::base::value::Value;
@@ -17,7 +17,7 @@ fn format<'a>(replay: &'a Replay, name: &str) -> &'a Format {
     replay.events[name].format().unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
-/// The raw record and the format of the entry at a place.
+/// Returns the raw record and the format of an entry.
 fn record(replay: &Replay, place: usize) -> (&Format, &[u8]) {
     match &replay.entries()[place].what {
         Happened::Event { event, raw, .. } => {
@@ -27,7 +27,7 @@ fn record(replay: &Replay, place: usize) -> (&Format, &[u8]) {
     }
 }
 
-/// `name=value` of each own field.
+/// Returns `name=value` of each own field.
 fn shown(replay: &Replay, place: usize) -> String {
     let (format, raw) = record(replay, place);
     let words = format.values(raw).map(|(name, value)| match value {
@@ -44,7 +44,8 @@ fn shown(replay: &Replay, place: usize) -> String {
 fn every_kind_of_value_becomes_a_field_of_a_record() {
     let replay = parse(
         "0.1 3 90/91 \"tmux: server\" sys:x: a=-1 b=18446744073709551615 c=0xffffffff81c01f58 \
-         d=nginx e=\"two \\\"words\\\"\\n\\xff\" f=[1,-2] g=hex:00ff h=10.0.0.7 | foo;\"a;b\" ; bar [x; 4]",
+         d=nginx e=\"two \\\"words\\\"\\n\\xff\" f=[1,-2] g=hex:00ff h=10.0.0.7 | \
+         foo;\"a;b\" ; bar [x; 4]",
     );
     let entry = &replay.entries()[0];
     assert_eq!((entry.time_ns, entry.cpu, entry.pid, entry.tid), (100_000_000, 3, 90, 91));
@@ -55,11 +56,11 @@ fn every_kind_of_value_becomes_a_field_of_a_record() {
          e=\"two \\\"words\\\"\\n\u{fffd}\" f=[1, -2]:true g=Bytes([0, 255]) h=\"10.0.0.7\""
     );
     let Happened::Event { stack, .. } = &entry.what else { panic!("{entry:?}") };
-    assert_eq!(stack, &["foo", "a;b", "bar [x", "4]"], "an unquoted `;` parts frames");
+    assert_eq!(stack, &["foo", "a;b", "bar [x", "4]"], "an unquoted `;` separates frames");
 }
 
 #[test]
-fn a_format_is_the_union_of_all_lines_and_missing_fields_read_as_nothing() {
+fn a_format_is_the_union_of_all_lines_and_missing_fields_are_empty_or_0() {
     let replay = parse("0.2 0 5 a sys:x: one=1 name=abc\n0.1 0 6 b sys:x: two=0x2 list=[1]\n");
     assert_eq!(shown(&replay, 0), r#"one=Int(0) name="" two=Pointer(2) list=[1]:true"#);
     assert_eq!(shown(&replay, 1), r#"one=Int(1) name="abc" two=Pointer(0) list=[]:true"#);
@@ -74,7 +75,7 @@ fn a_format_is_the_union_of_all_lines_and_missing_fields_read_as_nothing() {
 }
 
 #[test]
-fn fields_of_mixed_kinds_hold_what_fits_all() {
+fn fields_of_mixed_kinds_get_a_type_that_holds_all_values() {
     let replay = parse(
         "0 0 5 a s:x: t=12 u=0x1 v=-1 w=[1]\n0 0 5 a s:x: t=abc u=7 v=0xffffffffffffffff w=3\n",
     );
@@ -97,7 +98,7 @@ fn records_begin_with_the_common_fields_of_a_kernel() {
 }
 
 #[test]
-fn lines_are_handed_out_in_order_of_time_and_equal_times_as_written() {
+fn entries_are_sorted_by_time_and_keep_the_file_order_at_equal_times() {
     let replay = parse("2 0 1 a s:x: n=1\n\n# a remark\n1 0 1 a s:x: n=2\n2 0 1 a s:y: n=3\n");
     let times: Vec<u64> = replay.entries().iter().map(|entry| entry.time_ns).collect();
     assert_eq!(times, [1_000_000_000, 2_000_000_000, 2_000_000_000]);
@@ -106,7 +107,7 @@ fn lines_are_handed_out_in_order_of_time_and_equal_times_as_written() {
 }
 
 #[test]
-fn words_in_capitals_tell_of_the_task() {
+fn names_in_capitals_are_side_band_entries() {
     let replay = parse(
         "1 2 0 - LOST: n=312\n2 0 300 cron EXIT: x=1\n3 0 31/32 sh FORK: ppid=30 ptid=33\n\
          4 0 31 sh FORK: ppid=30\n5 0 31 sh COMM: comm=\"a b\"\n6 0 31 ls EXEC:\n",
@@ -131,9 +132,10 @@ fn words_in_capitals_tell_of_the_task() {
 fn events_that_only_count_are_counters_under_any_name() {
     let replay = parse(
         "0 0 0 - msr/tsc/: value=10\n0 0 0 - ref-cycles:uH: value=20\n0 0 0 - cpu-clock:\n\
-         0 0 0 - sched:sched_wakeup: value=33\n0 0 9 a bus-cycles: x=1 | spin\n0 0 9 a s:mixed: value=1\n0 0 9 a s:mixed: other=1\n",
+         0 0 0 - sched:sched_wakeup: value=33\n0 0 9 a bus-cycles: x=1 | spin\n\
+         0 0 9 a s:mixed: value=1\n0 0 9 a s:mixed: other=1\n",
     );
-    let kind = |name: &str| matches!(replay.describe(name).unwrap().what, What::Counter(_));
+    let kind = |name: &str| matches!(replay.describe(name).unwrap().what, EventKind::Counter(_));
     assert_eq!(["msr/tsc/", "ref-cycles:uH", "cpu-clock"].map(kind), [true; 3]);
     assert_eq!(["sched:sched_wakeup", "bus-cycles", "s:mixed"].map(kind), [false; 3]);
     let values: Vec<Option<u64>> = replay
@@ -147,7 +149,8 @@ fn events_that_only_count_are_counters_under_any_name() {
     assert_eq!(values, [Some(10), Some(20), None, Some(33), None, None, None]);
     assert_eq!(
         replay.describe("s:y").unwrap_err().to_string(),
-        "the recording has no event `s:y`; it has msr/tsc/, ref-cycles:uH, cpu-clock, sched:sched_wakeup, bus-cycles, s:mixed"
+        "the recording has no event `s:y`; it has msr/tsc/, ref-cycles:uH, cpu-clock, \
+         sched:sched_wakeup, bus-cycles, s:mixed"
     );
 }
 
@@ -161,11 +164,11 @@ fn the_header_gives_the_wall_clock() {
 }
 
 #[test]
-fn a_wrong_line_is_shown_with_the_place() {
+fn the_error_shows_an_invalid_line_with_a_caret() {
     assert_eq!(
         error("# ok\n0.1 0 5 a s:x: n=1 oops m=2\n"),
         "\
-x.events:2: `oops` is not `field=value`; a value with blanks in it stands in double quotes
+x.events:2: `oops` is not `field=value`; a value with blanks must be in double quotes
     0.1 0 5 a s:x: n=1 oops m=2
                        ^"
     );
@@ -175,21 +178,21 @@ x.events:2: `oops` is not `field=value`; a value with blanks in it stands in dou
         ("99999999999999 0 5 a s:x:", "is not a time"),
         ("1 -1 5 a s:x:", "`-1` is not a CPU"),
         ("1 0 5/x a s:x:", "`x` is not a thread id"),
-        ("1 0 5", "the task's name is missing; a line is TIME CPU TID COMM EVENT"),
-        ("1 0 5 tmux: server s:x:", "`server` is not `EVENT:`; a task's name with blanks"),
+        ("1 0 5", "the task name is missing; a line is TIME CPU TID COMM EVENT"),
+        ("1 0 5 tmux: server s:x:", "`server` is not `EVENT:`; a task name with blanks"),
         ("1 0 5 a s:x: n=1 n=2", "`n` is given twice"),
         ("1 0 5 a s:x: n=\"abc", "the closing quotes are missing"),
         ("1 0 5 a s:x: n=\"a\"b", "a blank is missing after the quotes"),
-        ("1 0 5 a s:x: n=\"a\\q\"", "no such escape"),
-        ("1 0 5 a s:x: n=\"a\\x0\"", "no such escape"),
+        ("1 0 5 a s:x: n=\"a\\q\"", "invalid escape; the escapes are"),
+        ("1 0 5 a s:x: n=\"a\\x0\"", "invalid escape; the escapes are"),
         ("1 0 5 a s:x: n=\"a\\x00\"", "the text of `n` has a NUL; write hex:…"),
-        ("1 0 5 a s:x: n=-1\n1 0 5 a s:x: n=18446744073709551615", "negative and above 2^63"),
+        ("1 0 5 a s:x: n=-1\n1 0 5 a s:x: n=18446744073709551615", "below 0 and above 2^63"),
         ("1 0 5 a s:x: | \"a\" b", "a `;` is missing between two frames"),
-        ("1 0 5 a s:x: common_pid=abc", "`common_pid` is a number"),
+        ("1 0 5 a s:x: common_pid=abc", "`common_pid` must be a number"),
         ("1 0 5 a s:x: common_flags=256", "`common_flags` has 8 bits; 256 does not fit"),
         ("1 0 - - LOST:", "`-` is not a thread id"),
         ("1 0 0 - LOST: n=x", "LOST needs n=COUNT"),
-        ("1 0 0 - LOSS: n=1", "`LOSS` is none of LOST, EXIT, FORK, COMM, EXEC"),
+        ("1 0 0 - LOSS: n=1", "`LOSS` is not an entry: use LOST, EXIT, FORK, COMM or EXEC"),
         ("1 0 0 - FORK: pid=3", "FORK needs ppid=PID"),
     ] {
         assert!(error(text).contains(what), "{text}: {}", error(text));
@@ -214,7 +217,8 @@ proptest! {
     #[test]
     fn any_text_gives_a_recording_or_an_error(
         text: String,
-        line in "[0-9.]{1,3} [0-9]{1,2} [0-9/]{1,3} [a\"\\\\-]{1,3} [sx:]{1,4}: [a-c =\"\\\\x0-9\\[\\],:;|-]{0,30}",
+        line in "[0-9.]{1,3} [0-9]{1,2} [0-9/]{1,3} [a\"\\\\-]{1,3} [sx:]{1,4}: \
+                 [a-c =\"\\\\x0-9\\[\\],:;|-]{0,30}",
     ) {
         let _ = Replay::parse(&text, "x");
         let _ = Replay::parse(&line, "x");

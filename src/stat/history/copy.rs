@@ -1,22 +1,22 @@
-//! One event as a history holds it: a head, and behind it the record and the call chain.
+//! The stored form of one event: a head, followed by the record and the call chain.
 
-use super::super::kept::{Kept, Whose};
-use super::super::leaf::Event;
-use super::Position;
+use super::super::event_copy::{EventCopy, EventOwner};
+use super::super::leaf::BorrowedEvent;
+use super::CopyPosition;
 use crate::base::frame::Space;
 use crate::base::slot::Slot;
 
 /// Bytes of time, pid, tid, space, cpu, role, sizes, name and flags.
 const HEAD: usize = 48;
 
-/// Bytes of ip, addr and period, which only samples of counters have.
+/// Bytes of ip, addr and period, which only counter samples have.
 const SAMPLED: usize = 24;
 
 /// Bits of the flags.
 const AGAIN: u32 = 1;
 const HAS_SAMPLE: u32 = 2;
 
-/// A copy, at the beginning of these bytes.
+/// A copy, located at the beginning of these bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Copy<'a> {
     head: &'a [u8; HEAD],
@@ -24,31 +24,37 @@ pub(super) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// Bytes that a copy of it takes.
+    /// Returns the bytes that a copy of `event` takes.
     #[inline]
-    pub(super) fn size(event: &Event<'_>) -> usize {
+    pub(super) fn size(event: &BorrowedEvent<'_>) -> usize {
         let sampled = if is_sampled(event.slot) { SAMPLED } else { 0 };
         HEAD + sampled + event.raw.len() + size_of_val(event.chain)
     }
 
-    /// Adds a copy.
+    /// Appends a copy of `event`.
     #[inline]
-    pub(super) fn write(out: &mut Vec<u8>, event: &Event<'_>, whose: &Whose, again: bool) {
+    pub(super) fn write(
+        out: &mut Vec<u8>,
+        event: &BorrowedEvent<'_>,
+        owner: &EventOwner,
+        again: bool,
+    ) {
         let slot = event.slot;
         let sampled = is_sampled(slot);
         let mut head = [0; HEAD];
         head[0..8].copy_from_slice(&slot.time.to_ne_bytes());
         head[8..12].copy_from_slice(&slot.pid.to_ne_bytes());
         head[12..16].copy_from_slice(&slot.tid.to_ne_bytes());
-        head[16..20].copy_from_slice(&whose.space.0.to_ne_bytes());
+        head[16..20].copy_from_slice(&owner.space.0.to_ne_bytes());
         head[20..22].copy_from_slice(&slot.cpu.to_ne_bytes());
         head[22..24].copy_from_slice(&slot.ev.to_ne_bytes());
         head[24..26].copy_from_slice(&(event.raw.len() as u16).to_ne_bytes());
         head[26..28].copy_from_slice(&(event.chain.len() as u16).to_ne_bytes());
         let flags = if again { AGAIN } else { 0 } | if sampled { HAS_SAMPLE } else { 0 };
-        // All four bytes: with a gap here, the name would be read back over the edge of two stores, and wait for them.
+        // Writes all four bytes: with a gap here, reading the name back would span two stores and
+        // wait for both.
         head[28..32].copy_from_slice(&flags.to_ne_bytes());
-        head[32..48].copy_from_slice(&whose.comm);
+        head[32..48].copy_from_slice(&owner.comm);
         out.extend_from_slice(&head);
         if sampled {
             for word in [slot.ip, slot.addr, slot.period] {
@@ -61,30 +67,30 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// The copy that begins there; None where none does.
+    /// Returns the copy at offset `at`; None if there is none.
     #[inline]
     pub(super) fn at(bytes: &'a [u8], at: usize) -> Option<Copy<'a>> {
         let (head, rest) = bytes.get(at..)?.split_first_chunk::<HEAD>()?;
         Some(Copy { head, rest })
     }
 
-    /// Its bytes.
+    /// Returns its size in bytes.
     pub(super) fn len(&self) -> usize {
         HEAD + self.sampled() + self.raw_size() + self.chain_len() * size_of::<u64>()
     }
 
-    /// When it happened.
+    /// Returns the event's time.
     pub(super) fn time(&self) -> f64 {
         f64::from_ne_bytes(self.array_at(0))
     }
 
-    /// Whether it is the same record as the one before.
+    /// Returns whether it is the same record as the previous copy, for another role.
     pub(super) fn again(&self) -> bool {
         self.u32_at(28) & AGAIN != 0
     }
 
-    /// Makes it a slot again.
-    pub(super) fn read(&self, into: &mut Kept) {
+    /// Restores the slot and its owner.
+    pub(super) fn read(&self, into: &mut EventCopy) {
         let (sample, rest) = self.rest.split_at_checked(self.sampled()).unwrap_or_default();
         let (raw, chain) = rest.split_at_checked(self.raw_size()).unwrap_or_default();
         let mut words = sample.chunks_exact(8).map(word);
@@ -93,8 +99,8 @@ impl<'a> Copy<'a> {
         into.raw.extend_from_slice(raw);
         into.chain.clear();
         into.chain.extend(chain.chunks_exact(8).take(self.chain_len()).map(word));
-        into.at = Position::NONE;
-        into.whose = Whose { space: Space(self.u32_at(16)), comm: self.array_at(32) };
+        into.at = CopyPosition::NONE;
+        into.owner = EventOwner { space: Space(self.u32_at(16)), comm: self.array_at(32) };
         into.slot = Slot {
             time: self.time(),
             raw: if raw.is_empty() { std::ptr::null() } else { into.raw.as_ptr() },
@@ -131,7 +137,7 @@ impl<'a> Copy<'a> {
         u32::from_ne_bytes(self.array_at(at))
     }
 
-    /// Places are constants inside of the head.
+    /// Returns the bytes at offset `at`, a constant inside the head.
     fn array_at<const N: usize>(&self, at: usize) -> [u8; N] {
         self.head.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }

@@ -1,73 +1,75 @@
-//! How many events were forgotten, and of which time: exact for what was forgotten lately, coarser the longer ago.
+//! Counts of evicted events by time: exact for recent evictions, coarser for older ones.
 
-/// Groups of one size that are told apart: of a time so long ago, the count is off by a sixty-fourth of it at most.
-const OF_A_SIZE: usize = 128;
+/// Maximum number of groups of one size; two are merged beyond it. For a time that long ago, the
+/// count is off by at most 1/64.
+const GROUPS_PER_SIZE: usize = 128;
 
-/// The time between the first and the last of some events, both included. None of them: it ends before it begins.
+/// The time range of some events, both ends inclusive. An empty range ends before it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Span {
+pub(super) struct EvictedSpan {
     pub(super) first: f64,
     pub(super) last: f64,
 }
 
-impl Default for Span {
-    fn default() -> Span {
-        Span { first: f64::INFINITY, last: f64::NEG_INFINITY }
+impl Default for EvictedSpan {
+    fn default() -> EvictedSpan {
+        EvictedSpan { first: f64::INFINITY, last: f64::NEG_INFINITY }
     }
 }
 
-impl Span {
-    /// A moment.
-    pub(super) fn of(time: f64) -> Span {
-        Span { first: time, last: time }
+impl EvictedSpan {
+    /// Returns the range of a single time.
+    pub(super) fn of(time: f64) -> EvictedSpan {
+        EvictedSpan { first: time, last: time }
     }
 
-    /// From one time to another.
-    pub(super) fn between(first: f64, last: f64) -> Span {
-        Span { first, last }
+    /// Returns the range between two times.
+    pub(super) fn between(first: f64, last: f64) -> EvictedSpan {
+        EvictedSpan { first, last }
     }
 
-    /// Includes a moment.
+    /// Extends the range to include a time.
     #[inline]
     pub(super) fn add(&mut self, time: f64) {
         self.first = self.first.min(time);
         self.last = self.last.max(time);
     }
 
-    /// Whether it includes a moment.
+    /// Returns whether the range includes a time.
     #[inline]
     pub(super) fn has(&self, time: f64) -> bool {
         self.first <= time && time <= self.last
     }
 
-    /// Whether they have a moment in common.
-    pub(super) fn meets(&self, other: &Span) -> bool {
+    /// Returns whether the ranges overlap.
+    pub(super) fn overlaps(&self, other: &EvictedSpan) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// What was forgotten, oldest first: groups of blocks, each as large as the next newer one or twice as large.
+/// Evicted events, oldest first: groups of blocks, each as large as the next newer one or twice as
+/// large.
 #[derive(Default)]
 pub(super) struct Gone {
-    groups: Vec<Group>,
+    groups: Vec<EvictedGroup>,
 }
 
 #[derive(Clone, Copy)]
-struct Group {
-    span: Span,
+struct EvictedGroup {
+    span: EvictedSpan,
     events: u64,
     blocks: u64,
 }
 
 impl Gone {
-    /// Counts the events of a block.
-    pub(super) fn add(&mut self, span: Span, events: u64) {
-        self.groups.push(Group { span, events, blocks: 1 });
+    /// Counts the events of an evicted block.
+    pub(super) fn add(&mut self, span: EvictedSpan, events: u64) {
+        self.groups.push(EvictedGroup { span, events, blocks: 1 });
         let (mut end, mut blocks) = (self.groups.len(), 1);
         loop {
             let other = self.groups.iter().take(end).rposition(|group| group.blocks != blocks);
             let start = other.map_or(0, |at| at + 1);
-            if end - start <= OF_A_SIZE {
+            if end - start <= GROUPS_PER_SIZE {
                 return;
             }
             let older = self.groups.remove(start);
@@ -80,13 +82,13 @@ impl Gone {
         }
     }
 
-    /// How many of a window were forgotten, at least. Of a group that only a part of lies in the window it is one: nobody
-    /// is to think that all are there.
-    pub(super) fn within(&self, window: &Span) -> u64 {
-        let meeting = self.groups.iter().filter(|group| group.span.meets(window));
-        let of = |Group { span, events, .. }: &Group| {
+    /// Returns a lower bound of the evicted events of a window. A group that lies only partly in
+    /// the window counts as one, so that the window is never reported as complete.
+    pub(super) fn within(&self, window: &EvictedSpan) -> u64 {
+        let overlapping = self.groups.iter().filter(|group| group.span.overlaps(window));
+        let of = |EvictedGroup { span, events, .. }: &EvictedGroup| {
             if window.has(span.first) && window.has(span.last) { *events } else { 1 }
         };
-        meeting.map(of).sum()
+        overlapping.map(of).sum()
     }
 }

@@ -1,11 +1,11 @@
-//! What a history gives back is what was given to it, less what it says is gone.
+//! Tests that a history returns what was pushed, except what it reports as evicted.
 
 use super::*;
 use crate::base::frame::Space;
-use crate::stat::leaf::Event;
+use crate::stat::leaf::BorrowedEvent;
 use proptest::prelude::*;
 
-/// An event, owned.
+/// An owned event.
 #[derive(Clone, Debug, PartialEq)]
 struct Owned {
     time: f64,
@@ -25,31 +25,31 @@ impl Owned {
     }
 
     fn push(&self, history: &mut History) {
-        self.push_asked_from(f64::NEG_INFINITY, history);
+        self.push_with_floor(f64::NEG_INFINITY, history);
     }
 
-    /// Nobody will ask for what was before `floor`.
-    fn push_asked_from(&self, floor: f64, history: &mut History) {
+    /// Pushes the event; no request reaches back before `floor`.
+    fn push_with_floor(&self, floor: f64, history: &mut History) {
         let slot =
             Slot { time: self.time, tid: self.tid, cpu: self.cpu, ip: self.ip, ..Slot::EMPTY };
-        let event = Event { slot: &slot, raw: &self.raw, chain: &self.chain };
-        let whose = Whose { space: Space(self.tid + 1), comm: self.comm };
-        while !history.push(&event, &whose, self.again) {
+        let event = BorrowedEvent { slot: &slot, raw: &self.raw, chain: &self.chain };
+        let owner = EventOwner { space: Space(self.tid + 1), comm: self.comm };
+        while !history.push(&event, &owner, self.again) {
             history.turn(history.room(floor));
         }
     }
 }
 
-/// What is read back of a window.
+/// Reads a window back.
 fn window(history: &mut History, from: f64, to: f64) -> (Vec<Owned>, Missing) {
     let missing = history.between(from, to);
     let mut all = Vec::new();
     while let Some(again) = history.advance() {
-        let Kept { slot, raw, chain, whose, .. } = (*history.read).clone();
+        let EventCopy { slot, raw, chain, owner, .. } = (*history.read).clone();
         assert_eq!((slot.raw_size as usize, slot.chain_len as usize), (raw.len(), chain.len()));
-        assert_eq!(whose.space, Space(slot.tid + 1));
+        assert_eq!(owner.space, Space(slot.tid + 1));
         let Slot { time, tid, cpu, ip, .. } = slot;
-        all.push(Owned { time, tid, cpu, ip, raw, chain, comm: whose.comm, again });
+        all.push(Owned { time, tid, cpu, ip, raw, chain, comm: owner.comm, again });
     }
     (all, missing)
 }
@@ -59,7 +59,7 @@ fn times(history: &mut History, from: f64, to: f64) -> Vec<f64> {
 }
 
 #[test]
-fn an_event_comes_back_as_it_was() {
+fn an_event_round_trips() {
     let mut history = History::new(BYTES);
     let full = Owned {
         ip: u64::MAX,
@@ -75,7 +75,7 @@ fn an_event_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_window_has_both_its_ends() {
+fn a_window_includes_both_ends() {
     let mut history = History::new(BYTES);
     (0..10).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
     assert_eq!(times(&mut history, 3.0, 6.0), [3.0, 4.0, 5.0, 6.0]);
@@ -84,7 +84,7 @@ fn a_window_has_both_its_ends() {
 }
 
 #[test]
-fn a_history_of_few_events_takes_little() {
+fn a_history_of_few_events_uses_one_block() {
     let mut history = History::new(BYTES);
     assert_eq!(history.bytes(), 0);
     Owned::at(1.0).push(&mut history);
@@ -92,7 +92,7 @@ fn a_history_of_few_events_takes_little() {
 }
 
 #[test]
-fn what_is_overwritten_is_told_and_the_memory_stays() {
+fn evictions_are_counted_and_memory_is_reused() {
     // Blocks of 256 bytes hold three copies of 68.
     let mut history = History::new(4096);
     (0..10_000).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
@@ -101,61 +101,62 @@ fn what_is_overwritten_is_told_and_the_memory_stays() {
     assert_eq!(left.len() as u64 + missing.gone, 10_000);
     assert!((46..=48).contains(&left.len()), "{}", left.len());
     assert!(history.reaches(left[0].time) && !history.reaches(left[0].time - 1.0));
-    // What lies behind the hole is whole.
+    // The window after the evicted events is complete.
     assert_eq!(window(&mut history, 9990.0, 9999.0).1, Missing::default());
     assert_eq!(times(&mut history, 9990.0, 9999.0).len(), 10);
 }
 
 #[test]
-fn what_nobody_will_ask_for_takes_no_memory() {
+fn events_before_the_floor_use_no_memory() {
     let mut history = History::new(1 << 20);
     for n in 0..100_000 {
         let time = f64::from(n);
-        Owned::at(time).push_asked_from(time - 100.0, &mut history);
+        Owned::at(time).push_with_floor(time - 100.0, &mut history);
     }
-    // Three blocks of 64 KiB: the one that is written, and two of which the end may be asked for.
+    // Three blocks of 64 KiB: the one being written, and two whose ends may be requested.
     assert!(history.bytes() <= 3 << 16, "{}", history.bytes());
     assert_eq!(times(&mut history, 99_900.0, 99_999.0).len(), 100);
     let (left, missing) = window(&mut history, 0.0, 100_000.0);
     assert_eq!(left.len() as u64 + missing.gone, 100_000);
-    // What one long wait needed is not walked through again: the block that was emptied last is the next.
+    // The memory that one long wait needed is not cycled through again: the block evicted last is
+    // reused first.
     (0..10_000).for_each(|n| Owned::at(f64::from(100_000 + n)).push(&mut history));
     let most = history.bytes();
     assert!(most > 8 << 16);
     for n in 0..10_000 {
         let time = f64::from(110_000 + n);
-        Owned::at(time).push_asked_from(time - 100.0, &mut history);
+        Owned::at(time).push_with_floor(time - 100.0, &mut history);
     }
     assert_eq!(history.bytes(), most);
     assert!(history.blocks.len() <= 3, "{}", history.blocks.len());
 }
 
 #[test]
-fn a_copy_is_found_by_the_slot_that_it_was_made_of_until_it_is_forgotten() {
+fn a_copy_is_found_by_its_slot_until_it_is_evicted() {
     let mut history = History::new(4096);
     let slots: Vec<Slot> = (0..5).map(|n| Slot { time: f64::from(n), ..Slot::EMPTY }).collect();
     history.begin_batch(&slots);
-    assert_eq!(history.position_of(&slots[0]), None, "it is not there yet");
+    assert_eq!(history.position_of(&slots[0]), None, "not pushed yet");
     for slot in &slots {
-        let event = Event { slot, raw: &[slot.time as u8; 20], chain: &[] };
-        while !history.push(&event, &Whose::default(), false) {
+        let event = BorrowedEvent { slot, raw: &[slot.time as u8; 20], chain: &[] };
+        while !history.push(&event, &EventOwner::default(), false) {
             history.turn(history.room(f64::NEG_INFINITY));
         }
     }
-    let mut kept = Kept::new();
+    let mut kept = EventCopy::new();
     for slot in &slots {
         let position = history.position_of(slot).unwrap();
         assert!(history.recall(position, &mut kept));
         assert_eq!((kept.slot.time, kept.raw.as_slice()), (slot.time, &[slot.time as u8; 20][..]));
     }
-    assert_eq!(history.position_of(&slots[0].clone()), None, "a slot of no batch");
+    assert_eq!(history.position_of(&slots[0].clone()), None, "a slot outside the batch");
     let first = history.position_of(&slots[0]).unwrap();
     (0..100).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
     assert!(!history.recall(first, &mut kept));
 }
 
 #[test]
-fn an_event_that_is_larger_than_a_block_is_gone_and_told() {
+fn an_event_larger_than_a_block_is_counted_as_missing() {
     let mut history = History::new(4096);
     Owned { raw: vec![0; 4096], ..Owned::at(5.0) }.push(&mut history);
     Owned::at(6.0).push(&mut history);
@@ -175,7 +176,7 @@ fn the_largest_record_and_the_longest_chain_fit() {
 }
 
 #[test]
-fn a_loss_is_told_in_the_windows_that_it_lies_in() {
+fn a_loss_is_reported_in_the_windows_that_contain_it() {
     let mut history = History::new(BYTES);
     history.lose(10.0, 20.0, 5);
     history.lose(30.0, 30.0, 2);
@@ -188,10 +189,10 @@ fn a_loss_is_told_in_the_windows_that_it_lies_in() {
 }
 
 #[test]
-fn what_was_forgotten_long_ago_is_told_coarsely_but_never_too_high() {
+fn old_evictions_are_counted_coarsely_and_never_too_high() {
     let mut gone = Gone::default();
-    (0..1_000_000).for_each(|n| gone.add(Span::of(f64::from(n)), 1));
-    let within = |from, to| gone.within(&Span::between(from, to));
+    (0..1_000_000).for_each(|n| gone.add(EvictedSpan::of(f64::from(n)), 1));
+    let within = |from, to| gone.within(&EvictedSpan::between(from, to));
     assert_eq!(within(0.0, 1e6), 1_000_000);
     assert!((490_000..=500_001).contains(&within(500_000.0, 1e6)));
     assert!((1..=10).contains(&within(3.0, 12.0)));
@@ -200,7 +201,7 @@ fn what_was_forgotten_long_ago_is_told_coarsely_but_never_too_high() {
 
 proptest! {
     #[test]
-    fn a_window_is_that_of_a_list_of_all_events_less_what_is_gone(
+    fn a_window_equals_the_list_of_events_without_the_evicted(
         events in prop::collection::vec((0u32..50, 0usize..300, 0usize..6, any::<bool>()), 0..300),
         bytes in 1usize..40_000,
         windows in prop::collection::vec((0u32..6000, 0u32..6000), 1..20),
@@ -231,7 +232,8 @@ proptest! {
             let (got, missing) = window(&mut history, from, to);
             prop_assert_eq!(got, expected);
             prop_assert!(missing.gone >= u64::from(gone > 0), "{} of {}", missing.gone, gone);
-            // One that does not fit is forgotten before what is older, which the coarse groups do not know.
+            // An event that does not fit is evicted before older ones; the coarse groups do not
+            // account for that.
             let all_fit = bytes / BLOCKS > 500;
             prop_assert!(!all_fit || missing.gone <= gone + 2, "{} of {}", missing.gone, gone);
         }

@@ -1,12 +1,12 @@
-//! What a table of counts and sums holds at any bound.
+//! Tests of a table of counts and sums at any bound.
 
 use super::*;
 use crate::base::draw::Cell;
-use crate::stat::word::Part;
+use crate::stat::word::WordContent;
 use proptest::prelude::*;
 
 fn kv(sums: usize, first: Vec<usize>, bound: usize) -> Kv {
-    Kv::new(Shape { keys: 1, sums, first, named: true, bound })
+    Kv::new(KvOptions { keys: 1, sums, first, named: true, bound })
 }
 
 fn number(n: u32) -> [Word; 1] {
@@ -14,7 +14,7 @@ fn number(n: u32) -> [Word; 1] {
 }
 
 #[test]
-fn a_name_outlives_one_interval_and_no_second() {
+fn a_name_is_kept_for_one_unused_interval() {
     let mut kv = kv(1, vec![], 1 << 20);
     kv.add(&number(1), 0, &[10.0]);
     kv.name(&number(1), 9);
@@ -25,11 +25,11 @@ fn a_name_outlives_one_interval_and_no_second() {
     assert_eq!((row.count, row.sums[0].cell(), row.name), (1, Cell::Int(2), Some(9)));
     kv.clear();
     kv.clear();
-    assert!(kv.add(&number(1), 0, &[2.0]), "nobody asked for it any more");
+    assert!(kv.add(&number(1), 0, &[2.0]), "the name was evicted");
 }
 
 #[test]
-fn the_rest_of_a_wide_value_is_summed_and_not_counted() {
+fn later_parts_of_a_wide_value_are_summed_and_not_counted() {
     let mut kv = kv(2, vec![], 1 << 20);
     let high = (1u64 << 63) as f64;
     let first = 1 << FIRST_SHIFT;
@@ -83,8 +83,8 @@ fn rows_whose_keys_become_equal_are_one() {
         kv.add(&number(i), 0, &[f64::from(i)]);
     }
     let odd = kv.rekeyed(|_, word| match word.part() {
-        Part::Number(n) => Word::number(n % 2.0),
-        Part::String(_) => word,
+        WordContent::Number(n) => Word::number(n % 2.0),
+        WordContent::String(_) => word,
     });
     let rows = odd.rows().map(|row| (row.key[0], row.count, row.sums[0].cell()));
     let expected = [0.0, 1.0].map(Word::number).into_iter().zip([3, 3]).zip([6, 9]);
@@ -95,7 +95,7 @@ fn rows_whose_keys_become_equal_are_one() {
 }
 
 #[test]
-fn a_merge_adds_rows_and_what_was_folded() {
+fn a_merge_adds_rows_and_folded_rows() {
     let (mut total, mut part) = (kv(1, vec![], 1 << 20), kv(1, vec![], 1));
     for round in 0..2 {
         for i in 0..3 {
@@ -111,7 +111,7 @@ fn a_merge_adds_rows_and_what_was_folded() {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_whatever_the_bound(
+    fn nothing_is_lost_at_any_bound(
         adds in prop::collection::vec((0u32..50, -1_000_000i64..1_000_000), 0..500),
         bound in 0usize..4000,
     ) {

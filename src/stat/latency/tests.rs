@@ -42,7 +42,7 @@ fn values_beyond_the_range_keep_their_max_and_are_counted() {
 }
 
 #[test]
-fn an_interval_takes_the_memory_of_its_own_latencies_whatever_came_before() {
+fn an_interval_uses_memory_only_for_its_own_latencies() {
     let mut latency = Latency::new(1, 1 << 20);
     let mut interval = |ns: f64| {
         (0..20).for_each(|i| latency.add(&number(i), ns));
@@ -69,7 +69,9 @@ fn a_growing_histogram_is_bounded_in_bytes() {
 
 proptest! {
     #[test]
-    fn percentiles_are_within_one_percent(mut values in prop::collection::vec(0u64..10_000_000_000, 1..400)) {
+    fn percentiles_are_within_one_percent(
+        mut values in prop::collection::vec(0u64..10_000_000_000, 1..400),
+    ) {
         let mut latency = Latency::new(0, 1 << 20);
         values.iter().for_each(|ns| latency.add(&[], *ns as f64));
         values.sort_unstable();
@@ -78,20 +80,26 @@ proptest! {
             let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
             let exact = values[rank.max(1) - 1] as f64;
             let found = timing.percentile(percent);
-            prop_assert!((found - exact).abs() <= exact * 0.01 + 1.0, "p{percent}: {found}, not {exact}");
+            prop_assert!(
+                (found - exact).abs() <= exact * 0.01 + 1.0,
+                "p{percent}: {found}, not {exact}"
+            );
         }
     }
 
     #[test]
-    fn nothing_is_lost_whatever_the_bound(
+    fn nothing_is_lost_at_any_bound(
         adds in prop::collection::vec((0u32..30, 0u32..1_000_000), 0..300),
         bound in 0usize..60_000,
     ) {
         let mut latency = Latency::new(1, bound);
         adds.iter().for_each(|(key, ns)| latency.add(&number(*key), f64::from(*ns)));
-        let timings = latency.rows().map(|row| row.1).chain(latency.folded().map(|folded| folded.1));
+        let timings =
+            latency.rows().map(|row| row.1).chain(latency.folded().map(|folded| folded.1));
         let (mut count, mut total) = (0, 0.0);
-        timings.for_each(|timing| (count, total) = (count + timing.count(), total + timing.total().value()));
+        timings.for_each(|timing| {
+            (count, total) = (count + timing.count(), total + timing.total().value());
+        });
         prop_assert_eq!(count, adds.len() as u64);
         prop_assert_eq!(total, adds.iter().map(|add| f64::from(add.1)).sum::<f64>());
     }

@@ -1,9 +1,9 @@
-//! The order in which slots were opened: each knows the one before and the one behind.
+//! The opening order of the slots, as a doubly linked list.
 
-use super::{NONE, Open, Pending};
+use super::{NONE, Pending, PendingSlot};
 
 impl Pending {
-    /// Puts a slot at the newest end.
+    /// Appends a slot as the newest.
     #[inline]
     pub(super) fn link(&mut self, index: u32) {
         let newest = std::mem::replace(&mut self.newest, index);
@@ -21,7 +21,9 @@ impl Pending {
 
     #[inline]
     pub(super) fn unlink(&mut self, index: u32) {
-        let Some(&Open { older, newer, .. }) = self.slots.get(index as usize) else { return };
+        let Some(&PendingSlot { older, newer, .. }) = self.slots.get(index as usize) else {
+            return;
+        };
         if self.fresh == index {
             self.fresh = newer;
         }

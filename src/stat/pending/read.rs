@@ -1,33 +1,34 @@
-//! What Lua reads of slots: copies of plain fields at addresses that never change.
+//! Slots as Lua reads them: copies of plain fields at addresses that never change.
 
-use super::{Pending, State, state::mark_values};
+use super::{Pending, PendingState, state::mark_values};
 use crate::{
     base::slot::Slot,
     stat::{
         strings::Marks,
-        word::{Part, Word},
+        word::{Word, WordContent},
     },
 };
 
-/// Where a slot is copied to.
+/// The destination of a copied slot.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(super) enum CopyTarget {
     Closed,
     Read,
 }
 
 impl Pending {
-    /// What the last [`Pending::close`] found. Its address never changes.
-    pub fn closed(&self) -> &State {
+    /// Returns what the last [`Pending::close`] found. Its address never changes.
+    pub fn closed(&self) -> &PendingState {
         &self.closed
     }
 
-    /// What the last [`Pending::get`] or [`Pending::next`] found. Its address never changes.
-    pub fn read(&self) -> &State {
+    /// Returns what the last [`Pending::get`] or [`Pending::next`] found. Its address never
+    /// changes.
+    pub fn read(&self) -> &PendingState {
         &self.read
     }
 
-    /// Marks the strings in use, also those of what was closed or read last.
+    /// Marks the strings in use, including those of the slots closed or read last.
     pub fn mark(&self, marks: &mut Marks) {
         for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.open) {
             marks.mark_word(slot.key);
@@ -40,20 +41,20 @@ impl Pending {
         }
     }
 
-    /// Copies an open slot field by field: a copy of a whole struct would wait for its stores.
+    /// Copies an open slot field by field: copying the whole struct would wait for its stores.
     #[inline]
-    pub(super) fn copy(&mut self, index: u32, target: Target) -> bool {
+    pub(super) fn copy(&mut self, index: u32, target: CopyTarget) -> bool {
         let into = match target {
-            Target::Closed => &mut *self.closed,
-            Target::Read => &mut *self.read,
+            CopyTarget::Closed => &mut *self.closed,
+            CopyTarget::Read => &mut *self.read,
         };
         let Some(slot) = self.slots.get(index as usize).filter(|slot| slot.open) else {
             return false;
         };
         into.time = slot.time;
         into.key = match slot.key.part() {
-            Part::Number(key) => key,
-            Part::String(id) => f64::from(id),
+            WordContent::Number(key) => key,
+            WordContent::String(id) => f64::from(id),
         };
         (into.kinds, into.index, into.generation) = (slot.kinds, index, slot.generation);
         into.unsure = u32::from(slot.time <= self.unsure_until);
@@ -64,21 +65,22 @@ impl Pending {
     }
 
     pub(super) fn read_at(&mut self, index: u32) -> bool {
-        if !self.copy(index, Target::Read) {
+        if !self.copy(index, CopyTarget::Read) {
             return false;
         }
         self.recall_to_read(index);
         if let Some(kept) = self.kept.get(index as usize) {
             *self.read_slot = kept.slot;
             self.read.event = &raw const *self.read_slot;
-            if let Some(place) = self.kinship.as_ref().and_then(|kin| kin.read.as_ref()) {
-                place.whose.set(kept.whose);
+            if let Some(place) = self.owner_lookup.as_ref().and_then(|lookup| lookup.read.as_ref())
+            {
+                place.owner.set(kept.owner);
             }
         }
         true
     }
 
-    /// The copy of the event that was read last goes with its slot.
+    /// Clears the event that was read last if it belongs to this slot.
     #[inline]
     pub(super) fn forget_read(&mut self, index: u32) {
         if self.read.index == index {

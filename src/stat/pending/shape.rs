@@ -1,33 +1,35 @@
-//! What a table of open state is made for, and what it had to drop.
+//! Options of a table of pending state, and the counts of what it dropped.
 
-/// What a table is for.
+/// Options of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// How many values a slot remembers; at most [`VALUES`](super::VALUES).
+pub struct PendingOptions {
+    /// Number of values per slot; at most [`VALUES`](super::VALUES).
     pub values: usize,
-    /// Whether keys are thread ids, so that a task's end drops its slot.
+    /// Whether keys are thread ids, so that the end of a task drops its slot.
     pub by_task: bool,
-    /// Whether slots outlive lost events: when a missing end is no reason to doubt the beginning.
+    /// Whether slots survive lost events, for pairs whose beginning stays valid if the end is
+    /// missing.
     pub keep_lost: bool,
-    /// Whether opening again does not replace what is open but begins inside of it: slots of a key are a stack.
+    /// Whether opening a key again begins a call inside the open one instead of replacing it: the
+    /// slots of a key form a stack.
     pub nested: bool,
     /// Whether the whole event is copied.
     pub keep_event: bool,
-    /// Nanoseconds after which a beginning is given up; infinite where it may wait for ever.
+    /// Nanoseconds after which an open slot is dropped; infinity for no limit.
     pub age: f64,
-    /// Bytes it may take.
+    /// Maximum size in bytes.
     pub bound: usize,
 }
 
-/// What was dropped, since the table was made.
+/// Slots that were dropped since the table was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Replaced before they were closed.
+pub struct PendingLosses {
+    /// Replaced before they were closed, or their end was missed.
     pub unmatched: u64,
     /// Open while events were lost.
     pub unsafe_: u64,
     /// Their task ended.
     pub exited: u64,
-    /// No room, or too old.
+    /// No room, too old, or nested too deeply.
     pub evicted: u64,
 }

@@ -1,4 +1,4 @@
-//! A slot as the table keeps it, and as Lua reads it.
+//! A slot as the table stores it, and as Lua reads it.
 
 use super::{NONE, VALUES};
 use crate::{
@@ -9,29 +9,30 @@ use crate::{
 /// A slot's content as Lua reads it; `script/prelude/pending.lua` declares the same struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct State {
-    /// When it was opened, in nanoseconds since the run began.
+pub struct PendingState {
+    /// Time at which it was opened, in nanoseconds since the run began.
     pub time: f64,
-    /// How long it was open, once closed.
+    /// Nanoseconds for which it was open, once closed.
     pub delay: f64,
-    /// The key: a number, or the id of a string when bit 0 of `kinds` is set.
+    /// The key: a number, or the id of a string if bit 0 of `kinds` is set.
     pub key: f64,
-    /// The values: numbers, ids of strings (bit 1 + i of `kinds`), or 0 and 1 as booleans (bit 9 + i).
+    /// The values: numbers, ids of strings (bit 1 + i of `kinds`), or 0 and 1 as booleans (bit
+    /// 9 + i).
     pub values: [f64; VALUES],
-    /// What the doubles above are.
+    /// Types of the doubles above.
     pub kinds: u32,
-    /// The slot that this was read from, to write to it.
+    /// Index of the slot that this was read from; needed to write to it.
     pub index: u32,
-    /// The slot's count of uses when it was read.
+    /// The slot's use count when it was read.
     pub generation: u32,
-    /// Whether events were lost since it was opened, so that its end may be among them: 1 or 0.
+    /// 1 if events were lost since it was opened, so that its end may be among them; otherwise 0.
     pub unsure: u32,
     /// The copy of the event, or null.
     pub event: *const Slot,
 }
 
-impl State {
-    pub(in crate::stat) const EMPTY: State = State {
+impl PendingState {
+    pub(in crate::stat) const EMPTY: PendingState = PendingState {
         time: 0.0,
         delay: 0.0,
         key: 0.0,
@@ -44,32 +45,33 @@ impl State {
     };
 }
 
-/// One slot, open or free; its values stand elsewhere.
+/// One slot, open or free; its values are stored separately.
 #[derive(Clone, Copy)]
-pub(super) struct Open {
+pub(super) struct PendingSlot {
     pub(super) time: f64,
     pub(super) key: Word,
     pub(super) kinds: u32,
     pub(super) generation: u32,
     /// The slot opened just before, or [`NONE`].
     pub(super) older: u32,
-    /// The slot opened just after; of a free slot, the next free one.
+    /// The slot opened just after; for a free slot, the next free one.
     pub(super) newer: u32,
-    /// Of a stack, the slot that this one is inside of, or [`NONE`].
+    /// In a stack, the slot that contains this one, or [`NONE`].
     pub(super) below: u32,
-    /// How many slots it is inside of, and how many that found no room were opened inside of it.
+    /// Number of slots that contain this one.
     pub(super) depth: u16,
+    /// Number of calls inside this one that exceeded the maximum depth.
     pub(super) deeper: u16,
     pub(super) open: bool,
 }
 
-/// Whether the slot at `index` has this key.
+/// Returns whether the slot at `index` has this key.
 #[inline]
-pub(super) fn is_at(slots: &[Open], index: u32, key: Word) -> bool {
+pub(super) fn is_at(slots: &[PendingSlot], index: u32, key: Word) -> bool {
     slots.get(index as usize).is_some_and(|slot| slot.key == key)
 }
 
-/// Marks the strings among the values of a slot, and its numbers.
+/// Marks the strings and the numbers among the values of a slot.
 pub(super) fn mark_values<'a>(
     values: impl Iterator<Item = &'a f64>,
     kinds: u32,

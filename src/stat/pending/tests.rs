@@ -1,12 +1,12 @@
-//! What pending state does when all goes well, and each way in which it ends otherwise.
+//! Tests of pending state: the normal case, and each way in which a slot is dropped.
 
 use super::*;
 use crate::base::frame::Space;
-use crate::stat::kept::Whose;
+use crate::stat::event_copy::EventOwner;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-const SHAPE: Shape = Shape {
+const SHAPE: PendingOptions = PendingOptions {
     values: 1,
     by_task: true,
     keep_lost: false,
@@ -16,7 +16,7 @@ const SHAPE: Shape = Shape {
     bound: 1 << 20,
 };
 
-fn pending(shape: Shape) -> Pending {
+fn pending(shape: PendingOptions) -> Pending {
     Pending::new(shape)
 }
 
@@ -33,7 +33,7 @@ fn a_slot_is_closed_once_with_its_delay_and_values() {
     let closed = pending.closed();
     assert_eq!((closed.time, closed.delay, closed.values[0]), (1000.0, 500.0, 42.0));
     assert!(!pending.close(number(7), 1600.0));
-    assert_eq!((pending.len(), pending.losses()), (0, Losses::default()));
+    assert_eq!((pending.len(), pending.losses()), (0, PendingLosses::default()));
 }
 
 #[test]
@@ -48,19 +48,19 @@ fn opening_again_replaces_and_counts_as_unmatched() {
 }
 
 #[test]
-fn opening_once_leaves_what_is_open() {
+fn opening_once_keeps_the_open_slot() {
     let mut pending = pending(SHAPE);
     for (time, value) in [(1000.0, 1.0), (2000.0, 2.0)] {
         pending.open(None, &[7.0, time, value], ONCE);
     }
     assert!(pending.close(number(7), 2500.0));
     assert_eq!((pending.closed().delay, pending.closed().values[0]), (1500.0, 1.0));
-    assert_eq!((pending.closed().kinds, pending.losses()), (0, Losses::default()));
+    assert_eq!((pending.closed().kinds, pending.losses()), (0, PendingLosses::default()));
 }
 
 #[test]
-fn a_beginning_that_is_too_old_is_given_up() {
-    let mut pending = pending(Shape { age: 100.0, ..SHAPE });
+fn a_slot_that_is_too_old_is_dropped() {
+    let mut pending = pending(PendingOptions { age: 100.0, ..SHAPE });
     pending.open(None, &[1.0, 0.0, 0.0], 0);
     pending.open(None, &[2.0, 90.0, 0.0], 0);
     assert!(pending.close(number(1), 100.0));
@@ -82,7 +82,7 @@ fn a_string_key_is_not_a_number() {
 }
 
 #[test]
-fn loss_drops_what_was_opened_until_then() {
+fn a_loss_drops_the_slots_opened_before_it() {
     let mut pending = pending(SHAPE);
     for tid in 0..10 {
         pending.open(None, &[f64::from(tid), f64::from(tid), 0.0], 0);
@@ -94,8 +94,8 @@ fn loss_drops_what_was_opened_until_then() {
 }
 
 #[test]
-fn loss_leaves_what_asked_to_be_kept() {
-    let mut pending = pending(Shape { keep_lost: true, ..SHAPE });
+fn a_loss_keeps_slots_with_keep_lost() {
+    let mut pending = pending(PendingOptions { keep_lost: true, ..SHAPE });
     pending.open(None, &[1.0, 1.0, 0.0], 0);
     pending.drop_before(f64::INFINITY);
     assert_eq!((pending.len(), pending.losses().unsafe_), (1, 0));
@@ -104,7 +104,7 @@ fn loss_leaves_what_asked_to_be_kept() {
 #[test]
 fn the_end_of_a_task_drops_its_slot_only_where_keys_are_tasks() {
     for (by_task, left) in [(true, 1), (false, 2)] {
-        let mut pending = pending(Shape { by_task, ..SHAPE });
+        let mut pending = pending(PendingOptions { by_task, ..SHAPE });
         pending.open(None, &[1.0, 1.0, 0.0], 0);
         pending.open(None, &[2.0, 1.0, 0.0], 0);
         pending.drop_task(1);
@@ -114,13 +114,13 @@ fn the_end_of_a_task_drops_its_slot_only_where_keys_are_tasks() {
 }
 
 #[test]
-fn a_full_table_drops_what_was_opened_first() {
-    let mut pending = pending(Shape { bound: 1000, ..SHAPE });
+fn a_full_table_drops_the_oldest_slot() {
+    let mut pending = pending(PendingOptions { bound: 1000, ..SHAPE });
     let capacity = pending.capacity as u32;
     for i in 0..capacity {
         pending.open(None, &[f64::from(i), 0.0, 0.0], 0);
     }
-    // Opened again, the first is the youngest now.
+    // Reopened, the first slot is now the newest.
     pending.open(None, &[0.0, 0.0, 0.0], 0);
     pending.open(None, &[f64::from(capacity), 0.0, 0.0], 0);
     assert_eq!((pending.len(), pending.losses().evicted), (capacity as usize, 1));
@@ -141,7 +141,7 @@ fn a_read_slot_can_be_written_until_it_is_closed() {
     assert_eq!((pending.closed().values[0], pending.closed().kinds), (5.0, 2));
     assert!(!pending.set(index, generation, 0, 6.0, 0));
     pending.open(None, &[7.0, 2000.0, 1.0], 0);
-    assert!(!pending.set(index, generation, 0, 6.0, 0), "the slot has another use now");
+    assert!(!pending.set(index, generation, 0, 6.0, 0), "the slot has been reused");
 }
 
 #[test]
@@ -162,13 +162,14 @@ fn slots_are_visited_in_the_order_in_which_they_were_opened() {
     let mut pending = pending(SHAPE);
     (0..4).for_each(|i| _ = pending.open(None, &[f64::from(i), 0.0, 0.0], 0));
     pending.close(number(1), 1.0);
-    // Takes the free slot, which lies among older ones; and 0 is younger than all when it is opened anew.
+    // 5 takes the free slot, which lies among older ones; 0 becomes the newest when it is reopened.
     [5.0, 0.0].into_iter().for_each(|key| _ = pending.open(None, &[key, 2.0, 0.0], 0));
     let (mut next, mut keys) = (pending.next(0), Vec::new());
     while next != 0 {
         keys.push(pending.read().key);
         if keys.len() == 2 {
-            // What is opened meanwhile is not of this visit, whichever slot it takes; what is closed is not seen any more.
+            // A slot opened during the visit is not part of it, whichever index it takes; a closed
+            // one is skipped.
             pending.close(number(5), 3.0);
             pending.open(None, &[6.0, 3.0, 0.0], 0);
         }
@@ -180,12 +181,12 @@ fn slots_are_visited_in_the_order_in_which_they_were_opened() {
 fn open_event(pending: &mut Pending, key: f64, raw: &[u8], chain: &[u64]) {
     let slot =
         Slot { chain: chain.as_ptr(), chain_len: chain.len() as u16, tid: 99, ..Slot::of(raw) };
-    pending.open(Some(Event { slot: &slot, raw, chain }), &[key, 1.0, 0.0], 0);
+    pending.open(Some(BorrowedEvent { slot: &slot, raw, chain }), &[key, 1.0, 0.0], 0);
 }
 
 #[test]
 fn a_kept_event_outlives_its_record() {
-    let mut pending = pending(Shape { keep_event: true, ..SHAPE });
+    let mut pending = pending(PendingOptions { keep_event: true, ..SHAPE });
     open_event(&mut pending, 1.0, b"first", &[1, 2]);
     open_event(&mut pending, 2.0, b"second", &[]);
     assert!(pending.close(number(1), 2.0));
@@ -197,7 +198,7 @@ fn a_kept_event_outlives_its_record() {
     );
     assert_eq!((kept.slot.raw, kept.slot.chain), (kept.raw.as_ptr(), kept.chain.as_ptr()));
     assert_eq!((kept.slot.tid, kept.slot.raw_size, kept.slot.chain_len), (99, 5, 2));
-    // It stays as it is while others are opened, until the next close.
+    // The closed event stays unchanged until the next close, while others are opened.
     open_event(&mut pending, 3.0, b"third", &[]);
     assert_eq!(pending.closed_kept.raw, b"first");
     assert!(pending.close(number(2), 2.0));
@@ -206,28 +207,28 @@ fn a_kept_event_outlives_its_record() {
 }
 
 #[test]
-fn a_copy_is_of_whom_the_event_was() {
+fn a_copy_has_the_owner_of_its_event() {
     let now = Rc::new(std::cell::Cell::new(1));
-    let whose = |n: u32| Whose { space: Space(n), comm: [n as u8; 16] };
-    let (owners, asked) = (Rc::new(Owners::default()), now.clone());
-    owners.ask_by(Box::new(move |_| whose(asked.get())));
-    let mut pending = Pending::new(Shape { keep_event: true, ..SHAPE }).asking(&owners);
+    let owner = |n: u32| EventOwner { space: Space(n), comm: [n as u8; 16] };
+    let (owners, current) = (Rc::new(Owners::default()), now.clone());
+    owners.ask_by(Box::new(move |_| owner(current.get())));
+    let mut pending = Pending::new(PendingOptions { keep_event: true, ..SHAPE }).asking(&owners);
     for key in [1, 2] {
         now.set(key);
         open_event(&mut pending, f64::from(key), b"event", &[]);
     }
     now.set(3);
     assert!(pending.close(number(1), 5.0) && pending.get(number(2)));
-    assert_eq!(owners.of(&pending.closed_kept.slot), Some(whose(1)));
-    assert_eq!(owners.of(&pending.read_slot), Some(whose(2)));
+    assert_eq!(owners.of(&pending.closed_kept.slot), Some(owner(1)));
+    assert_eq!(owners.of(&pending.read_slot), Some(owner(2)));
     assert!(pending.close(number(2), 5.0));
-    assert_eq!(owners.of(&pending.closed_kept.slot), Some(whose(2)));
-    assert_eq!(owners.of(&Slot::EMPTY), None, "a live event is whose it is now");
+    assert_eq!(owners.of(&pending.closed_kept.slot), Some(owner(2)));
+    assert_eq!(owners.of(&Slot::EMPTY), None, "a live event has no stored owner");
 }
 
 #[test]
-fn a_read_event_is_gone_when_its_slot_is() {
-    let mut pending = pending(Shape { keep_event: true, ..SHAPE });
+fn a_read_event_is_dropped_with_its_slot() {
+    let mut pending = pending(PendingOptions { keep_event: true, ..SHAPE });
     open_event(&mut pending, 1.0, b"one", &[]);
     assert!(pending.get(number(1)));
     assert_eq!(pending.read_slot.raw_size, 3);
@@ -238,7 +239,7 @@ fn a_read_event_is_gone_when_its_slot_is() {
 
 #[test]
 fn kept_events_are_bounded_in_bytes() {
-    let mut pending = pending(Shape { keep_event: true, bound: 100_000, ..SHAPE });
+    let mut pending = pending(PendingOptions { keep_event: true, bound: 100_000, ..SHAPE });
     let raw = [0u8; 8000];
     for i in 0..100 {
         open_event(&mut pending, f64::from(i), &raw, &[]);
@@ -246,17 +247,17 @@ fn kept_events_are_bounded_in_bytes() {
     }
     assert_eq!(pending.len() as u64 + pending.losses().evicted, 100);
     assert!(pending.close(number(99), 2.0));
-    let held: usize = pending.kept.iter().map(Kept::bytes).sum();
+    let held: usize = pending.kept.iter().map(EventCopy::bytes).sum();
     assert_eq!(held, pending.kept_bytes);
 }
 
 proptest! {
-    /// Against a map, for any run of opens, closes, losses and exits in a table that never fills. A loss may reach into what is to
-    /// come: of two rings one is ahead.
+    /// Compares with a map for any sequence of opens, closes, losses and exits in a table that
+    /// never fills. A loss may extend into the future, because one of two rings may be ahead.
     #[test]
     fn it_behaves_as_a_map(steps in prop::collection::vec((0u8..5, 0u32..12), 0..400)) {
         let (mut pending, mut map) = (pending(SHAPE), HashMap::new());
-        let (mut expected, mut unsafe_until) = (Losses::default(), f64::NEG_INFINITY);
+        let (mut expected, mut unsafe_until) = (PendingLosses::default(), f64::NEG_INFINITY);
         for (i, (step, key)) in steps.into_iter().enumerate() {
             let time = i as f64;
             match step {
@@ -294,10 +295,13 @@ proptest! {
         prop_assert_eq!(pending.losses(), expected);
     }
 
-    /// Whatever the bound, every open ends in exactly one way.
+    /// Every open ends in exactly one way, for any bound.
     #[test]
-    fn every_open_is_accounted_for(opens in prop::collection::vec(0u32..100, 0..400), bound in 0usize..4000) {
-        let mut pending = pending(Shape { bound, ..SHAPE });
+    fn every_open_is_accounted_for(
+        opens in prop::collection::vec(0u32..100, 0..400),
+        bound in 0usize..4000,
+    ) {
+        let mut pending = pending(PendingOptions { bound, ..SHAPE });
         for key in &opens {
             pending.open(None, &[f64::from(*key), 0.0, 0.0], 0);
         }
@@ -318,10 +322,10 @@ fn a_start_whose_end_was_missed_is_unmatched() {
     assert!(!pending.close(number(7), 2.0));
 }
 
-const CALLS: Shape = Shape { nested: true, ..SHAPE };
+const CALLS: PendingOptions = PendingOptions { nested: true, ..SHAPE };
 
 #[test]
-fn calls_inside_calls_end_from_the_inside_out() {
+fn nested_calls_end_innermost_first() {
     let mut calls = pending(CALLS);
     calls.open(None, &[7.0, 100.0, 1.0], 0);
     calls.open(None, &[7.0, 110.0, 2.0], 0);
@@ -332,11 +336,11 @@ fn calls_inside_calls_end_from_the_inside_out() {
         assert_eq!((calls.closed().delay, calls.closed().values[0]), (delay, call));
     }
     assert!(!calls.close_call(number(7), 170.0, 1.0));
-    assert_eq!((calls.len(), calls.losses()), (1, Losses::default()));
+    assert_eq!((calls.len(), calls.losses()), (1, PendingLosses::default()));
 }
 
 #[test]
-fn a_call_that_never_came_back_ends_with_the_one_around_it() {
+fn a_call_without_a_return_ends_with_its_caller() {
     let mut calls = pending(CALLS);
     for (time, call) in [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)] {
         calls.open(None, &[7.0, time, call], 0);
@@ -344,12 +348,12 @@ fn a_call_that_never_came_back_ends_with_the_one_around_it() {
     assert!(calls.close_call(number(7), 10.0, 1.0));
     assert_eq!((calls.closed().delay, calls.losses().unmatched), (10.0, 2));
     calls.open(None, &[7.0, 20.0, 2.0], 0);
-    assert!(!calls.close_call(number(7), 30.0, 1.0), "it began before anybody looked");
+    assert!(!calls.close_call(number(7), 30.0, 1.0), "the call began before the trace");
     assert_eq!((calls.is_empty(), calls.losses().unmatched), (true, 3));
 }
 
 #[test]
-fn what_is_too_deep_is_counted_and_its_end_is_not_taken_for_another() {
+fn calls_beyond_the_depth_limit_are_counted_and_not_paired() {
     let mut calls = pending(CALLS);
     for i in 0..70 {
         calls.open(None, &[7.0, f64::from(i), 5.0], 0);
@@ -361,11 +365,11 @@ fn what_is_too_deep_is_counted_and_its_end_is_not_taken_for_another() {
 
 proptest! {
     #[test]
-    fn a_stack_survives_whatever_is_dropped_from_it(
+    fn drops_keep_call_stacks_consistent(
         steps in prop::collection::vec((0u32..3, 0u32..4, 0u32..5), 0..300),
         bound in 200usize..3000,
     ) {
-        let mut calls = pending(Shape { bound, ..CALLS });
+        let mut calls = pending(PendingOptions { bound, ..CALLS });
         let mut opened = 0u64;
         let mut closed = 0u64;
         for (time, (key, call, what)) in steps.into_iter().enumerate() {
@@ -380,8 +384,11 @@ proptest! {
         let still = calls.slots.iter().filter(|slot| slot.open).count() as u64;
         let gone = calls.losses();
         prop_assert_eq!(calls.starts(), opened);
-        prop_assert_eq!(opened, closed + still + gone.unmatched + gone.unsafe_ + gone.exited + gone.evicted);
-        // Each slot that is open is found from its key.
+        prop_assert_eq!(
+            opened,
+            closed + still + gone.unmatched + gone.unsafe_ + gone.exited + gone.evicted
+        );
+        // Each open slot is found from its key.
         for key in 0..3 {
             while let Some(index) = calls.find(hash(&[number(key)]), number(key)) {
                 calls.remove(index);

@@ -1,27 +1,29 @@
-//! A switch: two tasks whose states change at the same time, in one call.
+//! A switch: two tasks change their states at the same time, in one call.
 //!
-//! Who gives a CPU away was running, and who gets one was not. Where that is not so, the event between is missing (kernels were
-//! seen to leave out the switches from a task, and not to count them): nobody knows when the state before ended. It is no
-//! row's time then, and counts as unmatched.
+//! The task that gives up a CPU was running, and the task that gets it was not. If that does not
+//! hold, an event in between is missing (some kernels omit switches from a task and do not count
+//! them as lost), so the end of the previous state is unknown. Its time is not added to any row,
+//! and it counts as unmatched.
 
-use super::{Event, Moved, States};
+use super::{BorrowedEvent, Moved, States};
 
-/// Nothing is known of the task that gave its CPU away: it has to be entered.
+/// The task that gave up its CPU is unknown and must be entered.
 pub const PREV_UNKNOWN: u32 = 1;
-/// Nothing is known of the one that got it.
+/// The task that got the CPU is unknown and must be entered.
 pub const NEXT_UNKNOWN: u32 = 2;
-/// The state of the former was longer than `than`.
+/// The ended state of the former was longer than `than`.
 pub const PREV_LONGER: u32 = 4;
-/// That of the latter.
+/// The ended state of the latter was longer than `than`.
 pub const NEXT_LONGER: u32 = 8;
 
 impl States {
-    /// One task gives its CPU to another: `prev` enters `state`, then `next` state 0. Task 0 is nobody. Gives the sum of
-    /// [`PREV_UNKNOWN`], [`NEXT_UNKNOWN`], [`NEXT_LONGER`], or [`PREV_LONGER`] alone: then `next` is still to be moved.
+    /// Switches a CPU between two tasks: `prev` enters `state`, then `next` enters state 0. Task 0
+    /// means no task. Returns the sum of [`PREV_UNKNOWN`], [`NEXT_UNKNOWN`] and [`NEXT_LONGER`], or
+    /// [`PREV_LONGER`] alone, in which case `next` has not been moved yet.
     #[inline]
     pub fn switch(
         &mut self,
-        event: Option<Event<'_>>,
+        event: Option<BorrowedEvent<'_>>,
         prev: u32,
         next: u32,
         time: f64,
@@ -46,7 +48,7 @@ impl States {
     }
 
     #[inline]
-    fn step(&mut self, event: Option<Event<'_>>, tid: u32, time: f64, state: i32) -> Moved {
+    fn step(&mut self, event: Option<BorrowedEvent<'_>>, tid: u32, time: f64, state: i32) -> Moved {
         let Some(index) = self.find(tid) else { return Moved::Unknown };
         let slot = self.slots.get_mut(index);
         if let Some(slot) = slot.filter(|s| s.state >= 0 && (s.state > 0) == (state > 0)) {

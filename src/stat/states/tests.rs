@@ -1,4 +1,4 @@
-//! What states add up to, and each way in which a task is forgotten.
+//! Tests of the times of states, and of each way in which a task is dropped.
 
 use super::switch::*;
 use super::*;
@@ -15,14 +15,14 @@ fn moved(states: &mut States, tid: u32, time: f64, state: i32) -> Moved {
 }
 
 /// Two values: the state and a name.
-fn states(than: f64) -> (States, Shared<Latency>) {
+fn states(than: f64) -> (States, SharedAggregate<Latency>) {
     let spent = Rc::new(RefCell::new(Latency::new(2, 1 << 20)));
-    let shape = Shape { values: 2, state: 0, than, keep_event: false, bound: 1 << 20 };
+    let shape = StatesOptions { values: 2, state: 0, than, keep_event: false, bound: 1 << 20 };
     (States::new(shape, spent.clone()), spent)
 }
 
 /// State, name, calls, total.
-fn rows(spent: &Shared<Latency>) -> Vec<(Word, Word, u64, f64)> {
+fn rows(spent: &SharedAggregate<Latency>) -> Vec<(Word, Word, u64, f64)> {
     let spent = spent.borrow();
     let row = |(key, timing): (&[Word], &crate::stat::latency::Timing)| {
         (key[0], key[1], timing.count(), timing.total().value())
@@ -33,14 +33,14 @@ fn rows(spent: &Shared<Latency>) -> Vec<(Word, Word, u64, f64)> {
 #[test]
 fn a_state_is_timed_until_the_next_under_its_own_values() {
     let (mut states, spent) = states(f64::INFINITY);
-    // The name is a string in the first, bit 2 of the kinds.
+    // The name is a string in the first entry: bit 2 of the kinds.
     states.enter(None, &[7.0, 100.0, 1.0, 5.0], 1 << 2);
     states.enter(None, &[7.0, 400.0, 2.0, 6.0], 0);
     states.leave(7, 450.0);
     states.leave(7, 500.0);
     let expected = [(number(1), Word::string(5), 1, 300.0), (number(2), number(6), 1, 50.0)];
     assert_eq!(rows(&spent), expected);
-    assert_eq!(states.losses(), Losses::default());
+    assert_eq!(states.losses(), PendingLosses::default());
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_key_moves_with_its_values_once_it_is_known() {
 }
 
 #[test]
-fn a_row_is_found_anew_after_an_interval() {
+fn a_row_is_looked_up_again_after_an_interval() {
     let (mut states, spent) = states(f64::INFINITY);
     states.enter(None, &[1.0, 0.0, 1.0, 5.0], 0);
     moved(&mut states, 1, 10.0, 2);
@@ -84,10 +84,10 @@ fn a_renamed_task_is_entered_anew() {
 }
 
 #[test]
-fn a_mask_lets_in_only_from_certain_states() {
+fn a_mask_limits_the_previous_states() {
     let (mut states, spent) = states(f64::INFINITY);
     assert_eq!(states.move_to(None, 7, 0.0, 3, 9), Moved::Done);
-    assert!(states.is_empty(), "nothing is known of it");
+    assert!(states.is_empty(), "the task has no state");
     states.enter(None, &[7.0, 0.0, 0.0, 0.0], 0);
     states.move_to(None, 7, 10.0, 3, 9);
     assert!(rows(&spent).is_empty(), "state 0 has no bit of the mask");
@@ -97,7 +97,7 @@ fn a_mask_lets_in_only_from_certain_states() {
 }
 
 #[test]
-fn what_lasted_longer_than_asked_is_told() {
+fn states_longer_than_the_limit_are_reported() {
     let (mut states, _) = states(100.0);
     states.enter(None, &[7.0, 0.0, 1.0, 0.0], 0);
     assert_eq!(states.enter(None, &[7.0, 100.0, 2.0, 0.0], 0), Moved::Done);
@@ -107,7 +107,7 @@ fn what_lasted_longer_than_asked_is_told() {
 }
 
 #[test]
-fn a_task_that_ends_is_still_running() {
+fn an_exiting_task_keeps_its_running_state() {
     let (mut states, spent) = states(f64::INFINITY);
     states.enter(None, &[1.0, 0.0, 0.0, 0.0], 0);
     states.enter(None, &[2.0, 0.0, 1.0, 0.0], 0);
@@ -119,7 +119,7 @@ fn a_task_that_ends_is_still_running() {
 }
 
 #[test]
-fn a_new_task_has_no_state_of_the_one_that_had_its_number() {
+fn a_new_task_does_not_inherit_the_state_of_a_reused_tid() {
     let (mut states, spent) = states(f64::INFINITY);
     states.enter(None, &[1.0, 0.0, 0.0, 0.0], 0);
     states.drop_task(1);
@@ -130,7 +130,7 @@ fn a_new_task_has_no_state_of_the_one_that_had_its_number() {
 }
 
 proptest! {
-    /// Whatever a task does, its times add up to the time between its first and its last event.
+    /// The times of a task add up to the time between its first and its last event.
     #[test]
     fn times_add_up(steps in prop::collection::vec((0u32..600, 0u32..1000), 1..100)) {
         let (mut states, spent) = states(f64::INFINITY);
@@ -149,40 +149,42 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is lost and whatever a task does, no time is told of a state that a hole touches.
+    /// No time is added for a state that overlaps a loss window.
     #[test]
-    fn no_time_is_told_of_what_a_hole_touches(steps in prop::collection::vec((0u32..4, 0u32..30, 0u32..50), 1..200)) {
+    fn states_that_overlap_a_loss_window_add_no_time(
+        steps in prop::collection::vec((0u32..4, 0u32..30, 0u32..50), 1..200),
+    ) {
         let (mut states, spent) = states(f64::INFINITY);
-        let (mut time, mut told, mut hole) = (0.0, 0.0, f64::NEG_INFINITY);
+        let (mut time, mut expected, mut loss_end) = (0.0, 0.0, f64::NEG_INFINITY);
         let mut since = None;
         for (what, step, length) in steps {
             time += f64::from(step);
             if what == 0 {
-                hole = (time + f64::from(length)).max(hole);
-                states.drop_before(hole);
-                since = since.filter(|since| *since > hole);
+                loss_end = (time + f64::from(length)).max(loss_end);
+                states.drop_before(loss_end);
+                since = since.filter(|since| *since > loss_end);
                 continue;
             }
             if moved(&mut states, 1, time, 1) == Moved::Unknown {
                 states.enter(None, &[1.0, time, 1.0, 0.0], 0);
             }
-            told += since.map_or(0.0, |since| time - since);
-            since = (time > hole).then_some(time);
+            expected += since.map_or(0.0, |since| time - since);
+            since = (time > loss_end).then_some(time);
         }
         let total: f64 = rows(&spent).iter().map(|row| row.3).sum();
-        prop_assert_eq!(total, told);
+        prop_assert_eq!(total, expected);
     }
 }
 
 #[test]
-fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
+fn a_switch_moves_both_tasks_and_reports_unknown_ones() {
     let (mut states, spent) = states(500.0);
     assert_eq!(states.switch(None, 7, 8, 100.0, 1), PREV_UNKNOWN | NEXT_UNKNOWN);
     states.enter(None, &[7.0, 100.0, 1.0, 5.0], 0);
     states.enter(None, &[8.0, 100.0, 0.0, 6.0], 0);
     // Back: 7 was asleep for 300, 8 ran as long.
     assert_eq!(states.switch(None, 8, 7, 400.0, 2), 0);
-    // To nobody, and from nobody.
+    // To no task, and from no task.
     assert_eq!(states.switch(None, 7, 0, 450.0, 1), 0);
     assert_eq!(states.switch(None, 0, 9, 460.0, 0), NEXT_UNKNOWN);
     let expected = [
@@ -191,7 +193,7 @@ fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
         (number(0), number(5), 1, 50.0),
     ];
     assert_eq!(rows(&spent), expected);
-    // What was longer than 500 is told at once; of the previous one first.
+    // A state longer than 500 is returned at once; the previous task comes first.
     assert_eq!(states.switch(None, 0, 8, 1000.0, 0), NEXT_LONGER);
     assert_eq!((states.ended().key, states.ended().delay), (8.0, 600.0));
     assert_eq!(states.switch(None, 8, 7, 2000.0, 1), PREV_LONGER);
@@ -201,10 +203,10 @@ fn a_switch_moves_both_tasks_and_says_which_of_them_is_not_known() {
 }
 
 #[test]
-fn where_a_switch_is_missing_no_time_is_made_up() {
+fn a_missing_switch_adds_no_time() {
     let (mut states, spent) = states(500.0);
     states.enter(None, &[7.0, 0.0, 1.0, 5.0], 0);
-    // Asleep, and asleep again: when it was woken and ran nobody knows.
+    // Asleep, and asleep again: the times of the wakeup and the run are unknown.
     assert_eq!(states.switch(None, 7, 0, 1000.0, 1), 0);
     assert_eq!(states.losses().unmatched, 1);
     assert_eq!(states.switch(None, 0, 7, 1100.0, 0), 0);
@@ -216,7 +218,7 @@ fn where_a_switch_is_missing_no_time_is_made_up() {
 }
 
 #[test]
-fn what_is_still_held_can_be_looked_at_and_changes_nothing() {
+fn reading_held_states_changes_nothing() {
     let (mut states, spent) = states(f64::INFINITY);
     states.enter(None, &[7.0, 100.0, 2.0, 5.0], 0);
     states.enter(None, &[8.0, 200.0, -1.0, 5.0], 0);

@@ -1,4 +1,4 @@
-//! The functions of a program or library.
+//! Functions of a program or library.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,86 +11,91 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::super::{debug_file, mini};
+use super::super::{debug_file, minidebuginfo};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::counted;
-use crate::decode::elf::{Elf, Function, Table};
-use crate::event::function::Place;
+use crate::decode::elf::{Elf, ElfFunction, SymbolTable};
+use crate::event::function::FunctionLocation;
 use crate::sys::code::Code;
-use crate::sys::held::{Links, open_regular};
+use crate::sys::mapped_file::{Links, open_regular};
 use crate::task::objects::Object;
 
-/// A file with functions, held open.
-pub(super) struct Program {
-    /// What was typed.
+/// An open file with functions.
+pub(super) struct ProgramFile {
+    /// Name as typed by the user.
     name: String,
-    /// Where that leads to.
+    /// Path that it leads to.
     path: PathBuf,
     /// Device and inode.
     file: (u64, u64),
     object: Object,
     code: Rc<Code>,
-    /// The file with the symbols that were taken out of this one.
+    /// The file with the symbols that were stripped from this one.
     apart: Option<Object>,
 }
 
-/// What all entries of one name come to.
+/// All entries of one name.
 #[derive(Default)]
 struct Entries {
-    /// Different places, ascending; the current version's, if there is one.
+    /// Distinct addresses, ascending; those of the current version, if there is one.
     addresses: Vec<u64>,
     superseded: bool,
     chooses: bool,
 }
 
-/// Names that are compared with one that there is not: some tenths of a second.
+/// Maximum number of names compared with an unknown one: some tenths of a second.
 const COMPARED_MAX: usize = 200_000;
 
-/// So many times as many names as are asked for are collected: some of them turn out to be none that can be watched.
+/// Collects this many times the requested number of names, since some turn out not to be usable.
 const COLLECTED: usize = 8;
 
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 /// `EM_X86_64` or `EM_AARCH64`.
-const HERE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 
-impl Program {
-    /// Opens what a user calls `name`: a path, or a program that a shell would find.
-    pub(super) fn open(name: &str) -> Result<Program> {
-        // Neither can be printed and read back.
+impl ProgramFile {
+    /// Opens the file that a user calls `name`: a path, or a program that a shell would find.
+    ///
+    /// # Errors
+    /// The file does not exist or cannot be read, or it is not a 64-bit program or library of this
+    /// machine's architecture.
+    pub(super) fn open(name: &str) -> Result<ProgramFile> {
+        // Such a name could not be printed and parsed again.
         if name.chars().any(char::is_control) || name.contains('"') && name.contains('\'') {
             bail!(
-                "the name of the file has control characters, or quotes of both kinds; name it by another path"
+                "the file name has control characters or both kinds of quotes; use another path to \
+                 the file"
             );
         }
         let path = located(name)?;
         let file = open_regular(&path, Links::Followed).map_err(|why| refused(&path, &why))?;
-        let seen = file.metadata().context("it cannot be looked at")?;
+        let metadata = file.metadata().context("failed to read the file's metadata")?;
         let shown = path.display();
-        // Whatever becomes of the path: this file.
+        // Opens this very file, whatever its path leads to by now.
         let held = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let object = Object::open(&held, 0).ok_or_else(|| not_elf(&path, &file))?;
-        let elf = Elf::new(object.bytes()).context("it is no ELF file any more")?;
+        let elf = Elf::new(object.bytes()).context("the file is no longer an ELF file")?;
         if !elf.is_wide() {
             bail!(
-                "{shown} is a program of 32 bits, whose functions get their arguments on the stack and not in registers; \
-                 watch its system calls instead"
+                "{shown} is a 32-bit program, whose functions get their arguments on the stack and \
+                 not in registers; watch its system calls instead"
             );
         }
-        if elf.machine() != HERE {
-            bail!("{shown} is for another processor than this machine's; nothing runs it here");
+        if elf.machine() != MACHINE {
+            bail!("{shown} is for another architecture; use a file that this machine can execute");
         }
         if !matches!(elf.kind(), ET_EXEC | ET_DYN) {
             bail!(
-                "{shown} is neither a program nor a library; name the one that it became a part of"
+                "{shown} is neither a program nor a library; name the one that it was linked into"
             );
         }
         if elf.section(".text").is_some_and(|text| text.bytes.is_none()) {
-            bail!("{shown} has symbols only and is executed by nobody; name the program itself");
+            bail!("{shown} has symbols but no code; name the program itself");
         }
-        let mut program = Program {
+        let mut program = ProgramFile {
             name: name.to_owned(),
-            file: (seen.dev(), seen.ino()),
+            file: (metadata.dev(), metadata.ino()),
             code: Rc::new(Code::of(file)?),
             apart: None,
             object,
@@ -100,12 +105,12 @@ impl Program {
         Ok(program)
     }
 
-    /// What was typed.
+    /// Returns the name as typed by the user.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether that name still leads to this very file, as it was.
+    /// Returns whether that name still leads to this file, and the file was not changed.
     pub(super) fn is(&self, name: &str) -> bool {
         let same = |path: PathBuf| {
             std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
@@ -113,8 +118,12 @@ impl Program {
         self.name == name && self.code.is_intact() && located(name).is_ok_and(same)
     }
 
-    /// Where a function begins.
-    pub(super) fn find(&self, name: &str) -> Result<Place> {
+    /// Finds where a function begins.
+    ///
+    /// # Errors
+    /// The file has no such function or several, the name is that of an IFUNC, or the symbol does
+    /// not point to code.
+    pub(super) fn find(&self, name: &str) -> Result<FunctionLocation> {
         let mut found = Entries::default();
         let wanted = name.as_bytes();
         self.each(&mut |function| {
@@ -131,19 +140,24 @@ impl Program {
             [address] => address,
             [] => return Err(self.unknown(name)),
             _ => bail!(
-                "{shown} has {} functions of this name; which one is meant cannot be told, take one that they call or that calls them",
+                "{shown} has {} functions of this name, which cannot be distinguished; watch one \
+                 that they call or that calls them",
                 found.addresses.len()
             ),
         };
         match elf(&self.object).and_then(|elf| elf.offset_of_code(address)) {
-            Some(offset) => Ok(Place::File(self.code.clone(), offset)),
+            Some(offset) => Ok(FunctionLocation::File(self.code.clone(), offset)),
             None => bail!(
-                "{shown} has no code where this symbol points to; is its debug file that of another build?"
+                "{shown} has no code at the address of this symbol; its debug file may be of \
+                 another build: install the matching one"
             ),
         }
     }
 
-    /// Functions that are wanted and of which there is one.
+    /// Returns the names, at most `most`, of the wanted functions that exist once.
+    ///
+    /// # Errors
+    /// The file has no symbols of functions.
     pub(super) fn names(&self, wanted: &dyn Fn(&str) -> bool, most: usize) -> Result<Vec<String>> {
         let mut found: BTreeMap<&str, Entries> = BTreeMap::new();
         let enough = most.saturating_mul(COLLECTED);
@@ -164,14 +178,15 @@ impl Program {
         Ok(one.map(|(name, _)| name.to_owned()).take(most).collect())
     }
 
-    /// Calls `take` with each function, as long as it asks for more.
-    fn each<'a>(&'a self, take: &mut dyn FnMut(Function<'a>) -> bool) {
-        let own = [(Some(&self.object), Table::All), (Some(&self.object), Table::Dynamic)];
-        let tables = own.into_iter().chain([(self.apart.as_ref(), Table::All)]);
+    /// Calls `take` with each function until it returns false.
+    fn each<'a>(&'a self, take: &mut dyn FnMut(ElfFunction<'a>) -> bool) {
+        let own =
+            [(Some(&self.object), SymbolTable::All), (Some(&self.object), SymbolTable::Dynamic)];
+        let tables = own.into_iter().chain([(self.apart.as_ref(), SymbolTable::All)]);
         let elves = tables.filter_map(|(object, table)| Some((elf(object?)?, table)));
         for (elf, table) in elves {
             for mut function in elf.functions(table) {
-                // The version that a linker takes is meant by the name alone.
+                // A name without a version means the default version, which a linker uses.
                 if let Some(at) = function.name.windows(2).position(|two| two == b"@@") {
                     function.name = &function.name[..at];
                 }
@@ -182,18 +197,20 @@ impl Program {
         }
     }
 
-    /// The file with all symbols, of one that has been stripped.
+    /// Returns the file with all symbols of a stripped one.
     fn symbols_apart(&self) -> Option<Object> {
-        if elf(&self.object)?.functions(Table::All).next().is_some() {
+        if elf(&self.object)?.functions(SymbolTable::All).next().is_some() {
             return None;
         }
         let (root, inside) = rooted(&self.path);
-        debug_file::find(&self.object, &inside, &[root]).or_else(|| mini::unpack(&self.object))
+        debug_file::find(&self.object, &inside, &[root])
+            .or_else(|| minidebuginfo::unpack(&self.object))
     }
 
     fn no_symbols(&self) -> anyhow::Error {
         anyhow!(
-            "{} has no symbols of functions (it was stripped); install its debug symbols, or take one that was not",
+            "{} has no function symbols (it was stripped); install its debug symbols, or use a \
+             file that was not stripped",
             self.path.display()
         )
     }
@@ -214,11 +231,10 @@ impl Program {
         let hint = match near.is_empty() {
             false => did_you_mean(&near),
             true if elf(&self.object)
-                .is_some_and(|elf| elf.functions(Table::All).next().is_none())
+                .is_some_and(|elf| elf.functions(SymbolTable::All).next().is_none())
                 && self.apart.is_none() =>
             {
-                "; it was stripped of all but what other files call: install its debug symbols"
-                    .to_owned()
+                "; all but its exported symbols were stripped: install its debug symbols".to_owned()
             }
             true => format!(
                 "; it may be inlined wherever it is called (perilune list 'uprobe:{}:*' shows all)",
@@ -228,7 +244,7 @@ impl Program {
         anyhow!("{file} has no function '{name}'{hint}")
     }
 
-    /// What to say of a name that stands for the function that chooses.
+    /// Returns the error for the name of an IFUNC.
     fn chosen(&self, name: &str) -> anyhow::Error {
         let mut variants = Vec::new();
         let plain = name.trim_start_matches('_');
@@ -244,18 +260,19 @@ impl Program {
         variants.sort_unstable();
         variants.dedup();
         let instead = match variants.is_empty() {
-            true => "their names are in its debug symbols, which are to be installed".to_owned(),
-            false => format!("watch those: {}", brief(&variants)),
+            true => "install its debug symbols, which have their names".to_owned(),
+            false => format!("watch these: {}", brief(&variants)),
         };
         anyhow!(
-            "{} chooses among several when a program starts, by its CPU, and only that choice has this name (IFUNC); {instead}",
+            "{} selects one of several functions for this name, by the CPU, when a program starts \
+             (IFUNC); {instead}",
             self.path.display()
         )
     }
 }
 
 impl Entries {
-    fn take(&mut self, function: Function<'_>) {
+    fn take(&mut self, function: ElfFunction<'_>) {
         self.chooses |= function.chooses;
         if function.superseded && !self.superseded && !self.addresses.is_empty() {
             return;
@@ -271,11 +288,11 @@ impl Entries {
 }
 
 fn elf(object: &Object) -> Option<Elf<'_>> {
-    // Who may write the file may have made anything of it: all of it is read as if it were, within its bounds.
+    // The file is untrusted: everything is read within its bounds, whatever it contains.
     Elf::new(object.bytes())
 }
 
-/// Where a name leads: one without a slash to the program that a shell would run.
+/// Returns the path of a name: without a slash, that of the program that a shell would run.
 fn located(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
         return Ok(name.into());
@@ -284,13 +301,14 @@ fn located(name: &str) -> Result<PathBuf> {
     let mut places = env::split_paths(&folders).map(|folder| folder.join(name));
     places.find(|path| path.is_file()).ok_or_else(|| {
         anyhow!(
-            "there is no program '{name}' in $PATH; a library or another file is named by its path \
-             (/proc/PID/maps has those that a process executes)"
+            "there is no program '{name}' in $PATH; give a library or another file by its path \
+             (/proc/PID/maps lists those that a process executes)"
         )
     })
 }
 
-/// The root directory that a path is below, and the path inside: that of a process as `/proc/PID/root/…`, else ours.
+/// Returns the root directory that a path is below, and the path inside: a process's root for
+/// `/proc/PID/root/…`, else perilune's.
 fn rooted(path: &Path) -> (PathBuf, PathBuf) {
     let mut parts = path.components();
     let root: PathBuf = parts.by_ref().take(4).collect();
@@ -306,12 +324,13 @@ fn refused(path: &Path, why: &std::io::Error) -> anyhow::Error {
     let path = path.display();
     match why.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => anyhow!(
-            "there is no file {path}; name one as this shell sees it, that of a container as /proc/PID/root{path}"
+            "there is no file {path}; use a path that exists here, or /proc/PID/root{path} for a \
+             container"
         ),
         ErrorKind::PermissionDenied => {
-            anyhow!("{path} may not be read by this user; run as root")
+            anyhow!("permission denied on {path}; run as root")
         }
-        ErrorKind::Other => anyhow!("{path} is no regular file; name a program or a library"),
+        ErrorKind::Other => anyhow!("{path} is not a regular file; name a program or a library"),
         _ => anyhow!("failed to open {path}: {why}; name a program or a library"),
     }
 }
@@ -327,10 +346,11 @@ fn not_elf(path: &Path, file: &File) -> anyhow::Error {
     });
     match script {
         Some(interpreter) => anyhow!(
-            "{shown} is a script, whose functions the machine does not know; those of what runs it are in {}",
+            "{shown} is a script, whose functions cannot be watched; those of its interpreter are \
+             in {}",
             interpreter.escape_debug()
         ),
-        None => anyhow!("{shown} is no program or library (ELF); name one"),
+        None => anyhow!("{shown} is not a program or library (ELF); name one"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The functions of the kernel.
+//! Functions of the kernel.
 
 use std::ffi::CString;
 use std::ops::Range;
@@ -6,64 +6,72 @@ use std::ops::Range;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::function::Place;
+use crate::event::function::FunctionLocation;
 
-/// What the kernel tells of its functions, at one moment.
-pub(super) struct Kernel {
-    /// Names, sorted; one as often as there are functions of that name.
+/// The kernel's functions at one moment.
+pub(super) struct KernelFunctions {
+    /// Names, sorted; each as often as there are functions with it.
     names: Vec<Box<str>>,
-    /// Those that may not be probed, as far as it tells, sorted.
+    /// Names that must not be probed, as far as the kernel lists them, sorted.
     forbidden: Vec<Box<str>>,
 }
 
-/// Where the kernel tells what may not be probed.
+/// The kernel's list of what must not be probed.
 const BLACKLIST: &str = "/sys/kernel/debug/kprobes/blacklist";
 
-impl Kernel {
-    /// Reads them: 30 to 60 ms, the kernel's own time.
-    pub(super) fn read() -> Result<Kernel> {
+impl KernelFunctions {
+    /// Reads the functions: 30 to 60 ms, spent in the kernel.
+    ///
+    /// # Errors
+    /// `/proc/kallsyms` cannot be read, or shows no functions.
+    pub(super) fn read() -> Result<KernelFunctions> {
         let list = std::fs::read_to_string("/proc/kallsyms")
             .context("failed to read the kernel's functions from /proc/kallsyms")?;
-        // debugfs may not be mounted, and then the kernel's own refusal has to do.
+        // debugfs may not be mounted; the kernel's own refusal must then suffice.
         let blacklist = std::fs::read_to_string(BLACKLIST).unwrap_or_default();
-        Kernel::of(&list, &blacklist)
+        KernelFunctions::of(&list, &blacklist)
     }
 
-    pub(super) fn of(list: &str, blacklist: &str) -> Result<Kernel> {
-        // Hidden addresses are all 0, and then nothing lies in between.
+    pub(super) fn of(list: &str, blacklist: &str) -> Result<KernelFunctions> {
+        // Hidden addresses are all 0, so that the range is empty.
         let init = at(list, "_sinittext")..at(list, "_einittext");
         let mut names: Vec<Box<str>> =
             list.lines().filter_map(|line| watchable(line, &init)).map(Box::from).collect();
         names.sort_unstable();
         if names.is_empty() {
-            bail!("the kernel tells no function's name (/proc/kallsyms is empty); run as root");
+            bail!("the kernel shows no function names (/proc/kallsyms is empty); run as root");
         }
         // `0xffffffff81000000-0xffffffff81000100 name`
         let forbidden = blacklist.lines().filter_map(|line| line.split_ascii_whitespace().nth(1));
         let mut forbidden: Vec<Box<str>> = forbidden.map(Box::from).collect();
         forbidden.sort_unstable();
-        Ok(Kernel { names, forbidden })
+        Ok(KernelFunctions { names, forbidden })
     }
 
-    /// The function of that name.
-    pub(super) fn find(&self, name: &str) -> Result<Place> {
+    /// Returns the function of that name.
+    ///
+    /// # Errors
+    /// There is none, or more than one, or it must not be probed.
+    pub(super) fn find(&self, name: &str) -> Result<FunctionLocation> {
         let first = self.names.partition_point(|other| &**other < name);
         let behind = self.names.partition_point(|other| &**other <= name);
         if self.is_forbidden(name) {
             bail!(
-                "the kernel may not be probed there (kprobes would run into themselves); watch a function that calls it"
+                "the kernel does not allow a probe on this function (kprobes would recurse); watch \
+                 a function that calls it"
             );
         }
         match behind - first {
-            1 => Ok(Place::Kernel(CString::new(name)?)),
+            1 => Ok(FunctionLocation::Kernel(CString::new(name)?)),
             0 => Err(self.unknown(name)),
             several => bail!(
-                "the kernel has {several} functions of this name, and takes none of them for it; watch one that they call or that calls them"
+                "the kernel has {several} functions of this name and cannot choose one; watch one \
+                 that they call or that calls them"
             ),
         }
     }
 
-    /// Those that are wanted and of which there is one.
+    /// Returns the names, at most `most`, of the wanted functions that exist once.
     pub(super) fn names(&self, wanted: &dyn Fn(&str) -> bool, most: usize) -> Vec<String> {
         let alone = self.names.chunk_by(|a, b| a == b).filter(|same| same.len() == 1).flatten();
         let may = alone.filter(|name| wanted(name) && !self.is_forbidden(name));
@@ -77,29 +85,32 @@ impl Kernel {
     fn unknown(&self, name: &str) -> anyhow::Error {
         let near = nearest(name, self.names.iter().map(|other| &**other));
         let hint = match near.is_empty() {
-            true => "; it may be inlined, or in a module that is not loaded (perilune list 'kprobe:*' shows all)".to_owned(),
+            true => "; it may be inlined, or in a module that is not loaded (perilune list \
+                     'kprobe:*' shows all)"
+                .to_owned(),
             false => did_you_mean(&near),
         };
         anyhow!("the kernel has no function '{name}'{hint}")
     }
 }
 
-/// The function of a line of `ADDRESS TYPE NAME [MODULE]`, if the kernel can look it up and still has it. Lines stay of those that only
-/// its start needed, whose memory it has given back (`init`); and what BPF, ftrace and kprobes made has names here, by which it finds
-/// nothing.
+/// Returns the function of a line of `ADDRESS TYPE NAME [MODULE]`, if the kernel can look it up and
+/// still has it. The list keeps functions whose init memory the kernel has freed (`init`). It also
+/// has the code made by BPF, ftrace and kprobes, which the kernel does not find by these names.
 fn watchable<'a>(line: &'a str, init: &Range<u64>) -> Option<&'a str> {
-    let mut words = line.split_ascii_whitespace();
-    let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
-    let made = words.next().is_some_and(|of| of == "[bpf]" || of.starts_with("[__builtin__"));
-    let gone = || u64::from_str_radix(address, 16).is_ok_and(|address| init.contains(&address));
-    (matches!(kind, "t" | "T" | "w" | "W") && !made && !gone()).then_some(name)
+    let mut columns = line.split_ascii_whitespace();
+    let (address, kind, name) = (columns.next()?, columns.next()?, columns.next()?);
+    let generated =
+        columns.next().is_some_and(|of| of == "[bpf]" || of.starts_with("[__builtin__"));
+    let freed = || u64::from_str_radix(address, 16).is_ok_and(|address| init.contains(&address));
+    (matches!(kind, "t" | "T" | "w" | "W") && !generated && !freed()).then_some(name)
 }
 
-/// The address of a symbol of the kernel; 0 of one that there is not.
+/// Returns the address of a kernel symbol; 0 if there is none.
 fn at(list: &str, symbol: &str) -> u64 {
-    let mut words = list.lines().map(|line| line.split_ascii_whitespace());
-    let address =
-        words.find_map(|mut words| Some((words.next()?, words.nth(1)?)).filter(|w| w.1 == symbol));
+    let mut columns = list.lines().map(|line| line.split_ascii_whitespace());
+    let address = columns
+        .find_map(|mut columns| Some((columns.next()?, columns.nth(1)?)).filter(|w| w.1 == symbol));
     address.and_then(|(address, _)| u64::from_str_radix(address, 16).ok()).unwrap_or(0)
 }
 
@@ -107,10 +118,10 @@ fn at(list: &str, symbol: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn kernel() -> Kernel {
+    fn kernel() -> KernelFunctions {
         let list = "0 T vfs_read\n0 t vfs_readv\n0 D vfs_data\n0 t twice\n0 t twice\n0 W weak\n\
             0 t of_module\t[mod]\n0 T int3\n";
-        Kernel::of(list, "0x1-0x2\tint3\n").unwrap()
+        KernelFunctions::of(list, "0x1-0x2\tint3\n").unwrap()
     }
 
     fn refusal(name: &str) -> String {
@@ -118,9 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_one_that_the_kernel_names_once() {
+    fn only_functions_with_a_unique_name_are_found() {
         for name in ["vfs_read", "weak", "of_module"] {
-            assert_eq!(kernel().find(name).unwrap(), Place::Kernel(CString::new(name).unwrap()));
+            assert_eq!(
+                kernel().find(name).unwrap(),
+                FunctionLocation::Kernel(CString::new(name).unwrap())
+            );
         }
         assert_eq!(
             refusal("vfs_raed"),
@@ -128,23 +142,24 @@ mod tests {
         );
         assert!(refusal("vfs_data").starts_with("the kernel has no function 'vfs_data'"));
         assert!(refusal("twice").starts_with("the kernel has 2 functions of this name"));
-        assert!(refusal("int3").starts_with("the kernel may not be probed there"));
-        assert!(Kernel::of("", "").is_err());
+        assert!(refusal("int3").starts_with("the kernel does not allow a probe on this function"));
+        assert!(KernelFunctions::of("", "").is_err());
     }
 
     #[test]
-    fn what_the_kernel_has_given_back_or_made_is_no_function() {
-        let list = "1000 T vfs_read\n2000 T _sinittext\n2000 t first\n2100 T vfs_caches_init\n2200 T _einittext\n\
-            2200 T behind\n3000 t bpf_prog_1\t[bpf]\n3100 t ftrace_trampoline\t[__builtin__ftrace]\n\
-            3200 t nft_init\t[nf_tables]\n";
-        let names = |list: &str| Kernel::of(list, "").unwrap().names(&|_| true, 9).join(" ");
+    fn freed_init_functions_and_generated_code_are_omitted() {
+        let list = "1000 T vfs_read\n2000 T _sinittext\n2000 t first\n2100 T vfs_caches_init\n\
+            2200 T _einittext\n2200 T behind\n3000 t bpf_prog_1\t[bpf]\n\
+            3100 t ftrace_trampoline\t[__builtin__ftrace]\n3200 t nft_init\t[nf_tables]\n";
+        let names =
+            |list: &str| KernelFunctions::of(list, "").unwrap().names(&|_| true, 9).join(" ");
         assert_eq!(names(list), "_einittext behind nft_init vfs_read");
         let hidden = "0 T _sinittext\n0 T vfs_caches_init\n0 T _einittext\n0 T vfs_read\n";
         assert_eq!(names(hidden), "_einittext _sinittext vfs_caches_init vfs_read");
     }
 
     #[test]
-    fn names_are_those_that_can_be_watched() {
+    fn only_names_that_can_be_watched_are_listed() {
         let names = |most| kernel().names(&|_| true, most);
         assert_eq!(names(9), ["of_module", "vfs_read", "vfs_readv", "weak"]);
         assert_eq!(names(1), ["of_module"]);

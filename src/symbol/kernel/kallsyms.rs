@@ -1,60 +1,62 @@
 //! The text of `/proc/kallsyms` as a table by address.
 //!
-//! The kernel makes that text anew for whoever reads it, 0.3 µs a line, and can begin nowhere but at its start: with some
-//! 120,000 to 250,000 lines it is what costs a short run most. So nothing is read before an address is asked for; the part behind the
-//! kernel's own code (`_etext`: code of its start, data, modules) not before one there is. The kernel's own symbols come in the
-//! order of their addresses, which it needs itself to find one; where they do not, all is read and sorted.
+//! The kernel generates that text for each reader, in 0.3 µs per line, and can only start at its
+//! beginning: with some 120,000 to 250,000 lines it is the largest cost of a short run. Nothing is
+//! therefore read before an address is looked up, and the part after the kernel's own code
+//! (`_etext`: init code, data, modules) not before an address in it is. The kernel's own symbols
+//! are in address order, which the kernel needs itself to find one; if they are not, everything is
+//! read and sorted.
 //!
-//! A line is kept as it is and taken apart when it is asked for.
+//! A line is stored as it is, and parsed when it is needed.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read};
 use std::ops::Range;
 
-use super::kept::Kept;
+use super::kallsyms_cache::KallsymsCache;
 use crate::decode::print::Symbol;
 
-/// Longer than any kernel's list; what is beyond has no names.
+/// Maximum number of bytes read, larger than any kernel's list; symbols beyond it have no names.
 const SIZE_MAX: u64 = 256 << 20;
 
 /// The symbols of the kernel and its modules.
 #[derive(Default)]
 pub(super) struct Kallsyms {
-    /// What has not been read yet, and with it the list of modules.
+    /// The lines that have not been read yet, and the list of modules.
     unread: RefCell<Option<(Lines, String)>>,
-    /// Where the kernel's own code may stand already.
-    kept: Option<Kept>,
+    /// Cache of the kernel's own code, if there is one.
+    cache: Option<KallsymsCache>,
     /// The kernel's own code, from its first symbol to its end; or everything.
-    code: OnceCell<Table>,
-    rest: OnceCell<Table>,
+    code: OnceCell<KallsymsTable>,
+    rest: OnceCell<KallsymsTable>,
 }
 
 type Lines = BufReader<std::io::Take<Box<dyn Read>>>;
 
-/// Symbols by address, ascending, one an address.
-struct Table {
-    symbols: Vec<Entry>,
+/// Symbols by address, ascending, one per address.
+struct KallsymsTable {
+    symbols: Vec<KallsymsEntry>,
     text: Vec<u8>,
-    /// First address and the one behind the last, of modules by name.
+    /// First address, and the address after the last, of modules by name.
     places: HashMap<String, (u64, u64)>,
-    /// Where the kernel's own code ends: that of its running, and that of its start.
+    /// Ends of the kernel's own code: `_etext` and `_einittext`.
     text_ends: Vec<u64>,
-    /// Whether the lines came in the order of their addresses.
+    /// Whether the lines were in address order.
     is_sorted: bool,
-    /// Whether no line is left that is not here.
+    /// Whether no line is left unread.
     complete: bool,
 }
 
-/// What a line was.
+/// Result of noting a line.
 #[derive(Clone, Copy, Default)]
 struct Noted {
-    /// A symbol that is needed: the line has to stay.
+    /// Whether it has a symbol that is needed: the line must stay.
     symbol: bool,
     ends_code: bool,
 }
 
-/// How far is read.
+/// How far to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     First,
@@ -64,53 +66,56 @@ enum Until {
 
 /// A symbol; its line is in `text`.
 #[derive(Clone, Copy)]
-struct Entry {
+struct KallsymsEntry {
     address: u64,
     start: u32,
-    /// Bytes up to the line's end.
+    /// Length of the line in bytes.
     length: u32,
 }
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct KallsymsLine<'a> {
     kind: u8,
     name: &'a str,
-    /// The module; the kernel itself has none.
+    /// The module; None for the kernel itself.
     module: Option<&'a str>,
 }
 
 impl Kallsyms {
-    /// Takes lines of `ADDRESS TYPE NAME [MODULE]` when they are needed; `modules` is the text of `/proc/modules`. Addresses that
-    /// are hidden (0) and absolute symbols are left out.
+    /// Reads lines of `ADDRESS TYPE NAME [MODULE]` when they are needed; `modules` is the text of
+    /// `/proc/modules`. Hidden addresses (0) and absolute symbols are ignored.
     pub(super) fn new(from: Box<dyn Read>, modules: String) -> Kallsyms {
         let lines = BufReader::with_capacity(1 << 16, from.take(SIZE_MAX));
         Kallsyms { unread: RefCell::new(Some((lines, modules))), ..Kallsyms::default() }
     }
 
-    /// The same where an earlier run may have kept the kernel's own code, and a later one will look for it.
-    pub(super) fn keep(self, kept: Option<Kept>) -> Kallsyms {
-        Kallsyms { kept, ..self }
+    /// Uses a cache of the kernel's own code: loads what an earlier run saved, or saves it for a
+    /// later one.
+    pub(super) fn with_cache(self, cache: Option<KallsymsCache>) -> Kallsyms {
+        Kallsyms { cache, ..self }
     }
 
-    /// The symbol that an address lies in or behind; None below the first and where nothing is known.
+    /// Returns the symbol at or before an address; None below the first symbol, and if nothing is
+    /// known.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
         let table = self.table(address);
         Some(table.line(table.entry(address)?.0)?.name)
     }
 
-    /// The symbol that an address lies in, as the kernel itself would name it: none between its own parts.
+    /// Returns the symbol that contains an address, as the kernel itself would name it; None
+    /// between its parts.
     pub(super) fn find(&self, address: u64) -> Option<Symbol<'_>> {
         self.table(address).find(address)
     }
 
-    /// Whether there is no symbol at all.
+    /// Returns whether there is no symbol at all.
     pub(super) fn is_empty(&self) -> bool {
         self.code().symbols.is_empty()
     }
 
-    /// The part of the list that knows of an address.
-    fn table(&self, address: u64) -> &Table {
+    /// Returns the part of the list that covers an address.
+    fn table(&self, address: u64) -> &KallsymsTable {
         let code = self.code();
         let (Some(first), Some(last)) = (code.symbols.first(), code.symbols.last()) else {
             return code;
@@ -119,8 +124,9 @@ impl Kallsyms {
             return code;
         }
         self.rest.get_or_init(|| {
-            let mut table = Table { text_ends: code.text_ends.clone(), ..Table::default() };
-            // Between them nothing of the rest lies, and nothing of it reaches there.
+            let mut table =
+                KallsymsTable { text_ends: code.text_ends.clone(), ..KallsymsTable::default() };
+            // The rest has no symbol between these two, and none that reaches there.
             for entry in [first, last] {
                 table.take(code.text_of(*entry));
             }
@@ -131,32 +137,37 @@ impl Kallsyms {
         })
     }
 
-    fn code(&self) -> &Table {
+    fn code(&self) -> &KallsymsTable {
         self.code.get_or_init(|| {
-            let mut table = Table::default();
+            let mut table = KallsymsTable::default();
             if let Some((lines, modules)) = &mut *self.unread.borrow_mut() {
-                // The kernel is asked whether it shows its addresses now, and begins where it did then.
+                // The first symbol shows whether the kernel reveals its addresses now, and whether
+                // it starts where it did when the cache was written.
                 table.read(lines, modules, Until::First);
-                let kept = self.kept.as_ref().and_then(Kept::load).and_then(Table::of_code);
+                let cached = self
+                    .cache
+                    .as_ref()
+                    .and_then(KallsymsCache::load)
+                    .and_then(KallsymsTable::of_code);
                 if let Some(code) =
-                    kept.filter(|code| code.first().is_some() && code.first() == table.first())
+                    cached.filter(|code| code.first().is_some() && code.first() == table.first())
                 {
                     return code;
                 }
                 table.read(lines, modules, Until::EndOfCode);
             }
-            if let Some(kept) = &self.kept {
-                table.keep(kept);
+            if let Some(cache) = &self.cache {
+                table.save(cache);
             }
             table
         })
     }
 }
 
-impl Table {
-    /// The table of a text that [`Table::keep`] kept; None of one that was cut.
-    fn of_code(text: Vec<u8>) -> Option<Table> {
-        let mut table = Table { text, ..Table::default() };
+impl KallsymsTable {
+    /// Parses a text that [`KallsymsTable::save`] saved; None if it is incomplete.
+    fn of_code(text: Vec<u8>) -> Option<KallsymsTable> {
+        let mut table = KallsymsTable { text, ..KallsymsTable::default() };
         let mut start = 0;
         while let Some(length) = table.text.get(start..)?.iter().position(|byte| *byte == b'\n') {
             let end = start + length + 1;
@@ -168,17 +179,17 @@ impl Table {
         None
     }
 
-    /// Keeps the lines of the kernel's own code for the next run, unless there is more, or nothing.
-    fn keep(&self, kept: &Kept) {
+    /// Saves the lines of the kernel's own code for the next run, if exactly these have been read.
+    fn save(&self, cache: &KallsymsCache) {
         if let ([end], false) = (self.text_ends.as_slice(), self.complete) {
-            // It may have stood behind another symbol of its address.
+            // The line is not in the text if another symbol of its address precedes it.
             let end = format!("{end:x} T _etext\n");
-            // Where that fails, the next run asks the kernel again.
-            let _ = kept.save(&[&self.text, end.as_bytes()]);
+            // If this fails, the next run reads the kernel's list again.
+            let _ = cache.save(&[&self.text, end.as_bytes()]);
         }
     }
 
-    /// Reads the lines that are left up to there. A file that cannot be read any further ends there.
+    /// Reads the remaining lines up to `until`. A read error counts as the end of the file.
     fn read(&mut self, lines: &mut Lines, modules: &str, until: Until) {
         let mut start = self.text.len();
         while lines.read_until(b'\n', &mut self.text).is_ok_and(|read| read > 0) {
@@ -201,7 +212,7 @@ impl Table {
         self.complete = true;
     }
 
-    /// The line of the first symbol.
+    /// Returns the line of the first symbol.
     fn first(&self) -> Option<&[u8]> {
         self.symbols.first().map(|first| self.text_of(*first))
     }
@@ -212,8 +223,8 @@ impl Table {
         self.take_from(start);
     }
 
-    /// Takes the line at the end of the text, which is removed again if it is not needed. Whether it says where the kernel's code
-    /// ends.
+    /// Notes the line at the end of the text, and removes it if it is not needed. Returns whether
+    /// it is an end of the kernel's code.
     fn take_from(&mut self, start: usize) -> bool {
         let noted = self.note(start..self.text.len());
         if !noted.symbol {
@@ -222,7 +233,7 @@ impl Table {
         noted.ends_code
     }
 
-    /// Notes what a line of the text says.
+    /// Notes the content of a line of the text.
     fn note(&mut self, place: Range<usize>) -> Noted {
         let line = self.text.get(place.clone()).unwrap_or_default();
         let (Some(address), Ok(start)) = (address(line), place.start.try_into()) else {
@@ -234,15 +245,16 @@ impl Table {
         if ends_code {
             self.text_ends.push(address);
         }
-        // Of several names at one address the first in the list, as the kernel itself prints it.
+        // If several names have one address, only the first in the list is used, as by the kernel
+        // itself.
         let symbol = last != address;
         if symbol {
-            self.symbols.push(Entry { address, start, length: line.len() as u32 });
+            self.symbols.push(KallsymsEntry { address, start, length: line.len() as u32 });
         }
         Noted { symbol, ends_code }
     }
 
-    /// Takes lines of `NAME SIZE USES USERS STATE 0xADDRESS`.
+    /// Parses lines of `NAME SIZE USES USERS STATE 0xADDRESS`.
     fn place_modules(&mut self, list: &str) {
         let place = |line: &str| {
             let mut words = line.split_whitespace();
@@ -254,8 +266,9 @@ impl Table {
         self.places = list.lines().filter_map(place).collect();
     }
 
-    /// The address behind the last that may be a symbol's: where the module ends that it lies in, or the kernel's code.
-    fn end(&self, entry: &Entry, line: &Line<'_>) -> Option<u64> {
+    /// Returns the address after the last one that a symbol can cover: the end of its module, or of
+    /// the kernel's code.
+    fn end(&self, entry: &KallsymsEntry, line: &KallsymsLine<'_>) -> Option<u64> {
         let Some(module) = line.module else {
             let end = self.text_ends.iter().copied().filter(|end| *end >= entry.address).min();
             return end.filter(|_| line.is_code());
@@ -264,18 +277,18 @@ impl Table {
         (start..end).contains(&entry.address).then_some(end)
     }
 
-    /// The last symbol at or before an address, and the one behind it.
-    fn entry(&self, address: u64) -> Option<(Entry, Option<Entry>)> {
+    /// Returns the last symbol at or before an address, and the one after it.
+    fn entry(&self, address: u64) -> Option<(KallsymsEntry, Option<KallsymsEntry>)> {
         let behind = self.symbols.partition_point(|entry| entry.address <= address);
         let entry = *self.symbols.get(behind.checked_sub(1)?)?;
         Some((entry, self.symbols.get(behind).copied()))
     }
 
-    fn line(&self, entry: Entry) -> Option<Line<'_>> {
-        Line::of(self.text_of(entry))
+    fn line(&self, entry: KallsymsEntry) -> Option<KallsymsLine<'_>> {
+        KallsymsLine::of(self.text_of(entry))
     }
 
-    fn text_of(&self, entry: Entry) -> &[u8] {
+    fn text_of(&self, entry: KallsymsEntry) -> &[u8] {
         let start = entry.start as usize;
         self.text.get(start..start + entry.length as usize).unwrap_or_default()
     }
@@ -292,31 +305,39 @@ impl Table {
     }
 }
 
-impl Default for Table {
-    fn default() -> Table {
+impl Default for KallsymsTable {
+    fn default() -> KallsymsTable {
         let (symbols, text, text_ends) = (Vec::new(), Vec::new(), Vec::new());
-        Table { symbols, text, places: HashMap::new(), text_ends, is_sorted: true, complete: false }
+        KallsymsTable {
+            symbols,
+            text,
+            places: HashMap::new(),
+            text_ends,
+            is_sorted: true,
+            complete: false,
+        }
     }
 }
 
-impl<'a> Line<'a> {
-    fn of(line: &'a [u8]) -> Option<Line<'a>> {
+impl<'a> KallsymsLine<'a> {
+    fn of(line: &'a [u8]) -> Option<KallsymsLine<'a>> {
         let text = std::str::from_utf8(line).ok()?.trim_end();
         let (_, rest) = text.split_once(' ')?;
         let (kind, rest) = rest.split_once(' ')?;
         let (name, module) = rest.split_once('\t').unwrap_or((rest, ""));
         let module = module.trim_start().strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let [kind] = *kind.as_bytes() else { return None };
-        (!name.is_empty()).then_some(Line { kind, name, module })
+        (!name.is_empty()).then_some(KallsymsLine { kind, name, module })
     }
 
-    /// Code is named all through; of data, which the kernel need not list completely, only the start is.
+    /// Returns whether it is code. Every address in code has a name; in data, which the kernel need
+    /// not list completely, only the first address of a symbol has.
     fn is_code(&self) -> bool {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 }
 
-/// The address of a line that is one of a symbol.
+/// Returns the address of a line that has a symbol.
 fn address(line: &[u8]) -> Option<u64> {
     const NONE: u8 = 0xff;
     const DIGITS: [u8; 256] = {
@@ -329,7 +350,7 @@ fn address(line: &[u8]) -> Option<u64> {
         digits
     };
     let (mut address, mut length) = (0_u64, 0);
-    // By bytes and a table: words as Rust's text has them cost three times as much.
+    // By bytes and a table: splitting the text into words costs three times as much.
     for byte in line.iter().take(16) {
         let digit = DIGITS[usize::from(*byte)];
         if digit == NONE {
@@ -339,14 +360,14 @@ fn address(line: &[u8]) -> Option<u64> {
         length += 1;
     }
     let [b' ', kind, b' ', first, ..] = line.get(length..)? else { return None };
-    // Of a CPU's own area `a` and `A` are offsets, no addresses.
+    // `a` and `A` are offsets in a CPU's own area, not addresses.
     let is_symbol = address != 0 && !matches!(kind, b'a' | b'A') && !first.is_ascii_whitespace();
     is_symbol.then_some(address)
 }
 
-/// Whether the line tells an end of the kernel's own code.
+/// Returns whether the line is an end of the kernel's own code.
 fn is_end(line: &[u8]) -> bool {
-    // Most lines are known by two bytes to be others.
+    // Two bytes are enough to exclude most lines.
     let is_such = |end: &[u8]| {
         line.ends_with(end) && line.get(line.len() - end.len() - 1).is_some_and(|b| *b == b' ')
     };

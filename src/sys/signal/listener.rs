@@ -1,44 +1,45 @@
-//! A thread that takes a prompt's interrupts, so that the session handles each of them soon, even
-//! on busy CPUs.
+//! A thread that receives the interrupts of a prompt, so that the session handles each of them
+//! soon, even on busy CPUs.
 //!
 //! While other tasks keep all CPUs busy, the session's thread may wait for seconds until it runs,
 //! and a signal to it waits, too. The listener runs at real-time priority. It counts interrupts,
 //! raises the priority of the session's thread, and signals it until the interrupt is handled. An
-//! interrupt of a line that is still typed goes to the thread that edits it ([`typed_line`]).
+//! interrupt of a line that is still being typed goes to the thread that edits it ([`typed_line`]).
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
 use super::{HOME, count, interrupting_set, interrupts, knock_signal, send_to, typed_line};
 use crate::sys::namespace::tid_in_records;
-use crate::sys::slice::{self, Front};
+use crate::sys::sched::{self, RtBoost};
 use crate::sys::threads;
 
-/// Interval of the signals that pass an interrupt on, and how many the session gets. One is not
+/// Interval and maximum number of the signals that pass an interrupt on to the session. One is not
 /// enough: it may arrive while LuaJIT changes its dispatch tables, and the hook is then lost.
 const AGAIN_NS: libc::c_long = 20_000_000;
 const TIMES: usize = 50;
 
-/// Starts the listener and returns its thread number, as tracepoints record it. Blocks interrupts
-/// in the calling thread, which they belong to; programs that it starts afterwards inherit that
+/// Starts the listener and returns its thread id as tracepoints record it. Blocks interrupts in the
+/// calling thread, which they were delivered to; programs that it starts afterwards inherit that
 /// mask.
 ///
 /// # Errors
 /// The thread cannot be started; interrupts are then delivered as before.
 pub fn start() -> anyhow::Result<i32> {
     let set = interrupting_set();
-    // SAFETY: the set is a live local; a null asks for nothing back.
+    // SAFETY: the set is a live local; a null pointer requests no old mask.
     let mask = |how| unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
     mask(libc::SIG_BLOCK);
-    let (told, tid) = mpsc::channel();
+    let (sender, tid) = mpsc::channel();
     let listen = move || {
         // It uses almost no CPU time, so it needs no limit.
-        let _front = Front::ask(100);
-        // The receiver lives until the number arrives.
-        let _ = told.send(tid_in_records());
+        let _front = RtBoost::request(100);
+        // The receiver exists until the id arrives.
+        let _ = sender.send(tid_in_records());
         let mut times = 0;
         loop {
-            // A line that is cancelled is the editor's until it drops it, however late it gets a CPU.
+            // A cancelled line belongs to the editor until the editor drops it, however late it
+            // gets a CPU.
             let cancelled = typed_line::is_cancelled();
             let again = cancelled || interrupts() > 0 && times < TIMES;
             if again {
@@ -57,7 +58,7 @@ pub fn start() -> anyhow::Result<i32> {
     Ok(tid.recv()?)
 }
 
-/// Cancels the line that is typed, or counts an interrupt of what runs.
+/// Cancels the line being typed, or counts an interrupt of the running line.
 fn take(signal: libc::c_int) {
     if signal != libc::SIGINT || !typed_line::cancel() {
         count(signal);
@@ -71,18 +72,18 @@ fn pass_on() {
     }
     if interrupts() > 0 {
         let home = HOME.load(SeqCst);
-        slice::bring_forward(home);
+        sched::boost_thread(home);
         send_to(home, knock_signal());
     }
 }
 
-/// Waits for an interrupt; returns None if none came in so many nanoseconds.
+/// Waits for an interrupt; returns None after `most` nanoseconds without one.
 fn wait(most: Option<libc::c_long>) -> Option<libc::c_int> {
     let set = interrupting_set();
     let time = most.map(|ns| libc::timespec { tv_sec: 0, tv_nsec: ns });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the set and the time are live locals; a null asks for nothing back, or waits for
-    // ever.
+    // SAFETY: the set and the time are live locals; a null pointer requests no information, or
+    // waits without a limit.
     let signal = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), time) };
     (signal > 0).then_some(signal)
 }

@@ -1,7 +1,7 @@
-//! Whether a Ctrl-C at a prompt is meant for the line that is typed or for the line that runs.
+//! Decides whether a Ctrl-C at a prompt applies to the line being typed or to the running line.
 //!
 //! While a line is typed, Ctrl-C is a signal and not a key: a key that arrives between Enter and
-//! the end of raw mode would be input of the next line, and the line that was entered would run
+//! the end of raw mode would become input of the next line, and the line that was entered would run
 //! on. The terminal keeps pending input (`NOFLSH`), so that an Enter that was pressed before a
 //! Ctrl-C is still read first.
 //!
@@ -34,11 +34,10 @@ pub fn begin() {
     STATE.store(TYPED, SeqCst);
 }
 
-/// Ends a line that was entered and sent to the session; an interrupt that came since [`begin`] now
-/// stops it.
+/// Ends a line that was entered and sent to the session; an interrupt since [`begin`] now stops it.
 pub fn entered() {
     if STATE.compare_exchange(TYPED, RUNS, SeqCst, SeqCst).is_err() {
-        // Counted first: once the line is not cancelled any more, the listener looks at the count.
+        // Counted first: once the line is no longer cancelled, the listener reads the count.
         count(libc::SIGINT);
         STATE.store(RUNS, SeqCst);
     }
@@ -49,26 +48,27 @@ pub fn abandoned() {
     STATE.store(RUNS, SeqCst);
 }
 
-/// Cancels the line if one is typed; returns whether one is.
+/// Cancels the line being typed; returns whether there is one.
 pub(super) fn cancel() -> bool {
     let cancelled = STATE.compare_exchange(TYPED, CANCELLED, SeqCst, SeqCst);
     matches!(cancelled, Ok(_) | Err(CANCELLED))
 }
 
-/// Whether the line is cancelled and the editor has not dropped it yet.
+/// Returns whether the line is cancelled and the editor has not dropped it yet.
 pub(super) fn is_cancelled() -> bool {
     STATE.load(SeqCst) == CANCELLED
 }
 
-/// Whether the calling thread edits lines. Async-signal-safe.
+/// Returns whether the calling thread edits lines. Async-signal-safe.
 pub(super) fn is_editor() -> bool {
     EDITOR.load(SeqCst) == own_tid()
 }
 
-/// Makes the editor return from its wait for keys, once it has read those that are pending.
+/// Makes the editor return from its wait for keys. Does nothing while keys are pending: the editor
+/// reads those first.
 pub(super) fn wake_editor() {
     let mut pending: c_int = 0;
-    // SAFETY: FIONREAD writes an int. Where stdin is not a terminal any more, 0 stays.
+    // SAFETY: FIONREAD writes an int. If stdin is no longer a terminal, 0 stays.
     unsafe { libc::ioctl(libc::STDIN_FILENO, libc::FIONREAD, &raw mut pending) };
     if pending == 0 {
         send_to(EDITOR.load(SeqCst), signal());
@@ -76,6 +76,9 @@ pub(super) fn wake_editor() {
 }
 
 /// Installs the handler of the signal that [`wake_editor`] sends.
+///
+/// # Errors
+/// `sigaction(2)` fails.
 pub(super) fn install() -> std::io::Result<()> {
     set(signal(), wake as *const () as usize, 0)
 }
@@ -84,17 +87,18 @@ fn signal() -> c_int {
     libc::SIGRTMIN() + 5
 }
 
-/// Runs in the editor's thread, and raises SIGINT there. While rustyline edits, the handler of
+/// Runs in the editor's thread and raises SIGINT there. While rustyline edits, the handler of
 /// SIGINT is rustyline's, which writes to a pipe that it waits for. Raised in its own thread, the
-/// signal cannot find that pipe closed. Otherwise the handler is ours, which does nothing in this
-/// thread.
+/// signal cannot find that pipe closed. Otherwise the handler is perilune's, which does nothing in
+/// this thread.
 extern "C" fn wake(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     keeping_errno(|| {
-        // One that arrives late was for a line that is dropped already.
+        // A late signal belongs to a line that has been dropped.
         if !is_cancelled() {
             return;
         }
-        // SAFETY: all are async-signal-safe; the set is a live local, and zeros are a value of it.
+        // SAFETY: all are async-signal-safe; the set is a live local, and zeros are a valid value
+        // of it.
         let _ = check(unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigaddset(&raw mut set, libc::SIGINT);

@@ -1,16 +1,17 @@
-//! Rings: nothing lost uncounted, nothing torn by the wrap, shared rings, and the switches that thin them out.
+//! Rings: no uncounted loss, no record torn by the wrap, shared rings, and the operations that
+//! reduce the number of records.
 
 use super::*;
 use crate::sys::cpus::online_cpus;
+use crate::sys::live_tests::{Forked, getppid, needs_root, tracepoint};
 use crate::sys::machine::page_size;
 use crate::sys::namespace::kernel_tid;
 use crate::sys::poll::Poller;
 use crate::sys::tracefs::Tracefs;
-use crate::sys::trial::{Forked, getppid, needs_root, tracepoint};
 use std::io::{Read, Write};
 
 #[test]
-fn what_was_received_and_what_was_lost_is_what_was_sent() {
+fn received_and_lost_records_add_up_to_those_sent() {
     if !needs_root("a tracepoint") {
         return;
     }
@@ -26,14 +27,14 @@ fn what_was_received_and_what_was_lost_is_what_was_sent() {
     let (received, _) = drain(&mut ring, |_, thread, _| assert_eq!(thread, tid()));
     assert_eq!(counts.value, SENT);
     assert!(received > 0 && received < 100, "a page held {received} records");
-    // A kernel before 6.0 does not tell.
+    // A kernel before 6.0 does not report losses.
     if let Some(lost) = counts.lost {
         assert_eq!(received + lost, SENT);
     }
 }
 
 #[test]
-fn records_that_wrap_are_whole_and_none_is_missing() {
+fn wrapped_records_are_complete_and_none_is_missing() {
     if !needs_root("a tracepoint") {
         return;
     }
@@ -60,7 +61,7 @@ fn records_that_wrap_are_whole_and_none_is_missing() {
 }
 
 #[test]
-fn a_position_where_no_record_begins_is_broken_or_the_end() {
+fn a_position_without_a_record_is_an_error_or_the_end() {
     if !needs_root("a tracepoint") {
         return;
     }
@@ -74,7 +75,7 @@ fn a_position_where_no_record_begins_is_broken_or_the_end() {
     assert_eq!(head, 3 * len);
     assert!(ring.piece(4, head).is_err(), "unaligned");
     assert!(ring.piece(tail, len - 8).is_err(), "the record overruns the head");
-    assert!(ring.piece(head, u64::MAX).unwrap().is_none(), "no head is beyond the real one");
+    assert!(ring.piece(head, u64::MAX).unwrap().is_none(), "a head is limited to the real one");
     assert!(ring.piece(u64::MAX - 7, u64::MAX).unwrap().is_none());
     ring.release(u64::MAX);
     assert_eq!(ring.tail(), head);
@@ -84,7 +85,7 @@ fn a_position_where_no_record_begins_is_broken_or_the_end() {
 }
 
 #[test]
-fn events_that_share_the_ring_of_a_dummy_are_told_apart_by_their_ids() {
+fn events_that_share_the_ring_of_a_dummy_are_distinguished_by_id() {
     if !needs_root("tracepoints of every CPU") {
         return;
     }
@@ -94,7 +95,7 @@ fn events_that_share_the_ring_of_a_dummy_are_told_apart_by_their_ids() {
     owner_attr.set("sample_id_all", 1).unwrap();
     let mut cpus = Vec::new();
     for cpu in online_cpus() {
-        let target = Target { pid: -1, cpu: cpu as i32 };
+        let target = PerfTarget { pid: -1, cpu: cpu as i32 };
         let owner = open(&owner_attr, target);
         let ring = Ring::map_largest(&owner, 16).unwrap().ring;
         let events = ["sys_enter_getppid", "sys_exit_getppid"].map(|name| {
@@ -116,7 +117,7 @@ fn events_that_share_the_ring_of_a_dummy_are_told_apart_by_their_ids() {
         });
     }
     assert_eq!(seen, [500, 500]);
-    // Closing the one leaves the rings and the other alive.
+    // Closing one event leaves the rings and the other event alive.
     let mut exits: Vec<_> =
         cpus.into_iter().map(|(owner, ring, [_enter, exit])| (owner, ring, exit)).collect();
     getppid(7);
@@ -129,7 +130,7 @@ fn events_that_share_the_ring_of_a_dummy_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn pausing_refreshing_and_a_period_thin_the_records_out_exactly() {
+fn pause_refresh_and_period_reduce_the_records_exactly() {
     if !needs_root("a tracepoint") {
         return;
     }
@@ -147,7 +148,7 @@ fn pausing_refreshing_and_a_period_thin_the_records_out_exactly() {
     event.pause(false).unwrap();
     assert_eq!(received(5), 5, "resumed");
     event.period(10).unwrap();
-    // The first comes early, as nothing was counted towards it yet.
+    // The first record comes early, as nothing was counted towards it yet.
     received(10);
     assert_eq!(received(100), 10, "period");
     event.reset().unwrap();
@@ -172,7 +173,7 @@ fn a_task_that_ends_hangs_up_once_and_its_records_remain() {
     });
     let mut attr = tracepoint("syscalls", "sys_enter_getppid", PLACED);
     attr.set("wakeup_events", 10).unwrap();
-    let event = open(&attr, Target { pid: task.pid, cpu: -1 });
+    let event = open(&attr, PerfTarget { pid: task.pid, cpu: -1 });
     let mut ring = Ring::map(&event, 4).unwrap();
     event.enable().unwrap();
     let mut poller = Poller::new();

@@ -1,18 +1,18 @@
-//! Workloads: watched from their first system call, started, refused, ended.
+//! Workloads: traced from their first system call, started, refused, ended.
 
 use super::*;
 use crate::sys::child::Workload;
+use crate::sys::live_tests::{needs_root, tracepoint};
 use crate::sys::tasks::threads_of;
-use crate::sys::trial::{needs_root, tracepoint};
 use std::ffi::OsString;
 
 #[test]
-fn nothing_of_a_workload_escapes_the_events_enabled_before_it_starts() {
+fn events_enabled_before_the_start_count_the_whole_workload() {
     if !needs_root("a tracepoint of another task") {
         return;
     }
     let mut workload = Workload::prepare(&[OsString::from("/bin/true")]).unwrap();
-    let target = Target { pid: workload.pid(), cpu: -1 };
+    let target = PerfTarget { pid: workload.pid(), cpu: -1 };
     let events = [
         ("syscalls", "sys_enter_execve"),
         ("sched", "sched_process_exec"),
@@ -26,7 +26,7 @@ fn nothing_of_a_workload_escapes_the_events_enabled_before_it_starts() {
 }
 
 #[test]
-fn a_workload_that_cannot_be_run_says_so_by_its_name() {
+fn a_workload_that_cannot_be_run_is_reported_by_name() {
     let mut workload = Workload::prepare(&["/no/such/command".into(), "x".into()]).unwrap();
     let error = workload.start().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
@@ -42,7 +42,7 @@ fn a_workload_that_cannot_be_run_says_so_by_its_name() {
 }
 
 #[test]
-fn a_workload_never_started_leaves_nothing_behind() {
+fn an_unstarted_workload_leaves_no_process() {
     let workload = Workload::prepare(&[OsString::from("/bin/true")]).unwrap();
     let pid = workload.pid();
     assert_eq!(threads_of(pid).unwrap(), [pid]);
@@ -51,7 +51,7 @@ fn a_workload_never_started_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_workload_gets_clean_signals_and_can_be_ended() {
+fn a_workload_has_default_signals_and_can_be_terminated() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("status");
     let script = format!("grep ^Sig /proc/self/status > {}; exec sleep 10", file.display());

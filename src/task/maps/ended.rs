@@ -1,7 +1,7 @@
-//! What becomes of spaces that have ended: they are remembered until others need the room.
+//! Keeps spaces that have ended until newer ones need the room.
 //!
-//! Those that nobody has asked for go first: on a machine that starts thousands of programs a second, only those in which
-//! chains were taken are worth their room.
+//! Spaces that were never looked up are dropped first: on a machine that starts thousands of
+//! programs per second, only spaces with chains are worth keeping.
 
 use super::Spaces;
 use crate::base::frame::Space;
@@ -12,22 +12,23 @@ impl Spaces {
             return;
         };
         entry.ended = true;
-        let queue = if entry.asked { &mut self.asked } else { &mut self.unasked };
+        let queue = if entry.queried { &mut self.queried } else { &mut self.unqueried };
         queue.push_back(space);
-        while self.unasked.len() > self.bounds.grace && self.forget_unasked() {}
-        while self.asked.len() > self.bounds.ended && self.forget_asked() {}
+        while self.unqueried.len() > self.bounds.grace && self.forget_unqueried() {}
+        while self.queried.len() > self.bounds.ended && self.forget_queried() {}
     }
 
-    /// Forgets the space that ended first, those that nobody asked for before all others.
+    /// Drops the space that ended first; spaces that were never looked up are dropped before all
+    /// others.
     pub(super) fn forget_oldest(&mut self) -> bool {
-        self.forget_unasked() || self.forget_asked()
+        self.forget_unqueried() || self.forget_queried()
     }
 
-    fn forget_unasked(&mut self) -> bool {
-        while let Some(space) = self.unasked.pop_front() {
-            // Asked for after its end.
-            if self.entries.get(&space.0).is_some_and(|entry| entry.asked) {
-                self.asked.push_back(space);
+    fn forget_unqueried(&mut self) -> bool {
+        while let Some(space) = self.unqueried.pop_front() {
+            // It was looked up after its end.
+            if self.entries.get(&space.0).is_some_and(|entry| entry.queried) {
+                self.queried.push_back(space);
                 continue;
             }
             self.forget(space);
@@ -36,8 +37,8 @@ impl Spaces {
         false
     }
 
-    fn forget_asked(&mut self) -> bool {
-        let Some(space) = self.asked.pop_front() else { return false };
+    fn forget_queried(&mut self) -> bool {
+        let Some(space) = self.queried.pop_front() else { return false };
         self.forgotten += 1;
         self.forget(space);
         true

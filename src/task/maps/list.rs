@@ -6,36 +6,37 @@ use std::rc::Rc;
 
 use hashbrown::{Equivalent, HashSet};
 
-use crate::sys::maps::Row;
+use crate::sys::maps::ProcMapping;
 
 /// An executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub length: u64,
-    /// Bytes into the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What lies behind it; one object for all mappings of it.
+    /// The file or memory behind it, shared by all its mappings.
     pub file: Rc<Backing>,
 }
 
-/// What lies behind a mapping.
+/// The file or memory behind a mapping.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Backing {
-    /// Which file.
+    /// Identity of the file.
     pub identity: Identity,
-    /// Its path as its process calls it; in brackets or empty, or beginning with `//`, where there is no file.
+    /// Path as seen by its process. Without a file, it is empty, in brackets, or begins with `//`.
     pub path: Box<[u8]>,
 }
 
-/// How the kernel tells a mapped file from others.
+/// Identifies a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// No file: anonymous memory, or the kernel's own.
+    /// No file: anonymous memory, or memory of the kernel.
     None,
-    /// By its inode, as `/proc/PID/maps` shows it: on overlayfs and btrfs `stat` tells another device.
+    /// The inode, as `/proc/PID/maps` shows it; on overlayfs and btrfs, `stat` reports another
+    /// device.
     Inode {
         /// Major number of the device.
         major: u32,
@@ -43,25 +44,26 @@ pub enum Identity {
         minor: u32,
         /// Inode number.
         inode: u64,
-        /// Tells files apart that had the inode number one after the other. `/proc` does not tell it.
+        /// Distinguishes files that had the same inode number one after another. `/proc` does not
+        /// show it.
         generation: Option<u64>,
     },
-    /// By its build-id and the bytes of it: up to 20.
+    /// The build ID and its length, up to 20 bytes.
     BuildId([u8; 20], u8),
 }
 
 impl Mapping {
-    /// The first address behind it.
+    /// Returns the first address after the mapping.
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
 
-    /// Where in the file an address of the mapping lies.
+    /// Returns the file offset of an address of the mapping.
     pub fn file_offset(&self, address: u64) -> u64 {
         address.wrapping_sub(self.start).wrapping_add(self.offset)
     }
 
-    /// The part that begins at an address inside.
+    /// Returns the part from an address inside.
     fn from(mut self, address: u64) -> Mapping {
         self.offset = self.file_offset(address);
         self.length = self.end() - address;
@@ -69,7 +71,7 @@ impl Mapping {
         self
     }
 
-    /// The part that ends at an address inside.
+    /// Returns the part up to an address inside.
     fn until(mut self, address: u64) -> Mapping {
         self.length = address - self.start;
         self
@@ -77,20 +79,20 @@ impl Mapping {
 }
 
 impl Backing {
-    /// Whether it is memory without a name, as code that is made while a program runs has.
+    /// Returns whether it is memory without a name, such as code generated at run time.
     pub fn is_anonymous(&self) -> bool {
         self.identity == Identity::None && !self.path.starts_with(b"[")
     }
 
-    /// Whether it is a file that could be opened, and not the kernel's or nobody's memory.
+    /// Returns whether it is a file that can be opened, not memory.
     pub fn is_file(&self) -> bool {
         self.identity != Identity::None && self.path.starts_with(b"/")
     }
 }
 
 impl Identity {
-    /// That of a row of `/proc/PID/maps`.
-    pub fn of_row(row: &Row) -> Identity {
+    /// Returns the identity from a row of `/proc/PID/maps`.
+    pub fn of_row(row: &ProcMapping) -> Identity {
         match row.inode {
             0 => Identity::None,
             inode => {
@@ -99,7 +101,7 @@ impl Identity {
         }
     }
 
-    /// That of a build-id; None if it has no bytes, or more than 20.
+    /// Returns the identity from a build ID; None if it is empty or longer than 20 bytes.
     pub fn of_build_id(bytes: &[u8]) -> Option<Identity> {
         let mut id = [0; 20];
         id.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -107,7 +109,7 @@ impl Identity {
     }
 }
 
-/// How many mappings all lists hold together.
+/// Number of mappings in all lists.
 #[derive(Clone, Default)]
 pub(super) struct Total(Rc<Cell<usize>>);
 
@@ -119,21 +121,26 @@ impl Total {
 
 /// The mappings of a space.
 #[derive(Clone)]
-pub(super) struct List(Rc<Shared>);
+pub(super) struct MappingList(Rc<SharedMappings>);
 
-/// Sorted, none overlapping another.
-struct Shared {
+/// Sorted, without overlaps.
+struct SharedMappings {
     mappings: Vec<Mapping>,
-    /// Those that records told; the others were read. Empty where all were told.
+    /// Mappings from records; the others were read from `/proc`. Empty if all are from records.
     recorded: Vec<Mapping>,
     read: bool,
     total: Total,
 }
 
-impl List {
-    pub(super) fn new(total: &Total) -> List {
+impl MappingList {
+    pub(super) fn new(total: &Total) -> MappingList {
         let total = total.clone();
-        List(Rc::new(Shared { mappings: Vec::new(), recorded: Vec::new(), read: false, total }))
+        MappingList(Rc::new(SharedMappings {
+            mappings: Vec::new(),
+            recorded: Vec::new(),
+            read: false,
+            total,
+        }))
     }
 
     pub(super) fn mappings(&self) -> &[Mapping] {
@@ -146,18 +153,18 @@ impl List {
         (address < mapping.end()).then_some(mapping)
     }
 
-    /// Whether a mapping would make an address mean something else than it did.
+    /// Returns whether a mapping would change the meaning of an address.
     pub(super) fn is_other(&self, new: &Mapping) -> bool {
         let first = self.0.mappings.partition_point(|mapping| mapping.end() <= new.start);
         let overlapped = self.0.mappings[first..].iter().take_while(|m| m.start < new.end());
-        // Memory without a file is the same wherever it begins.
+        // The offset of memory without a file has no meaning.
         let moved = |old: &Mapping| {
             new.file.identity != Identity::None && old.file_offset(new.start) != new.offset
         };
         overlapped.into_iter().any(|old| old.file != new.file || moved(old))
     }
 
-    /// Lays a mapping over what is there. False if the list is too long.
+    /// Adds a mapping and replaces what it overlaps. Returns false if the list is too long.
     pub(super) fn lay(&mut self, mapping: Mapping) -> bool {
         const MOST: usize = 1 << 16;
         if self.0.mappings.len() >= MOST {
@@ -172,7 +179,7 @@ impl List {
         true
     }
 
-    /// Puts what was read where nothing has been recorded.
+    /// Adds mappings read from `/proc` where no mapping was recorded.
     pub(super) fn put_below(&mut self, read: &[Mapping]) {
         self.change(|shared| {
             if !shared.read {
@@ -186,7 +193,7 @@ impl List {
         });
     }
 
-    /// Takes back what was read.
+    /// Removes the mappings that were read.
     pub(super) fn retain_recorded(&mut self) {
         self.change(|shared| {
             if std::mem::take(&mut shared.read) {
@@ -195,7 +202,7 @@ impl List {
         });
     }
 
-    /// Takes what was recorded as if it had been read: later readings know better.
+    /// Treats recorded mappings as read ones, so that a later reading replaces them.
     pub(super) fn distrust(&mut self) {
         self.change(|shared| {
             shared.read = true;
@@ -203,7 +210,7 @@ impl List {
         });
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Shared)) {
+    fn change(&mut self, change: impl FnOnce(&mut SharedMappings)) {
         let shared = Rc::make_mut(&mut self.0);
         let before = shared.size();
         change(shared);
@@ -212,16 +219,16 @@ impl List {
     }
 }
 
-impl Shared {
+impl SharedMappings {
     fn size(&self) -> usize {
         self.mappings.len() + self.recorded.len()
     }
 }
 
-impl Clone for Shared {
-    fn clone(&self) -> Shared {
+impl Clone for SharedMappings {
+    fn clone(&self) -> SharedMappings {
         self.total.0.set(self.total.get() + self.size());
-        Shared {
+        SharedMappings {
             mappings: self.mappings.clone(),
             recorded: self.recorded.clone(),
             read: self.read,
@@ -230,13 +237,13 @@ impl Clone for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedMappings {
     fn drop(&mut self) {
         self.total.0.set(self.total.get() - self.size());
     }
 }
 
-/// Replaces what a mapping overlaps; of those that stick out, the rest stays.
+/// Adds a mapping; keeps the parts of overlapped mappings that lie outside it.
 fn lay_over(mappings: &mut Vec<Mapping>, new: Mapping) {
     let first = mappings.partition_point(|mapping| mapping.end() <= new.start);
     let behind = mappings.partition_point(|mapping| mapping.start < new.end()).max(first);
@@ -248,11 +255,11 @@ fn lay_over(mappings: &mut Vec<Mapping>, new: Mapping) {
     mappings.splice(first..behind, left.into_iter().chain([new]).chain(right));
 }
 
-/// Makes one [`Backing`] of all that are equal.
+/// Shares one [`Backing`] between all equal ones.
 #[derive(Default)]
 pub(super) struct Interner {
     known: HashSet<Rc<Backing>, RandomState>,
-    /// At this many it looks which are still in use.
+    /// Number of entries at which unused ones are removed.
     sweep_at: usize,
 }
 
@@ -271,7 +278,7 @@ impl Interner {
     }
 }
 
-/// A [`Backing`] that is looked for.
+/// Key to look up a [`Backing`] without allocating it.
 struct Borrowed<'a> {
     identity: Identity,
     path: &'a [u8],
@@ -279,7 +286,7 @@ struct Borrowed<'a> {
 
 impl Hash for Borrowed<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In the order of the fields of `Backing`, whose hash is derived.
+        // The order of the fields of `Backing`, whose hash is derived.
         self.identity.hash(state);
         self.path.hash(state);
     }

@@ -10,12 +10,12 @@ fn mapped(start: u64, length: u64, path: &str) -> Mapped<'_> {
     Mapped { start, length, offset: 0, identity, path: path.as_bytes() }
 }
 
-fn row(start: u64, length: u64, path: &str) -> Row {
+fn row(start: u64, length: u64, path: &str) -> ProcMapping {
     let path = path.as_bytes().to_vec();
-    Row { start, length, offset: 0, major: 8, minor: 1, inode: 7, path }
+    ProcMapping { start, length, offset: 0, major: 8, minor: 1, inode: 7, path }
 }
 
-/// What is mapped: first address, one behind the last, offset, path.
+/// The mappings: first address, one behind the last, offset, path.
 fn list(spaces: &Spaces, space: Space) -> Vec<(u64, u64, u64, String)> {
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let row = |m: &Mapping| (m.start, m.end(), m.offset, text(&m.file.path));
@@ -23,14 +23,14 @@ fn list(spaces: &Spaces, space: Space) -> Vec<(u64, u64, u64, String)> {
 }
 
 /// A /proc in which these processes have these rows, and which of them were read.
-fn proc(known: Vec<(u32, Vec<Row>)>) -> (Spaces, Rc<RefCell<Vec<u32>>>) {
-    let asked = Rc::new(RefCell::new(Vec::new()));
-    let log = asked.clone();
+fn proc(known: Vec<(u32, Vec<ProcMapping>)>) -> (Spaces, Rc<RefCell<Vec<u32>>>) {
+    let queried = Rc::new(RefCell::new(Vec::new()));
+    let log = queried.clone();
     let read = move |pid| {
         log.borrow_mut().push(pid);
         known.iter().find(|(known, _)| *known == pid).map(|(_, rows)| rows.clone())
     };
-    (Spaces::reading(Box::new(read)), asked)
+    (Spaces::reading(Box::new(read)), queried)
 }
 
 fn silent() -> Spaces {
@@ -80,7 +80,7 @@ fn a_child_has_its_parents_mappings_until_one_of_them_changes() {
 }
 
 #[test]
-fn an_exec_begins_anew_and_the_old_space_is_remembered() {
+fn an_exec_begins_a_space_and_keeps_the_old_one() {
     let mut spaces = silent();
     spaces.on_exec(10, 0);
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "old"));
@@ -92,41 +92,41 @@ fn an_exec_begins_anew_and_the_old_space_is_remembered() {
     assert_eq!(list(&spaces, old)[0].3, "old");
     assert_eq!(list(&spaces, new)[0].3, "new");
     spaces.on_exit(10, 6);
-    assert_eq!(spaces.space_of(10), new, "an event that is handled late");
+    assert_eq!(spaces.space_of(10), new, "an event that is processed late");
     assert!(!spaces.lives(new));
     spaces.on_fork(10, 1);
-    assert_ne!(spaces.space_of(10), new, "the number is another process's by now");
+    assert_ne!(spaces.space_of(10), new, "the id belongs to another process now");
 }
 
 #[test]
-fn other_code_where_chains_were_taken_begins_a_space() {
+fn other_code_at_a_sampled_address_begins_a_space() {
     let mut spaces = silent();
     spaces.on_exec(10, 0);
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "first"));
-    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "nobody saw the first"));
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "before the first lookup"));
     let early = spaces.space_of(10);
     spaces.on_mmap(10, &mapped(0x3000, 0x1000, "elsewhere"));
-    let part = Mapped { offset: 0x800, ..mapped(0x1800, 0x800, "nobody saw the first") };
+    let part = Mapped { offset: 0x800, ..mapped(0x1800, 0x800, "before the first lookup") };
     spaces.on_mmap(10, &part);
-    assert_eq!(spaces.space_of(10), early, "the same code, and none where there was none");
+    assert_eq!(spaces.space_of(10), early, "the same code, and new code at an unused address");
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "second"));
     let late = spaces.space_of(10);
     assert_ne!(early, late);
     let at = |space| list(&spaces, space).into_iter().map(|row| row.3).collect::<Vec<_>>();
-    assert_eq!(at(early)[0], "nobody saw the first");
+    assert_eq!(at(early)[0], "before the first lookup");
     assert_eq!(at(late), ["second", "elsewhere"]);
     assert!(spaces.lives(late) && !spaces.lives(early));
 }
 
 #[test]
-fn what_ran_before_is_read_once_and_below_what_records_say() {
+fn earlier_mappings_are_read_once_and_records_take_precedence() {
     let rows = vec![row(0x1000, 0x2000, "read"), row(0x9000, 0x1000, "read, too")];
-    let (mut spaces, asked) = proc(vec![(10, rows)]);
+    let (mut spaces, queried) = proc(vec![(10, rows)]);
     spaces.on_mmap(10, &mapped(0x2000, 0x1000, "recorded"));
-    assert!(asked.borrow().is_empty(), "nobody needed it yet");
+    assert!(queried.borrow().is_empty(), "no lookup yet");
     let space = spaces.space_of(10);
     assert_eq!(spaces.space_of(10), space);
-    assert_eq!(*asked.borrow(), [10]);
+    assert_eq!(*queried.borrow(), [10]);
     let paths: Vec<_> = list(&spaces, space).into_iter().map(|row| row.3).collect();
     assert_eq!(paths, ["read", "recorded", "read, too"]);
     assert_eq!(spaces.space_of(0), Space::UNKNOWN);
@@ -134,7 +134,7 @@ fn what_ran_before_is_read_once_and_below_what_records_say() {
 }
 
 #[test]
-fn a_child_that_is_gone_has_what_its_parent_has() {
+fn an_ended_process_has_the_mappings_of_its_parent() {
     let (mut spaces, _) = proc(vec![(10, vec![row(0x1000, 0x1000, "of the parent")])]);
     spaces.on_fork(11, 10);
     spaces.on_mmap(11, &mapped(0x5000, 0x1000, "own"));
@@ -146,7 +146,7 @@ fn a_child_that_is_gone_has_what_its_parent_has() {
 }
 
 #[test]
-fn what_was_read_of_a_later_program_is_taken_back() {
+fn mappings_read_from_a_later_program_are_removed() {
     let (mut spaces, _) = proc(vec![(10, vec![row(0x1000, 0x1000, "of the later program")])]);
     spaces.on_mmap(10, &mapped(0x5000, 0x1000, "recorded"));
     let early = spaces.space_of(10);
@@ -158,25 +158,25 @@ fn what_was_read_of_a_later_program_is_taken_back() {
 }
 
 #[test]
-fn after_a_loss_a_living_process_is_read_again() {
-    let (mut spaces, asked) = proc(vec![(10, vec![row(0x1000, 0x1000, "now")])]);
+fn a_running_process_is_read_again_after_a_loss() {
+    let (mut spaces, queried) = proc(vec![(10, vec![row(0x1000, 0x1000, "now")])]);
     spaces.on_exec(10, 0);
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "then"));
     let before = spaces.space_of(10);
-    assert!(asked.borrow().is_empty(), "its records tell everything");
+    assert!(queried.borrow().is_empty(), "its records are complete");
     spaces.on_lost();
     let since = spaces.space_of(10);
     assert_ne!(before, since, "an exec may have been lost");
-    assert_eq!(*asked.borrow(), [10]);
+    assert_eq!(*queried.borrow(), [10]);
     assert_eq!(list(&spaces, before)[0].3, "then");
     assert_eq!(list(&spaces, since)[0].3, "now");
     assert!(spaces.lives(since) && !spaces.lives(before));
     spaces.on_exec(11, 0);
     spaces.on_mmap(11, &mapped(0x1000, 0x1000, "kept"));
-    let (begun, unasked) = (spaces.next, spaces.known_space_of(11));
+    let (begun, unqueried) = (spaces.next, spaces.known_space_of(11));
     spaces.on_lost();
-    assert_eq!(spaces.known_space_of(11), unasked, "no chain was taken in it");
-    assert_eq!(spaces.next, begun + 1, "only 10 was asked for");
+    assert_eq!(spaces.known_space_of(11), unqueried, "it has no chains");
+    assert_eq!(spaces.next, begun + 1, "only 10 was read");
     let unreadable = spaces.space_of(11);
     assert_eq!(list(&spaces, unreadable)[0].3, "kept");
 }
@@ -185,16 +185,16 @@ fn after_a_loss_a_living_process_is_read_again() {
 fn spaces_of_ended_processes_are_bounded_and_those_with_chains_last_longest() {
     let mut spaces = silent();
     spaces.bounds = Bounds { ended: 3, grace: 2, ..spaces.bounds };
-    let mut asked = Vec::new();
+    let mut queried = Vec::new();
     for pid in 1..=20 {
         spaces.on_exec(pid, 0);
         spaces.on_mmap(pid, &mapped(0x1000, 0x1000, "a"));
         if pid % 4 == 0 {
-            asked.push(spaces.space_of(pid));
+            queried.push(spaces.space_of(pid));
         }
         spaces.on_exit(pid, 0);
     }
-    let known: Vec<bool> = asked.iter().map(|space| spaces.knows(*space)).collect();
+    let known: Vec<bool> = queried.iter().map(|space| spaces.knows(*space)).collect();
     assert_eq!(known, [false, false, true, true, true]);
     assert_eq!(spaces.entries.len(), 5);
     assert_eq!(spaces.current.len(), 5);
@@ -239,10 +239,10 @@ fn ten_thousand_processes_of_one_program_share_its_files() {
 }
 
 #[test]
-fn this_very_process_can_be_read() {
+fn this_process_can_be_read() {
     let mut spaces = Spaces::default();
     let space = spaces.space_of(std::process::id());
-    let here = this_very_process_can_be_read as *const () as u64;
+    let here = this_process_can_be_read as *const () as u64;
     let program = std::env::current_exe().unwrap();
     let found = spaces.find(space, here).unwrap();
     assert_eq!(&*found.file.path, program.as_os_str().as_encoded_bytes());

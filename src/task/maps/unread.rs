@@ -1,9 +1,9 @@
-//! What records did not tell of a space: it is read when it is first needed.
+//! Reads the mappings that records do not contain, when a space is first looked up.
 
-use super::{GENERATIONS, Identity, Mapping, Origin, Spaces, is_process};
+use super::{GENERATIONS, Identity, Mapping, MappingOrigin, Spaces, is_process};
 use crate::base::frame::Space;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::maps::Row;
+use crate::sys::maps::ProcMapping;
 
 impl Spaces {
     #[cold]
@@ -12,11 +12,11 @@ impl Spaces {
             return Space::UNKNOWN;
         }
         let known = self.current.get(&pid).map(|current| current.space);
-        let space = known.or_else(|| self.begin(pid, Origin::Partial { parent: None }));
+        let space = known.or_else(|| self.begin(pid, MappingOrigin::Partial { parent: None }));
         let Some(space) = space else { return Space::UNKNOWN };
         self.complete(space);
         if let Some(entry) = self.entries.get_mut(&space.0) {
-            entry.asked = true;
+            entry.queried = true;
         }
         if let Some(current) = self.current.get_mut(&pid) {
             current.ready = true;
@@ -24,12 +24,12 @@ impl Spaces {
         space
     }
 
-    /// Reads what records did not tell: of the process itself, or, if it has ended, of the one it was forked from.
+    /// Reads the missing mappings from the process, or from its parent if it has ended.
     fn complete(&mut self, space: Space) {
         let (mut from, at_ns) = (space, monotonic_ns());
         for _ in 0..GENERATIONS {
             let Some(entry) = self.entries.get(&from.0) else { return };
-            let Origin::Partial { parent } = entry.origin else { break };
+            let MappingOrigin::Partial { parent } = entry.origin else { break };
             let rows = if entry.ended { None } else { (self.read)(entry.pid) };
             if let Some(rows) = rows.filter(|rows| !rows.is_empty()) {
                 self.take_in(from, &rows, at_ns);
@@ -48,11 +48,11 @@ impl Spaces {
         };
         if let Some(entry) = self.entries.get_mut(&space.0) {
             entry.list.put_below(source.mappings());
-            entry.origin = Origin::Read { at_ns };
+            entry.origin = MappingOrigin::Read { at_ns };
         }
     }
 
-    fn take_in(&mut self, space: Space, rows: &[Row], at_ns: u64) {
+    fn take_in(&mut self, space: Space, rows: &[ProcMapping], at_ns: u64) {
         self.make_room();
         let room = self.bounds.mappings.saturating_sub(self.total.get());
         self.refused += rows.len().saturating_sub(room) as u64;
@@ -69,7 +69,7 @@ impl Spaces {
             .collect();
         if let Some(entry) = self.entries.get_mut(&space.0) {
             entry.list.put_below(&read);
-            entry.origin = Origin::Read { at_ns };
+            entry.origin = MappingOrigin::Read { at_ns };
         }
     }
 }

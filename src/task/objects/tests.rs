@@ -33,12 +33,12 @@ fn a_process_leads_to_its_own_program() {
 }
 
 #[test]
-fn a_file_that_was_overwritten_is_another_one_from_the_next_drawing_on() {
+fn an_overwritten_file_is_another_object_from_the_next_drawing_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
     let (mut spaces, pid, _) = this_program();
-    let found = Held::open(&path).unwrap().inode().unwrap();
+    let found = MappedFile::open(&path).unwrap().inode().unwrap();
     let (major, minor, inode) = (found.major, found.minor, found.number);
     let identity = Identity::Inode { major, minor, inode, generation: None };
     let mapping = mapping_of(&mut spaces, pid, identity, path.to_str().unwrap());
@@ -48,41 +48,41 @@ fn a_file_that_was_overwritten_is_another_one_from_the_next_drawing_on() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, [&bytes[..], b"more"].concat()).unwrap();
     let again = objects.get_to_draw(&mapping, pid, &spaces).unwrap();
-    assert!(Rc::ptr_eq(&object, &again), "in one drawing it is asked once");
+    assert!(Rc::ptr_eq(&object, &again), "one drawing checks it once");
     objects.begin_drawing();
     let other = objects.get_to_draw(&mapping, pid, &spaces).unwrap();
     assert_eq!((other.bytes().len(), objects.dropped()), (bytes.len() + 4, 1));
 }
 
 #[test]
-fn a_file_of_another_inode_or_generation_is_not_taken() {
+fn a_file_of_another_inode_or_generation_is_not_used() {
     let (mut spaces, pid, mapping) = this_program();
     let Identity::Inode { major, minor, inode, .. } = mapping.file.identity else { unreachable!() };
     let path = String::from_utf8_lossy(&mapping.file.path).into_owned();
     let object = Objects::default().get(&mapping, pid, &spaces).unwrap();
-    let told = object.held.generation().map(u64::from);
+    let generation_now = object.held.generation().map(u64::from);
     let with = |inode, generation| Identity::Inode { major, minor, inode, generation };
-    let wrong = told.map(|generation| with(inode, Some(generation + 1)));
+    let wrong = generation_now.map(|generation| with(inode, Some(generation + 1)));
     for identity in [Some(with(inode + 1, None)), wrong].into_iter().flatten() {
         let other = mapping_of(&mut spaces, pid, identity, &path);
         let mut objects = Objects::default();
         assert!(objects.get(&other, pid, &spaces).is_none(), "{identity:?}");
-        assert_eq!(objects.missing.len(), 1, "and it is not looked for again");
+        assert_eq!(objects.missing.len(), 1, "the failure is cached");
         let until = |objects: &Objects| objects.missing.values().next().unwrap().until_ns;
         let first = until(&objects);
         objects.hold(&other, pid, &spaces);
-        assert_eq!(until(&objects), first, "for a while");
+        assert_eq!(until(&objects), first, "no new attempt yet");
         objects.missing.values_mut().for_each(|missed| missed.until_ns = 0);
         objects.hold(&other, pid, &spaces);
         let missed = objects.missing.values().next().unwrap();
         assert_eq!(missed.pause_ns, 2 * PAUSE_MIN_NS);
     }
-    let right = mapping_of(&mut spaces, pid, with(inode, told), &path);
+    let right = mapping_of(&mut spaces, pid, with(inode, generation_now), &path);
     assert!(Objects::default().get(&right, pid, &spaces).is_some());
 }
 
 #[test]
-fn the_vdso_is_an_object_like_any_other() {
+fn the_vdso_is_an_object() {
     let (mut spaces, pid, _) = this_program();
     let row = executable(pid).unwrap().into_iter().find(|row| row.path == b"[vdso]").unwrap();
     let space = spaces.space_of(pid);
@@ -92,12 +92,12 @@ fn the_vdso_is_an_object_like_any_other() {
 }
 
 #[test]
-fn what_is_no_object_is_none() {
+fn mappings_without_an_elf_file_have_no_object() {
     let (mut spaces, pid, _) = this_program();
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("text");
     std::fs::write(&text, "no program").unwrap();
-    let held = Held::open(&text).unwrap();
+    let held = MappedFile::open(&text).unwrap();
     let found = held.inode().unwrap();
     let identity = Identity::Inode {
         major: found.major,
@@ -118,13 +118,13 @@ fn what_is_no_object_is_none() {
 }
 
 #[test]
-fn a_file_stands_for_anothers_only_if_root_alone_could_have_made_both_or_the_bytes_are_the_same() {
+fn a_file_replaces_another_only_from_the_same_user_or_from_root_with_equal_bytes() {
     let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let small = &bytes[..bytes.len().min(COMPARED_MAX)];
     let mut forged = small.to_vec();
     *forged.last_mut().unwrap() ^= 1;
     let object = |bytes: &[u8], writer| {
-        let held = Held::of_bytes(c"object", bytes).unwrap();
+        let held = MappedFile::of_bytes(c"object", bytes).unwrap();
         Object { writer, ..Object::of(held, 0).unwrap() }
     };
     let (root, user, other) = (Some(0), Some(1000), Some(1001));
@@ -155,7 +155,7 @@ fn one_build_is_one_object_and_the_least_used_are_dropped() {
     for i in 0..3 {
         let path = directory.path().join(i.to_string());
         std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
-        let found = Held::open(&path).unwrap().inode().unwrap();
+        let found = MappedFile::open(&path).unwrap().inode().unwrap();
         let identity = Identity::Inode {
             major: found.major,
             minor: found.minor,

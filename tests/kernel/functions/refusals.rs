@@ -1,4 +1,4 @@
-//! What cannot be watched of programs, and the reason that is told.
+//! Functions of programs that cannot be watched, and the reported reason.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::Program;
 use crate::can_trace;
 
 #[test]
-fn what_cannot_be_watched_is_refused_with_the_reason() {
+fn functions_that_cannot_be_watched_are_refused_with_the_reason() {
     if !can_trace("refusals") {
         return;
     }
@@ -18,8 +18,9 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
     program.run(Command::new("gcc").args(["-c", "-o", "part.o", "chain.c"]));
     program.run(Command::new("objcopy").args(["--only-keep-debug", "chain", "debug"]));
     let twice = "static long twice(void) { return 2; } long (*other)(void) = twice;";
-    let chosen = "static long one_a(void) { return 1; } static void *choose(void) { return one_a; } \
-        long one(void) __attribute__((ifunc(\"choose\")));";
+    let chosen = "static long one_a(void) { return 1; } \
+                  static void *choose(void) { return one_a; } \
+                  long one(void) __attribute__((ifunc(\"choose\")));";
     std::fs::write(folder.join("more.c"), format!("{twice}\n{chosen}")).expect("it can be written");
     program.run(Command::new("gcc").args(["-o", "more", "chain.c", "more.c"]));
     for (selector, why) in [
@@ -27,14 +28,14 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
         ("uprobe:FOLDER/chain:environ", "has no function 'environ'"),
         ("uprobe:FOLDER/nothing:f", "there is no file FOLDER/nothing"),
         ("uprobe:FOLDER/script:f", "is a script, whose functions"),
-        ("uprobe:FOLDER/empty:f", "is no program or library (ELF)"),
-        ("uprobe:FOLDER/pipe:f", "is no regular file"),
-        ("uprobe:FOLDER:f", "is no regular file"),
-        ("uprobe:FOLDER/chain.c:f", "is no program or library (ELF)"),
+        ("uprobe:FOLDER/empty:f", "is not a program or library (ELF)"),
+        ("uprobe:FOLDER/pipe:f", "is not a regular file"),
+        ("uprobe:FOLDER:f", "is not a regular file"),
+        ("uprobe:FOLDER/chain.c:f", "is not a program or library (ELF)"),
         ("uprobe:FOLDER/part.o:work", "is neither a program nor a library"),
-        ("uprobe:FOLDER/debug:work", "has symbols only"),
+        ("uprobe:FOLDER/debug:work", "has symbols but no code"),
         ("uprobe:FOLDER/more:twice", "has 2 functions of this name"),
-        ("uprobe:FOLDER/more:one", "chooses among several when a program starts"),
+        ("uprobe:FOLDER/more:one", "selects one of several functions for this name"),
         ("uprobe:no-such-program:f", "there is no program 'no-such-program' in $PATH"),
         ("uprobe:FOLDER/chain", "the function is missing here: uprobe:FILE:FUNCTION"),
         ("uprobe:FOLDER/chain:nothing_*", "no function matches"),
@@ -45,9 +46,9 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
         assert!(run.stderr.contains(&why.replace("FOLDER", &at)), "{selector}: {}", run.stderr);
         assert!(run.code.is_some_and(|code| code != 0) && run.objects.is_empty(), "{selector}");
     }
-    // The same program for another machine, as far as its header tells.
+    // The same program for another machine, according to its header.
     for (name, at, byte, why) in
-        [("narrow", 4, 1, "is a program of 32 bits"), ("other", 18, 2, "is for another processor")]
+        [("narrow", 4, 1, "is a 32-bit program"), ("other", 18, 2, "is for another architecture")]
     {
         let mut bytes = std::fs::read(program.path()).expect("it was built");
         bytes[at] = byte;
@@ -63,7 +64,7 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
         .expect("it can be written");
     let run = program.watched(&[&folder.join("counts.lua").to_string_lossy()], 1, 0);
     assert!(
-        run.stderr.contains("could not be told apart; count them in a handler"),
+        run.stderr.contains("for whole CPUs, not for single tasks; count them in a handler"),
         "{}",
         run.stderr
     );

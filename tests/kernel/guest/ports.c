@@ -1,4 +1,4 @@
-/* A guest that writes N times to a port and halts: N exits of its virtual CPU, and one. */
+/* A guest that writes N times to a port and then halts: N + 1 exits of its virtual CPU. */
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ int main(int argc, char **argv) {
   struct kvm_userspace_memory_region region = { 0, 0, 0x1000, 4096, (unsigned long)memory };
   if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region) < 0) { perror("memory"); return 1; }
   int cpu = ioctl(vm, KVM_CREATE_VCPU, 0);
-  struct kvm_run *run = mmap(0, ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), PROT_READ | PROT_WRITE, MAP_SHARED, cpu, 0);
+  struct kvm_run *run = mmap(0, ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), PROT_READ | PROT_WRITE,
+                             MAP_SHARED, cpu, 0);
   struct kvm_sregs special;
   ioctl(cpu, KVM_GET_SREGS, &special);
   special.cs.base = special.cs.selector = 0;
@@ -27,6 +28,9 @@ int main(int argc, char **argv) {
   for (;;) {
     if (ioctl(cpu, KVM_RUN, 0) < 0) { perror("run"); return 1; }
     if (run->exit_reason == KVM_EXIT_IO) ports++;
-    else { printf("ports %d last %d\n", ports, run->exit_reason); return run->exit_reason != KVM_EXIT_HLT; }
+    else {
+      printf("ports %d last %d\n", ports, run->exit_reason);
+      return run->exit_reason != KVM_EXIT_HLT;
+    }
   }
 }

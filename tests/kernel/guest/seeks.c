@@ -1,4 +1,5 @@
-/* 500 times lseek to 0, 1, 2 …, by this process and by a child; without a libc, so that it can be built for 32 bits, too. */
+/* Calls lseek 500 times with 0, 1, 2 …, in this process and in a child. Without a libc, so that it
+ * can also be built for 32 bits. */
 #ifdef __x86_64__
 enum { SEEK = 8, FORK = 57, EXIT = 60, WAIT = 61, MEMFD = 319 };
 static long call(long n, long a, long b, long c) {

@@ -1,17 +1,17 @@
-//! Workloads that measure themselves, or are held until their test has looked.
+//! Workloads that measure themselves, or stay alive until their test has finished.
 
 use std::{cell::RefCell, io};
 
-use super::{Load, close, pin_to_cpu_0, pipe, read_byte, write_byte};
+use super::{Load, close, pin_to_cpu, pin_to_cpu_0, pipe, read_byte, write_byte};
 
-/// Numbers that a workload leaves for its test, in memory that both have.
+/// Numbers that a workload stores for its test, in shared memory.
 pub(crate) struct Measured(*mut u64);
 
 impl Measured {
     const WORDS: usize = 4;
 
     fn new() -> Measured {
-        // SAFETY: a new mapping, of a page.
+        // SAFETY: a new mapping, of one page.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -26,23 +26,23 @@ impl Measured {
         Measured(page.cast())
     }
 
-    /// One of them.
+    /// Returns one of the numbers.
     pub(crate) fn get(&self, index: usize) -> u64 {
         assert!(index < Self::WORDS);
-        // SAFETY: within the page, which is mapped as long as this.
+        // SAFETY: within the page, which is mapped as long as this value exists.
         unsafe { self.0.add(index).read_volatile() }
     }
 }
 
 impl Measured {
-    /// Ends a workload that goes on until then.
+    /// Ends a workload that runs until it is stopped.
     pub(crate) fn stop(&self) {
         // SAFETY: as in `get`.
         unsafe { self.0.write_volatile(1) };
     }
 }
 
-/// Calls of getppid until it is stopped. It measures how many they were, as its second number.
+/// Calls getppid until it is stopped. Stores the number of calls as its second number.
 pub(crate) fn getppid_until_stopped() -> (Load, Measured) {
     let measured = Measured::new();
     let at = measured.0;
@@ -50,7 +50,7 @@ pub(crate) fn getppid_until_stopped() -> (Load, Measured) {
         let mut calls = 0;
         // SAFETY: the page is shared and large enough.
         while unsafe { at.read_volatile() } == 0 {
-            // SAFETY: takes nothing, changes nothing.
+            // SAFETY: takes no argument, changes nothing.
             unsafe { libc::syscall(libc::SYS_getppid) };
             calls += 1;
         }
@@ -69,7 +69,7 @@ impl Drop for Measured {
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for a timespec.
+    // SAFETY: `time` has room for a timespec.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
@@ -79,17 +79,18 @@ fn sleep(ms: u64) {
         tv_sec: (ms / 1000).cast_signed(),
         tv_nsec: (ms % 1000 * 1_000_000).cast_signed(),
     };
-    // SAFETY: both point to a timespec or to nothing.
+    // SAFETY: both pointers are a timespec or null.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
 }
 
-/// A task that sleeps and spins in turn, each `ms` long. It measures nanoseconds: all in all, asleep by its own
-/// clock, and of CPU time.
+/// Sleeps and spins in turn, `ms` milliseconds each. Stores the elapsed time, the time asleep by
+/// its own clock, and the CPU time, in nanoseconds.
 pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
     let measured = Measured::new();
     let at = measured.0;
     let load = Load::new(move || {
-        // On one CPU: a 6.18 kernel was seen to stop writing what the idle task of another did, for `perf stat` as well.
+        // On one CPU: a 6.18 kernel was observed to stop recording the idle task of another CPU,
+        // also for `perf stat`.
         super::pin_to_cpu_0();
         let (since, mut asleep) = (clock_ns(libc::CLOCK_MONOTONIC), 0);
         for _ in 0..rounds {
@@ -111,8 +112,9 @@ pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
     (load, measured)
 }
 
-/// A task that sleeps `ms` in each round, with a storm of calls before that is longer each time until it begins anew, on one CPU
-/// and the other in turn. It measures the longest of the sleeps, in nanoseconds.
+/// Sleeps `ms` milliseconds in each round, after a storm of calls, alternating between two CPUs.
+/// The storms grow up to a maximum and then start again at the minimum. Stores the longest sleep in
+/// nanoseconds.
 pub(crate) fn sleeps_in_storms(rounds: u32, ms: u64) -> (Load, Measured) {
     const LONGEST_STORM: u32 = 200;
     let measured = Measured::new();
@@ -122,7 +124,7 @@ pub(crate) fn sleeps_in_storms(rounds: u32, ms: u64) -> (Load, Measured) {
         for round in 0..rounds {
             super::pin_to_cpu((round % 2) as usize);
             for _ in 0..round * 17 % LONGEST_STORM {
-                // SAFETY: takes nothing, changes nothing.
+                // SAFETY: takes no argument, changes nothing.
                 unsafe { libc::syscall(libc::SYS_getppid) };
             }
             let before = clock_ns(libc::CLOCK_MONOTONIC);
@@ -135,12 +137,14 @@ pub(crate) fn sleeps_in_storms(rounds: u32, ms: u64) -> (Load, Measured) {
     (load, measured)
 }
 
-/// A parent that waits for `n` children, made as by vfork(2), each of which sleeps: the wait cannot be interrupted.
+/// Waits for `n` children, created as by vfork(2), each of which sleeps: the wait cannot be
+/// interrupted.
 pub(crate) fn vforks(n: u32, ms: u64) -> Load {
     Load::new(move || {
         for _ in 0..n {
             let flags = libc::CLONE_VFORK | libc::SIGCHLD;
-            // SAFETY: as fork, of a task with one thread: the child has memory of its own, and ends without returning.
+            // SAFETY: like fork in a task with one thread: the child has its own memory, and ends
+            // without returning.
             unsafe {
                 match libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) {
                     0 => {
@@ -156,7 +160,8 @@ pub(crate) fn vforks(n: u32, ms: u64) -> Load {
     })
 }
 
-/// `n` pages of new memory, each written to once. The numbers are the address of the first and the bytes of all.
+/// Writes once to each of `n` pages of new memory. Stores the address of the first and the size of
+/// all in bytes.
 pub(crate) fn faults(n: usize) -> (Load, Measured) {
     let measured = Measured::new();
     let at = measured.0;
@@ -176,14 +181,14 @@ pub(crate) fn faults(n: usize) -> (Load, Measured) {
     (load, measured)
 }
 
-/// A process that opens and closes pipes, and holds what it has left open until it is told to end. Its CPU is the first.
+/// A process on CPU 0 that opens and closes pipes, and holds the open ones until [`Pipes::end`].
 pub(crate) struct Pipes {
     load: Load,
     done: libc::c_int,
     hold: libc::c_int,
 }
 
-/// The pipes that such a process has open, oldest first.
+/// The open pipes of such a process, oldest first.
 pub(crate) struct Held {
     pipes: [(libc::c_int, libc::c_int); Held::MOST],
     len: usize,
@@ -209,7 +214,7 @@ impl Held {
         self.len -= n;
     }
 
-    /// Opens and closes one, `n` times.
+    /// Opens and closes one pipe, `n` times.
     pub(crate) fn churn(&mut self, n: usize) {
         for _ in 0..n {
             let (out, into) = pipe();
@@ -218,7 +223,7 @@ impl Held {
         }
     }
 
-    /// Does nothing for so long: whoever watches catches up.
+    /// Does nothing for `ms` milliseconds, so that the watching process can catch up.
     pub(crate) fn pause(&self, ms: u64) {
         sleep(ms);
     }
@@ -236,7 +241,7 @@ impl Pipes {
         )
     }
 
-    /// Has done `before` when this returns, and does `work` once it is run.
+    /// Returns a process that has done `before` when this returns, and does `work` once it is run.
     pub(crate) fn doing(before: impl FnOnce(&mut Held), work: impl FnOnce(&mut Held)) -> Pipes {
         let ((done, done_in), (hold_out, hold)) = (pipe(), pipe());
         let held = RefCell::new(Held { pipes: [(0, 0); Held::MOST], len: 0 });
@@ -258,20 +263,21 @@ impl Pipes {
         pipes
     }
 
-    /// The same, which keeps them all and then executes `/bin/sleep`.
+    /// Returns a process that keeps `n` pipes open and then executes `/bin/sleep`.
     pub(crate) fn then_another_program(n: usize) -> Pipes {
         let ((done, done_in), (hold_out, hold)) = (pipe(), pipe());
         let load = Load::new(move || {
             close(hold);
             let mut ends = [0; 2];
             for _ in 0..n {
-                // SAFETY: room for two; they stay open in the next program.
+                // SAFETY: the array has room for two descriptors, which stay open in the next
+                // program.
                 unsafe { libc::pipe(ends.as_mut_ptr()) };
             }
             write_byte(done_in);
             read_byte(hold_out);
             let words = [c"sleep".as_ptr(), c"10".as_ptr(), std::ptr::null()];
-            // SAFETY: both are NUL-terminated, the list by null.
+            // SAFETY: the strings are NUL-terminated, and the list ends with null.
             unsafe { libc::execv(c"/bin/sleep".as_ptr(), words.as_ptr()) };
         });
         close(done_in);
@@ -279,7 +285,7 @@ impl Pipes {
         Pipes { load, done, hold }
     }
 
-    /// Has it execute the other program, which is killed when this is dropped.
+    /// Makes it execute the other program, which is killed when this value is dropped.
     pub(crate) fn execute(&self) {
         assert!(write_byte(self.hold), "the workload has ended");
         let name = format!("/proc/{}/comm", self.pid());
@@ -294,7 +300,7 @@ impl Pipes {
         self.load.pid()
     }
 
-    /// Has it do its work.
+    /// Makes it do its work.
     pub(crate) fn run(&mut self) {
         self.load.start();
         self.wait();
@@ -306,10 +312,32 @@ impl Pipes {
 
     /// Lets it end.
     pub(crate) fn end(self) {
-        // By a word: that nobody holds the other end any more is not told while another test's workload, forked meanwhile, has it.
+        // Writes a byte: closing this end would not be noticed while the workload of another test,
+        // forked meanwhile, has a copy of it.
         write_byte(self.hold);
         close(self.hold);
         close(self.done);
         self.load.wait();
     }
+}
+
+/// Keeps the first two CPUs from being idle while the value is held, for tests that count the
+/// events of a task: a 6.18 kernel was observed to omit all events from the idle task of one CPU,
+/// also for `perf stat`, without reporting it.
+pub(crate) fn never_idle() -> [Load; 2] {
+    [0, 1].map(|cpu| {
+        let mut load = Load::new(move || {
+            pin_to_cpu(cpu);
+            // Another process may wait for the end of a pipe that this child has inherited.
+            // SAFETY: the child no longer uses any of them.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+            // SAFETY: zeros are the only parameters of this policy, which uses otherwise idle time.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        load.start();
+        load
+    })
 }

@@ -2,10 +2,10 @@
 /*
  * Holds a CPU for a known time, for tests of irq-off and watchdog.
  *
- * Write "CPU MS WHAT" to /sys/module/hold/parameters/hold: a kernel thread on that CPU spins for so
- * many milliseconds, at most 60000, with interrupts off (WHAT is `irqs`) or with preemption off
- * (`preemption`). The write returns when the time is over; a read gives the nanoseconds that the
- * thread measured, and when it began by CLOCK_MONOTONIC.
+ * Write "CPU MS WHAT" to /sys/module/hold/parameters/hold: a kernel thread on that CPU spins for MS
+ * milliseconds, at most 60000, with interrupts off (WHAT is `irqs`) or with preemption off
+ * (`preemption`). The write returns when the time is over; a read returns the nanoseconds that the
+ * thread measured, and its start time by CLOCK_MONOTONIC.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>

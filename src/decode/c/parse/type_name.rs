@@ -1,15 +1,15 @@
-//! The names of types: in casts, in `sizeof`, in front of a local.
+//! Type names: in casts, in `sizeof`, before a local.
 
 use super::super::lex::TokenKind;
 use super::super::{Int, Pointee, Type};
-use super::Parser;
+use super::CParser;
 
-impl Parser<'_> {
-    /// The type of `(type)` in front of an operand.
+impl CParser<'_> {
+    /// Parses `(type)` before an operand.
     pub(super) fn cast_type(&mut self) -> Option<Type> {
         let start = self.next;
         let ty = self.any_type_in_parentheses()?;
-        // `(name)` is a type only if something that it could convert follows: `(len) - 1` subtracts.
+        // `(name)` is a type only if an operand follows: `(len) - 1` subtracts.
         let unknown = matches!(&ty, Type::Other(name) if !name.contains(' ') && name != "void");
         let operand = match self.peek() {
             Some(TokenKind::Mark(mark)) => {
@@ -35,7 +35,8 @@ impl Parser<'_> {
         None
     }
 
-    /// A type without a name: `unsigned long`, `const char *`, `struct page *`, `gfp_t`.
+    /// Parses a type without a declared name: `unsigned long`, `const char *`, `struct page *`,
+    /// `gfp_t`.
     pub(super) fn type_name(&mut self) -> Option<Type> {
         let mut words: Vec<String> = Vec::new();
         while let Some(TokenKind::Name(word)) = self.peek() {
@@ -43,7 +44,7 @@ impl Parser<'_> {
             let tagged = words
                 .last()
                 .is_some_and(|last| matches!(last.as_str(), "struct" | "union" | "enum"));
-            // One name that is no word of C, and nothing behind it.
+            // Accept a name that is not a keyword only as the first.
             if !tagged && !is_type_word(&word) && !words.is_empty() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Names, C's arithmetic, what is refused, and the bounds.
+//! Tests of names, C arithmetic, rejected formats, and limits.
 
 use super::*;
 use crate::decode::c::Int;
@@ -30,7 +30,7 @@ fn values_and_bits_have_names() {
 }
 
 #[test]
-fn arithmetic_is_that_of_c() {
+fn arithmetic_follows_c() {
     for (expression, expected) in [
         ("REC->minus / 2", "-2"),
         ("REC->minus % 3", "-2"),
@@ -82,27 +82,24 @@ fn arithmetic_is_that_of_c() {
 }
 
 #[test]
-fn what_cannot_be_known_is_refused_with_its_reason() {
+fn unprintable_formats_are_refused_with_the_reason() {
     for (print_fmt, why) in [
         (r#""%d", jiffies"#, "only the kernel knows `jiffies`"),
-        (r#""%d", scsi_name(REC->byte, 1)"#, "only the kernel has the function `scsi_name`"),
+        (r#""%d", scsi_name(REC->byte, 1)"#, "the function `scsi_name` exists only in the kernel"),
         (r#""%d", REC->nothing"#, "the event has no field `nothing`"),
-        (r#""%pd", REC->ip"#, "`%pd` follows a pointer into the kernel's memory"),
-        (r#""%pI4", REC->ip"#, "what is behind an address of the kernel is not in the record"),
-        (r#""%p", REC->comm"#, "the address of a part of the record means nothing"),
-        (
-            r#""%d", *(int *)REC->ip"#,
-            "what is behind an address of the kernel is not in the record",
-        ),
+        (r#""%pd", REC->ip"#, "`%pd` reads kernel memory, which is not in the record"),
+        (r#""%pI4", REC->ip"#, "the kernel memory at this address is not in the record"),
+        (r#""%p", REC->comm"#, "the address of a part of the record is meaningless"),
+        (r#""%d", *(int *)REC->ip"#, "the kernel memory at this address is not in the record"),
         (r#""%d %d", 1"#, "the template has more conversions than there are arguments"),
-        (r#""%y", 1"#, "the template has `%y`, which is no conversion"),
+        (r#""%y", 1"#, "the template has `%y`, which is not a conversion"),
         (r#""%d", (odd_t)3"#, "the type `odd_t` is unknown"),
-        (r#""%s", REC->minus"#, "`%s` is given a number"),
+        (r#""%s", REC->minus"#, "the argument of `%s` is a number"),
         (r#""%s", __print_array(REC->numbers, 1, 3)"#, "elements have 1, 2, 4 or 8 bytes"),
         (r#""%s", __get_str(comm)"#, "the event has no dynamic field `comm`"),
         (
             r#""%s", ({ union u r; r.w = 1; f(r); })"#,
-            "a statement expression that does more than declare",
+            "a statement expression with more than declarations",
         ),
         ("", "a value is missing here"),
     ] {
@@ -111,7 +108,7 @@ fn what_cannot_be_known_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_lies_outside_of_the_record_fails_and_writes_nothing() {
+fn a_field_outside_the_record_fails_and_writes_nothing() {
     let short = "failed: the record is too short for the field";
     let mut raw = record();
     raw.truncate(122);
@@ -119,7 +116,7 @@ fn what_lies_outside_of_the_record_fails_and_writes_nothing() {
     assert_eq!(
         printed_of(r#""%d", REC->minus"#, &raw),
         "-5",
-        "what is not asked for may be missing"
+        "data that the format does not use may be missing"
     );
     assert_eq!(printed_of(r#""%d", REC->minus"#, &raw[..119]), short);
     assert_eq!(printed(r#""%d", REC->numbers[REC->byte]"#), short);
@@ -146,7 +143,7 @@ fn a_bit_set_wider_than_the_record_writes_nothing() {
     for conversion in ["%*pb", "%*pbl", "%2147483647pb"] {
         let width = if conversion.contains('*') { "0x7fffffff, " } else { "" };
         let print_fmt = format!("\"{conversion}\", {width}REC->ip4");
-        let program = Program::compile(&format(&print_fmt), &Few).unwrap();
+        let program = PrintProgram::compile(&format(&print_fmt), &Few).unwrap();
         let mut out = Vec::new();
         assert_eq!(program.push(&mut out, &record(), &Few), Err(TooShort));
         assert!(out.capacity() < TEXT_MAX, "{print_fmt} took {} bytes", out.capacity());
@@ -157,14 +154,14 @@ fn a_bit_set_wider_than_the_record_writes_nothing() {
 }
 
 #[test]
-fn the_size_of_a_local_is_that_of_its_type() {
+fn a_local_has_the_size_of_its_type() {
     assert_eq!(printed(r#""%zu", ({ short half = 3; sizeof(half); })"#), "2");
     assert_eq!(printed(r#""%zu", ({ u64 big = 3; sizeof(big) + sizeof big; })"#), "16");
     assert!(printed(r#""%zu", sizeof(half)"#).starts_with("refused: "));
 }
 
 #[test]
-fn a_format_that_doubles_itself_is_refused() {
+fn a_format_of_exponential_size_is_refused() {
     let mut locals = String::from("int x0 = REC->byte; ");
     for i in 1..60 {
         locals += &format!("int x{i} = x{0} + x{0}; ", i - 1);
@@ -176,10 +173,12 @@ fn a_format_that_doubles_itself_is_refused() {
 proptest! {
     #[test]
     fn any_record_gives_a_bounded_text_or_none(raw: Vec<u8>, extra in 0usize..64) {
-        let print_fmt = r#""%s %s %.*s %s %pISpc %*pbl %*ph %d %s", __get_str(name), __print_hex(__get_dynamic_array(bytes), REC->byte),
-            REC->minus, REC->comm, __print_array(__get_rel_dynamic_array(rel), REC->half, 2), REC->socket, REC->byte, REC->numbers,
-            REC->flags, REC->ip6, REC->numbers[REC->minus], __print_flags(REC->big, "|", {1, "a"})"#;
-        let program = Program::compile(&format(print_fmt), &Few).unwrap();
+        let print_fmt = r#""%s %s %.*s %s %pISpc %*pbl %*ph %d %s",
+            __get_str(name), __print_hex(__get_dynamic_array(bytes), REC->byte),
+            REC->minus, REC->comm, __print_array(__get_rel_dynamic_array(rel), REC->half, 2),
+            REC->socket, REC->byte, REC->numbers, REC->flags, REC->ip6,
+            REC->numbers[REC->minus], __print_flags(REC->big, "|", {1, "a"})"#;
+        let program = PrintProgram::compile(&format(print_fmt), &Few).unwrap();
         for raw in [&raw[..], &[raw.clone(), vec![0xff; 120 + extra]].concat()] {
             let mut out = b"before".to_vec();
             let done = program.push(&mut out, raw, &Few);
@@ -189,11 +188,14 @@ proptest! {
     }
 
     #[test]
-    fn any_format_compiles_or_is_refused(words in proptest::collection::vec(prop::sample::select(vec![
-        "\"%d\"", "\"%s %*pbl\"", ",", "REC->byte", "REC->comm", "REC->ip", "__get_str(name)", "(", ")", "({ int a =", ";", "a", "})",
-        "+", "*", "&", "[", "]", "(u8 *)", "?", ":", "__print_flags(", "\"|\"", "{ 1, \"x\" }", "1", "sizeof", "!", "__print_hex(",
-    ]), 0..20)) {
-        if let Ok(program) = Program::compile(&format(&words.join(" ")), &Few) {
+    fn any_format_compiles_or_is_refused(
+        words in proptest::collection::vec(prop::sample::select(vec![
+            "\"%d\"", "\"%s %*pbl\"", ",", "REC->byte", "REC->comm", "REC->ip", "__get_str(name)",
+            "(", ")", "({ int a =", ";", "a", "})", "+", "*", "&", "[", "]", "(u8 *)", "?", ":",
+            "__print_flags(", "\"|\"", "{ 1, \"x\" }", "1", "sizeof", "!", "__print_hex(",
+        ]), 0..20)
+    ) {
+        if let Ok(program) = PrintProgram::compile(&format(&words.join(" ")), &Few) {
             let mut out = Vec::new();
             let _ = program.push(&mut out, &record(), &Few);
             prop_assert!(out.len() <= TEXT_MAX);
@@ -201,7 +203,7 @@ proptest! {
     }
 }
 
-/// C's conversions against the machine's own arithmetic.
+/// Compares C conversions with the machine's own arithmetic.
 #[test]
 fn widths_wrap_when_numbers_are_read() {
     assert_eq!(value::read(&[0xff, 0xff], Int { bits: 16, signed: true }), Some(u64::MAX));

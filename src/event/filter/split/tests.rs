@@ -1,4 +1,4 @@
-//! Filters told apart: what goes where, what is refused, and where the caret stands.
+//! Splitting filters: the destination of each conjunct, errors, and their positions.
 
 use super::*;
 use crate::event::counter::Counter;
@@ -13,7 +13,7 @@ fn event() -> Event {
          \tfield:u8 small;\toffset:28;\tsize:1;\tsigned:0;\n\
          \tfield:unsigned long function;\toffset:32;\tsize:8;\tsigned:0;\n",
     );
-    Event { name: "sys:sample".into(), what: What::Tracepoint { format: format.unwrap() } }
+    Event { name: "sys:sample".into(), what: EventKind::Tracepoint { format: format.unwrap() } }
 }
 
 #[test]
@@ -27,14 +27,14 @@ fn a_filter_has_at_most_a_thousand_conditions() {
     }
 }
 
-/// What goes to the kernel, and what is left, each conjunct on its own.
+/// Returns the text for the kernel, and each conjunct that stays in user space.
 fn split(filter: &str) -> (String, Vec<String>) {
     let split = Split::parse(filter, &event()).unwrap_or_else(|why| panic!("{why}"));
     let kernel = split.kernel.map(|filter| filter.to_kernel()).unwrap_or_default();
     (kernel, split.rest.into_iter().map(|rest| rest.text).collect())
 }
 
-fn apart(kernel: &str, rest: &[&str]) -> (String, Vec<String>) {
+fn parts(kernel: &str, rest: &[&str]) -> (String, Vec<String>) {
     (kernel.to_owned(), rest.iter().map(|text| (*text).to_owned()).collect())
 }
 
@@ -45,51 +45,51 @@ fn fault(filter: &str) -> (String, usize) {
 }
 
 #[test]
-fn what_the_kernel_takes_goes_to_it_whole() {
+fn a_filter_in_the_kernels_language_goes_to_the_kernel_as_a_whole() {
     for filter in ["pid == 1", "pid > 1 || comm ~ \"a*\"", "!(pid == 1 && small & 3) && CPU == 0"] {
-        assert_eq!(split(filter), apart(filter, &[]));
+        assert_eq!(split(filter), parts(filter, &[]));
     }
-    assert_eq!(split("__pid == 1 && __cpu < 4"), apart("common_pid == 1 && CPU < 4", &[]));
-    assert_eq!(split("comm_get(__pid) ~ \"python*\""), apart("COMM ~ \"python*\"", &[]));
+    assert_eq!(split("__pid == 1 && __cpu < 4"), parts("common_pid == 1 && CPU < 4", &[]));
+    assert_eq!(split("comm_get(__pid) ~ \"python*\""), parts("COMM ~ \"python*\"", &[]));
 }
 
 #[test]
-fn conjuncts_that_it_does_not_take_are_left() {
-    assert_eq!(split("_tid"), apart("", &["_tid"]));
-    assert_eq!(split("pid == 1 && _tid && small < 3"), apart("pid == 1 && small < 3", &["_tid"]));
-    assert_eq!(split(" small&&pid==1&&_cpu "), apart("pid == 1", &["small", "_cpu"]));
+fn conjuncts_outside_the_kernels_language_stay_in_user_space() {
+    assert_eq!(split("_tid"), parts("", &["_tid"]));
+    assert_eq!(split("pid == 1 && _tid && small < 3"), parts("pid == 1 && small < 3", &["_tid"]));
+    assert_eq!(split(" small&&pid==1&&_cpu "), parts("pid == 1", &["small", "_cpu"]));
 }
 
 #[test]
-fn a_conjunct_of_both_kinds_is_left_whole() {
-    assert_eq!(split("pid > 100 || _tid"), apart("", &["pid > 100 || _tid"]));
+fn a_conjunct_of_both_kinds_stays_in_user_space_as_a_whole() {
+    assert_eq!(split("pid > 100 || _tid"), parts("", &["pid > 100 || _tid"]));
     assert_eq!(
         split("(pid > 100 || _tid && pid) && small == 1"),
-        apart("small == 1", &["pid > 100 || _tid && pid"])
+        parts("small == 1", &["pid > 100 || _tid && pid"])
     );
-    assert_eq!(split("!(pid == 1 && _tid)"), apart("", &["!(pid == 1 && _tid)"]));
+    assert_eq!(split("!(pid == 1 && _tid)"), parts("", &["!(pid == 1 && _tid)"]));
 }
 
 #[test]
-fn parentheses_around_conjuncts_hide_none_of_them() {
+fn conjuncts_in_parentheses_are_split() {
     assert_eq!(
         split("(pid == 1 && (_tid && small == 2))"),
-        apart("pid == 1 && small == 2", &["_tid"])
+        parts("pid == 1 && small == 2", &["_tid"])
     );
-    assert_eq!(split("!!(pid == 1 && _tid)"), apart("pid == 1", &["_tid"]));
+    assert_eq!(split("!!(pid == 1 && _tid)"), parts("pid == 1", &["_tid"]));
 }
 
 #[test]
-fn joints_in_quotes_and_parentheses_join_nothing() {
+fn operators_in_quotes_do_not_split() {
     assert_eq!(
         split("comm == \"a && b || (\" && _tid"),
-        apart("comm == \"a && b || (\"", &["_tid"])
+        parts("comm == \"a && b || (\"", &["_tid"])
     );
-    assert_eq!(split("comm == '\"&&' && _tid"), apart("comm == '\"&&'", &["_tid"]));
+    assert_eq!(split("comm == '\"&&' && _tid"), parts("comm == '\"&&'", &["_tid"]));
 }
 
 #[test]
-fn the_kernels_part_of_a_left_conjunct_keeps_the_kernels_meaning() {
+fn a_kernel_condition_keeps_its_meaning_in_user_space() {
     let split = Split::parse("pid == 4294967297 || _tid || comm ~ \"!a*\"", &event()).unwrap();
     let Condition::Any(conditions) = &split.rest[0].condition else { panic!("{split:?}") };
     let [Condition::Kernel(bound), Condition::Value(_)] = &conditions[..] else {
@@ -98,15 +98,15 @@ fn the_kernels_part_of_a_left_conjunct_keeps_the_kernels_meaning() {
     let mut raw = [0; 40];
     raw[8] = b'a';
     let passes =
-        |raw: &[u8]| bound.passes(&crate::event::filter::Context { raw, cpu: 0, comm: b"" });
+        |raw: &[u8]| bound.passes(&crate::event::filter::FilterInput { raw, cpu: 0, comm: b"" });
     assert!(!passes(&raw), "the text is negated");
     raw[24] = 1;
-    assert!(passes(&raw), "the number is cut to 32 bits");
+    assert!(passes(&raw), "the number is truncated to 32 bits");
 }
 
 #[test]
-fn a_counters_samples_are_filtered_here() {
-    let counter = Event { name: "cpu-clock".into(), what: What::Counter(Counter::default()) };
+fn samples_of_a_counter_are_filtered_in_user_space() {
+    let counter = Event { name: "cpu-clock".into(), what: EventKind::Counter(Counter::default()) };
     let split = Split::parse("CPU == 1 && COMM ~ \"a*\" && _tid", &counter).unwrap();
     assert!(split.kernel.is_none());
     let rest: Vec<_> = split.rest.into_iter().map(|rest| rest.text).collect();
@@ -114,22 +114,22 @@ fn a_counters_samples_are_filtered_here() {
 }
 
 #[test]
-fn what_the_kernel_alone_can_tell_has_to_stand_alone() {
+fn a_condition_for_the_kernel_alone_must_be_a_whole_conjunct() {
     assert_eq!(
         split("function.function == schedule && _tid"),
-        apart("function.function == schedule", &["_tid"])
+        parts("function.function == schedule", &["_tid"])
     );
     let (message, place) = fault("pid == 1 && (function.function == schedule || _tid)");
     assert_eq!(place, 13);
     assert_eq!(
         message,
-        "only the kernel can tell `function.function == schedule`, and it does not take what this is joined with; \
-         let it stand alone, joined to the rest with &&"
+        "only the kernel can evaluate `function.function == schedule`, and it does not support the \
+         condition that this is joined with; join it to all other conditions with &&"
     );
 }
 
 #[test]
-fn more_than_the_kernel_has_room_for_is_left() {
+fn conditions_beyond_the_kernels_limit_stay_in_user_space() {
     let terms = |n: usize| vec![format!("pid == {n}"); 300].join(" || ");
     let (kernel, rest) = split(&format!("({}) && ({})", terms(11), terms(22)));
     assert!(kernel.contains("pid == 11") && kernel.len() <= LONGEST);
@@ -147,19 +147,19 @@ fn two_filters_narrow_each_other() {
 }
 
 #[test]
-fn faults_stand_under_their_place_whichever_half_they_are_of() {
+fn an_error_has_its_position_in_the_whole_filter() {
     assert_eq!(fault(""), ("the filter is empty".into(), 0));
-    assert_eq!(fault("_tid && pid = 1"), ("`=` compares nothing; write `==`".into(), 12));
+    assert_eq!(fault("_tid && pid = 1"), ("`=` is not a comparison; write `==`".into(), 12));
     assert_eq!(
         fault("_tid && comm == nginx"),
-        ("`nginx` is no number; a text is quoted: \"nginx\"".into(), 16)
+        ("`nginx` is not a number; quote text: \"nginx\"".into(), 16)
     );
     assert_eq!(fault("_tid && pidd").1, 8);
     assert!(fault("_tid && pidd").0.contains("did you mean 'pid'"));
     assert_eq!(fault("_tid && (pid == 1").1, 8);
-    assert_eq!(fault("_tid && pid == 1)"), ("this `)` closes nothing".into(), 16));
+    assert_eq!(fault("_tid && pid == 1)"), ("this `)` has no matching `(`".into(), 16));
     assert_eq!(fault("_tid && comm == \"a"), ("this quote is not closed by another \"".into(), 16));
-    assert_eq!(fault("_tid &&"), ("a condition is missing behind this: FIELD OP VALUE".into(), 7));
+    assert_eq!(fault("_tid &&"), ("a condition is missing after this: FIELD OP VALUE".into(), 7));
     assert_eq!(
         fault("_tid && && pid == 1"),
         ("a condition is missing before this: FIELD OP VALUE".into(), 8)
@@ -167,12 +167,12 @@ fn faults_stand_under_their_place_whichever_half_they_are_of() {
     assert_eq!(fault("_tid && ()"), ("a condition is missing here: FIELD OP VALUE".into(), 9));
     assert!(fault(&"(".repeat(4000)).0.contains("not closed"));
     let deep = format!("{}_tid{}", "(".repeat(200), ")".repeat(200));
-    assert!(fault(&deep).0.contains("more than 64 parentheses"));
+    assert!(fault(&deep).0.contains("more than 64 nested parentheses"));
 }
 
 #[test]
-fn joints_can_be_checked_before_the_event_is_known() {
-    let check = |text| Split::check_joints(text).map_err(|why| (why.message, why.place));
+fn the_structure_can_be_checked_before_the_event_is_known() {
+    let check = |text| Split::check_structure(text).map_err(|why| (why.message, why.place));
     assert_eq!(check("any_field > other && call(it) ~ \"x\" || !(a[1] & 3)"), Ok(()));
     assert_eq!(check("a == 1 && (b").unwrap_err().1, 10);
     assert_eq!(check("a == 1 ||").unwrap_err().1, 9);
@@ -183,7 +183,7 @@ proptest! {
     #[test]
     fn random_text_never_panics(text in "[a-c =!<>&|~()?\"'0-9x.{}CPUS_tidp-]{0,40}") {
         let _ = Split::parse(&text, &event());
-        let _ = Split::check_joints(&text);
+        let _ = Split::check_structure(&text);
     }
 
     #[test]

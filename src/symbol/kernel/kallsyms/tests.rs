@@ -1,4 +1,4 @@
-//! What the list of the kernel's symbols tells of an address, and what a run leaves to the next.
+//! Lookup of addresses in the kernel's symbols, and the cache that a run saves for the next.
 
 use super::*;
 
@@ -42,10 +42,10 @@ fn a_symbol_has_a_size_and_a_module() {
 }
 
 #[test]
-fn the_last_function_ends_where_its_module_or_the_kernels_code_does() {
+fn the_last_function_ends_with_its_module_or_the_kernels_code() {
     let list = "ffff1000 T first\nffff1800 T last\nffff2000 t alias_of_the_end\nffff2000 T _etext\n\
-        ffff3000 t of_a_module\t[module]\nffff8000 t other\t[other]\nffff9000 t without_a_place\t[unplaced]\n\
-        ffffa000 b bss\n";
+        ffff3000 t of_a_module\t[module]\nffff8000 t other\t[other]\n\
+        ffff9000 t without_a_place\t[unplaced]\nffffa000 b bss\n";
     let modules =
         "module 8192 1 other, Live 0xffff2800\nother 4096 0 - Live 0xffff8000\nnonsense\n";
     let table = kallsyms(list, modules);
@@ -64,7 +64,7 @@ fn the_last_function_ends_where_its_module_or_the_kernels_code_does() {
 }
 
 #[test]
-fn what_stands_behind_the_kernels_code_is_read_when_it_is_asked_for() {
+fn symbols_after_the_kernels_code_are_read_on_demand() {
     let list = "ffff1000 T first\nffff1000 t alias\nffff1800 T last\nffff2000 T _etext\n\
         ffff3000 t started\nffff3800 T _einittext\nfffe0000 t of_a_module\t[module]\n";
     let table = kallsyms(list, "");
@@ -73,7 +73,7 @@ fn what_stands_behind_the_kernels_code_is_read_when_it_is_asked_for() {
         assert!(table.rest.get().is_none() && table.unread.borrow().is_some());
     }
     assert_eq!(table.find(0xffff_1800).unwrap().size, 0x800);
-    // A module may lie below the kernel.
+    // A module may be below the kernel.
     assert_eq!(table.name(0xfffe_1000), Some("of_a_module"));
     assert!(table.rest.get().is_some() && table.unread.borrow().is_none());
     for (address, found) in [
@@ -99,22 +99,22 @@ struct First(&'static str);
 
 impl Read for First {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        assert!(!self.0.is_empty(), "the kernel was asked for its whole list");
+        assert!(!self.0.is_empty(), "the whole list was read");
         std::mem::take(&mut self.0).as_bytes().read(into)
     }
 }
 
 #[test]
-fn the_kernels_code_is_asked_for_once_in_a_boot() {
-    const SORTED: &str = "ffff1000 T first\nffff2000 t later\nffff2800 T end_of_all\nffff2800 T _etext\n\
-        ffff2900 D __start_rodata\nffff3000 t of_a_module\t[module]\n";
+fn the_kernels_code_is_read_once_per_boot() {
+    const SORTED: &str = "ffff1000 T first\nffff2000 t later\nffff2800 T end_of_all\n\
+        ffff2800 T _etext\nffff2900 D __start_rodata\nffff3000 t of_a_module\t[module]\n";
     let folder = std::env::temp_dir().join(format!("perilune-once-{}", std::process::id()));
-    let kept = || Some(Kept::in_folder(&folder, "this boot"));
-    let first = kallsyms(SORTED, "").keep(kept());
+    let cache = || Some(KallsymsCache::in_folder(&folder, "this boot"));
+    let first = kallsyms(SORTED, "").with_cache(cache());
     assert_eq!(first.name(0xffff_2004), Some("later"));
 
     let next = First("ffff1000 T first\n");
-    let next = Kallsyms::new(Box::new(next), String::new()).keep(kept());
+    let next = Kallsyms::new(Box::new(next), String::new()).with_cache(cache());
     let of = |list: &Kallsyms, address| {
         list.find(address).map(|found| (found.name.to_owned(), found.offset, found.size))
     };
@@ -122,21 +122,25 @@ fn the_kernels_code_is_asked_for_once_in_a_boot() {
         assert!(of(&next, address).is_some());
         assert_eq!(of(&next, address), of(&first, address), "{address:x}");
     }
-    let whole = kallsyms(SORTED, "module 4096 0 - Live 0xffff3000\n").keep(kept());
-    assert_eq!(whole.name(0xffff_1004), Some("first"), "from what was kept");
+    let whole = kallsyms(SORTED, "module 4096 0 - Live 0xffff3000\n").with_cache(cache());
+    assert_eq!(whole.name(0xffff_1004), Some("first"), "from the cache");
     assert_eq!(of(&whole, 0xffff_2900), Some(("__start_rodata".into(), 0, 0x700)));
     assert_eq!(of(&whole, 0xffff_3004), Some(("of_a_module".into(), 4, 4096)));
 
-    let hidden = kallsyms("0000000000000000 T first\n", "").keep(kept());
-    assert!(hidden.is_empty(), "what the kernel hides now stays hidden");
-    let moved = kallsyms("ffff1800 T first\nffff2800 T _etext\n", "").keep(kept());
-    assert_eq!(moved.name(0xffff_2004), Some("first"), "the kernel's own word goes first");
+    let hidden = kallsyms("0000000000000000 T first\n", "").with_cache(cache());
+    assert!(hidden.is_empty(), "addresses that the kernel hides stay hidden");
+    let moved = kallsyms("ffff1800 T first\nffff2800 T _etext\n", "").with_cache(cache());
+    assert_eq!(moved.name(0xffff_2004), Some("first"), "the kernel's list takes precedence");
 
-    kept().unwrap().save(&[]).unwrap();
-    kallsyms(SORTED, "").keep(kept()).is_empty();
-    let (text, cut) = (kept().unwrap().load().unwrap(), "a cut file");
-    kept().unwrap().save(&[&text[..20]]).unwrap();
-    assert_eq!(kallsyms(SORTED, "").keep(kept()).name(0xffff_2004), Some("later"), "{cut}");
-    assert_eq!(kept().unwrap().load().unwrap(), text, "{cut} is made anew");
+    cache().unwrap().save(&[]).unwrap();
+    kallsyms(SORTED, "").with_cache(cache()).is_empty();
+    let (text, truncated) = (cache().unwrap().load().unwrap(), "a truncated file");
+    cache().unwrap().save(&[&text[..20]]).unwrap();
+    assert_eq!(
+        kallsyms(SORTED, "").with_cache(cache()).name(0xffff_2004),
+        Some("later"),
+        "{truncated}"
+    );
+    assert_eq!(cache().unwrap().load().unwrap(), text, "{truncated} is rewritten");
     std::fs::remove_dir_all(folder).unwrap();
 }

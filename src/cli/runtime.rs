@@ -1,0 +1,254 @@
+//! The [`Runtime`] on this machine: scripts from the library, events from the kernel, and runs.
+
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::command::{self, Parsed};
+use super::run::{Bundled, EventName, Runtime};
+use super::{BESIDE_A_COMMAND, host, repl};
+use perf_event_open_sys::bindings as abi;
+
+use crate::event::catalog::Catalog;
+use crate::event::name;
+use crate::run::catalog::MachineCatalog;
+use crate::run::request::RunRequest;
+use crate::run::session::{self, Monitors};
+use crate::run::{self, Outcome};
+use crate::script::bundle::{Library, Script, ScriptOrigin};
+use crate::script::guard::Failure;
+use crate::script::host::{Host, Rules, Setting};
+use crate::script::monitor::Monitor;
+use crate::script::opt;
+use crate::source::probe_open::try_out;
+use crate::source::replay::Replay;
+use crate::sys::cpus::online_cpus;
+use crate::sys::perf::PerfTarget;
+use crate::sys::terminal::typeahead::Typeahead;
+use crate::sys::tracefs::Tracefs;
+
+/// The [`Runtime`] of this machine.
+pub struct MachineRuntime {
+    library: Library,
+    host: Option<Host>,
+    started: Instant,
+    warnings: Vec<String>,
+}
+
+impl MachineRuntime {
+    /// Creates a machine for a process that began at `started`, from which the time to the first
+    /// event is measured.
+    pub fn new(started: Instant) -> Self {
+        MachineRuntime {
+            library: Library::from_environment(),
+            host: None,
+            started,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Loads the script again with every library: this is only allowed after the command line has
+    /// been parsed.
+    fn load_unsafe(&mut self, request: &RunRequest) -> Result<Monitor> {
+        let script = self.library.find(&request.called)?;
+        self.host = None;
+        let host = self.host.insert(Host::new(true)?);
+        host.load(&script, &self.library, &host::options()).cloned()
+    }
+
+    /// Removes the script's line from an error that a bundled monitor raises at its start: its
+    /// cause is in the user's options.
+    fn of_the_user(&self, called: &str, why: anyhow::Error) -> anyhow::Error {
+        let is_bundled =
+            matches!(self.library.find(called), Ok(s) if s.origin == ScriptOrigin::Bundled);
+        match why.downcast_ref() {
+            Some(Failure::Script(error)) if is_bundled && error.raised => {
+                anyhow!("{}", error.without_place())
+            }
+            _ => why,
+        }
+    }
+}
+
+impl Runtime for MachineRuntime {
+    fn monitors(&mut self) -> Vec<String> {
+        self.library.all().into_iter().map(|script| script.name).collect()
+    }
+
+    fn load(&mut self, name: &str) -> Result<Option<Monitor>> {
+        let Some(script) = self.library.look_up(name)? else { return Ok(None) };
+        // A separate Lua state for each script, so that scripts do not affect each other, and
+        // because only one is guarded at a time.
+        self.host = None;
+        let host = self.host.insert(Host::new(false)?);
+        host.load(&script, &self.library, &host::options()).map(|monitor| Some(monitor.clone()))
+    }
+
+    fn check(&mut self, path: &str) -> Result<Option<String>> {
+        let script = self.library.find(path)?;
+        match Tracefs::find() {
+            Ok(_) => Ok(begins(&script, &self.library)?.not_looked_at),
+            Err(why) => {
+                Host::new(false)?.load(&script, &self.library, &host::options())?;
+                Ok(Some(why.to_string()))
+            }
+        }
+    }
+
+    fn bundled(&mut self) -> Vec<Bundled> {
+        let all =
+            self.library.all().into_iter().filter(|script| script.origin == ScriptOrigin::Bundled);
+        all.map(|script| match begins(&script, &self.library) {
+            Ok(Begun { fallbacks, .. }) => Bundled { name: script.name, lacks: None, fallbacks },
+            Err(why) => {
+                let lacks = match why.downcast_ref() {
+                    Some(Failure::Script(error)) => error.without_place().to_string(),
+                    _ => format!("{why:#}"),
+                };
+                Bundled { name: script.name, lacks: Some(lacks), fallbacks: Vec::new() }
+            }
+        })
+        .collect()
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        [self.library.take_warnings(), std::mem::take(&mut self.warnings)].concat()
+    }
+
+    fn events(&mut self) -> Result<Vec<EventName>> {
+        let event = |name, aliases, sort| EventName { name, aliases, sort };
+        // A user who may not read tracefs can still use the other events.
+        let tracepoints = tracepoints().unwrap_or_else(|why| {
+            self.warnings.push(format!("tracepoints are not listed: {why:#}"));
+            Vec::new()
+        });
+        let tracepoints = tracepoints
+            .iter()
+            .map(|(sys, name)| event(format!("{sys}:{name}"), Vec::new(), "tracepoint"));
+        let counters = name::all().map(|(name, aliases)| {
+            let aliases = aliases.into_iter().map(str::to_owned).collect();
+            let sort = match name::lookup(&name).map(|named| named.type_) {
+                Some(abi::PERF_TYPE_SOFTWARE) => "software",
+                Some(name::CPU_TIME) => "accounting",
+                _ => "hardware",
+            };
+            event(name, aliases, sort)
+        });
+        Ok(counters.chain(tracepoints).collect())
+    }
+
+    fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>> {
+        Ok(match replay {
+            Some(path) => Rc::new(Replay::open(path)?),
+            None => Rc::new(MachineCatalog::default()),
+        })
+    }
+
+    fn load_text(&mut self, script: &Script) -> Result<Monitor> {
+        self.host = None;
+        let host = self.host.insert(Host::new(false)?);
+        host.load(script, &self.library, &host::options()).cloned()
+    }
+
+    fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
+        let begin = match &begin {
+            Some(path) => {
+                let script = self.library.at_path(Path::new(path))?;
+                Some((script.chunk_name(), script.text))
+            }
+            None => None,
+        };
+        // Only one Lua state is guarded at a time.
+        self.host = None;
+        let host = Host::new(request.host.allow_unsafe)?;
+        let printers = host.load_printers(&self.library, &request.host.plugins)?;
+        let request = RunRequest { notes: [request.notes.clone(), printers].concat(), ..request };
+        let (console, outlet) = repl::console(request.host.allow_unsafe)?;
+        let typeahead = outlet.terminal.then(Typeahead::begin).flatten();
+        let monitors = Monitors {
+            library: self.library.clone(),
+            taken: host::options(),
+            parse: |monitor, name, words| match command::parse(monitor, name, words) {
+                Ok(Parsed::Run(request)) => Ok(*request),
+                Ok(_) => bail!("{name}: help works only on the command line; omit it"),
+                Err(why) => Err(anyhow!("{why}")),
+            },
+        };
+        let ended = session::run(host, &request, monitors, begin, console, outlet);
+        // The reading thread may still be using the terminal.
+        drop(typeahead);
+        Ok(match ended? {
+            Outcome::Done => 0,
+            _ => 1,
+        })
+    }
+
+    fn run(&mut self, request: RunRequest) -> Result<u8> {
+        let mut request = request;
+        if request.host.allow_unsafe {
+            request.monitor = self.load_unsafe(&request)?;
+        }
+        let host = self.host.take().context("no monitor is loaded")?;
+        let printers = host.load_printers(&self.library, &request.host.plugins)?;
+        let warnings = self.library.take_warnings();
+        let request = RunRequest { notes: [request.notes, warnings, printers].concat(), ..request };
+        let ended = run::run(host, &request, self.started)
+            .map_err(|why| self.of_the_user(&request.called, why))?;
+        Ok(match ended {
+            Outcome::Done => 0,
+            Outcome::ScriptErrors if request.host.workload.is_empty() => 1,
+            Outcome::ScriptErrors => BESIDE_A_COMMAND,
+            Outcome::Workload(status) => exit_code(status),
+            Outcome::NoWorkload(ErrorKind::NotFound) => 127,
+            Outcome::NoWorkload(_) => 126,
+        })
+    }
+}
+
+/// Returns a command's exit code as in a shell: its own, or 128 and the signal that ended it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(BESIDE_A_COMMAND)
+}
+
+/// The result of a script that was started without options.
+#[derive(Default)]
+struct Begun {
+    /// Why its events must be named first, if so.
+    not_looked_at: Option<String>,
+    /// Events used as a fallback for others.
+    fallbacks: Vec<String>,
+}
+
+/// Lets a script declare its events without options. An event is only opened, for a moment, if
+/// there are alternatives to it.
+fn begins(script: &Script, library: &Library) -> Result<Begun> {
+    let mut host = Host::new(false)?;
+    let monitor = host.load(script, library, &host::options())?.clone();
+    // A script that needs events as an argument works with the existing ones.
+    let request = match command::parse(&monitor, &script.name, &[]) {
+        Ok(Parsed::Run(request)) => request,
+        Ok(_) => return Ok(Begun::default()),
+        Err(why) => {
+            return Ok(Begun { not_looked_at: Some(format!("{why:#}")), ..Begun::default() });
+        }
+    };
+    let options = opt::table(host.lua(), &monitor.options, &request.values)?;
+    let everyone = PerfTarget { pid: -1, cpu: online_cpus().first().map_or(0, |cpu| *cpu as i32) };
+    let setting = Setting {
+        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, everyone))),
+        ..Setting::of(Rc::new(MachineCatalog::default()))
+    };
+    host.begin(&options, &setting, Rules::default())?;
+    Ok(Begun { not_looked_at: None, fallbacks: host.fallbacks() })
+}
+
+/// Returns all tracepoints as system and name.
+fn tracepoints() -> Result<Vec<(String, String)>> {
+    Tracefs::find()?.events().context("failed to list the tracepoints")
+}

@@ -1,0 +1,19 @@
+//! Decodes records of a ring, raw tracepoint fields and clocks. Total: invalid input is an `Err`,
+//! never a panic. No I/O.
+
+pub mod btf;
+pub mod c;
+pub mod clock;
+pub mod cursor;
+pub mod elf;
+pub mod flags;
+pub mod format;
+pub mod print;
+pub mod read;
+pub mod record;
+pub mod sample;
+pub mod sample_extra;
+pub mod side_band;
+
+#[cfg(test)]
+pub(crate) mod tests;

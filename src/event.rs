@@ -1,0 +1,18 @@
+//! Resolves selectors, filters and names into events with a layout, and plans what to open. Opens
+//! nothing itself.
+
+pub mod catalog;
+pub mod constants;
+pub mod counter;
+pub mod expr;
+mod ffi_types;
+mod field;
+pub mod filter;
+pub mod function;
+pub mod name;
+pub mod plan;
+pub mod rate;
+pub mod sampling;
+pub mod selector;
+mod self_events;
+pub mod syntax;

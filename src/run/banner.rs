@@ -1,0 +1,126 @@
+//! Messages at the start of a live run: what is watched, and which options are applied differently
+//! or have no effect.
+
+use super::filters::{self, From};
+use super::request::RunRequest;
+use crate::base::cpulist;
+use crate::base::draw::Level;
+use crate::base::stack_style::StackStyle;
+use crate::base::units::counted;
+use crate::event::sampling::ChainPart;
+use crate::script::evsel::Role;
+use crate::script::host::Host;
+use crate::script::option::value::OptionValue;
+use crate::source::live::Live;
+use crate::source::open::SourceRequest;
+use crate::sys::streams;
+
+/// Prints what is watched in one line: on an idle machine, it is the only output for a while.
+pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
+    let roles = host.roles();
+    let mut names: Vec<String> = Vec::new();
+    for role in &roles {
+        if !names.contains(&role.event.name) {
+            names.push(role.event.name.clone());
+        }
+    }
+    let shown = match names.len() {
+        0..=4 => names.join(", "),
+        n => format!("{} and {} more events", names[..3].join(", "), n - 3),
+    };
+    let target = match &source.tasks {
+        Some(tids) if source.workload => format!("the command (pid {})", tids[0]),
+        Some(tids) if !request.host.pids.is_empty() => {
+            let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
+            let noun = if pids.len() == 1 { "process" } else { "processes" };
+            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
+        }
+        Some(tids) => {
+            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
+            format!("thread {}", tids.join(","))
+        }
+        None => {
+            format!("CPU {}", cpulist::format(&source.watched))
+        }
+    };
+    let order = if source.ordered { "in order" } else { "unordered" };
+    host.shared().with(|context| {
+        for remark in request.notes.iter().chain(live.remarks()) {
+            context.note(Level::Warning, remark);
+        }
+        for remark in without_stacks(&roles, request) {
+            context.note(Level::Warning, &remark);
+        }
+        if let Some(remark) = without_rate(&roles, request) {
+            context.note(Level::Warning, &remark);
+        }
+        let user_text = filters::user_text(&roles);
+        for remark in request.understood.iter().chain(&host.remarks()).chain(&user_text) {
+            context.note(Level::Info, remark);
+        }
+        let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
+        context.note(Level::Info, &watching);
+        if request.host.json || request.host.events {
+            // These formats keep stderr free of notes, but a caller may wait there for the start.
+            streams::print_message(&format!("note: {watching}"));
+        }
+        if request.host.verbose > 0 {
+            let pages = counted(live.pages() as u64, "page");
+            let text =
+                format!("{order}, {pages} per ring, {}", counted(live.files() as u64, "file"));
+            context.note(Level::Info, &text);
+            let others = live.cpus_of_tasks_only();
+            if !others.is_empty() {
+                let cpus = cpulist::format(&others);
+                let text = format!("task records also from CPU {cpus}, with smaller rings");
+                context.note(Level::Info, &text);
+            }
+            for line in filters::explain(&roles, From::Kernel) {
+                context.note(Level::Info, &line);
+            }
+        }
+        for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }
+        {
+            let fields: Vec<String> =
+                fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
+            context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
+        }
+        // Print now, not with the first report.
+        let _ = context.out.flush();
+    });
+}
+
+/// Returns a note if a rate option is given and no event has a rate.
+fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
+    let is_typed = |long: &str| {
+        let option = request.monitor.option(long).filter(|option| option.default.is_none());
+        option.filter(|option| request.values.get(&option.long).is_some_and(OptionValue::is_given))
+    };
+    let option = is_typed("freq").or_else(|| is_typed("period"))?;
+    let rated = |role: &Role| role.event.has_rate() || role.sampling.rate().is_some();
+    let typed = option.typed();
+    (!roles.iter().any(rated)).then(|| {
+        format!(
+            "{typed} has no effect: no clock and no hardware event is sampled; freq= and period= \
+             apply to any event"
+        )
+    })
+}
+
+/// Returns a note for each stack option that is given although no event takes stacks.
+fn without_stacks(roles: &[Role], request: &RunRequest) -> Vec<String> {
+    let options = &request.host;
+    let given = [
+        ("--user-callchain", options.callchain == ChainPart::User),
+        ("--kernel-callchain", options.callchain == ChainPart::Kernel),
+        ("--stack-style", options.stack_style != StackStyle::default()),
+    ];
+    let given = given.into_iter().filter(|(_, given)| *given);
+    let taken = roles.iter().any(|role| role.sampling.stack.is_some());
+    let remark = |(option, _)| {
+        format!(
+            "{option} has no effect without stacks; add -g, or give an event the attribute `stack`"
+        )
+    };
+    if taken { Vec::new() } else { given.map(remark).collect() }
+}

@@ -1,0 +1,71 @@
+//! Notes at the end of a run about why stacks lack names: files that were not found, and mappings
+//! dropped for lack of memory.
+
+use crate::base::draw::Level;
+use crate::base::units::counted;
+use crate::script::leaf::SharedContext;
+
+/// Prints the notes, if there are any.
+pub(super) fn print_notes(shared: &SharedContext) {
+    shared.with(|context| {
+        let Some(programs) = &context.programs else { return };
+        let notes = {
+            let programs = programs.borrow();
+            let spaces = &programs.spaces;
+            let room =
+                memory_note(spaces.forgotten(), spaces.refused(), programs.objects.dropped());
+            let (files, one) = programs.objects.nameless();
+            [room, one.and_then(|one| unreadable_files_note(files, &one.path))]
+        };
+        for text in notes.into_iter().flatten() {
+            context.note(Level::Warning, &text);
+        }
+    });
+}
+
+/// Returns a note about `files` files that could not be read; `one` is one of them.
+fn unreadable_files_note(files: usize, one: &[u8]) -> Option<String> {
+    let such = if files > 1 { ", such as" } else { ":" };
+    let one = String::from_utf8_lossy(one);
+    let counted = counted(files as u64, "executed file");
+    let their = if files > 1 { "their" } else { "its" };
+    let text = format!("{counted} not found or not ELF{such} {one}; {their} functions lack names");
+    (files > 0).then_some(text)
+}
+
+/// Returns a note about `forgotten` address spaces with stacks in them, `refused` spaces and
+/// mappings, and files `closed` early.
+fn memory_note(forgotten: u64, refused: u64, closed: u64) -> Option<String> {
+    let parts = [
+        (forgotten, "ended process", "dropped"),
+        (refused, "mapping", "ignored"),
+        (closed, "file", "closed early"),
+    ];
+    let dropped = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let dropped: Vec<String> =
+        dropped.map(|(count, one, what)| format!("{} {what}", counted(count, one))).collect();
+    let text = format!("symbol memory limit: {}; stacks may lack names", dropped.join(", "));
+    (!dropped.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreadable_files_are_reported_with_one_example() {
+        assert_eq!(unreadable_files_note(0, b""), None);
+        let one = "1 executed file not found or not ELF: /a b; its functions lack names";
+        assert_eq!(unreadable_files_note(1, b"/a b").as_deref(), Some(one));
+        let two = "2 executed files not found or not ELF, such as /a; their functions lack names";
+        assert_eq!(unreadable_files_note(2, b"/a").as_deref(), Some(two));
+    }
+
+    #[test]
+    fn only_nonzero_counts_are_reported() {
+        assert_eq!(memory_note(0, 0, 0), None);
+        let text = "symbol memory limit: 2 ended processes dropped, 1 file closed early; stacks \
+                    may lack names";
+        assert_eq!(memory_note(2, 0, 1).as_deref(), Some(text));
+    }
+}

@@ -1,0 +1,399 @@
+//! A session: lines are typed while events come. Each line may open events, change them, or remove
+//! them.
+//!
+//! A single thread runs the session, as in a run; another one reads the terminal (`console`).
+//! Between lines, and while a line waits for events (`run`, `show`), the rings are drained and
+//! handlers run. The source is the kernel, or a recording, which is only played when a line
+//! requests it.
+
+mod boost;
+mod complete;
+mod console;
+mod definitions;
+mod jobs;
+mod live_source;
+mod losses;
+mod rate_limit;
+mod replay_source;
+mod requests;
+mod source;
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use anyhow::Context as _;
+
+use crate::base::coverage::Coverage;
+use crate::base::draw::Level;
+use crate::output::text::{TextOptions, TextOutput};
+use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
+use crate::script::host::{Host, Rules};
+use crate::script::prompt::{CHUNK, LineStep};
+use crate::sys::sched;
+use crate::sys::signal;
+use boost::ReaderBoost;
+pub use console::{Completions, Console, ConsoleMessage};
+use definitions::Definitions;
+pub use jobs::{Monitors, Parse};
+use rate_limit::RateLimited;
+use source::SessionSource;
+
+use super::Outcome;
+use super::request::RunRequest;
+
+/// Initial number of roles. A single role takes a separate code path, which a session cannot use
+/// because roles are added.
+const ROLES: usize = 2;
+
+/// A ring is drained this often, at least.
+const DRAIN_MS: f64 = 50.0;
+
+/// Losses are reported at most this often, in nanoseconds.
+const LOSS_REPORT_NS: f64 = 1e9;
+
+/// Where a session's output goes.
+pub struct Outlet {
+    /// Results.
+    pub results: Box<dyn Write>,
+    /// Messages; the same place on a terminal.
+    pub messages: Box<dyn Write>,
+    /// Whether it is a terminal.
+    pub terminal: bool,
+}
+
+/// The state of a session.
+struct Session<'a> {
+    host: Host,
+    source: SessionSource<'a>,
+    console: Console,
+    definitions: Definitions,
+    monitors: Monitors,
+    loaded: Vec<(mlua::Table, RunRequest)>,
+    paces: Vec<jobs::JobSchedule>,
+    /// The number of the next line.
+    number: usize,
+    /// How many remarks about events were printed.
+    remarks: usize,
+    reported: Coverage,
+    reported_at: f64,
+    failed: bool,
+    /// Why results could not be written. A closed pipe is not an error.
+    unwritten: Option<io::Error>,
+    /// Whether the rings still hold events because the last drain ran out of time.
+    behind: bool,
+    ended: bool,
+    terminal: bool,
+    /// Whether the prompt of a terminal is waiting for a line.
+    typing: Rc<Cell<bool>>,
+    ahead: ReaderBoost,
+}
+
+/// Runs a session until its lines end. `begin` is a file to run first: its name for messages, and
+/// its text.
+///
+/// # Errors
+/// The session cannot begin: a permission is missing, or a recording cannot be read. Results could
+/// not be written, other than because of a closed pipe.
+pub fn run(
+    mut host: Host,
+    request: &RunRequest,
+    monitors: Monitors,
+    begin: Option<(String, String)>,
+    console: Console,
+    outlet: Outlet,
+) -> anyhow::Result<Outcome> {
+    let settings = &request.host;
+    if outlet.terminal {
+        signal::install_at_prompt()?;
+    } else {
+        signal::install()?;
+    }
+    let (mut source, setting) = SessionSource::begin(request, &console.tids)?;
+    source.listen(&console.bell);
+    let rules = Rules { max_events: None, order: settings.order };
+    source.introduce(&host, request);
+    host.begin_session(&setting, rules, &monitors.library)?;
+    let (terminal, typing) = (outlet.terminal, Rc::new(Cell::new(false)));
+    let look = TextOptions { together: true, ..super::look(settings, source.pages()) };
+    host.shared().with(|context| {
+        let text = TextOutput::new(outlet.results, outlet.messages, look);
+        context.out = match terminal {
+            true => Box::new(RateLimited::new(text, typing.clone())),
+            false => Box::new(text),
+        };
+        context.begin_notes();
+    });
+    let shared = host.shared().clone();
+    host.on_print(Box::new(move |text| shared.with(|context| context.out.line(text))));
+    let mut session = Session {
+        host,
+        source,
+        console,
+        definitions: Definitions::default(),
+        monitors,
+        loaded: Vec::new(),
+        paces: Vec::new(),
+        number: 1,
+        remarks: 0,
+        reported: Coverage::default(),
+        reported_at: 0.0,
+        failed: false,
+        unwritten: None,
+        behind: false,
+        ended: false,
+        terminal,
+        ahead: ReaderBoost::default(),
+        typing,
+    };
+    sched::request_short_slices();
+    print_warnings(&session.host, &request.notes);
+    print_warnings(&session.host, &request.understood);
+    print_warnings(&session.host, &session.source.remarks());
+    if !hook_stops_compiled_loops() {
+        print_warnings(&session.host, &[NO_HOOK.to_owned()]);
+    }
+    if let Some((chunk, text)) = begin {
+        session.run_lines(&chunk, &text);
+        session.number = 1;
+    }
+    session.go_on();
+    session.live()?;
+    session.end();
+    if let Some(why) = session.unwritten {
+        return Err(why).context("failed to write the results");
+    }
+    Ok(if session.failed && !terminal { Outcome::ScriptErrors } else { Outcome::Done })
+}
+
+/// Prints warnings.
+fn print_warnings(host: &Host, remarks: &[String]) {
+    host.shared().with(|context| {
+        remarks.iter().for_each(|remark| context.note(Level::Warning, remark));
+    });
+}
+
+impl Session<'_> {
+    /// Delivers events and runs lines until the lines end.
+    fn live(&mut self) -> anyhow::Result<()> {
+        while !self.ended {
+            if self.source.is_recording() {
+                let typed = self.console.wait();
+                self.console.heard();
+                self.take(typed);
+            } else {
+                self.wait(DRAIN_MS)?;
+                self.behind = self.source.drain(&mut self.host);
+                self.report_due();
+                while !self.ended
+                    && let Some(typed) = self.console.take()
+                {
+                    self.take(typed);
+                }
+                self.stopped_by_itself();
+                self.flush();
+                self.report_losses(LOSS_REPORT_NS);
+            }
+            self.heed_signals();
+        }
+        Ok(())
+    }
+
+    /// Handles signals. On a terminal, an interrupt counted between lines was meant for a line that
+    /// has just ended, or for one that was just sent. Without a terminal it ends the session, as
+    /// SIGTERM does.
+    fn heed_signals(&mut self) {
+        self.ended |= signal::end_requested() || (!self.terminal && signal::interrupts() > 0);
+        if signal::interrupts() > 0 {
+            // The line that the interrupt was meant for may have arrived by now.
+            match self.console.take() {
+                Some(typed) => self.take(typed),
+                None => signal::forget_interrupts(),
+            }
+            sched::end_thread_boost();
+        }
+        if signal::take_report_request() {
+            self.report_all();
+        }
+    }
+
+    fn take(&mut self, typed: ConsoleMessage) {
+        match typed {
+            ConsoleMessage::Line(text) => {
+                self.typing.set(false);
+                self.enter(&text);
+                self.ended |= signal::end_requested();
+                signal::forget_interrupts();
+                sched::end_thread_boost();
+                if !self.ended {
+                    self.go_on();
+                }
+            }
+            ConsoleMessage::Names { before, reply } => {
+                // The requester may have given up.
+                let _ = reply.send(complete::complete(self, &before));
+            }
+            ConsoleMessage::End => self.ended = true,
+        }
+    }
+
+    /// Requests the next line.
+    fn go_on(&self) {
+        self.console.go_on();
+        self.typing.set(self.terminal);
+    }
+
+    /// Runs a line to its end, and shows its result.
+    fn enter(&mut self, text: &str) {
+        self.run_lines(CHUNK, &requests::as_lua(text));
+    }
+
+    /// Runs Lua code as it is.
+    fn run_lines(&mut self, chunk: &str, line: &str) {
+        let opened = self.host.roles().len();
+        let mut step = self.host.enter(chunk, line, self.number);
+        self.number += line.lines().count().max(1);
+        let outcome = loop {
+            step = match step {
+                LineStep::Asked(what, args) => {
+                    let answer = requests::answer(self, &what, &args);
+                    self.host.answer(answer.map_err(|why| format!("{why:#}")))
+                }
+                LineStep::Done(values) => break Ok(values),
+                LineStep::Failed(why) => break Err(why),
+            };
+        };
+        let changed = self.apply().map_err(|why| format!("{why:#}"));
+        match outcome.and_then(|values| changed.map(|()| values)) {
+            Ok(values) => {
+                let (defined, needed) = self.host.line_defined();
+                if defined {
+                    self.definitions.add(line, opened..self.host.roles().len(), needed);
+                }
+                // An evsel that a call returns is not shown; the value of `p` alone is.
+                let named = line.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));
+                let shown = values.iter().filter(|value| named || !self.host.is_evsel(value));
+                let shown: Vec<&mlua::Value> = shown.collect();
+                shown.into_iter().for_each(|value| self.show(value));
+            }
+            Err(why) => self.fail(&why),
+        }
+        self.flush();
+    }
+
+    /// Applies what a line has changed: new events, filters, handlers, switches.
+    fn apply(&mut self) -> anyhow::Result<()> {
+        self.source.attach(&mut self.host)?;
+        let remarks = self.host.remarks();
+        print_warnings(&self.host, &remarks[self.remarks..]);
+        self.remarks = remarks.len();
+        let switches = self.host.take_switches();
+        let mut on = switches.iter().filter(|(_, on)| **on);
+        on.try_for_each(|(role, _)| self.host.revive(*role))?;
+        self.source.switch(&switches)?;
+        if switches.values().any(|on| !on) {
+            // Events recorded before the switch are handled first, in case it is turned on again.
+            self.source.settle_down(&mut self.host);
+        }
+        Ok(())
+    }
+
+    /// Delivers events for a while: those of `roles` and those that are on already.
+    fn carry(
+        &mut self,
+        time: Option<f64>,
+        count: Option<u64>,
+        roles: &[u32],
+    ) -> anyhow::Result<()> {
+        self.apply()?;
+        self.flush();
+        self.host.limit_events(count);
+        self.source.switch(&roles.iter().map(|role| (*role, true)).collect())?;
+        let carried = self.carry_events(time);
+        self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
+        self.source.settle_down(&mut self.host);
+        // The reason why a handler stopped it has been printed already.
+        self.host.take_stop();
+        self.host.limit_events(None);
+        // Ctrl-C ends the wait, not the rest of the line.
+        signal::forget_interrupts();
+        self.report_losses(0.0);
+        carried
+    }
+
+    /// Delivers events for this many nanoseconds, until the event limit, Ctrl-C, or the end of the
+    /// recording.
+    fn carry_events(&mut self, time: Option<f64>) -> anyhow::Result<()> {
+        if self.source.is_recording() {
+            self.source.play(time, &mut self.host);
+            return Ok(());
+        }
+        let end = time.map_or(f64::INFINITY, |time| self.source.now() + time);
+        while !self.host.interrupted() && !self.host.has_enough() && self.source.now() < end {
+            self.wait((end - self.source.now()) / 1e6)?;
+            self.behind = self.source.drain(&mut self.host);
+            self.source.switch(&self.host.take_switches())?;
+            self.report_due();
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Waits for events or for a message, at most this many milliseconds.
+    fn wait(&mut self, most: f64) -> anyhow::Result<()> {
+        self.ahead.turn(self.source.now(), self.typing.get());
+        let report = (self.next_report() - self.source.now()) / 1e6;
+        let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
+        // Also while a line runs: its message may have been taken before the pipe was written, and
+        // an unread byte would end every further wait at once.
+        if self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })? {
+            self.console.heard();
+        }
+        Ok(())
+    }
+
+    /// Handles `stop` called by a handler that runs in the background.
+    fn stopped_by_itself(&mut self) {
+        if !self.host.has_enough() {
+            return;
+        }
+        let stopped = self.host.take_stop();
+        if stopped.is_some() && self.source.all_off().is_ok() {
+            let text =
+                "stopped by a handler: all events are off; `on` of an event turns it on again";
+            self.host.shared().with(|context| context.note(Level::Info, text));
+        }
+    }
+
+    fn show(&mut self, value: &mlua::Value) {
+        if value.is_nil() {
+            return;
+        }
+        let counts = self.source.take_counts();
+        match self.host.drawn(value, &counts) {
+            Ok(Some(parts)) => {
+                self.host.shared().with(|context| context.out.answer(&parts));
+            }
+            Ok(None) => {
+                let text = self.host.text_of(value);
+                self.host.shared().with(|context| context.out.line(&text));
+            }
+            Err(why) => self.fail(&format!("{why:#}")),
+        }
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.failed = true;
+        self.host.shared().with(|context| context.note(Level::Error, why));
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.host.shared().with(|context| context.out.flush());
+        let Err(why) = flushed else { return };
+        self.ended = true;
+        // The reader has closed the pipe.
+        if why.kind() != io::ErrorKind::BrokenPipe {
+            self.unwritten.get_or_insert(why);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The kernel as a session's source: the rings stay open while events are opened and closed.
+
+use std::rc::Rc;
+
+use anyhow::Context as _;
+
+use super::super::catalog::MachineCatalog;
+use super::super::live::{opening, running};
+use super::super::machine::{mounted, name_stacks, print_by_formats};
+use super::super::machine_changes::MachineChanges;
+use super::super::request::RunRequest;
+use super::super::scope::{WatchScope, limit};
+use super::super::workload::refused;
+use crate::base::draw::Level;
+use crate::event::catalog::Catalog;
+use crate::event::plan;
+use crate::script::evsel::Role;
+use crate::script::host::{Host, Setting};
+use crate::source::change::Closer;
+use crate::source::counts::CountDelta;
+use crate::source::live::Live;
+use crate::source::open::{Opening, RefusedCondition, SourceRequest};
+use crate::sys::cpus::online_cpus;
+use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::refusal::Refusal;
+use crate::sys::tasks::task_names;
+use crate::sys::tracepoint_overhead::{self, TracepointOverhead};
+use crate::task::Tasks;
+
+/// The rings and the events that are open on them.
+pub(super) struct LiveSource {
+    pub(super) live: Live,
+    changes: MachineChanges,
+    source_request: SourceRequest,
+    /// The watched CPUs.
+    only: Vec<u32>,
+    /// Why there are no rings: the user lacks the permission.
+    refused: Option<Refusal>,
+    catalog: Rc<MachineCatalog>,
+    /// The roles as they are open now.
+    open: Vec<Role>,
+    /// perilune's other threads, which are excluded.
+    others: Vec<i32>,
+    knows_own: bool,
+    closer: Closer,
+}
+
+impl LiveSource {
+    /// Opens the rings and starts to follow tasks; `others` are perilune's other threads. A user
+    /// without permission gets a session without rings, since many lines need no events.
+    ///
+    /// # Errors
+    /// The kernel refuses the rings, or a thread cannot be started.
+    pub(super) fn begin(
+        request: &RunRequest,
+        mut others: Vec<i32>,
+    ) -> anyhow::Result<(LiveSource, Setting)> {
+        let settings = &request.host;
+        let catalog = Rc::new(MachineCatalog::default());
+        let scope = WatchScope::of(settings, None)?;
+        let setting = scope.setting(request, catalog.clone())?;
+        let (sender, tid) = std::sync::mpsc::channel();
+        let closer = Closer::start(move || {
+            // The receiver waits for the id until it comes.
+            let _ = sender.send(tid_in_records());
+        })
+        .context("failed to start the thread that closes events")?;
+        others.extend(tid.recv());
+        let WatchScope { cpus: only, tasks } = scope;
+        let source_request = SourceRequest {
+            cpus: online_cpus(),
+            watched: only.clone(),
+            workload: false,
+            off: Vec::new(),
+            tasks,
+            pages: settings.mmap_pages.map(|pages| pages as usize),
+            watermark: settings.watermark,
+            ordered: settings.order.unwrap_or(true),
+            mmap: true,
+            watch_self: settings.watch_self,
+            own_tids: Vec::new(),
+        };
+        let (mut live, refused) = match Live::open(Vec::new(), &source_request, super::ROLES) {
+            Ok(live) => (live, None),
+            Err(why) => match why.downcast::<Refusal>()? {
+                refusal if refusal.is_permission() => {
+                    let none = SourceRequest { cpus: Vec::new(), ..source_request.clone() };
+                    (Live::open(Vec::new(), &none, super::ROLES)?, Some(refusal))
+                }
+                refusal => return Err(refusal.into()),
+            },
+        };
+        live.enable_side()?;
+        live.enable(false)?;
+        let open = Vec::new();
+        let knows_own = false;
+        let changes = MachineChanges::begin(&live);
+        let watched = LiveSource {
+            live,
+            changes,
+            source_request,
+            only,
+            refused,
+            catalog,
+            open,
+            others,
+            knows_own,
+            closer,
+        };
+        Ok((watched, setting))
+    }
+
+    /// Reports CPUs that go offline and come back, and steps of the wall clock.
+    pub(super) fn follow_machine(&mut self, host: &mut Host) {
+        self.changes.look(&mut self.live, host);
+    }
+
+    /// Returns the messages about how the rings were opened.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.live.remarks().to_vec();
+        remarks.extend(self.refused.as_ref().map(|refusal| {
+            let why = refused(refusal, &[], self.alternative());
+            format!("{why}; at this prompt, only functions that need no event work")
+        }));
+        remarks
+    }
+
+    /// Returns the alternative for a user with few permissions.
+    fn alternative(&self) -> &'static str {
+        let asked = self.source_request.tasks.is_some();
+        if asked { "" } else { "your own process: perilune repl -p PID" }
+    }
+
+    /// Gives the host this machine's tasks and clock.
+    pub(super) fn introduce(&self, host: &Host, request: &RunRequest) {
+        let processors = self.source_request.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
+        let names = task_names();
+        let clock = *self.live.clock();
+        host.shared().with(|context| {
+            context.tasks = Tasks::new(processors);
+            context.tasks.snapshot(names.iter().map(running));
+            name_stacks(context, request.host.lines);
+            context.clock = clock;
+            context.hide_pid = (!request.host.watch_self).then(std::process::id);
+        });
+    }
+
+    /// Opens new events, switched off, and reopens the narrowed ones.
+    ///
+    /// # Errors
+    /// The kernel refuses an event, or a handler reads a field that does not exist.
+    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        let known = self.open.len();
+        let settled = host.settle(known)?;
+        let roles = host.roles();
+        // They count as known from here on, even if they cannot be opened.
+        self.open.extend_from_slice(&roles[known..]);
+        if let Some(refusal) = self.refused.as_ref().filter(|_| roles.len() > known) {
+            return Err(refused(refusal, &roles[known..], self.alternative()));
+        }
+        self.meet_tracefs(host)?;
+        if self.source_request.own_tids.is_empty()
+            && roles.iter().any(|r| r.event.function().is_some())
+        {
+            self.source_request.own_tids = self.own_tids(tid_in_records());
+        }
+        if settled.misread.is_none() && roles.len() > known {
+            let openings = (known..roles.len())
+                .map(|role| planned(role, &roles, &self.only))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            let remarks = self.live.remarks().len();
+            let refused = self.live.add(openings, &self.source_request, roles.len())?;
+            hand_over(host, &refused)?;
+            super::print_warnings(host, &self.live.remarks()[remarks..]);
+        }
+        host.attach(self.live.batch().addresses())?;
+        for role in settled.narrowed {
+            if let Err(why) = self.narrow(role, &roles, host) {
+                host.put_back(role, self.open[role as usize].clone());
+                return Err(why);
+            }
+            self.open[role as usize] = host.roles()[role as usize].clone();
+        }
+        settled.misread.map_or(Ok(()), Err)
+    }
+
+    /// Returns the excluded threads: this one, by its number in the kernel's filters, and the
+    /// others.
+    fn own_tids(&self, this: i32) -> Vec<i32> {
+        std::iter::once(this).chain(self.others.iter().copied()).collect()
+    }
+
+    fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
+        // A condition that only user space checks needs no new event.
+        if roles[role as usize].filter != self.open[role as usize].filter {
+            let opening = planned(role as usize, roles, &self.only)?;
+            let refused = self.live.renew(role, opening, &self.source_request, &self.closer)?;
+            hand_over(host, &refused)?;
+        }
+        host.revive(role)
+    }
+
+    /// Prepares for the first tracepoint: the print formats, and the numbers of perilune's own
+    /// threads in its records.
+    fn meet_tracefs(&mut self, host: &Host) -> anyhow::Result<()> {
+        let Some(tracefs) = self.catalog.tracefs().filter(|_| !self.knows_own) else {
+            return Ok(());
+        };
+        self.knows_own = true;
+        if let Some(text) = mounted(tracefs) {
+            host.shared().with(|context| context.note(Level::Info, &text));
+        }
+        self.source_request.own_tids = self.own_tids(kernel_tid(tracefs)?);
+        host.shared().with(|context| print_by_formats(context, tracefs));
+        Ok(())
+    }
+
+    /// Returns the events that exist.
+    pub(super) fn catalog(&self) -> Rc<dyn Catalog> {
+        self.catalog.clone()
+    }
+
+    /// Returns the number of roles.
+    pub(super) fn roles(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Measures the cost of a record in the kernel; `None` without tracepoints of system calls.
+    pub(super) fn toll(&self) -> Option<TracepointOverhead> {
+        let (overhead, events) = tracepoint_overhead::measure(self.catalog.tracefs()?).ok()?;
+        self.closer.close(events);
+        Some(overhead)
+    }
+
+    /// Closes roles permanently.
+    pub(super) fn close(&mut self, roles: &[u32]) {
+        roles.iter().for_each(|role| self.live.close(*role, &self.closer));
+    }
+
+    /// Returns the counts since the last call.
+    pub(super) fn counts(&mut self) -> Vec<CountDelta> {
+        self.live.counts()
+    }
+}
+
+/// Plans an opening for one role alone, so that it can be narrowed and closed by itself.
+fn planned(index: usize, roles: &[Role], only: &[u32]) -> anyhow::Result<Opening> {
+    let mut plan = plan::plan(&roles[index..=index])?;
+    let mut planned = plan.pop().context("the event has no plan")?;
+    planned.roles = vec![index];
+    let mut opening = opening(planned, roles)?;
+    limit(&mut opening, only);
+    Ok(opening)
+}
+
+fn hand_over(host: &mut Host, refused: &[RefusedCondition]) -> anyhow::Result<()> {
+    refused.iter().try_for_each(|one| host.filter_here(one.role, one.rest.clone()))
+}

@@ -1,0 +1,135 @@
+//! A recording as a session's source: played as far as a line requests, and continued from there.
+
+use std::rc::Rc;
+
+use super::super::replayed::{Frames, Player};
+use super::super::request::RunRequest;
+use super::super::scope::setting;
+use crate::base::draw::Stamp;
+use crate::decode::clock::Clock;
+use crate::event::catalog::Catalog;
+use crate::script::host::{Host, Setting};
+use crate::source::Batch;
+use crate::source::counts::CountDelta;
+use crate::source::replay::Replay;
+use crate::task::Tasks;
+
+/// A recording and its play position.
+pub(super) struct ReplaySource<'a> {
+    replay: Rc<Replay>,
+    player: Player<'a>,
+    batch: Batch,
+    /// The next entry.
+    at: usize,
+    /// Nanoseconds of the recording.
+    now: f64,
+    known: usize,
+}
+
+/// Limit of timer turns that are played at once.
+const TURNS: u32 = 100_000;
+
+impl<'a> ReplaySource<'a> {
+    /// Reads the recording.
+    ///
+    /// # Errors
+    /// The file is not a recording, or the options contradict each other.
+    pub(super) fn begin(
+        request: &'a RunRequest,
+        path: &std::path::Path,
+    ) -> anyhow::Result<(ReplaySource<'a>, Setting)> {
+        let replay = Rc::new(Replay::open(path)?);
+        let setting = setting(request, replay.clone(), replay.cpus())?;
+        let player = Player::new(replay.clone(), Frames::of(&replay), &request.host);
+        let batch = Batch::new(super::ROLES);
+        Ok((ReplaySource { replay, player, batch, at: 0, now: 0.0, known: 0 }, setting))
+    }
+
+    /// Gives the host the recording's tasks, clock and frame names.
+    pub(super) fn introduce(&self, host: &Host) {
+        let processors = self.replay.cpus().last().map_or(0, |cpu| *cpu as usize + 1);
+        let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
+        let naming = Frames::of(&self.replay).naming();
+        host.shared().with(|context| {
+            context.tasks = Tasks::new(processors);
+            context.clock = Clock::new(start, 0);
+            *context.naming.borrow_mut() = naming;
+        });
+    }
+
+    /// Applies the events that lines have declared and narrowed.
+    ///
+    /// # Errors
+    /// A filter does not fit an event.
+    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        let settled = host.settle(self.known)?;
+        let roles = host.roles();
+        let new = self.known..roles.len();
+        self.known = roles.len();
+        self.batch.set_roles(roles.len());
+        self.player.take_roles(roles)?;
+        new.for_each(|role| self.player.turn(role as u32, false));
+        host.attach(self.batch.addresses())?;
+        settled.narrowed.into_iter().try_for_each(|role| host.revive(role))
+    }
+
+    /// Returns the number of roles.
+    pub(super) fn roles(&self) -> usize {
+        self.known
+    }
+
+    /// Plays this many nanoseconds, or up to the end.
+    pub(super) fn carry(&mut self, time: Option<f64>, host: &mut Host) {
+        let end = time.map_or(f64::INFINITY, |time| self.now + time);
+        let replay = self.replay.clone();
+        while let Some(entry) = replay.entries().get(self.at) {
+            let time = entry.time_ns as f64;
+            self.timers(time.min(end), host);
+            if time > end || host.interrupted() || host.has_enough() {
+                break;
+            }
+            self.now = time;
+            self.at += 1;
+            self.player.play(self.at - 1, entry, &mut self.batch, host);
+            for (role, on) in host.take_switches() {
+                self.turn(role, on);
+            }
+        }
+        if end.is_finite() && !host.has_enough() {
+            self.timers(end, host);
+            self.now = end;
+        }
+        host.set_now(self.now);
+    }
+
+    fn timers(&mut self, until: f64, host: &mut Host) {
+        for _ in 0..TURNS {
+            let Some(due) = host.next_timer().filter(|due| *due <= until) else { return };
+            host.set_now(due);
+            host.fire_timers(due);
+        }
+        host.skip_missed_timers(until);
+    }
+
+    /// Returns whether the recording has been played to its end.
+    pub(super) fn is_over(&self) -> bool {
+        self.at >= self.replay.entries().len()
+    }
+
+    /// Returns the events that exist.
+    pub(super) fn catalog(&self) -> Rc<dyn Catalog> {
+        self.replay.clone()
+    }
+
+    pub(super) fn now(&self) -> f64 {
+        self.now
+    }
+
+    pub(super) fn turn(&mut self, role: u32, on: bool) {
+        self.player.turn(role, on);
+    }
+
+    pub(super) fn counts(&mut self) -> Vec<CountDelta> {
+        self.player.take_counts()
+    }
+}

@@ -1,0 +1,45 @@
+//! Limits of a line of the prompt: number of events, time, and requests to stop.
+
+use std::time::{Duration, Instant};
+
+use crate::script::host::Host;
+
+impl Host {
+    /// Limits the number of events that are handled from now on.
+    pub fn limit_events(&mut self, most: Option<u64>) {
+        self.rules.max_events = most;
+        self.counted = 0;
+        if most.is_none()
+            && let Err(why) = self.dispatch.limit(u64::MAX)
+        {
+            self.failed(&why.to_string());
+        }
+    }
+
+    /// Returns why handlers asked to stop, if one did or enough events came; events are handled
+    /// again afterwards.
+    pub fn take_stop(&mut self) -> Option<String> {
+        let enough = self.enough.take();
+        let stop = self.state.borrow_mut().stop.take();
+        if stop.is_some() {
+            self.dispatch.go_on();
+        }
+        stop.or(enough.then(String::new))
+    }
+
+    /// Returns whether `show` has seen enough, handlers asked to stop, or the event limit is
+    /// reached.
+    pub fn has_enough(&self) -> bool {
+        self.enough.get() || self.satisfied()
+    }
+
+    /// Limits the time for which events are handled; checked before each batch.
+    pub fn hurry(&mut self, time: Option<Duration>) {
+        self.deadline = time.map(|time| Instant::now() + time);
+    }
+
+    /// Returns whether that time is over.
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}

@@ -1,0 +1,47 @@
+//! System calls of a run: perf events and their rings, workloads, properties of the machine.
+//! Records are decoded elsewhere.
+
+pub mod attr;
+mod attr_fallback;
+pub mod budget;
+pub mod catch_panic;
+pub mod cgroup;
+pub mod child;
+pub mod clock;
+pub mod code;
+pub mod cpu_model;
+pub mod cpu_time;
+pub mod cpus;
+pub mod folder;
+pub mod idle_records;
+pub mod kernel_functions;
+pub mod limits;
+pub mod machine;
+pub mod mapped_file;
+pub mod maps;
+pub mod namespace;
+pub mod perf;
+pub mod poll;
+pub mod privileges;
+pub mod proc_stat;
+mod read_format;
+pub mod refusal;
+pub mod registers;
+pub mod ring;
+pub mod sched;
+mod sigbus;
+pub mod signal;
+pub mod split_lock;
+pub mod streams;
+pub mod tasks;
+pub mod terminal;
+pub mod threads;
+pub mod tracefs;
+pub mod tracepoint_overhead;
+pub mod user;
+pub mod walk;
+
+#[cfg(test)]
+pub(crate) mod live_tests;
+#[cfg(test)]
+mod tests;
