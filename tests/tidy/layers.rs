@@ -2,7 +2,8 @@
 
 use crate::{Finding, source::Source};
 
-/// A module of the crate's root and its layer. A file may import from lower layers and from its own module.
+/// A module of the crate's root and its layer. A file may import from lower layers and from its own
+/// module.
 const LAYERS: &[(&str, u8)] = &[
     ("base", 0),
     ("sys", 1),
@@ -21,13 +22,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("cli", 7),
 ];
 
-/// Imports between modules of one layer that are allowed: from, to, the reason.
+/// Allowed imports between modules of one layer: from, to, the reason.
 const SIDEWAYS: &[(&str, &str, &str)] = &[];
 
-/// The crate's root: it sees everything.
+/// Files of the crate's root, which may import everything.
 const ROOT: &[&str] = &["src/lib.rs", "src/main.rs"];
 
-/// A module imports from layers below its own only.
+/// Reports imports from layers that are not below the module's own.
 pub(crate) fn imports_point_down(file: &Source) -> Vec<Finding> {
     let Some(inside) = file.path.strip_prefix("src/").filter(|_| file.is("rs")) else {
         return Vec::new();
@@ -37,9 +38,7 @@ pub(crate) fn imports_point_down(file: &Source) -> Vec<Finding> {
     }
     let own = inside.split(['/', '.']).next().unwrap_or_default();
     let Some(own_layer) = layer(own) else {
-        return vec![
-            file.at(0, format!("`{own}` has no layer; give it one in tests/tidy/layers.rs")),
-        ];
+        return vec![file.at(0, format!("`{own}` has no layer; add it in tests/tidy/layers.rs"))];
     };
     let mut findings = Vec::new();
     for (line, module) in imports(&file.code, depth(inside)) {
@@ -49,8 +48,8 @@ pub(crate) fn imports_point_down(file: &Source) -> Vec<Finding> {
             findings.push(file.at(
                 line,
                 format!(
-                    "`{own}` (layer {own_layer}) imports `{module}` (layer {layer}); imports point down: \
-                     move what both need to a lower layer"
+                    "`{own}` (layer {own_layer}) imports `{module}` (layer {layer}); imports point \
+                     down: move what both need to a lower layer"
                 ),
             ));
         }
@@ -62,12 +61,13 @@ fn layer(module: &str) -> Option<u8> {
     LAYERS.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
 }
 
-/// How many `super` lead from the file's module to the root.
+/// Returns the number of `super` from the file's module to the root.
 fn depth(inside: &str) -> usize {
     inside.split('/').filter(|part| *part != "mod.rs").count()
 }
 
-/// Each root module that a path in the code names, with its line: `crate::a`, `crate::{a, b::c}`, `super::super::a`.
+/// Returns each root module that a path in the code names, with its line: `crate::a`, `crate::{a,
+/// b::c}`, `super::super::a`.
 fn imports(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (start, path) in [("crate::", 1), ("super::", depth)] {
@@ -84,7 +84,7 @@ fn imports(code: &str, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// The first name of a path, or of each path of a `{…}` group.
+/// Returns the first name of a path, or of each path of a `{…}` group.
 fn first_names(rest: &str) -> Vec<String> {
     let name = |s: &str| {
         s.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
@@ -115,7 +115,7 @@ fn an_upward_import_is_found_however_it_is_written() {
         ("src/decode/record.rs", "use crate::{base::value, output::{json, text}};"),
         ("src/decode/record.rs", "fn f() { crate::run::start() }"),
         ("src/decode/record.rs", "use super::super::cli;"),
-        ("src/decode/mod.rs", "use super::cli;"),
+        ("src/decode.rs", "use super::cli;"),
         ("src/order.rs", "use crate::task::Tasks;"),
         ("src/sys/ring.rs", "use crate::decode::record;"),
     ] {

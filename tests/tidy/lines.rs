@@ -1,26 +1,26 @@
-//! What a file is called, how long it is, how it opens, and what no line of it may hold.
+//! Names, lengths, first lines and forbidden contents of files.
 
 use crate::{Finding, source::Source};
 
-/// Lines of a file, code and tests.
+/// Maximum number of lines of a file, code and tests.
 const LONGEST: usize = 400;
 
-/// Files that may be longer: tables. Each with the reason.
+/// Files that may be longer because they are tables, with the reason.
 const TABLES: &[(&str, &str)] = &[];
 
-/// Lines of code of a bundled monitor: one screen.
+/// Maximum number of code lines of a bundled monitor: one screen.
 const SCREEN: usize = 60;
 
-/// Words that name no content.
+/// Words that do not describe contents.
 const EMPTY_WORDS: &[&str] = &["util", "utils", "common", "manager", "helper", "helpers", "misc"];
 
-/// Words that put work off. Joined here, so that this file does not hold them.
+/// Markers of postponed work, joined here so that this file does not contain them.
 const LATER: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Folders of the machine that somebody worked on. Joined likewise.
+/// Folders of one developer's machine, also joined.
 const MACHINE: &[&str] = &[concat!("/wo", "rk/"), concat!("/tmp", "/wt")];
 
-/// A file holds one concept, so it is short.
+/// Reports files that are too long: a file has one concept.
 pub(crate) fn files_are_short(file: &Source) -> Vec<Finding> {
     let lines = file.text.lines().count();
     let table = TABLES.iter().any(|(path, _)| *path == file.path);
@@ -30,47 +30,47 @@ pub(crate) fn files_are_short(file: &Source) -> Vec<Finding> {
     vec![file.at(LONGEST, format!("{lines} lines, {LONGEST} at most; split it by concept"))]
 }
 
-/// A Rust file's first line says what it is.
+/// Reports Rust files whose first line does not state what the file is.
 pub(crate) fn rust_opens_with_a_sentence(file: &Source) -> Vec<Finding> {
     if !file.is("rs") || file.text.starts_with("//! ") {
         return Vec::new();
     }
-    vec![file.at(0, "does not open with `//! `; say in one sentence what the file is")]
+    vec![file.at(0, "does not open with `//! `; describe the file in one sentence")]
 }
 
-/// A Lua file's first line says what it is.
+/// Reports Lua files whose first line does not state what the file is.
 pub(crate) fn lua_opens_with_a_sentence(file: &Source) -> Vec<Finding> {
     let first = file.text.lines().find(|l| !l.starts_with("#!")).unwrap_or_default();
     if !file.is("lua") || first.starts_with("---") {
         return Vec::new();
     }
-    vec![file.at(0, "does not open with `---`; say in one sentence what the file is")]
+    vec![file.at(0, "does not open with `---`; describe the file in one sentence")]
 }
 
-/// Names of monitors that users know from elsewhere.
+/// Names of monitors that are established elsewhere.
 const GIVEN_NAMES: &[&str] = &["cpu-util"];
 
-/// A name that would fit any file tells nothing of this one.
-pub(crate) fn names_say_what_is_inside(file: &Source) -> Vec<Finding> {
+/// Reports names that would fit any file.
+pub(crate) fn file_names_describe_their_content(file: &Source) -> Vec<Finding> {
     let path = GIVEN_NAMES.iter().fold(file.path.clone(), |path, name| path.replace(name, ""));
     let words = path.split(['/', '.', '_', '-']);
     let empty: Vec<&str> = words.filter(|w| EMPTY_WORDS.contains(w)).collect();
     empty
         .iter()
-        .map(|word| file.at(0, format!("`{word}` in the path; name it after what is inside")))
+        .map(|word| file.at(0, format!("`{word}` in the path; name it after its content")))
         .collect()
 }
 
-/// The tree holds what is done.
+/// Reports markers of postponed work.
 pub(crate) fn nothing_is_left_for_later(file: &Source) -> Vec<Finding> {
     each_line(file, |line| {
         let mut words = line.split(|c: char| !c.is_alphanumeric());
         let word = words.find(|w| LATER.contains(w))?;
-        Some(format!("`{word}`; do it, or take it out"))
+        Some(format!("`{word}`; do it, or remove it"))
     })
 }
 
-/// Blanks where nobody sees them. rustfmt does not look into comments and literals.
+/// Reports tabs and trailing blanks, because rustfmt does not check comments and literals.
 pub(crate) fn rust_has_no_stray_blanks(file: &Source) -> Vec<Finding> {
     if !file.is("rs") {
         return Vec::new();
@@ -79,11 +79,11 @@ pub(crate) fn rust_has_no_stray_blanks(file: &Source) -> Vec<Finding> {
         if line.contains('\t') {
             return Some("a tab; write blanks, or \\t in a literal".into());
         }
-        line.ends_with(' ').then(|| "a blank at the end of the line; take it out".into())
+        line.ends_with(' ').then(|| "a blank at the end of the line; remove it".into())
     })
 }
 
-/// A bundled monitor is read in one look.
+/// Reports bundled monitors that do not fit one screen.
 pub(crate) fn a_monitor_fits_a_screen(file: &Source) -> Vec<Finding> {
     if !(file.path.starts_with("scripts/") && file.is("lua")) {
         return Vec::new();
@@ -93,11 +93,11 @@ pub(crate) fn a_monitor_fits_a_screen(file: &Source) -> Vec<Finding> {
     if lines <= SCREEN {
         return Vec::new();
     }
-    let what = format!("{lines} lines of code, {SCREEN} at most; stdlib is missing a word");
+    let what = format!("{lines} lines of code, {SCREEN} at most; move a common part to stdlib");
     vec![file.at(0, what)]
 }
 
-/// The tree works wherever it is cloned.
+/// Reports paths of one machine: the tree must work wherever it is cloned.
 pub(crate) fn no_path_of_one_machine(file: &Source) -> Vec<Finding> {
     each_line(file, |line| {
         let path = MACHINE.iter().find(|p| line.contains(**p))?;
@@ -114,7 +114,7 @@ fn each_line(file: &Source, rule: impl Fn(&str) -> Option<String>) -> Vec<Findin
 mod tests {
     use super::*;
 
-    /// How many findings a rule has in a file.
+    /// Returns the number of findings of a rule in a file.
     fn count(rule: fn(&Source) -> Vec<Finding>, path: &str, text: &str) -> usize {
         rule(&Source::new(path, text)).len()
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_say_what_it_is_is_found() {
+    fn a_file_without_a_first_sentence_is_found() {
         assert_eq!(count(rust_opens_with_a_sentence, "src/a.rs", "use std::fs;"), 1);
         assert_eq!(count(rust_opens_with_a_sentence, "src/a.rs", "//! Rings.\nuse std::fs;"), 0);
         assert_eq!(count(lua_opens_with_a_sentence, "scripts/a.lua", "local m = 1"), 1);
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_name_without_content_is_found() {
         for path in ["src/util.rs", "src/common/a.rs", "tests/ring_helpers.rs", "stdlib/misc.lua"] {
-            assert_eq!(count(names_say_what_is_inside, path, ""), 1, "{path}");
+            assert_eq!(count(file_names_describe_their_content, path, ""), 1, "{path}");
         }
-        assert_eq!(count(names_say_what_is_inside, "src/base/utilisation.rs", ""), 0);
+        assert_eq!(count(file_names_describe_their_content, "src/base/utilisation.rs", ""), 0);
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The house rules that a machine can check, over every file of the tree.
+//! House rules that a machine can check, over every file of the tree.
 //!
-//! A rule is a function from a file to its findings, each `path:line: what; what to do`. Each has a test on
-//! a sample that breaks it, so a rule that has stopped looking fails too. What the compiler or clippy checks
-//! already is not repeated here.
+//! A rule is a function from a file to its findings, each `path:line: what; what to do`. Each rule
+//! has a test on a sample that breaks it, so a rule that no longer detects anything fails as well.
+//! Rules do not repeat checks of the compiler or clippy.
 
+mod language;
 mod layers;
+mod licences;
 mod lines;
 mod manifest;
 mod source;
@@ -16,15 +18,15 @@ use source::Source;
 /// One broken rule: `path:line: what; what to do`.
 type Finding = String;
 
-/// Every rule, in the order that its findings are shown.
+/// Every rule, in the order in which findings are printed.
 const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     layers::imports_point_down,
-    unsafety::unsafe_stands_in_its_places,
-    unsafety::every_unsafe_says_why_it_is_sound,
+    unsafety::unsafe_is_in_few_files,
+    unsafety::every_unsafe_has_a_safety_comment,
     lines::files_are_short,
     lines::rust_opens_with_a_sentence,
     lines::lua_opens_with_a_sentence,
-    lines::names_say_what_is_inside,
+    lines::file_names_describe_their_content,
     lines::nothing_is_left_for_later,
     lines::rust_has_no_stray_blanks,
     lines::a_monitor_fits_a_screen,
@@ -32,6 +34,8 @@ const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     streams::one_file_opens_the_standard_streams,
     streams::one_file_creates_files,
     manifest::each_dependency_has_its_reason,
+    language::lines_are_short,
+    language::texts_are_plain,
 ];
 
 #[test]
@@ -40,7 +44,8 @@ fn the_tree_keeps_the_house_rules() {
     for expected in ["Cargo.toml", "src/lib.rs", "tests/tidy/main.rs"] {
         assert!(files.iter().any(|f| f.path == expected), "the walk did not reach {expected}");
     }
-    let findings: Vec<Finding> =
+    let mut findings: Vec<Finding> =
         files.iter().flat_map(|f| RULES.iter().flat_map(|r| r(f))).collect();
+    findings.extend(language::names_of_types_are_unique(&files));
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }

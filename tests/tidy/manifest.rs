@@ -1,8 +1,8 @@
-//! What `Cargo.toml` has to say.
+//! Rules for `Cargo.toml`.
 
 use crate::{Finding, source::Source};
 
-/// A dependency has the reason for it in the comment line above.
+/// Reports dependencies without their reason in the comment line above.
 pub(crate) fn each_dependency_has_its_reason(file: &Source) -> Vec<Finding> {
     if file.path.rsplit('/').next() != Some("Cargo.toml") {
         return Vec::new();
@@ -11,7 +11,7 @@ pub(crate) fn each_dependency_has_its_reason(file: &Source) -> Vec<Finding> {
     for (i, line) in file.text.lines().enumerate() {
         if let Some(table) = line.strip_prefix('[') {
             inside = table.trim_end_matches(']').ends_with("dependencies");
-            // `[dependencies.name]` is a dependency of its own.
+            // `[dependencies.name]` is one dependency.
             if let Some((_, name)) = table.trim_end_matches(']').split_once("dependencies.") {
                 check(file, i, name, above, &mut findings);
             }
@@ -27,7 +27,7 @@ pub(crate) fn each_dependency_has_its_reason(file: &Source) -> Vec<Finding> {
 
 fn check(file: &Source, line: usize, name: &str, above: &str, findings: &mut Vec<Finding>) {
     if !above.starts_with("# ") {
-        let what = format!("no reason above the dependency `{name}`; say what it saves");
+        let what = format!("no reason above the dependency `{name}`; state what it saves");
         findings.push(file.at(line, what));
     }
 }
@@ -35,7 +35,8 @@ fn check(file: &Source, line: usize, name: &str, above: &str, findings: &mut Vec
 #[test]
 fn a_dependency_without_its_reason_is_found() {
     let text = "[package]\nname = \"a\"\n[dependencies]\n# Text.\nb = \"1\"\nc = \"1\"\n\
-                [target.'cfg(unix)'.dev-dependencies]\nd = \"1\"\n[dependencies.e]\nversion = \"1\"\n";
+                [target.'cfg(unix)'.dev-dependencies]\nd = \"1\"\n[dependencies.e]\nversion \
+                = \"1\"\n";
     let findings = each_dependency_has_its_reason(&Source::new("Cargo.toml", text));
     assert_eq!(findings.len(), 3, "{findings:?}");
     assert!(findings[0].starts_with("Cargo.toml:6: "), "{findings:?}");

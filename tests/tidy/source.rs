@@ -1,4 +1,4 @@
-//! A file of the tree, as its text and as the code that is left without comments and literals.
+//! A file of the tree: its text, and its code without comments and literals.
 
 use std::path::Path;
 
@@ -6,32 +6,34 @@ use std::path::Path;
 pub(crate) struct Source {
     /// Relative to the root, with `/`.
     pub(crate) path: String,
-    /// As it is on disk.
+    /// The contents on disk.
     pub(crate) text: String,
-    /// Of a Rust file: `text` with comments and the insides of literals blanked, so lines and columns stay. Else empty.
+    /// For a Rust file: `text` with comments and the contents of literals blanked, so that lines
+    /// and columns stay the same. Otherwise empty.
     pub(crate) code: String,
 }
 
 impl Source {
-    /// A file made of its path and text.
+    /// Creates a file from its path and text.
     pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Source {
         let (path, text) = (path.into(), text.into());
         let code = if path.ends_with(".rs") { blank(&text) } else { String::new() };
         Source { path, text, code }
     }
 
-    /// Whether the name ends in `.` and this.
+    /// Returns whether the name ends in `.` and this extension.
     pub(crate) fn is(&self, extension: &str) -> bool {
         self.path.rsplit_once('.').is_some_and(|(_, e)| e == extension)
     }
 
-    /// A finding at a line, counted from 0.
+    /// Returns a finding at a line, counted from 0.
     pub(crate) fn at(&self, line: usize, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.path, line + 1)
     }
 }
 
-/// Every text file below `root`, but for what is built, downloaded or hidden by git. Sorted by path.
+/// Returns every text file below `root`, except for build output, downloads and files that git
+/// ignores. Sorted by path.
 pub(crate) fn tree(root: &Path) -> Vec<Source> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -55,7 +57,8 @@ pub(crate) fn tree(root: &Path) -> Vec<Source> {
     files
 }
 
-/// Rust without its comments and the insides of its literals; each byte of those is a blank, newlines stay.
+/// Returns Rust code with each byte of comments and of the contents of literals replaced by a
+/// blank; newlines stay.
 fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -78,7 +81,7 @@ fn blank(text: &str) -> String {
     String::from_utf8(out).expect("whole literals were blanked")
 }
 
-/// Where the comment or literal that begins at `at` ends; `at + 1` if none begins there.
+/// Returns where the comment or literal that begins at `at` ends; `at + 1` if none begins there.
 fn literal_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let found = |needle: &[u8], from: usize| {
@@ -119,7 +122,7 @@ fn literal_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The end of a `/* */` comment; they nest.
+/// Returns the end of a `/* */` comment; they nest.
 fn block_end(bytes: &[u8], at: usize) -> usize {
     let (mut depth, mut i) = (0, at);
     while i + 1 < bytes.len() {
@@ -139,7 +142,7 @@ fn block_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// The end of a `"` literal.
+/// Returns the end of a `"` literal.
 fn quote_end(bytes: &[u8], at: usize) -> usize {
     let mut i = at + 1;
     while i < bytes.len() {
@@ -158,7 +161,8 @@ fn is_word(byte: Option<&u8>) -> bool {
 
 #[test]
 fn only_code_is_left_of_a_rust_file() {
-    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é'); /* unsafe /* x */ */ c::<'l>();";
+    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é'); /* unsafe \
+                /* x */ */ c::<'l>();";
     let code = Source::new("a.rs", text).code;
     assert!(!code.contains("unsafe"), "{code}");
     assert_eq!(code.split_whitespace().collect::<String>(), "a();b(,,,);c::<'l>();");

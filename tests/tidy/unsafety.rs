@@ -1,10 +1,10 @@
-//! Where `unsafe` may stand, and what it has to say.
+//! Places in which `unsafe` is allowed, and its required comments.
 
 use crate::{Finding, source::Source};
 
-/// Files of the crate that may hold `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: the Lua
-/// side's contact with raw memory, and what hands it records.
-const PLACES: &[&str] = &[
+/// Files of the crate that may contain `unsafe`, besides `src/sys/` and `src/stat/leaf*.rs`: code
+/// that gives Lua access to raw memory or passes records to it.
+const ALLOWED: &[&str] = &[
     "src/run/replayed.rs",
     "src/script/dispatch.rs",
     "src/script/dispatch/failing.rs",
@@ -18,27 +18,28 @@ const PLACES: &[&str] = &[
     "src/script/vm.rs",
     "src/source/chains/tests.rs",
     "src/source/live.rs",
-    "src/source/mod.rs",
+    "src/source.rs",
 ];
 
-/// The crate's `unsafe` stands in few files, so that whoever checks it knows where to look.
-pub(crate) fn unsafe_stands_in_its_places(file: &Source) -> Vec<Finding> {
+/// Reports `unsafe` outside the few allowed files, which keeps the code that must be audited small.
+pub(crate) fn unsafe_is_in_few_files(file: &Source) -> Vec<Finding> {
     let path = file.path.as_str();
     let allowed = !path.starts_with("src/")
         || path.starts_with("src/sys/")
         || path.starts_with("src/stat/leaf")
-        || PLACES.contains(&path);
+        || ALLOWED.contains(&path);
     if allowed {
         return Vec::new();
     }
-    let what = "`unsafe` outside its places; put a safe function into src/sys/ and call it";
+    let what = "`unsafe` outside the allowed files; put a safe function into src/sys/ and call it";
     uses(file).map(|(line, _)| file.at(line, what)).collect()
 }
 
-/// `SAFETY:` stands in the comment above an `unsafe`, `# Safety` in the doc of a public unsafe function. A private
-/// one leaves it to the blocks inside, which the compiler asks for.
-pub(crate) fn every_unsafe_says_why_it_is_sound(file: &Source) -> Vec<Finding> {
-    let what = "`unsafe` without `SAFETY:` above; say whose promise makes it sound";
+/// Reports an `unsafe` without `SAFETY:` in the comment above, or a public unsafe function without
+/// `# Safety` in its docs. A private function may leave this to the blocks inside, for which the
+/// compiler requires them.
+pub(crate) fn every_unsafe_has_a_safety_comment(file: &Source) -> Vec<Finding> {
+    let what = "`unsafe` without `SAFETY:` above; state why it is sound";
     uses(file)
         .filter(|(line, after)| !is_pointer_type(after) && !is_private_function(file, *line, after))
         .filter(|(line, _)| !explained(file, *line))
@@ -46,7 +47,7 @@ pub(crate) fn every_unsafe_says_why_it_is_sound(file: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Each `unsafe` of the code: its line, and what follows it there.
+/// Returns each `unsafe` of the code: its line, and the text that follows it there.
 fn uses(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     file.code.lines().enumerate().flat_map(|(line, code)| {
         code.match_indices("unsafe").filter_map(move |(at, word)| {
@@ -58,7 +59,7 @@ fn uses(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// `unsafe extern "C" fn(…)` as a type promises nothing.
+/// Returns whether this is `unsafe extern "C" fn(…)` as a type, which makes no promise.
 fn is_pointer_type(after: &str) -> bool {
     let head = after.split('(').next().unwrap_or_default().trim_end();
     after.contains('(') && (head.ends_with(" fn") || head == "fn")
@@ -71,7 +72,7 @@ fn is_private_function(file: &Source, line: usize, after: &str) -> bool {
     !public && after.strip_prefix("extern").unwrap_or(after).trim_start().starts_with("fn ")
 }
 
-/// Whether the line, or the comments above the statement that it belongs to, say so.
+/// Returns whether the line, or the comments above its statement, contain an explanation.
 fn explained(file: &Source, line: usize) -> bool {
     let text: Vec<&str> = file.text.lines().collect();
     let code: Vec<&str> = file.code.lines().collect();
@@ -95,12 +96,12 @@ fn explained(file: &Source, line: usize) -> bool {
 #[test]
 fn unsafe_in_a_layer_without_it_is_found() {
     let text = "// SAFETY: no\nfn f() { unsafe { g() } }";
-    assert_eq!(unsafe_stands_in_its_places(&Source::new("src/decode/record.rs", text)).len(), 1);
+    assert_eq!(unsafe_is_in_few_files(&Source::new("src/decode/record.rs", text)).len(), 1);
     for path in ["src/sys/ring.rs", "src/stat/leaf_kv.rs", "src/script/vm.rs"] {
-        assert!(unsafe_stands_in_its_places(&Source::new(path, text)).is_empty(), "{path}");
+        assert!(unsafe_is_in_few_files(&Source::new(path, text)).is_empty(), "{path}");
     }
     let text = "//! unsafe\nfn unsafe_window() { \"unsafe\" }";
-    assert!(unsafe_stands_in_its_places(&Source::new("src/run.rs", text)).is_empty());
+    assert!(unsafe_is_in_few_files(&Source::new("src/run.rs", text)).is_empty());
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn an_unsafe_without_its_reason_is_found() {
         "unsafe extern \"C\" {\n    fn f();\n}",
     ] {
         let file = Source::new("src/sys/a.rs", text);
-        assert_eq!(every_unsafe_says_why_it_is_sound(&file).len(), 1, "{text}");
+        assert_eq!(every_unsafe_has_a_safety_comment(&file).len(), 1, "{text}");
     }
 }
 
@@ -126,7 +127,7 @@ fn an_unsafe_with_its_reason_is_fine() {
         "unsafe extern \"C\" fn f<T>(t: T) {\n",
         "type Leaf = unsafe extern \"C\" fn(f64);",
     ] {
-        let findings = every_unsafe_says_why_it_is_sound(&Source::new("src/sys/a.rs", text));
+        let findings = every_unsafe_has_a_safety_comment(&Source::new("src/sys/a.rs", text));
         assert!(findings.is_empty(), "{findings:?}");
     }
 }
