@@ -1,8 +1,8 @@
 --- Samples what the CPUs run: shares of processes and of their functions; with -g each sample.
 -- Shares are relative to the samples; each table adds up to 100 %. Code without symbols is shown by
 -- the name of its file. Processes with the same name share a row if each is too light for its own.
--- Idle CPUs are not sampled. Use 99 or 997 samples per second: other rates may stay in step with
--- work that repeats 100 or 1000 times per second.
+-- Idle CPUs are not sampled. Use 99 or 997 samples per second: 100 and 1000 stay in step with
+-- work that repeats as often.
 -- Without -e, takes the first event that opens: cycles:ppp, cycles:pp, cycles:p, cycles, or
 -- cpu-clock, a timer. --than and -F 0 need a share of the time and take ref-cycles first. --than
 -- prints the samples of a CPU from when its share of a second is reached until that second ends.

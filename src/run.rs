@@ -18,6 +18,7 @@ use crate::output::json::Json;
 use crate::output::screen::Screen;
 use crate::output::text::{TextOptions, TextOutput};
 use crate::output::{ColourChoice, colour};
+use crate::script::context::RunContext;
 use crate::script::evsel::Role;
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
@@ -61,10 +62,18 @@ pub enum Outcome {
 /// # Errors
 /// The run cannot begin: an event does not exist, a permission is missing, `init` failed.
 pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result<Outcome> {
-    match &request.host.replay {
+    let shared = host.shared().clone();
+    let outcome = match &request.host.replay {
         Some(path) => replayed::run(host, request, path, started),
         None => live::run(host, request, started),
+    };
+    if outcome.is_err() {
+        // Notes of `init` may say why the run cannot begin.
+        for (_, text) in shared.with(RunContext::take_early) {
+            streams::print_message(&format!("note: {text}"));
+        }
     }
+    outcome
 }
 
 /// Opens the screen if the monitor has one and reports while it runs, the results are text, and no

@@ -99,8 +99,8 @@ end
 --- `opt` has `than`, a percentage, and `thresh`.
 ---@return perilune.lockup.Detector
 function lockup.detector(opt)
-  if opt.than <= lockup.PERIOD_PERCENT or opt.than >= 100 then
-    error("--than: the kernel's timer expires each 40 % of the threshold: use 41 to 99", 0)
+  if opt.than <= lockup.PERIOD_PERCENT or opt.than > 95 then
+    error("--than: the kernel's timer expires each 40 % of the threshold: use 41 to 95", 0)
   end
   ---@type perilune.lockup.Detector
   local self = setmetatable({
@@ -111,7 +111,7 @@ function lockup.detector(opt)
     alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
     hard = per_cpu(0), soft = per_cpu(0),
   }, Detector)
-  local function period() return self.thresh / lockup.TURNS / 1e9 end
+  local function period() return math.max(self.thresh / lockup.TURNS / 1e9, 1e-3) end
   every(period(), function(time)
     local seconds = not opt.thresh and sysctl "kernel.watchdog_thresh" or 0
     if seconds > 0 then self.thresh = seconds * 1e9 end

@@ -19,7 +19,7 @@ pub struct Slot {
     pub ip: u64,
     /// `PERF_SAMPLE_ADDR`, else 0.
     pub addr: u64,
-    /// `PERF_SAMPLE_PERIOD`, else 1.
+    /// `PERF_SAMPLE_PERIOD`, else the fixed period.
     pub period: u64,
     /// Process id, in the pid namespace of this process.
     pub pid: u32,

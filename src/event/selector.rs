@@ -137,13 +137,13 @@ impl Selector {
             }
             match (name.as_str(), value.as_deref()) {
                 ("stack", Some(value)) => {
-                    bail!("the attribute 'stack' has no value; omit `={value}`")
+                    bail!("the attribute 'stack' takes no value; omit `={value}`")
                 }
                 ("alias" | "cpus" | "max-stack" | "freq" | "period", None | Some("")) => {
                     bail!("the attribute '{name}' needs a value: {name}=VALUE")
                 }
                 ("max-stack", Some(value)) if !value.parse::<u16>().is_ok_and(|n| n > 0) => {
-                    bail!("max-stack={value}: expected a number of frames greater than 0")
+                    bail!("max-stack={value}: expected a number of frames from 1 to 65535")
                 }
                 ("freq" | "period", Some(value)) if !value.parse::<u64>().is_ok_and(|n| n > 0) => {
                     let unit =

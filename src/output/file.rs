@@ -58,17 +58,14 @@ pub fn writable(path: &Path) -> Result<ResolvedPath> {
     resolve(path, |step| {
         if !is_followed(step) {
             bail!(
-                "`{}` is a symbolic link of uid {}, which is not followed; name another file",
+                "`{}` is a symbolic link of uid {}, which is not followed; use another path",
                 step.path.display(),
                 step.data.uid()
             );
         }
-        // Refuses even this user's own links: a forgotten one leads to a file that is not meant.
+        // Refuses even this user's own links: a forgotten one leads to another file than intended.
         if step.is_last && step.data.is_symlink() && !is_of_system(step.path) {
-            bail!(
-                "`{shown}` is a symbolic link, which is not followed; name its target \
-                 instead"
-            );
+            bail!("it is a symbolic link, which is not followed; name its target instead");
         }
         Ok(())
     })

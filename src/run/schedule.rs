@@ -44,7 +44,11 @@ impl Schedule {
     /// Skips the reports that were missed while the process was stopped: one report covers the
     /// whole pause.
     pub(super) fn skip_missed(&mut self, now: f64) {
-        self.interval_at += turns_missed(self.interval_at, self.interval, now) * self.interval;
+        let turns = turns_missed(self.interval_at, self.interval, now);
+        // An infinite interval times 0 is not a number.
+        if turns > 0.0 {
+            self.interval_at += turns * self.interval;
+        }
     }
 
     /// Advances to the next report. Returns the length of the finished interval in seconds.

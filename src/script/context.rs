@@ -39,7 +39,7 @@ pub struct EmitExtras<'a> {
     pub detail: Option<DetailPosition>,
 }
 
-/// Maximum number of notes kept until the run has an output; further ones are counted.
+/// Maximum number of messages kept until the run has an output; further ones are counted.
 const EARLY_NOTES: usize = 100;
 
 /// The state behind the functions of a running script.
@@ -56,8 +56,9 @@ pub struct RunContext {
     pub clock: Clock,
     /// Where results go.
     pub out: Box<dyn Draw>,
-    /// Notes that the script printed before the run had an output; None once it has one.
-    early: Option<Vec<String>>,
+    /// Messages from before the run had an output, without a level those of `note`; None once it
+    /// has one.
+    early: Option<Vec<(Option<Level>, String)>>,
     /// Number of notes that were not kept.
     early_dropped: u64,
     /// Hides events of this process's own tasks, because `sched:*` cannot exclude them in the
@@ -265,33 +266,50 @@ impl RunContext {
         self.unwinder.walk(&mut programs.borrow_mut(), stack, frames);
     }
 
-    /// Prints the notes from before the run had an output; later notes are printed at once.
+    /// Prints the messages from before the run had an output; later ones are printed at once.
     pub fn begin_notes(&mut self) {
-        for text in self.early.take().unwrap_or_default() {
-            self.script_note(&text);
+        for (level, text) in self.take_early() {
+            match level {
+                Some(level) => self.note(level, &text),
+                None => self.script_note(&text),
+            }
         }
+    }
+
+    /// Takes the messages from before the run had an output, for a run that never gets one.
+    pub fn take_early(&mut self) -> Vec<(Option<Level>, String)> {
+        let mut early = self.early.take().unwrap_or_default();
         if self.early_dropped > 0 {
-            self.script_note(&format!("{} more notes before the run began", self.early_dropped));
+            let text = format!("{} more notes before the run began", self.early_dropped);
+            early.push((Some(Level::Info), text));
         }
+        early
     }
 
     /// Prints a message, stamped with the current time of the run.
     pub fn note(&mut self, level: Level, text: &str) {
-        let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
-        self.out.note(stamp, level, text);
+        if !self.is_early(Some(level), text) {
+            let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
+            self.out.note(stamp, level, text);
+        }
     }
 
     /// Prints a message of the function `note`.
     pub(super) fn script_note(&mut self, text: &str) {
-        if let Some(early) = &mut self.early {
-            match early.len() < EARLY_NOTES {
-                true => early.push(text.to_owned()),
-                false => self.early_dropped += 1,
-            }
-            return;
+        if !self.is_early(None, text) {
+            let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
+            self.out.script_note(stamp, text);
         }
-        let stamp = self.clock.stamp(self.clock.clock_ns(self.now));
-        self.out.script_note(stamp, text);
+    }
+
+    /// Keeps a message if the run has no output yet.
+    fn is_early(&mut self, level: Option<Level>, text: &str) -> bool {
+        let Some(early) = &mut self.early else { return false };
+        match early.len() < EARLY_NOTES {
+            true => early.push((level, text.to_owned())),
+            false => self.early_dropped += 1,
+        }
+        true
     }
 
     /// Returns the id of an event's call chain.

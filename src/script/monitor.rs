@@ -256,8 +256,9 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
         match (&*key, &value) {
             ("summary", Value::String(text)) => declared.summary = Some(one_line(&text.to_str()?)?),
             ("summary", _) => return Err(wrong("a line of text")),
+            ("api", Value::Integer(..1)) => bail!("monitor's api is a version: 1 or more"),
             ("api", Value::Integer(version)) => ensure!(
-                (1..=API).contains(version),
+                *version <= API,
                 "monitor needs version {version} of the API, and this perilune has version {API}; \
                  update perilune"
             ),

@@ -74,8 +74,7 @@ impl Host {
     pub(super) fn check_unused(&self, options: &Table, specs: &[OptionSpec]) -> anyhow::Result<()> {
         let state = self.state.borrow();
         let Some(declarer) = &state.declarer else { return Ok(()) };
-        // A default was not typed.
-        for spec in specs.iter().filter(|spec| spec.default.is_none()) {
+        for spec in specs {
             let mut typed = Vec::new();
             match (&spec.kind, options.raw_get::<Value>(lua_name(&spec.long))?) {
                 (OptionKind::Event { .. }, one @ Value::Table(_)) => typed.push(one),
@@ -87,6 +86,11 @@ impl Host {
                 _ => {}
             }
             for selector in typed {
+                let text = selector.as_table().and_then(|table| table.raw_get("text").ok());
+                // A default was not typed.
+                if spec.default.is_some() && text == spec.default {
+                    continue;
+                }
                 let checked = declarer.check_unused(self.lua(), &selector);
                 checked.map_err(|why| anyhow::anyhow!("{}: {why}", spec.typed()))?;
             }

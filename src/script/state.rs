@@ -85,7 +85,11 @@ impl ScriptState {
     /// such as a stopped process.
     pub fn skip_missed(&mut self, now: f64) {
         for timer in &mut self.timers {
-            timer.next += turns_missed(timer.next, timer.period, now) * timer.period;
+            let turns = turns_missed(timer.next, timer.period, now);
+            // An infinite period times 0 is not a number.
+            if turns > 0.0 {
+                timer.next += turns * timer.period;
+            }
         }
     }
 
@@ -145,6 +149,19 @@ pub fn turns_missed(next: f64, period: f64, now: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timer_with_an_infinite_period_is_never_due_again() {
+        let lua = mlua::Lua::new();
+        let handler = lua.create_function(|_, ()| Ok(())).unwrap();
+        let mut state = ScriptState::default();
+        let callback = Callback::new("every", handler);
+        state.timers.push(Timer { period: 10.0, next: 10.0, callback: callback.clone() });
+        assert_eq!(state.due(10.0).len(), 1);
+        state.set_period(&callback, 10.0, f64::INFINITY);
+        state.skip_missed(1e18);
+        assert_eq!((state.next_timer(), state.due(1e18).len()), (Some(f64::INFINITY), 0));
+    }
 
     #[test]
     fn an_alert_is_reported_once_per_key_and_period() {

@@ -1,5 +1,7 @@
 //! Timers of `every`: when the next is due, and calls of those that are.
 
+use mlua::{FromLua, Lua, Value};
+
 use super::control::Period;
 use super::guard::Phase;
 use super::host::Host;
@@ -15,14 +17,30 @@ impl Host {
         self.state.borrow_mut().skip_missed(now);
     }
 
-    /// Calls the timers that are due. A timer that returns a period has it from this call on.
+    /// Calls the timers that are due. A period that the function returns is used from now on.
     pub fn fire_timers(&mut self, now: f64) {
         let due = self.state.borrow_mut().due(now);
         for (callback, time) in due {
-            let period = self.call_back::<Option<Period>>(&callback, Phase::Handler, time);
-            if let Some(period) = period.flatten() {
+            let returned = self.call_back::<Returned>(&callback, Phase::Handler, time);
+            if let Some(Returned(Some(period))) = returned {
                 self.state.borrow_mut().set_period(&callback, time, period.ns);
             }
         }
+    }
+}
+
+/// The result of a timer's function: its period from now on, if any.
+struct Returned(Option<Period>);
+
+impl FromLua for Returned {
+    fn from_lua(value: Value, lua: &Lua) -> mlua::Result<Returned> {
+        // `return cond and f()` may return false.
+        if matches!(value, Value::Nil | Value::Boolean(false)) {
+            return Ok(Returned(None));
+        }
+        let period = Period::from_lua(value, lua).map_err(|why| {
+            mlua::Error::runtime(format!("every: its function returned no period: {why}"))
+        })?;
+        Ok(Returned(Some(period)))
     }
 }

@@ -53,7 +53,7 @@ pub fn of_event(what: &EventKind, sampling: &Sampling, common: Common) -> anyhow
         let mut kinds = BASE;
         kinds |= u64::from(match what {
             EventKind::Tracepoint { format } if counts_time(&format.name) => {
-                abi::PERF_SAMPLE_RAW | period_bit(what, sampling)
+                abi::PERF_SAMPLE_RAW | abi::PERF_SAMPLE_PERIOD
             }
             EventKind::Tracepoint { .. } => abi::PERF_SAMPLE_RAW,
             EventKind::Function(function) => {
@@ -61,7 +61,7 @@ pub fn of_event(what: &EventKind, sampling: &Sampling, common: Common) -> anyhow
                 abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR
             }
             EventKind::Counter(_) => {
-                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | period_bit(what, sampling)
+                abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD
             }
         });
         if let Some(stack) = &sampling.stack {
@@ -83,16 +83,22 @@ pub fn of_event(what: &EventKind, sampling: &Sampling, common: Common) -> anyhow
     for (name, value) in &sampling.fields {
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
+    observe_period(&mut attr, what)?;
     Ok(attr)
 }
 
-/// Returns `PERF_SAMPLE_PERIOD`, or 0. With that bit, the kernel samples every event that it counts
-/// in software, whatever the period (`perf_swevent_event()`, kernel/events/core.c). Without it,
-/// each sample stands for the period of its attr.
-fn period_bit(what: &EventKind, sampling: &Sampling) -> u32 {
+/// Takes `PERF_SAMPLE_PERIOD` from an event that the kernel counts in software, if its period is
+/// fixed and above 1. With that bit, the kernel samples every such event (`perf_swevent_event()`,
+/// kernel/events/core.c). Without it, each sample stands for the period of the attr.
+fn observe_period(attr: &mut Attr, what: &EventKind) -> anyhow::Result<()> {
     let by_hardware = matches!(what, EventKind::Counter(counter) if counter.has_rate());
-    let is_fixed = sampling.freq.is_none() && sampling.period.unwrap_or(1) > 1;
-    if by_hardware || !is_fixed { abi::PERF_SAMPLE_PERIOD } else { 0 }
+    let field = |name| attr.get(name).unwrap_or(0);
+    let (kinds, is_fixed) =
+        (field("sample_type"), field("freq") == 0 && field("sample_period") > 1);
+    if !by_hardware && is_fixed {
+        attr.set("sample_type", kinds & !u64::from(abi::PERF_SAMPLE_PERIOD))?;
+    }
+    Ok(())
 }
 
 /// Returns the attr of a probe. It points to the string with the probe's location, which the

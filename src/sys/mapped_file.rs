@@ -51,8 +51,8 @@ impl FileCopy {
         if length > COPY_MAX || copied_before + length > COPIES_MAX {
             COPIED.fetch_sub(length, Ordering::Relaxed);
             return Err(io::Error::other(
-                "other users can write it, and it is too large to copy: the limit is 256 MiB for a \
-                 copy, 512 MiB for all",
+                "other users can write it, and it cannot be copied: copies are limited to 256 MiB \
+                 each, 512 MiB together",
             ));
         }
         let mut copied = FileCopy(vec![0; length as usize]);
@@ -315,7 +315,7 @@ mod tests {
         let large = directory.path().join("large");
         File::create(&large).unwrap().set_len(COPY_MAX + 1).unwrap();
         std::fs::set_permissions(&large, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(MappedFile::open(&large).unwrap_err().to_string().contains("too large to copy"));
+        assert!(MappedFile::open(&large).unwrap_err().to_string().contains("cannot be copied"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct SchedAttr {
 ///
 /// Children inherit the slice, so it is requested after the workload has been forked.
 pub fn request_short_slices() {
-    if let Some(attr) = fair_attr() {
+    if let Some(attr) = fair_attr_of(0) {
         // A refusal is harmless: the request only reduces losses, and losses are counted.
         set(&SchedAttr { runtime: SLICE_NS, ..attr });
     }
@@ -53,10 +53,10 @@ pub struct RtBoost {
 
 impl RtBoost {
     /// Gives the calling thread the priority; returns None if it may not have it (`CAP_SYS_NICE`,
-    /// `RLIMIT_RTPRIO`), or has a real-time or idle policy or a nice value. `percent` is the part
-    /// of a CPU that it may use at that priority.
+    /// `RLIMIT_RTPRIO`), or has another policy than `SCHED_OTHER` or a nice value. `percent` is
+    /// the part of a CPU that it may use at that priority.
     pub fn request(percent: u64) -> Option<RtBoost> {
-        let usual = fair_attr().filter(|attr| attr.nice == 0)?;
+        let usual = default_attr_of(0)?;
         let part = WindowUse { percent, since: monotonic_ns(), used_before: thread_cpu_ns() };
         // An unprivileged thread may set the flag, but not clear it.
         let usual = SchedAttr { flags: usual.flags | BOOSTED.flags, ..usual };
@@ -91,7 +91,7 @@ static BOOSTED_BY_SIGNAL: AtomicBool = AtomicBool::new(false);
 /// Gives a thread of the default scheduling policy real-time priority, until it steps back
 /// ([`end_thread_boost`]) or uses some CPU time ([`suspend_boost`]). One such thread at a time.
 pub(super) fn boost_thread(tid: i32) {
-    if fair_attr_of(tid).is_some_and(|attr| attr.nice == 0) && set_of(tid, &BOOSTED) {
+    if default_attr_of(tid).is_some() && set_of(tid, &BOOSTED) {
         BOOSTED_BY_SIGNAL.store(true, SeqCst);
     }
 }
@@ -161,9 +161,9 @@ impl WindowUse {
     }
 }
 
-/// Returns the scheduling of this thread; None if it has a real-time or an idle policy.
-fn fair_attr() -> Option<SchedAttr> {
-    fair_attr_of(0)
+/// Returns the scheduling of a thread; None if another one was chosen for it (chrt, nice).
+fn default_attr_of(tid: i32) -> Option<SchedAttr> {
+    fair_attr_of(tid).filter(|attr| attr.nice == 0 && attr.policy == libc::SCHED_OTHER as u32)
 }
 
 /// Returns the scheduling of a thread; None if it has a real-time or an idle policy.
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_policy_and_the_nice_value_stay_as_they_are() {
-        let nice = || fair_attr().map(|attr| (attr.policy, attr.nice));
+        let nice = || fair_attr_of(0).map(|attr| (attr.policy, attr.nice));
         let before = nice();
         request_short_slices();
         assert_eq!(nice(), before);
@@ -234,7 +234,7 @@ mod tests {
             unsafe { libc::sched_getscheduler(0) }
         };
         let before = policy();
-        let free = fair_attr().is_some_and(|attr| attr.nice == 0);
+        let free = default_attr_of(0).is_some();
         let may = free && std::thread::spawn(|| set(&BOOSTED)).join().unwrap();
         let boosted = std::thread::spawn(move || {
             let mut boost = RtBoost::request(10);
@@ -257,6 +257,19 @@ mod tests {
             false => (before, before),
         };
         assert_eq!(boosted.join().unwrap(), (wanted, wanted, before, at_last));
+    }
+
+    #[test]
+    fn a_thread_with_a_chosen_policy_is_not_boosted() {
+        let policies = std::thread::spawn(|| {
+            let batch = SchedAttr { policy: libc::SCHED_BATCH as u32, runtime: 0, ..USUAL };
+            assert!(set(&SchedAttr { flags: 0, ..batch }), "any thread may choose SCHED_BATCH");
+            let boost = RtBoost::request(10);
+            suspend_boost();
+            // SAFETY: it has no preconditions.
+            (boost.is_none(), unsafe { libc::sched_getscheduler(0) })
+        });
+        assert_eq!(policies.join().unwrap(), (true, libc::SCHED_BATCH));
     }
 
     #[test]

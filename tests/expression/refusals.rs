@@ -56,7 +56,7 @@ const FAULTS: &[(&str, usize, &str)] = &[
     ("_tid[0]", 4, "`_tid` has no elements"),
     ("(si)[0]", 4, "it has no elements"),
     ("ints[text]", 5, "this is text; a number is needed"),
-    ("*ul", 0, "`*` and `&` are not supported"),
+    ("*ul", 0, "`*x` and `&x` are not supported"),
     ("REC->si", 3, "write only the field's name"),
     ("{1, 2}", 0, "braces are not supported here"),
     ("({ int x = 1; x; })", 0, "statements are not supported here"),

@@ -93,6 +93,7 @@ fn a_timer_that_returns_a_period_has_it_from_then_on() {
             if turns < 6 then note("turn %d after %d ms", turns, (time - first) / 1e6) end
             if turns < 4 then return 2 ^ turns / 1000 end
             if turns == 6 then return "1ns" end
+            return false
           end)
         end
         return m
@@ -116,6 +117,7 @@ fn a_note_of_init_is_printed_once_the_run_begins() {
         local m = monitor { summary = "notes while it is set up" }
         function m.init()
           note("limit %d", 7)
+          alert { "low limit" }
           evsel("signal:signal_generate", function(e) end)
         end
         function m.deinit() note("the end") end
@@ -125,4 +127,6 @@ fn a_note_of_init_is_printed_once_the_run_begins() {
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no '{what}' in {text}"));
     assert!(at("limit 7") < at("the end"), "{text}");
     assert_eq!(text.matches("limit 7").count(), 1, "{text}");
+    assert!(at("limit 7") < at("low limit") && at("low limit") < at("the end"), "{text}");
+    assert!(text.contains("\"level\":\"alert\""), "{text}");
 }

@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    os::unix::process::ExitStatusExt as _,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
     process::{Command, ExitStatus, Stdio},
 };
 
@@ -129,7 +129,16 @@ fn a_run_that_ends_before_its_command_ends_as_asked() {
 
 /// Starts a run and waits for its greeting. Returns the process and its stderr.
 fn begun(words: &[&str]) -> (std::process::Child, BufReader<std::process::ChildStderr>) {
-    let piped = perilune(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut command = perilune(words);
+    let default_hangup = || {
+        // SAFETY: async-signal-safe; it sets the default action of a valid signal.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        Ok(())
+    };
+    // Under nohup, the tests ignore SIGHUP, and perilune would go on to ignore it.
+    // SAFETY: the function only makes an async-signal-safe call between fork and exec.
+    unsafe { command.pre_exec(default_hangup) };
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = piped.expect("the built command runs");
     let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut greeting = String::new();

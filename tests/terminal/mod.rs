@@ -76,6 +76,11 @@ impl OnTerminal {
             command.pre_exec(|| {
                 let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
                 libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
+                // The tests may have been started in the background of a shell, or by nohup, which
+                // ignore them.
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 libc::setsid();
                 match libc::ioctl(0, libc::TIOCSCTTY, 0) {
                     0 => Ok(()),

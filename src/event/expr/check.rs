@@ -76,7 +76,7 @@ impl Checker<'_> {
             }
             C::Unary(Unary::Deref | Unary::Address, _) => {
                 return refuse(
-                    "`*` and `&` are not supported; an expression reads only the record",
+                    "`*x` and `&x` are not supported; an expression reads only the record",
                 );
             }
             C::Unary(op, a) => {

@@ -279,7 +279,7 @@ fn errors_name_unknown_and_misplaced_attributes() {
     assert_eq!(check("a:b/key==1/"), Ok(()));
     assert_eq!(
         check("a:b//stack=1/").unwrap_err(),
-        "the attribute 'stack' has no value; omit `=1`"
+        "the attribute 'stack' takes no value; omit `=1`"
     );
     assert_eq!(
         check("a:b//alias/").unwrap_err(),

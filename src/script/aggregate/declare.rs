@@ -66,7 +66,8 @@ pub(super) fn declare(
         "heat_map" => heat_map(spec, aggregates),
         "pending" => states::pending(spec, aggregates.shared()),
         "states" => states::states(spec, aggregates.shared()),
-        _ => rate(spec, budget),
+        "rate" => rate(spec, budget),
+        _ => Err(format!("unknown kind of aggregate '{kind}'")),
     };
     match made {
         Ok(mut made) => {
