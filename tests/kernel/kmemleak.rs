@@ -161,14 +161,17 @@ fn allocations_possibly_freed_in_a_loss_window_are_possible_leaks() {
     let pipes = Pipes::doing(
         |_| {},
         |held| {
-            // One by one, so that a ring of one page can hold them.
+            // One by one, so that a small ring can hold them beside what other tasks allocate.
             for _ in 0..20 {
                 held.open(1);
                 held.pause(10);
             }
-            held.churn(20_000);
-            held.close(20);
-            held.churn(20_000);
+            // Most of these frees lie in a loss window.
+            for _ in 0..20 {
+                held.churn(2000);
+                held.close(1);
+            }
+            held.churn(2000);
             // The ring has room again: no further records are lost.
             held.pause(500);
             held.open(7);
@@ -179,9 +182,9 @@ fn allocations_possibly_freed_in_a_loss_window_are_possible_leaks() {
     assert!(count("lost") > 0, "a ring of one page held them all: {}", run.coverage());
     let live = run.events_of(pid);
     let possible = live.iter().filter(|event| event["leak"] == "possible").count();
-    // Those of the 20 whose allocation was recorded: other records may have filled the ring
-    // meanwhile.
-    assert!((1..=20).contains(&possible), "{}", run.coverage());
+    // The 20, less those whose allocation other records displaced, and one object of the churn for
+    // each loss window that began between its allocation and its end.
+    assert!((1..=40).contains(&possible), "{possible}: {}", run.coverage());
     assert_eq!(live.len() - possible, 7, "{}", run.coverage());
     let own = run.of("row").filter(|row| row["comm"] == comm(pid, &run));
     let (marked, leaked): (Vec<_>, Vec<_>) = own.partition(|row| row["leak"] == "possible");
