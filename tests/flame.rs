@@ -329,7 +329,7 @@ fn graphs_that_cannot_be_drawn_or_written_are_refused_before_the_run() {
         return m"#;
     fs::write(folder.path().join("plain.lua"), plain).unwrap();
     for (words, more, why) in [
-        (&trace[..], &["--flame-graph", "link"][..], "`link.svg` is a symbolic link"),
+        (&trace[..], &["--flame-graph", "link"][..], "`link.svg`: it is a symbolic link"),
         (&trace[..], &["--flame-graph", "no/x"][..], "failed to create `no/x.folded`"),
         (&trace[..], &["--diff", "x"][..], "--diff needs --flame-graph NAME"),
         (
