@@ -29,9 +29,12 @@ fn the_heap_checker_names_the_leaking_function() {
         return eprintln!("skipped: there is no libtcmalloc.so.4 (libgoogle-perftools-dev)");
     };
     let program = Program::c(LEAK, &[]);
+    let folder = std::path::Path::new(program.path()).parent().unwrap();
     let output = Command::new(program.path())
         .env("LD_PRELOAD", library)
         .env("HEAPCHECK", "draconian")
+        // Its profile is removed together with the program.
+        .env("HEAP_CHECK_DUMP_DIRECTORY", folder)
         .env("PPROF_PATH", env!("CARGO_BIN_EXE_perilune"))
         .output()
         .unwrap();
