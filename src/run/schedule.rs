@@ -7,7 +7,7 @@ use crate::base::coverage::Coverage;
 use crate::base::draw::{JitStats, Stats};
 use crate::base::units::human_ns;
 use crate::script::host::Host;
-use crate::script::state::turns_missed;
+use crate::script::state::last_due;
 use crate::sys::{machine, sched};
 
 /// Deadlines of reports and timers, in nanoseconds since the start of the run.
@@ -44,11 +44,7 @@ impl Schedule {
     /// Skips the reports that were missed while the process was stopped: one report covers the
     /// whole pause.
     pub(super) fn skip_missed(&mut self, now: f64) {
-        let turns = turns_missed(self.interval_at, self.interval, now);
-        // An infinite interval times 0 is not a number.
-        if turns > 0.0 {
-            self.interval_at += turns * self.interval;
-        }
+        self.interval_at = last_due(self.interval_at, self.interval, now);
     }
 
     /// Advances to the next report. Returns the length of the finished interval in seconds.

@@ -85,11 +85,7 @@ impl ScriptState {
     /// such as a stopped process.
     pub fn skip_missed(&mut self, now: f64) {
         for timer in &mut self.timers {
-            let turns = turns_missed(timer.next, timer.period, now);
-            // An infinite period times 0 is not a number.
-            if turns > 0.0 {
-                timer.next += turns * timer.period;
-            }
+            timer.next = last_due(timer.next, timer.period, now);
         }
     }
 
@@ -139,11 +135,12 @@ impl ScriptState {
     }
 }
 
-/// Returns the number of whole periods between `next` and `now`; 0 unless `now` is at least one
-/// period later.
-pub fn turns_missed(next: f64, period: f64, now: f64) -> f64 {
+/// Returns `next`, moved by as many whole periods as there are up to `now`. An infinite period has
+/// none.
+pub fn last_due(next: f64, period: f64, now: f64) -> f64 {
     let turns = ((now - next) / period).floor();
-    if turns.is_finite() { turns.max(0.0) } else { 0.0 }
+    // 0 times an infinite period is not a number.
+    if turns.is_finite() && turns > 0.0 { next + turns * period } else { next }
 }
 
 #[cfg(test)]

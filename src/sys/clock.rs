@@ -1,8 +1,9 @@
 //! The clocks: the kernel's monotonic clock, and its relation to wall-clock time.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 #[cfg(target_arch = "x86_64")]
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::tz::TimeZone;
 
@@ -10,6 +11,11 @@ use jiff::tz::TimeZone;
 /// same clock.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC) as u64
+}
+
+/// Returns the time since boot, time in suspend included.
+pub fn since_boot() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_BOOTTIME) as u64)
 }
 
 /// Returns the CPU time that the calling thread has used, in nanoseconds.

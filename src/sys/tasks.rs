@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
-use super::clock::user_ticks_per_second;
+use super::clock::{since_boot, user_ticks_per_second};
 
 /// A task and its names, as /proc showed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,17 +109,22 @@ pub fn inside(pid: u32) -> Option<Inside> {
     Some(Inside { pid: inner.unwrap_or(pid), owner, started: started(pid) })
 }
 
-/// Returns when a process started, by the wall clock. Field 22 of its stat is in ticks since boot.
+/// Returns when a process started, by the wall clock: rounded down by some 20 ms, so that no file
+/// that the process wrote is older. Field 22 of its stat is in ticks since boot.
 fn started(pid: u32) -> Option<SystemTime> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = stat.iter().rposition(|c| *c == b')')?;
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     let ticks: u64 = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
-    let age = uptime - ticks as f64 / f64::from(user_ticks_per_second());
-    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age.max(0.0)).ok()?)
+    let (wall, since_boot) = (SystemTime::now(), since_boot());
+    let start = Duration::from_secs_f64(ticks as f64 / f64::from(user_ticks_per_second()));
+    // Times of files are those of the kernel's last tick.
+    let age = since_boot.saturating_sub(start) + LONGEST_TICK;
+    wall.checked_sub(age)
 }
+
+/// The kernel's tick at 100 a second, the lowest rate.
+const LONGEST_TICK: Duration = Duration::from_millis(10);
 
 fn list_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers(&format!("/proc/{pid}/task")).map_err(|e| gone(e, pid))
@@ -239,14 +244,23 @@ mod tests {
     }
 
     #[test]
-    fn the_start_time_of_a_process_is_accurate() {
-        let before = SystemTime::now();
-        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
-        let began = inside(child.id()).and_then(|inside| inside.started).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let slack = Duration::from_millis(100);
-        assert!(began >= before - slack && began <= SystemTime::now() + slack);
+    fn the_start_time_of_a_process_is_accurate_and_no_file_of_it_is_older() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in 0..50 {
+            let path = folder.path().join(file.to_string());
+            let before = SystemTime::now();
+            let mut command = std::process::Command::new("sh");
+            let mut child =
+                command.args(["-c", ": > $0; exec sleep 10"]).arg(&path).spawn().unwrap();
+            while !path.exists() {
+                std::thread::yield_now();
+            }
+            let began = inside(child.id()).and_then(|inside| inside.started).unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(began >= before - Duration::from_millis(100));
+            assert!(began <= fs::metadata(&path).unwrap().modified().unwrap());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::{can_trace, load, tool::Tool};
+use crate::{can_trace, load, print_skipped, tool::Tool};
 
 const CPU: u32 = 1;
 const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
@@ -31,11 +31,7 @@ impl Drop for Offline {
 #[test]
 fn a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back() {
     if std::env::var_os("PERILUNE_EMULATED").is_none() {
-        #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
-        {
-            eprintln!("hotplug: skipped: it disables a CPU; tests/vm/run runs it");
-        }
-        return;
+        return print_skipped("hotplug", "it disables a CPU; tests/vm/run runs it");
     }
     if !can_trace("hotplug") {
         return;

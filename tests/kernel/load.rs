@@ -27,23 +27,22 @@ pub(crate) struct Load {
 
 /// Calls getppid `n` times.
 pub(crate) fn getppid(n: u32) -> Load {
-    Load::new(move || {
-        for _ in 0..n {
-            // SAFETY: takes no argument, changes nothing.
-            unsafe { libc::syscall(libc::SYS_getppid) };
-        }
-    })
+    Load::new(move || call_getppid(n))
 }
 
-/// `n` calls of getppid on that CPU.
+/// Calls getppid `n` times on that CPU.
 pub(crate) fn getppid_on(cpu: u32, n: u32) -> Load {
     Load::new(move || {
         pin_to_cpu(cpu as usize);
-        for _ in 0..n {
-            // SAFETY: takes nothing, changes nothing.
-            unsafe { libc::syscall(libc::SYS_getppid) };
-        }
+        call_getppid(n);
     })
+}
+
+fn call_getppid(n: u32) {
+    for _ in 0..n {
+        // SAFETY: takes no argument, changes nothing.
+        unsafe { libc::syscall(libc::SYS_getppid) };
+    }
 }
 
 /// Tries to open each file the given number of times; the files need not exist. The names are in

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::{
-    can_trace, load, skip,
+    can_trace, load, print_skipped, skip,
     tool::{Run, Tool},
 };
 
@@ -26,10 +26,7 @@ fn can_hold(test: &str) -> bool {
     if Path::new(HOLD).exists() {
         return can_trace(test);
     }
-    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
-    {
-        eprintln!("{test}: skipped: the module `hold` is not loaded; tests/vm/run loads it");
-    }
+    print_skipped(test, "the module `hold` is not loaded; tests/vm/run loads it");
     false
 }
 

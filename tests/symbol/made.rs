@@ -1,6 +1,8 @@
 //! Code that programs generate themselves, and the perf maps that name it.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::can_watch;
 use crate::programs::Program;
@@ -57,17 +59,42 @@ fn jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report() {
         return;
     }
     let program = Program::c(MAKER, &[]);
-    // The tables are drawn at the end of the run, a second after the map was removed.
-    let line = format!("{} map 0 stay & sleep 0.8; rm /tmp/perf-$!.map; sleep 1", program.path());
+    let may_end = program.directory().join("may-end");
+    let line = format!(
+        "{} map 0 stay; for i in $(seq 200); do [ -e {} ] && break; sleep 0.1; done",
+        program.path(),
+        may_end.display()
+    );
     let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["top", "-e", "syscalls:sys_enter_getppid", "-k", "_stack", "--json"])
         .args(["--", "sh", "-c", &line])
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("the built command runs");
+    let map = opened_map(run.id());
+    std::fs::remove_file(&map).unwrap();
+    std::fs::write(&may_end, "").unwrap();
+    let run = run.wait_with_output().unwrap();
     let drawn = String::from_utf8_lossy(&run.stdout);
     let made = drawn.lines().find(|line| line.contains("made function"));
     assert!(made.is_some_and(|row| row.contains("\"sys_enter_getppid\":10")), "{drawn}");
+}
+
+/// Waits until a process keeps a perf map open, and returns the path of this map.
+fn opened_map(pid: u32) -> PathBuf {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        if let Some(map) = targets.into_iter().find(|path| {
+            path.starts_with("/tmp/") && path.extension().is_some_and(|end| end == "map")
+        }) {
+            return map;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("process {pid} opened no perf map");
 }
 
 #[test]

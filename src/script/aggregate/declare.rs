@@ -111,6 +111,16 @@ impl NewAggregate {
     }
 }
 
+/// Reads how a table of latencies is drawn.
+fn latency_look(spec: &AggregateSpec) -> Checked<LatencyLook> {
+    Ok(LatencyLook {
+        unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+        count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
+        top: spec.top()?,
+        percentiles: spec.flag("percentiles", true),
+    })
+}
+
 fn latency(spec: &Value, budget: &Rc<Budget>) -> Checked<NewAggregate> {
     let spec = AggregateSpec::new(
         "latency",
@@ -118,12 +128,7 @@ fn latency(spec: &Value, budget: &Rc<Budget>) -> Checked<NewAggregate> {
         &["unit", "count", "title", "top", "percentiles", "keep"],
     )?;
     let columns = key_columns("latency", &spec, 1)?;
-    let look = LatencyLook {
-        unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
-        count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
-        top: spec.top()?,
-        percentiles: spec.flag("percentiles", true),
-    };
+    let look = latency_look(&spec)?;
     let title = spec.text("title")?;
     let shared = share(Latency::new(present(&columns), LATENCY_BYTES).within(budget));
     let values = vec![("ns".to_owned(), "value")];

@@ -1,10 +1,9 @@
 //! Constructors of the state that a script keeps between events: `pending` and `states`.
 
-use super::super::{
-    AggregateSettings, Body, DeclaredAggregate, Interval, draw::LatencyLook, spec::AggregateSpec,
-};
+use super::super::{AggregateSettings, Body, DeclaredAggregate, Interval, spec::AggregateSpec};
 use super::{
-    Checked, LATENCY_BYTES, NewAggregate, PENDING_BYTES, key_columns, keys, present, share,
+    Checked, LATENCY_BYTES, NewAggregate, PENDING_BYTES, key_columns, keys, latency_look, present,
+    share,
 };
 use crate::script::column::json_key;
 use crate::stat::{
@@ -63,12 +62,7 @@ pub(super) fn states(spec: &Value, run: &AggregateSettings) -> Checked<NewAggreg
         .flatten()
         .position(|column| column.title == "state")
         .ok_or("states needs a column 'state': the number of the state, 0 for running")?;
-    let look = LatencyLook {
-        unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
-        count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
-        top: spec.top()?,
-        percentiles: spec.flag("percentiles", true),
-    };
+    let look = latency_look(&spec)?;
     let title = spec.text("title")?;
     let spent = share(Latency::new(values, LATENCY_BYTES).within(&run.budget));
     // Without `longer` no state is reported, whatever its length.
