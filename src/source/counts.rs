@@ -35,10 +35,6 @@ pub(super) struct CounterReading {
     running: u64,
 }
 
-/// Maximum time between the readings of one thread's counters, in nanoseconds: they are made one
-/// after the other, while it runs.
-const APART: u64 = 1_000_000;
-
 impl CounterReading {
     /// Returns the reading of an event.
     pub(super) fn of(counts: &EventCounts) -> CounterReading {
@@ -95,6 +91,8 @@ impl CounterReading {
 pub(super) struct Counting {
     /// Time of the last reading, and the nanoseconds that it covers.
     counted: (f64, f64),
+    /// Nanoseconds that the last reading took.
+    reading_ns: f64,
     /// Counters that are read from /proc/stat.
     pub(super) cpu_times: CpuTimes,
     /// CPUs on which a pinned event got no counter, by the event's name.
@@ -223,13 +221,17 @@ impl Live {
             let before = std::mem::replace(&mut open.counted, now);
             (sums.before, sums.now) = (sums.before.and(before), sums.now.and(now));
             sums.events += 1;
+            sums.in_software = !self.openings[open.opening].may_be_multiplexed();
         }
+        let reading_ns = self.now() - now;
+        // A thread's counters are read one after the other, while it runs.
+        let apart = reading_ns + std::mem::replace(&mut self.counting.reading_ns, reading_ns);
         let cpus = if per_task && !readings.is_empty() { online_cpus().len() } else { 1 };
         let mut counts = Vec::new();
         for ((opening, instance), sums) in readings {
-            let (value, share) = sums.added(cpus);
-            let roles = self.openings[opening].roles.iter();
-            counts.extend(roles.map(|(role, _)| CountDelta {
+            let opening = &self.openings[opening];
+            let (value, share) = sums.added(cpus, apart as u64);
+            counts.extend(opening.roles.iter().map(|(role, _)| CountDelta {
                 role: *role,
                 instance,
                 value,
@@ -268,18 +270,22 @@ struct Sums {
     events: usize,
     /// Whether one of them could not be read.
     unread: bool,
+    /// Whether it needs no hardware counter, so that it is never multiplexed.
+    in_software: bool,
 }
 
 impl Sums {
     /// Returns what they added, and the part of the time that was counted. `cpus` is the number of
-    /// CPUs on which a thread can run; 1 for an instance that is a CPU.
-    fn added(self, cpus: usize) -> (f64, f64) {
+    /// CPUs on which a thread can run; 1 for an instance that is a CPU. The readings were made in
+    /// at most `apart` nanoseconds.
+    fn added(self, cpus: usize, apart: u64) -> (f64, f64) {
         match self.events {
             _ if self.unread => (f64::NAN, 0.0),
+            _ if self.in_software => (self.now.added(self.before), 1.0),
             // With -C, a thread was also on CPUs where nothing counted; that does not mean that the
             // counter was multiplexed.
             events if events < cpus => (self.now.added(self.before), 1.0),
-            events => self.now.since(self.before, if events > 1 { APART } else { 0 }),
+            events => self.now.since(self.before, if events > 1 { apart } else { 0 }),
         }
     }
 }
@@ -287,6 +293,8 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const APART: u64 = 1_000_000;
 
     /// Times in milliseconds.
     fn reading(value: u64, enabled: u64, running: u64) -> CounterReading {

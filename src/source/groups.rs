@@ -64,17 +64,28 @@ pub(super) enum GroupRead {
 }
 
 impl Opening {
+    /// Returns whether the kernel counts the event itself, without a hardware counter.
+    fn counts_in_software(&self) -> bool {
+        match &self.event.what {
+            EventKind::Tracepoint { .. } => true,
+            EventKind::Counter(counter) => counter.type_ == abi::PERF_TYPE_SOFTWARE,
+            EventKind::Function(_) => false,
+        }
+    }
+
+    /// Returns whether it may be multiplexed: it needs a hardware counter, or shares a group with
+    /// events that may.
+    pub(super) fn may_be_multiplexed(&self) -> bool {
+        !self.counts_in_software() || self.sampling.group.is_some()
+    }
+
     /// Returns the group that its events join, if any.
     fn group_of_counters(&self) -> Option<GroupKey> {
         let sampling = &self.sampling;
         if !sampling.count {
             return None;
         }
-        let in_software = match &self.event.what {
-            EventKind::Tracepoint { .. } => true,
-            EventKind::Counter(counter) => counter.type_ == abi::PERF_TYPE_SOFTWARE,
-            EventKind::Function(_) => false,
-        };
+        let in_software = self.counts_in_software();
         // A field such as `pinned` may be valid for a single event only.
         let named = sampling.group.is_some();
         (named || in_software && sampling.fields.is_empty())

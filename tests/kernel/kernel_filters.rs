@@ -78,7 +78,8 @@ fn addresses_are_keys_in_hexadecimal_or_unsigned() {
     let run = watch(&["top", "-e", events, "-k", "ptr", "-p", &of], load);
     let by_site = by_site.finish();
     let count = |row: &serde_json::Value| row["kmalloc"].as_u64().unwrap_or_default();
-    let is_of_kernel = |bits: u64| bits >> 47 == 0x1ffff;
+    // Page tables of five levels leave eight bits.
+    let is_of_kernel = |bits: u64| bits >> 56 == 0xff;
     for row in run.of("row") {
         let digits = row["ptr"].as_str().and_then(|key| key.strip_prefix("0x"));
         let bits = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());

@@ -100,8 +100,9 @@ fn each_system_call_is_timed() {
     }
     let load = load::getppid(20_000);
     let of = load.pid().to_string();
-    let run = watch(&["syscalls", "-p", &of], load);
-    assert_eq!(run.sum("calls", "syscall", "getppid"), 20_000, "{}", run.stderr);
+    // The rings have room for all events: an emulated machine may read none before the last.
+    let run = watch(&["syscalls", "-p", &of, "-m", "1024"], load);
+    assert_eq!(run.sum("calls", "syscall", "getppid"), 20_000, "{:?}", run.objects);
     run.is_complete();
 }
 
