@@ -4,15 +4,15 @@
 -- off_max_us, less the time that a hypervisor may have taken from the CPU, is longer than -L. That
 -- time is also subtracted from off_min_us. With -g the stack is that of the place where interrupts
 -- were enabled again. Only ticks in the kernel are judged; --precise adds those in user mode and in
--- idle CPUs. If one or two ticks are missing and the next one is on time, the kernel did not write
--- their samples, as happens under load: a note counts them.
+-- idle CPUs. Two cases are counted in notes instead: one or two ticks are missing and the next one
+-- is on time (under load, the kernel did not write their samples); all CPUs were late at once (the
+-- hypervisor paused the machine, or the kernel stopped all CPUs).
 --   perilune irq-off -g
 --   perilune irq-off -L 5ms -C 0-3 --precise
 local ticks = require "ticks"
 
 local m = monitor {
   summary = "interrupts that stay off for too long, and what ran then",
-  order = false,                                           -- records of one CPU are in order
   options = {
     duration { "latency", short = "L", unit = "us", default = "20ms",
       help = "print periods that may be longer than this" },

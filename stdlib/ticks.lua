@@ -7,6 +7,10 @@ local ticks = {}
 local ON_TIME, ONE_INTERRUPT = 5e4, 1e6
 -- Number of successive ticks that the kernel may count without writing a sample.
 local UNWRITTEN = 2
+-- CPUs that were paused together run again within this time.
+local TOGETHER = 5e6
+-- Duration without a timer, in periods, from which a CPU is silent.
+local LATE = 1.1
 
 ---@class perilune.ticks.Ticks
 ---@field missing integer ticks on time that had missing ticks before them
@@ -19,6 +23,8 @@ local UNWRITTEN = 2
 ---@field last table<integer, number> time of the last tick, per CPU
 ---@field alive table<integer, number> time of the last interrupt handled
 ---@field before table<integer, number> time without an interrupt before that
+---@field silent table<integer, number> duration without an interrupt that ended at the last one
+---@field paused { count: integer, longest: number, at: number } pauses of all CPUs at once
 local Ticks = {}
 Ticks.__index = Ticks
 
@@ -34,13 +40,45 @@ function ticks.late_by(limit, everywhere)
     period = period, limit = limit, everywhere = everywhere, missing = 0, explained = 0,
     away = away.watch(), idles = per_cpu(0),
     last = per_cpu(math.huge), alive = per_cpu(math.huge), before = per_cpu(0),
+    silent = per_cpu(0), paused = { count = 0, longest = 0, at = -math.huge },
   }, Ticks)
 end
 
 --- Handles an interrupt of any timer, which proves that interrupts are on.
 function Ticks:interrupted(e)
   local cpu, now = e._cpu, e._time
+  self:handled(cpu, now)
   self.before[cpu], self.alive[cpu] = now - self.alive[cpu], now
+end
+
+--- Stores how long a CPU handled no timer before one that it handles now.
+function Ticks:handled(cpu, now)
+  local silent = now - self.alive[cpu]
+  if silent > ONE_INTERRUPT then self.silent[cpu] = silent end
+end
+
+--- Returns whether all CPUs, and more than one, have handled no timer for about the `silent`
+--- nanoseconds before `time`. Events must be ordered.
+---@return boolean
+function Ticks:all_silent(time, silent)
+  local cpus = 0
+  for cpu, alive in pairs(self.alive) do
+    if alive < math.huge then
+      local since = time - alive
+      if since < TOGETHER then since = self.silent[cpu] end
+      local differs = math.abs(since - silent) > self.period + TOGETHER
+      if since < LATE * self.period or differs then return false end
+      cpus = cpus + 1
+    end
+  end
+  return cpus > 1
+end
+
+--- Counts a pause of all CPUs once, though each of them is late after it.
+function Ticks:count_pause(time, least)
+  local paused = self.paused
+  if time - paused.at > TOGETHER then paused.count = paused.count + 1 end
+  paused.longest, paused.at = math.max(paused.longest, least), time
 end
 
 --- Handles a tick. Returns how long interrupts were off before it, in nanoseconds: at least (since
@@ -52,6 +90,7 @@ function Ticks:off_before(e)
   local cpu, now, period = e._cpu, e._time, self.period
   local most, since_tick = now - self.alive[cpu], now - self.last[cpu]
   if most < ONE_INTERRUPT then most = math.min(most + self.before[cpu], since_tick) end
+  self:handled(cpu, now)
   self.last[cpu], self.alive[cpu], self.before[cpu] = now, now, 0
   if since_tick < 0 or most <= period then return 0, math.min(most, period) end
   -- Ticks are due at whole periods after the last one.
@@ -81,14 +120,22 @@ function Ticks:tick(e)
     self.explained = self.explained + 1
     return -1, 0
   end
+  if self:all_silent(e._time, most) then
+    self:count_pause(e._time, least)
+    return -1, 0
+  end
   return math.max(0, least - gone), most
 end
 
 --- Prints notes about the ticks that were ignored.
 function Ticks:explain()
-  local missing, explained = self.missing, self.explained
+  local missing, explained, paused = self.missing, self.explained, self.paused
   if missing > 0 then note("ticks without a sample before one that was on time: %d", missing) end
   if explained > 0 then note("late ticks explained by steal or idle time: %d", explained) end
+  if paused.count > 0 then
+    note("times when all CPUs were late at once, as after a pause of a virtual machine or in " ..
+      "stop_machine(): %d, the longest at least %.1f ms", paused.count, paused.longest / 1e6)
+  end
 end
 
 return ticks

@@ -2,6 +2,7 @@
 //! them a known number of times with known arguments, from its main thread and from children.
 
 use std::{
+    collections::HashMap,
     io::Write as _,
     os::unix::fs::FileExt as _,
     process::{Child, Command, Stdio},
@@ -209,7 +210,13 @@ fn a_running_process_is_watched_alone_and_can_still_fork() {
     let ended = [&mut watched, &mut other].map(|child| child.wait().expect("our own child"));
     assert!(ended.iter().all(std::process::ExitStatus::success), "{ended:?}");
     let run = tool.finish();
-    assert_eq!(run.of("event").count() as u32, N * (KIDS + 1), "{}", run.stderr);
+    let mut calls = HashMap::new();
+    for event in run.of("event") {
+        let call = (event["tid"].to_string(), event["arg1"].to_string());
+        let before = calls.insert(call, event);
+        assert!(before.is_none(), "seen twice: {before:?} {event:?}");
+    }
+    assert_eq!(calls.len() as u32, N * (KIDS + 1), "{}", run.stderr);
     assert_eq!(sum(&run, "arg2"), i128::from(N) * (1 + 2 + 3));
     run.is_complete();
 }
