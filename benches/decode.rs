@@ -6,7 +6,8 @@ use divan::{Bencher, black_box};
 use perf_event_open_sys::bindings as abi;
 use perilune::base::slot::Slot;
 use perilune::decode::record;
-use perilune::decode::sample::{RecordAttrs, RecordLayout};
+use perilune::decode::record_attrs::RecordAttrs;
+use perilune::decode::sample::RecordLayout;
 use perilune::order::Order;
 
 fn main() {

@@ -11,6 +11,7 @@ pub mod format;
 pub mod print;
 pub mod read;
 pub mod record;
+pub mod record_attrs;
 pub mod sample;
 pub mod sample_extra;
 pub mod side_band;

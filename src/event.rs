@@ -3,13 +3,12 @@
 
 pub mod catalog;
 pub mod constants;
-pub mod counter;
+pub mod exclude;
 pub mod expr;
 mod ffi_types;
 mod field;
 pub mod filter;
-pub mod function;
-pub mod name;
+pub mod kind;
 pub mod plan;
 pub mod rate;
 pub mod sampling;

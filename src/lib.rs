@@ -57,7 +57,7 @@
 //! - Decode does no I/O; output does not know Lua.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook
 //!   ([`script::guard`]). A session at a prompt runs Lua and reads rings in one thread; further
-//!   threads close events ([`source::change`]), read lines and print ([`cli::repl`]) and take
+//!   threads close events ([`source::live::change`]), read lines and print ([`cli::repl`]) and take
 //!   signals ([`sys::signal::listener`]).
 //! - No leaf holds a reference into an aggregate while script code can run: the cursor points to a
 //!   slot of the batch, or to a copy that no script can change (`view.lua`). A printer, predicate,
@@ -69,7 +69,7 @@
 //!   what a limit drops is counted, and the count is shown once.
 //! - Batches never cross the boundary of a report or timer when events are ordered.
 //! - Counters are read in groups, each led by a dummy event that scripts do not see: any member can
-//!   be closed or switched off (`source::groups`).
+//!   be closed or switched off (`source::open::groups`).
 //!
 //! Decisions that look odd, with their reasons and figures, are in `docs/decisions.md`.
 

@@ -1,169 +1,22 @@
-//! Sources of records: the kernel's rings (`live`) or a text file (`replay`). Both fill batches of
-//! slots.
+//! Sources of records: the kernel's rings, or a text file. Both fill batches of slots.
+//!
+//! - [`request`] is what a source is asked for; [`sink`] and [`batch`] are what it yields.
+//! - [`open`] decides what to open and how: attributes, filters, groups, rings.
+//! - `ring` is one CPU's ring: its state, and how its records become slots.
+//! - [`live`] is the loop over all rings: merge, side-band records, losses, counters, changes.
+//! - [`replay`] reads a recording.
+//!
+//! Imports point from `live` to `open` to `ring` to the interface.
 
-use crate::base::chain::ChainBuilder;
-use crate::base::slot::{BATCH, Slot};
-use crate::decode::sample_extra::SampledRegisters;
-use crate::decode::side_band::FileIdentity;
-
-pub mod attr;
 pub mod batch;
-mod chains;
-pub mod change;
-pub mod clocks;
+mod chain_memory;
 pub mod counts;
-mod cpu_times;
-mod decoder;
-mod delivery;
-mod fill;
-mod groups;
-pub mod hotplug;
-mod ids;
-mod left_out;
 pub mod live;
-mod loss_window;
-mod merged;
-mod narrow;
 pub mod open;
-pub mod probe_open;
-pub mod probes;
 pub mod replay;
-mod rings;
-mod side;
-mod watched_tasks;
+pub mod request;
+mod ring;
+pub mod sink;
 
 pub use batch::Batch;
-
-/// Receives what a source yields, in the order in which it must be handled.
-pub trait Sink {
-    /// Handles a batch of slots.
-    ///
-    /// # Safety
-    /// Until this returns, each slot's pointers must be null or valid for the number of bytes and
-    /// entries given in the slot, and the memory must not change. Each record must be at least as
-    /// long as the format of its role.
-    unsafe fn dispatch(&mut self, batch: &mut Batch);
-    /// Applies a record that is not an event of the script. It takes effect after everything
-    /// dispatched before it.
-    fn side(&mut self, side: SideBand<'_>);
-    /// Unwinds a task's user stack from the copy in a sample: pushes the instruction pointer, then
-    /// the return address of each caller. Mappings are those of the records handed over before.
-    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>);
-    /// Returns the process of a thread according to the records handed over before. A sample of a
-    /// task that has ended does not contain it.
-    fn process_of(&self, _tid: u32) -> Option<u32> {
-        None
-    }
-    /// Returns whether the run must end. A source checks this between batches.
-    fn stopped(&self) -> bool;
-}
-
-/// Data of a sample from which a user stack that the kernel did not walk is unwound.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UserStack<'a> {
-    /// Process.
-    pub pid: u32,
-    /// User-space registers, in the set of [`crate::sys::registers`].
-    pub registers: SampledRegisters<'a>,
-    /// Copy of the stack from the stack pointer upwards.
-    pub bytes: &'a [u8],
-}
-
-/// A side-band record.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SideBand<'a> {
-    /// Nanoseconds since the run began.
-    pub time: f64,
-    /// CPU of the ring that held the record.
-    pub cpu: u32,
-    /// Whether the CPU is watched and, if the record is about a task, the task too; for a fork, the
-    /// parent.
-    pub watched: bool,
-    /// Content of the record.
-    pub what: Happening<'a>,
-}
-
-/// Content of a side-band record.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Happening<'a> {
-    /// A task was created.
-    Fork {
-        /// Process of the new thread.
-        pid: u32,
-        /// The new thread.
-        tid: u32,
-        /// The parent's process.
-        parent_pid: u32,
-        /// The parent's thread.
-        parent_tid: u32,
-    },
-    /// A task's name changed, through exec or otherwise.
-    Comm {
-        /// Process.
-        pid: u32,
-        /// Thread.
-        tid: u32,
-        /// The name, without NUL.
-        comm: &'a [u8],
-        /// Whether exec changed it.
-        exec: bool,
-    },
-    /// A task ended.
-    Exit {
-        /// Process.
-        pid: u32,
-        /// Thread.
-        tid: u32,
-    },
-    /// A file, or anonymous memory, was mapped as executable.
-    Mmap {
-        /// Process.
-        pid: u32,
-        /// Thread.
-        tid: u32,
-        /// Start of the mapping.
-        address: u64,
-        /// Its length.
-        length: u64,
-        /// Offset in the file.
-        offset: u64,
-        /// Identity of the file.
-        file: FileIdentity<'a>,
-        /// Path of the file as the process sees it, or a name such as `[vdso]`.
-        path: &'a [u8],
-    },
-    /// The kernel generated code: a BPF program or a trampoline.
-    Made {
-        /// First address.
-        address: u64,
-        /// Bytes.
-        length: u32,
-        /// Whether it is a BPF program.
-        bpf: bool,
-        /// Its name.
-        name: &'a [u8],
-    },
-    /// The ring was full: records are missing between `from` and `to`. A merge reports it before
-    /// any record of another ring in that time range. The number of lost records follows in `Lost`.
-    Hole {
-        /// Time of the last record before the loss, in nanoseconds since the run began.
-        from: f64,
-        /// Time of the first record after it, or the time when the ring had room again.
-        to: f64,
-    },
-    /// `count` records were lost between `from` and the time of this record.
-    Lost {
-        /// Number of records.
-        count: u64,
-        /// Time of the last record before the loss, in nanoseconds since the run began.
-        from: f64,
-        /// Whether some of them were records of tasks and their mappings.
-        of_tasks: bool,
-    },
-    /// Side-band records were lost from a ring that no event writes to.
-    TasksLost,
-    /// The kernel throttled an event or ended the throttling.
-    Throttled,
-    /// A record that cannot be decoded.
-    Undecodable,
-}
+pub use sink::{Happening, SideBand, Sink, UserStack};

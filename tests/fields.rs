@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, EventKind};
-use perilune::event::counter::Counter;
+use perilune::event::catalog::Catalog;
+use perilune::event::kind::{Counter, Event, EventKind, Tracepoint};
 use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 
@@ -22,15 +22,15 @@ impl Catalog for Three {
         let format = |fields: &[&str]| -> anyhow::Result<EventKind> {
             let lines: String = fields.iter().copied().enumerate().map(field).collect();
             let format = Format::parse(&format!("name: x\nID: 7\nformat:\n{lines}"))?;
-            Ok(EventKind::Tracepoint { format })
+            Ok(Tracepoint { format }.into())
         };
         let what = match name {
             "s:switch" => format(&["prev_pid", "next_pid", "prio"])?,
             "s:wakeup" => format(&["pid", "prio"])?,
-            "clock" => EventKind::Counter(Counter::default()),
+            "clock" => Counter::default().into(),
             other => anyhow::bail!("no event '{other}'"),
         };
-        Ok(Rc::new(Event { name: name.to_owned(), what }))
+        Ok(Rc::new(Event::new(name, what)))
     }
 
     fn names(&self) -> anyhow::Result<Vec<String>> {

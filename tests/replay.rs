@@ -10,7 +10,7 @@ use perilune::base::frame::Frame;
 use perilune::base::slot::CPUS_MAX;
 use perilune::base::stack_style::parse_frame;
 use perilune::base::value::Value;
-use perilune::event::catalog::EventKind;
+use perilune::event::kind::EventKind;
 use perilune::output::events::Events;
 use perilune::source::replay::{Happened, RecordingLine, Replay, WALL_NS};
 use proptest::prelude::*;
@@ -94,9 +94,7 @@ proptest! {
         let Happened::Event { stack: frames, .. } = &entry.what else { panic!("{entry:?}") };
         prop_assert_eq!(frames, &stack);
         let Happened::Event { raw, .. } = &entry.what else { panic!("{entry:?}") };
-        let EventKind::Tracepoint { format } = &replay.event(0).unwrap().what else {
-            panic!("no format")
-        };
+        let format = replay.event(0).unwrap().kind().raw_format().unwrap();
         let values: Vec<(&str, Value<'_>)> = format.values(raw).collect();
         prop_assert_eq!(values.len(), fields.len());
         for (value, field) in values.iter().zip(&fields) {
@@ -122,9 +120,7 @@ fn a_recording_declares_events_that_did_not_occur() {
     let replay = Replay::parse(header, "x").unwrap();
     let names: Vec<&str> = replay.events().map(|event| event.name.as_str()).collect();
     assert_eq!(names, ["s:x", "cycles", "s:y"]);
-    let EventKind::Tracepoint { format } = &replay.event(0).unwrap().what else {
-        panic!("a format")
-    };
+    let format = replay.event(0).unwrap().kind().raw_format().unwrap();
     let own = format.fields.iter().filter(|field| !field.common);
     let own: Vec<(&str, &str)> = own.map(|f| (f.name.as_str(), f.value_type().name())).collect();
     let fields = ["s64", "u64", "pointer", "text", "bytes", "s64[]"];

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, EventKind};
+use perilune::event::catalog::Catalog;
+use perilune::event::kind::{Event, Tracepoint};
 use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::source::Batch;
@@ -14,8 +15,7 @@ struct OneEvent(&'static str);
 
 impl Catalog for OneEvent {
     fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
-        let what = EventKind::Tracepoint { format: Format::parse(self.0)? };
-        Ok(Rc::new(Event { name: name.to_owned(), what }))
+        Ok(Rc::new(Event::new(name, Tracepoint { format: Format::parse(self.0)? })))
     }
 
     fn names(&self) -> anyhow::Result<Vec<String>> {

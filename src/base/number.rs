@@ -3,6 +3,7 @@
 //!
 //! All functions are total: they format every number, including NaN and the infinities.
 
+use super::units::BYTE_UNITS;
 use std::fmt;
 
 /// A number that keeps all 64 bits if it is whole.
@@ -129,7 +130,7 @@ pub fn hex(number: Number) -> String {
 
 /// Formats bytes in powers of 1024: `512B`, `1.5MiB`.
 pub fn bytes(number: Number) -> String {
-    scaled(number, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+    scaled(number, 1024.0, &BYTE_UNITS)
 }
 
 /// Formats nanoseconds in the largest unit with a value of at least one: `512ns`, `12.3ms`,

@@ -11,6 +11,7 @@
 use super::frame::Frame;
 use super::nearest::{did_you_mean, nearest};
 use super::text::digits;
+use super::text::unescape::unescape;
 
 /// The parts of a stack that are printed. A frame without any of the selected parts is printed as
 /// its address, or else as `[unknown]`.
@@ -173,7 +174,8 @@ impl StackStyle {
 }
 
 fn unescaped(text: &str) -> String {
-    text.replace("\\n", "\n").replace("\\t", "\t")
+    let plain = unescape(text.as_bytes(), &[(b"\\n", b'\n'), (b"\\t", b'\t')]);
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 /// Parses a frame printed by [`StackStyle::push`]. A name without an address or file is a kernel

@@ -4,3 +4,4 @@ pub mod digits;
 pub mod escape;
 pub mod field;
 pub mod message;
+pub mod unescape;

@@ -121,14 +121,14 @@ fn duration(text: &str, bare: Option<Unit>) -> Result<u64> {
     }
 }
 
-/// Parses a size into bytes: `4GB`, `64K`, or a number of bytes. Units are powers of 1024, in
+/// Parses a size into bytes: `4GiB`, `64K`, or a number of bytes. Units are powers of 1024, in
 /// either case, with or without `B` or `iB`.
 ///
 /// # Errors
 /// The text is not a number with a known unit, or does not fit 64 bits.
 pub fn parse_size(text: &str) -> Result<u64> {
     let (number, suffix) = split(text);
-    let example = "for example 4GB, 256M or 65536";
+    let example = "for example 4GiB, 256M or 65536";
     let lower = suffix.to_ascii_lowercase();
     let bytes: u64 = match lower.as_str() {
         "" | "b" => 1,
@@ -137,7 +137,8 @@ pub fn parse_size(text: &str) -> Result<u64> {
         "g" | "gb" | "gib" => 1 << 30,
         "t" | "tb" | "tib" => 1 << 40,
         _ => bail!(
-            "`{text}` is not a size: unknown unit `{suffix}`; use B, KB, MB, GB or TB, {example}"
+            "`{text}` is not a size: unknown unit `{suffix}`; use B, KiB, MiB, GiB or TiB, \
+             {example}"
         ),
     };
     match scaled(number, bytes) {
@@ -174,9 +175,14 @@ pub fn human_ns(ns: u64) -> String {
     human(ns, Unit::ALL.map(|unit| (unit.suffix(), unit.nanoseconds())).as_slice())
 }
 
-/// Formats a size in powers of 1024, with at most three decimals: `268435456` is `256MB`.
+/// Units of sizes in powers of 1024, as of IEC 80000-13.
+pub const BYTE_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Formats a size in powers of 1024, with at most three decimals: `268435456` is `256MiB`.
 pub fn human_bytes(bytes: u64) -> String {
-    human(bytes, &[("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("TB", 1 << 40)])
+    let scale = |power: usize| 1 << (10 * power);
+    let units: [(&str, u64); 7] = std::array::from_fn(|i| (BYTE_UNITS[i], scale(i)));
+    human(bytes, &units)
 }
 
 /// Formats a count with its noun: `1 error`, `2 errors`, `1 process`, `0 processes`.
@@ -341,8 +347,8 @@ mod tests {
         ] {
             assert_eq!(human_ns(ns), text);
         }
-        assert_eq!(human_bytes(256 << 20), "256MB");
-        assert_eq!(human_bytes(1536), "1.5KB");
+        assert_eq!(human_bytes(256 << 20), "256MiB");
+        assert_eq!(human_bytes(1536), "1.5KiB");
         assert_eq!(human_bytes(12), "12B");
     }
 

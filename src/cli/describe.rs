@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use super::{CommandError, command::EventsHelp, run::Runtime, suggest};
 use crate::base::text::{escape, message};
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::catalog::{Event, EventKind, expand};
+use crate::event::catalog::expand;
 use crate::event::constants::{self, Constant, Constants};
-use crate::event::function::{FunctionEvent, ProbeKind as Of};
+use crate::event::kind::Event;
 
 /// Limit of events described as text at once, since a glob may match thousands. JSON has all.
 pub const EVENTS: usize = 32;
@@ -109,17 +109,14 @@ pub fn write(
 }
 
 fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
-    let format = match &event.what {
-        EventKind::Tracepoint { format } => format,
-        EventKind::Counter(counter) => {
-            let (type_, config) = (counter.type_, counter.config);
-            writeln!(out, "{}: a counter (type {type_}, config {config:#x})", event.name)?;
-            return writeln!(out, "  no fields; its samples have _period, _ip and _addr");
-        }
-        EventKind::Function(function) => return write_function(event, function, out),
-    };
-    writeln!(out, "{}: tracepoint {}", event.name, format.id)?;
-    write_fields(format, out)?;
+    writeln!(out, "{}: {}", event.name, event.kind().title())?;
+    if let Some(format) = event.format() {
+        write_fields(format, out)?;
+    }
+    for note in event.kind().notes() {
+        writeln!(out, "  {note}")?;
+    }
+    let Some(format) = event.kind().raw_format() else { return Ok(()) };
     for constants in constants::of(&format.print_fmt) {
         writeln!(out, "  {}", shown(&constants))?;
     }
@@ -130,19 +127,6 @@ fn write_event(event: &Event, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  in-kernel filter: {}/{filter}/", event.name)?;
     }
     Ok(())
-}
-
-fn write_function(event: &Event, function: &FunctionEvent, out: &mut dyn Write) -> io::Result<()> {
-    let (when, ip) = match function.kind {
-        Of::Kprobe => ("when it is called", "the address after the probe at its beginning"),
-        Of::Kretprobe => ("when it returns", "an address in the return trampoline of the kernel"),
-        Of::Uprobe => ("when it is called", "the address of its beginning"),
-        Of::Uretprobe => ("when it returns", "the return address"),
-    };
-    writeln!(out, "{}: a function {when}", event.name)?;
-    write_fields(&function.format, out)?;
-    writeln!(out, "  raw register values: (int)arg1 for an int; no floats and no structs")?;
-    writeln!(out, "  _ip is {ip}")
 }
 
 fn write_fields(format: &Format, out: &mut dyn Write) -> io::Result<()> {
@@ -204,17 +188,15 @@ fn shown(constants: &Constants) -> String {
 }
 
 fn object(event: &Event) -> Value {
-    match &event.what {
-        EventKind::Tracepoint { format } => tracepoint(&event.name, format),
-        EventKind::Function(function) => json!({
-            "type": "event_format", "event": event.name, "fields": fields(&function.format),
-            "function": { "type": function.counter.type_, "config": function.counter.config },
-        }),
-        EventKind::Counter(counter) => json!({
-            "type": "event_format", "event": event.name, "fields": [],
-            "counter": { "type": counter.type_, "config": counter.config },
-        }),
+    if let Some(format) = event.kind().raw_format() {
+        return tracepoint(&event.name, format);
     }
+    let (label, attr) = (event.kind().label(), event.kind().attr());
+    json!({
+        "type": "event_format", "event": event.name,
+        "fields": event.format().map_or(Vec::new(), fields),
+        (label): { "type": attr.type_, "config": attr.config },
+    })
 }
 
 fn fields(format: &Format) -> Vec<Value> {

@@ -19,8 +19,8 @@ use crate::base::{
     glob,
     nearest::{did_you_mean, nearest},
 };
-use crate::event::catalog::Event;
-use crate::event::function::FunctionName;
+use crate::event::kind::Event;
+use crate::event::kind::function::FunctionName;
 use crate::script::option::{AttrKind, Attrs};
 
 /// Output options of the list.

@@ -15,9 +15,9 @@ use anyhow::{Result, anyhow};
 use super::{CommandError, cases, run::Runtime, suggest, types};
 use crate::base::glob;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::catalog::Event;
 use crate::event::expr::lua_name;
 use crate::event::filter::split::Split;
+use crate::event::kind::Event;
 use crate::event::selector::Selector;
 use crate::output::file as files;
 

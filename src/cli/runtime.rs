@@ -12,10 +12,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::command::{self, Parsed};
 use super::run::{Bundled, EventName, Runtime};
 use super::{BESIDE_A_COMMAND, host, repl};
-use perf_event_open_sys::bindings as abi;
 
 use crate::event::catalog::Catalog;
-use crate::event::name;
+use crate::event::kind::NAME_FAMILIES;
 use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
 use crate::run::session::{self, Monitors};
@@ -25,7 +24,7 @@ use crate::script::guard::Failure;
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::monitor::Monitor;
 use crate::script::opt;
-use crate::source::probe_open::try_out;
+use crate::source::open::probe_open::try_out;
 use crate::source::replay::Replay;
 use crate::sys::cpus::online_cpus;
 use crate::sys::perf::PerfTarget;
@@ -130,14 +129,10 @@ impl Runtime for MachineRuntime {
         let tracepoints = tracepoints
             .iter()
             .map(|(sys, name)| event(format!("{sys}:{name}"), Vec::new(), "tracepoint"));
-        let counters = name::all().map(|(name, aliases)| {
-            let aliases = aliases.into_iter().map(str::to_owned).collect();
-            let sort = match name::lookup(&name).map(|named| named.type_) {
-                Some(abi::PERF_TYPE_SOFTWARE) => "software",
-                Some(name::CPU_TIME) => "accounting",
-                _ => "hardware",
-            };
-            event(name, aliases, sort)
+        let counters = NAME_FAMILIES.iter().flat_map(|family| {
+            family.names().map(|(name, aliases)| {
+                event(name, aliases.iter().map(|&alias| alias.to_owned()).collect(), family.sort)
+            })
         });
         Ok(counters.chain(tracepoints).collect())
     }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::catalog::Event;
+use crate::event::kind::Event;
 use crate::script::option::Attrs;
 
 /// Names, or endings of names, of fields that are useful to sum up.
@@ -113,12 +113,12 @@ fn sum<'a>(format: &'a Format, key: &str) -> Option<&'a Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::catalog::EventKind;
+    use crate::event::kind::Tracepoint;
     use crate::script::option::AttrKind;
 
     fn event(name: &str, fields: &str) -> Rc<Event> {
         let format = Format::parse(&format!("name: x\nID: 1\nformat:\n{fields}")).unwrap();
-        Rc::new(Event { name: name.to_owned(), what: EventKind::Tracepoint { format } })
+        Rc::new(Event::new(name, Tracepoint { format }))
     }
 
     fn switch() -> Rc<Event> {

@@ -18,7 +18,7 @@ use super::{CommandError, run::Runtime};
 use crate::base::units::counted;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
-use crate::event::function;
+use crate::event::kind::function;
 use crate::output::file;
 use crate::script::bundle;
 use crate::sys::mapped_file::{Links, open_regular};

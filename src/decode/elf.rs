@@ -6,13 +6,12 @@
 //! The files are untrusted and their tables may overlap, so each table is read up to a limit that
 //! is far beyond that of real files.
 
+use crate::base::text::unescape::until_nul;
 use std::ops::Range;
 
-mod symbols;
+pub mod symbols;
 #[cfg(test)]
 mod tests;
-
-pub use symbols::{ElfFunction, SymbolTable};
 
 /// An executable, library, object file or debug file.
 #[derive(Clone, Copy, Debug)]
@@ -305,8 +304,4 @@ fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
         }
         notes = rest.get(size.next_multiple_of(4)..)?;
     }
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len())]
 }

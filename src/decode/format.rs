@@ -5,12 +5,11 @@
 //! `char` is unsigned on some architectures. The kernel writes these files in `f_show()` and
 //! `print_event_fields()` of kernel/trace/trace_events.c.
 
-mod parse;
+pub mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use parse::BadFormat;
-
+use crate::base::text::unescape::until_nul;
 use crate::base::value::{Value, ValueType, read_int};
 
 /// The layout of one tracepoint's raw record.
@@ -200,10 +199,6 @@ fn located<'a>(raw: &'a [u8], word: &[u8], base: usize) -> Result<&'a [u8], TooS
     let start = base.checked_add((word & 0xffff) as usize).ok_or(TooShort)?;
     let end = start.checked_add((word >> 16 & 0xffff) as usize).ok_or(TooShort)?;
     raw.get(start..end).ok_or(TooShort)
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.iter().position(|b| *b == 0).map_or(bytes, |end| &bytes[..end])
 }
 
 fn array(bytes: &[u8], width: u8, signed: bool) -> Value<'_> {

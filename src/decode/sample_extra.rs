@@ -8,7 +8,7 @@
 //! CGROUP, DATA_PAGE_SIZE, CODE_PAGE_SIZE and then AUX.
 
 use super::cursor::{Bad, Words};
-use super::sample::RecordAttrs;
+use super::record_attrs::RecordAttrs;
 use perf_event_open_sys::bindings as abi;
 
 /// The fields after `PERF_SAMPLE_RAW`; fields that the event does not have are 0 or empty.

@@ -11,69 +11,17 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{
     base::{
-        draw::OpenedEvent,
         glob,
         nearest::{did_you_mean, nearest},
     },
-    decode::format::Format,
     event::{
-        counter::{self, Counter},
-        function::{self, FunctionEvent, FunctionName, Functions},
-        name,
+        kind::{
+            self, Event, EventFiles, ReadPmu, ReadTraceFormat,
+            function::{self, FunctionName, Functions},
+        },
         selector::Selector,
     },
 };
-
-/// An event that can be opened.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// The name to show, aliases resolved: `sys:name`, `page-faults:u`, `msr/tsc/`.
-    pub name: String,
-    /// Kind of the event.
-    pub what: EventKind,
-}
-
-/// Kind of an event.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EventKind {
-    /// A tracepoint; `format.id` is its config.
-    Tracepoint {
-        /// The layout of its records.
-        format: Format,
-    },
-    /// A call or return of a function.
-    Function(FunctionEvent),
-    /// Any other event.
-    Counter(Counter),
-}
-
-impl Event {
-    /// Returns the layout of its raw records, or of a function's arguments or return value; None
-    /// for a counter.
-    pub fn format(&self) -> Option<&Format> {
-        match &self.what {
-            EventKind::Tracepoint { format } => Some(format),
-            EventKind::Function(function) => Some(&function.format),
-            EventKind::Counter(_) => None,
-        }
-    }
-
-    /// Returns the event as it is described in the header of a recording.
-    pub fn opened(&self) -> OpenedEvent {
-        let fields = self.format().into_iter().flat_map(|format| &format.fields);
-        let fields = fields.filter(|field| !field.common);
-        let fields = fields.map(|field| (field.name.clone(), field.value_type())).collect();
-        OpenedEvent { name: self.name.clone(), fields }
-    }
-
-    /// Returns the function if this is a function event.
-    pub fn function(&self) -> Option<&FunctionEvent> {
-        match &self.what {
-            EventKind::Function(function) => Some(function),
-            _ => None,
-        }
-    }
-}
 
 /// The events of a machine or of a recording.
 pub trait Catalog {
@@ -235,20 +183,6 @@ fn suggest_system(glob: &str, names: &[String]) -> String {
 }
 
 type List = Box<dyn Fn() -> io::Result<Vec<(String, String)>>>;
-type ReadFormat = Box<dyn Fn(&str, &str) -> io::Result<String>>;
-type ReadPmu = Box<counter::ReadPmu<'static>>;
-
-/// Errors from reading the format of a name that is not a tracepoint's.
-const NO_SUCH_FILE: [io::ErrorKind; 4] = [
-    io::ErrorKind::NotFound,
-    io::ErrorKind::InvalidInput,
-    io::ErrorKind::NotADirectory,
-    io::ErrorKind::InvalidFilename,
-];
-
-/// The system of ftrace's own records, which have formats but cannot be opened and are not listed.
-const FTRACE_SYSTEM: &str = "ftrace";
-
 /// The tracepoints of a tracefs, each format read and parsed once; and counters and functions.
 ///
 /// The list of tracepoints is long and the kernel generates it for each reader, so it is read only
@@ -256,8 +190,8 @@ const FTRACE_SYSTEM: &str = "ftrace";
 pub struct TracefsCatalog {
     list: List,
     names: OnceCell<Vec<String>>,
-    read_format: ReadFormat,
-    read_pmu: ReadPmu,
+    read_format: Box<ReadTraceFormat<'static>>,
+    read_pmu: Box<ReadPmu<'static>>,
     functions: Option<Rc<dyn Functions>>,
     described: RefCell<HashMap<String, Rc<Event>>>,
 }
@@ -266,19 +200,19 @@ impl TracefsCatalog {
     /// Returns a catalog of the (system, name) pairs that `list` returns. `read_format` reads
     /// `events/SYSTEM/NAME/format`; it fails with [`io::ErrorKind::NotFound`] if there is no such
     /// file.
-    pub fn new(list: List, read_format: ReadFormat) -> TracefsCatalog {
+    pub fn new(list: List, read_format: Box<ReadTraceFormat<'static>>) -> TracefsCatalog {
         TracefsCatalog {
             list,
             names: OnceCell::new(),
             read_format,
-            read_pmu: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
+            read_pmu: Box::new(EventFiles::NONE.pmu),
             functions: None,
             described: RefCell::default(),
         }
     }
 
     /// Adds the PMUs. `read_pmu` reads a file by its path below /sys/bus/event_source/devices.
-    pub fn with_pmus(mut self, read_pmu: ReadPmu) -> TracefsCatalog {
+    pub fn with_pmus(mut self, read_pmu: Box<ReadPmu<'static>>) -> TracefsCatalog {
         self.read_pmu = read_pmu;
         self
     }
@@ -289,31 +223,21 @@ impl TracefsCatalog {
         self
     }
 
-    fn look_up(&self, name: &str) -> Result<Event> {
-        if let Some((sys, event)) = name.split_once(':')
-            && sys != FTRACE_SYSTEM
-            && let Some(text) = self.format(sys, event, name)?
-        {
-            let format = Format::parse(&text)
-                .with_context(|| format!("failed to parse the format of `{name}`"))?;
-            return Ok(Event { name: name.to_owned(), what: EventKind::Tracepoint { format } });
+    fn files(&self) -> EventFiles<'_> {
+        EventFiles {
+            format: &*self.read_format,
+            pmu: &*self.read_pmu,
+            functions: self.functions.as_deref(),
         }
-        match counter::parse(name, &self.read_pmu)? {
-            Some((name, counter)) => Ok(Event { name, what: EventKind::Counter(counter) }),
+    }
+
+    fn look_up(&self, name: &str) -> Result<Event> {
+        match kind::parse(name, &self.files())? {
+            Some(event) => Ok(event),
             None => match &*self.suggestions(name)? {
                 [] => bail!("no event '{name}' (perilune list shows all)"),
                 similar => bail!("no event '{name}'{}", did_you_mean(similar)),
             },
-        }
-    }
-
-    /// Returns the text of a format; None if there is no such tracepoint.
-    fn format(&self, sys: &str, event: &str, name: &str) -> Result<Option<String>> {
-        match (self.read_format)(sys, event) {
-            Ok(text) => Ok(Some(text)),
-            // The name may be a counter with modifiers, or another file beside the tracepoints.
-            Err(e) if NO_SUCH_FILE.contains(&e.kind()) => Ok(None),
-            Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`")),
         }
     }
 
@@ -342,8 +266,7 @@ impl TracefsCatalog {
         if name.contains(':') {
             return Ok(nearest(name, names()));
         }
-        let counters = name::short_names();
-        let found = nearest(name, counters);
+        let found = nearest(name, kind::short_names());
         if !found.is_empty() {
             return Ok(found);
         }
@@ -356,15 +279,13 @@ impl TracefsCatalog {
 
 impl Catalog for TracefsCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
-        if let (Some(named), Some(functions)) = (FunctionName::parse(name), &self.functions) {
-            // Not cached, because the file may have been replaced since.
-            return function::describe(&named, &**functions, &self.read_pmu).map(Rc::new);
-        }
         if let Some(known) = self.described.borrow().get(name) {
             return Ok(known.clone());
         }
         let event = Rc::new(self.look_up(name)?);
-        self.described.borrow_mut().insert(name.to_owned(), event.clone());
+        if !event.kind().may_change() {
+            self.described.borrow_mut().insert(name.to_owned(), event.clone());
+        }
         Ok(event)
     }
 
@@ -374,7 +295,7 @@ impl Catalog for TracefsCatalog {
 
     fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
         let Some(functions) = &self.functions else { return Ok(Vec::new()) };
-        function::pmu(glob.kind, &self.read_pmu).map_err(|why| anyhow!("{glob}: {why}"))?;
+        function::pmu(glob.kind, &*self.read_pmu).map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)
     }
 }

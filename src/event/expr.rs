@@ -50,8 +50,10 @@
 mod arithmetic;
 mod call;
 mod check;
+mod checked;
 mod printf;
 mod sample;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -62,7 +64,9 @@ use crate::{
     decode::{c, format::Format},
     event::syntax::SyntaxError,
 };
-use check::{CheckedExpr, Checker};
+use check::Checker;
+use checked::{CheckedExpr, OperandChecker as _};
+pub use scope::{ExprNames, ExprScope};
 use value::{IntExpr, LuaRepr};
 
 /// A checked expression.
@@ -82,29 +86,6 @@ pub enum ResultKind {
     Number,
     /// Text.
     Text,
-}
-
-/// The names that an expression may use.
-#[derive(Clone, Copy, Debug)]
-pub enum ExprNames<'a> {
-    /// The fields of an event, and the values of every sample.
-    Event {
-        /// Name of the event, for messages.
-        event: &'a str,
-        /// Fields of the event.
-        format: &'a Format,
-    },
-    /// The variable `key`.
-    Key,
-}
-
-/// The names and functions that an expression may use.
-#[derive(Clone, Copy, Debug)]
-pub struct ExprScope<'a> {
-    /// The names.
-    pub names: ExprNames<'a>,
-    /// Whether it may start programs with `system`.
-    pub system: bool,
 }
 
 impl Expr {
@@ -133,7 +114,7 @@ impl Expr {
         match checked {
             Ok(CheckedExpr::Number(value)) => Ok(Expr {
                 kind: ResultKind::Number,
-                result: result(&value),
+                result: value.lua(),
                 mixed: mixed(&value),
                 condition: Some(value.condition()),
                 integer_type: Some(value.integer_type()),
@@ -176,14 +157,6 @@ impl Expr {
     /// Returns Lua source of its truth value, a Lua boolean over the same locals; None for text.
     pub fn condition(&self) -> Option<&str> {
         self.condition.as_deref()
-    }
-}
-
-/// Returns the code of a value in the form that scripts get.
-fn result(value: &IntExpr) -> String {
-    match value.repr {
-        LuaRepr::Box => format!("exact({})", value.in_box(true)),
-        _ => value.number(),
     }
 }
 

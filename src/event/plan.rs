@@ -10,8 +10,9 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use crate::event::{
-    catalog::{Event, EventKind},
     filter::{Filter, KernelOnly, LONGEST, split::UserCondition},
+    kind::Event,
+    sampling::Sampling,
 };
 
 /// Bytes of [`LONGEST`] reserved for conditions that are added later, such as the exclusion of
@@ -59,6 +60,12 @@ pub trait Sampled {
     fn is_counted(&self) -> bool;
 }
 
+impl Sampled for Sampling {
+    fn is_counted(&self) -> bool {
+        self.count
+    }
+}
+
 /// Groups roles into openings, in the order in which their events are first named.
 ///
 /// # Errors
@@ -98,15 +105,13 @@ pub fn plan<S: Clone + PartialEq + Sampled>(
 /// Returns whether the role's filter can be checked with the record alone.
 fn is_checkable<S>(role: &EventRole<S>) -> Result<bool> {
     let Some(filter) = &role.filter else { return Ok(true) };
-    match &role.event.what {
-        EventKind::Tracepoint { format } => match filter.bind(&role.event.name, format) {
-            Ok(bound) => Ok(!bound.needs_comm()),
-            Err(KernelOnly::Condition(_) | KernelOnly::UserText(_)) => Ok(false),
-            Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
-        },
-        EventKind::Counter(_) | EventKind::Function(_) => {
-            anyhow::bail!("{}: only tracepoints support a filter", role.event.name)
-        }
+    let Some(format) = role.event.kind().raw_format() else {
+        anyhow::bail!("{}: only tracepoints support a filter", role.event.name);
+    };
+    match filter.bind(&role.event.name, format) {
+        Ok(bound) => Ok(!bound.needs_comm()),
+        Err(KernelOnly::Condition(_) | KernelOnly::UserText(_)) => Ok(false),
+        Err(KernelOnly::Unfit(fault)) => Err(fault.into()),
     }
 }
 
@@ -130,7 +135,10 @@ fn either(a: Option<Filter>, b: Option<Filter>) -> Option<Filter> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{decode::format::Format, event::counter::Counter};
+    use crate::{
+        decode::format::Format,
+        event::kind::{Counter, Tracepoint},
+    };
 
     /// Values from 100 on are counted.
     impl Sampled for u32 {
@@ -144,10 +152,7 @@ mod tests {
             "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
              field:void * function; offset:16; size:8; signed:0;\n",
         );
-        Rc::new(Event {
-            name: name.to_owned(),
-            what: EventKind::Tracepoint { format: format.unwrap() },
-        })
+        Rc::new(Event::new(name, Tracepoint { format: format.unwrap() }))
     }
 
     fn role(name: &str, filter: &str, sampling: u32) -> EventRole<u32> {
@@ -271,7 +276,7 @@ mod tests {
     fn a_filter_that_does_not_fit_is_refused() {
         let refusal = |role| plan(&[role]).unwrap_err().to_string();
         assert!(refusal(role("a:a", "pidd == 1", 0)).starts_with("a:a has no field 'pidd'"));
-        let counter = Event { name: "cycles".into(), what: EventKind::Counter(Counter::default()) };
+        let counter = Event::new("cycles", Counter::default());
         let filter = Some(Filter::parse("pid == 1").unwrap());
         let role = EventRole { filter, ..role("a:a", "", 0) };
         let refused = refusal(EventRole { event: Rc::new(counter), ..role });

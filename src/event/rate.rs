@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::event::catalog::{Event, EventKind};
+use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
 
 /// Default sampling frequency in samples per second.
@@ -46,20 +46,6 @@ impl Sampling {
     }
 }
 
-impl Event {
-    /// Returns whether the event is sampled at a rate instead of at each occurrence.
-    pub fn has_rate(&self) -> bool {
-        matches!(&self.what, EventKind::Counter(counter) if counter.has_rate())
-    }
-}
-
-impl EventKind {
-    /// Returns whether the event is one of the kernel's clocks.
-    pub fn is_clock(&self) -> bool {
-        matches!(self, EventKind::Counter(counter) if counter.is_clock())
-    }
-}
-
 /// Returns how an event is sampled. The rate is that of its evsel or selector, else the run's, else
 /// [`DEFAULT_HZ`].
 ///
@@ -74,10 +60,10 @@ pub fn settle(
     if sampling.count || sampling.has_raw_rate() {
         return Ok(settled);
     }
-    if sampling.rate().is_none() && event.has_rate() {
+    if sampling.rate().is_none() && event.kind().has_rate() {
         settled.set_rate(of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ)));
     }
-    if let (true, Some(SamplingRate::Period(ns))) = (event.what.is_clock(), settled.rate())
+    if let (true, Some(SamplingRate::Period(ns))) = (event.kind().is_clock(), settled.rate())
         && ns < CLOCK_PERIOD_MIN
     {
         bail!(
@@ -93,12 +79,10 @@ pub fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::counter;
+    use crate::event::kind::{EventFiles, parse};
 
     fn event(name: &str) -> Event {
-        let none = |_: &str| Err(std::io::ErrorKind::NotFound.into());
-        let (name, counter) = counter::parse(name, &none).unwrap().unwrap();
-        Event { name, what: EventKind::Counter(counter) }
+        parse(name, &EventFiles::NONE).unwrap().unwrap()
     }
 
     fn rate_of(

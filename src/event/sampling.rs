@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::base::cpulist;
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::plan::Sampled;
+use crate::event::exclude::Exclude;
 
 /// The sampling options of one evsel. Roles with different options are opened separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,28 +83,6 @@ pub enum ChainPart {
     User,
     /// `--kernel-callchain`: kernel frames.
     Kernel,
-}
-
-/// Modes in which an event does not count: `attr.exclude_*`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exclude {
-    /// `exclude_user`.
-    pub user: bool,
-    /// `exclude_kernel`.
-    pub kernel: bool,
-    /// `exclude_host`.
-    pub host: bool,
-    /// `exclude_guest`.
-    pub guest: bool,
-    /// `exclude_idle`, for the kernel's clocks only: a hardware counter of cycles stops by itself
-    /// on idle CPUs, and some machines refuse the bit.
-    pub idle: bool,
-}
-
-impl Sampled for Sampling {
-    fn is_counted(&self) -> bool {
-        self.count
-    }
 }
 
 impl Sampling {

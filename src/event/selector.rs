@@ -7,7 +7,7 @@
 //! msr/tsc/               PMU/TERMS/[MODIFIERS], if the name before `/` is not an event by itself
 //! irq:*                  a glob
 //! cycles|cpu-clock       alternatives: the first that exists
-//! kprobe:vfs_read        a function, see `super::function`
+//! kprobe:vfs_read        a function, see `super::kind::function`
 //! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
 //! ```
 //!
@@ -27,9 +27,10 @@ use quote::{Escape, skip_quoted, unquote};
 use crate::{
     base::nearest::{did_you_mean, nearest},
     event::{
-        counter,
-        function::{self, ProbeKind},
-        name,
+        kind::{
+            self,
+            function::{self, ProbeKind},
+        },
         rate::SamplingRate,
         syntax::SyntaxError,
     },
@@ -284,7 +285,7 @@ impl<'a> SelectorParser<'a> {
         }
         let behind = self.at;
         let modifiers = self.rest().split(['/', ',']).next().unwrap_or_default().trim();
-        if !modifiers.is_empty() && modifiers.chars().all(counter::is_modifier) {
+        if !modifiers.is_empty() && modifiers.chars().all(kind::is_modifier) {
             self.until(&['/', ',']);
             return Ok(self.text[start..self.at].trim_end().to_owned());
         }
@@ -347,7 +348,7 @@ fn next_is_digit(text: &str, comma: usize) -> bool {
 /// `cycles:u`, `cpu-clock`.
 fn is_counter(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
-    name::lookup(first.split(':').next().unwrap_or_default()).is_some()
+    kind::lookup(first.split(':').next().unwrap_or_default()).is_some()
 }
 
 /// Returns whether a text is an attribute (`stack`, `freq=99`) and not a condition.
@@ -368,5 +369,5 @@ fn is_attribute_char(c: char) -> bool {
 /// with a name of its own.
 fn is_pmu(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
-    !name.contains(':') && name::lookup(first).is_none()
+    !name.contains(':') && kind::lookup(first).is_none()
 }

@@ -1,6 +1,6 @@
 //! Events that perilune causes itself, and which of them a run must not exclude.
 
-use super::catalog::Event;
+use super::kind::Event;
 
 impl Event {
     /// Returns whether this is a scheduler event (`sched:*`).

@@ -12,7 +12,7 @@ use crate::script::evsel::Role;
 use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
 use crate::source::live::Live;
-use crate::source::open::SourceRequest;
+use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
@@ -97,7 +97,7 @@ fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
         option.filter(|option| request.values.get(&option.long).is_some_and(OptionValue::is_given))
     };
     let option = is_typed("freq").or_else(|| is_typed("period"))?;
-    let rated = |role: &Role| role.event.has_rate() || role.sampling.rate().is_some();
+    let rated = |role: &Role| role.event.kind().has_rate() || role.sampling.rate().is_some();
     let typed = option.typed();
     (!roles.iter().any(rated)).then(|| {
         format!(

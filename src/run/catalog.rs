@@ -11,9 +11,9 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use crate::base::nearest::nearest;
-use crate::event::catalog::{Catalog, Event, TracefsCatalog};
-use crate::event::function::{FunctionName, ProbeKind};
-use crate::event::name;
+use crate::event::catalog::{Catalog, TracefsCatalog};
+use crate::event::kind::function::{FunctionName, ProbeKind};
+use crate::event::kind::{self, Event, EventFiles};
 use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
 
@@ -30,7 +30,7 @@ struct Tracepoints {
 
 impl Default for MachineCatalog {
     fn default() -> Self {
-        let none = Box::new(|_: &str, _: &str| Err(io::ErrorKind::NotFound.into()));
+        let none = Box::new(EventFiles::NONE.format);
         let nothing = Box::new(|| Ok(Vec::new()));
         let functions = Rc::new(MachineFunctions::default());
         let counters = TracefsCatalog::new(nothing, none)
@@ -70,7 +70,7 @@ impl Catalog for MachineCatalog {
         match self.tracepoints() {
             Ok(found) => found.describe(name),
             // A misspelt counter is more likely than a tracepoint without its system.
-            Err(_) if !name.contains(':') && !nearest(name, name::short_names()).is_empty() => {
+            Err(_) if !name.contains(':') && !nearest(name, kind::short_names()).is_empty() => {
                 counter
             }
             Err(why) => Err(why),

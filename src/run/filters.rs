@@ -86,14 +86,14 @@ mod tests {
 
     use super::*;
     use crate::decode::format::Format;
-    use crate::event::catalog::{Event, EventKind};
     use crate::event::filter::split::Split;
+    use crate::event::kind::{Event, Tracepoint};
     use crate::event::sampling::Sampling;
 
     fn role(filter: &str) -> Role {
         let format =
             Format::parse("name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n").unwrap();
-        let event = Event { name: "a:x".into(), what: EventKind::Tracepoint { format } };
+        let event = Event::new("a:x", Tracepoint { format });
         let split = Split::parse(filter, &event).unwrap();
         let sampling = Sampling::default();
         let (event, filter, rest) = (Rc::new(event), split.kernel, split.rest);

@@ -26,8 +26,8 @@ use crate::script::host::{Host, Rules};
 use crate::script::leaf::SharedContext;
 use crate::script::opt;
 use crate::source::live::Live;
-use crate::source::open::{Opening, SourceRequest};
-use crate::source::probes;
+use crate::source::open::probe_limit;
+use crate::source::request::{Opening, SourceRequest};
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
@@ -338,7 +338,7 @@ pub(super) fn close(live: Live, quiet: bool) {
     // are.
     let _ = signal::ignore_interrupts();
     let tracepoints = (live.tracepoints(), "tracepoint", TRACEPOINT_MS);
-    let probes = (live.probes(), "probe", probes::CLOSED_IN_MS);
+    let probes = (live.probes(), "probe", probe_limit::CLOSED_IN_MS);
     let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
     if count * each >= CLOSING_NOTE_MS && !quiet {
         let count = counted(count as u64, what);
@@ -353,7 +353,7 @@ fn own_tid(catalog: &MachineCatalog, roles: &[Role]) -> anyhow::Result<Option<i3
     if let Some(tracefs) = catalog.tracefs() {
         return Ok(Some(kernel_tid(tracefs)?));
     }
-    Ok(roles.iter().any(|role| role.event.function().is_some()).then(tid_in_records))
+    Ok(roles.iter().any(|role| role.event.kind().is_probe()).then(tid_in_records))
 }
 
 fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {

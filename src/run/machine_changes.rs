@@ -3,9 +3,9 @@
 
 use crate::base::draw::Level;
 use crate::script::host::Host;
-use crate::source::clocks::ClockReadings;
-use crate::source::hotplug::CpuCheck;
 use crate::source::live::Live;
+use crate::source::live::clocks::ClockReadings;
+use crate::source::live::hotplug::CpuCheck;
 use crate::sys::clock::wall_and_monotonic;
 
 /// Nanoseconds between two checks.

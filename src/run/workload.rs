@@ -10,10 +10,9 @@ use anyhow::anyhow;
 
 use super::request::{HostOptions, RunRequest};
 use crate::base::draw::Level;
-use crate::event::catalog::EventKind;
 use crate::script::evsel::Role;
 use crate::script::leaf::SharedContext;
-use crate::source::attr::OWNER;
+use crate::source::open::attr::OWNER;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
 use crate::sys::refusal::{FUNCTIONS_NEED_ROOT, Refusal, RefusedCall};
@@ -93,14 +92,14 @@ pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) 
 /// Returns the refusal of the event that owns the rings, for the user of these roles. Counters of
 /// the user's own processes need no privilege; `own` is how these can be watched.
 pub(super) fn refused(refusal: &Refusal, roles: &[Role], own: &str) -> anyhow::Error {
-    let counted = roles.iter().all(|role| matches!(role.event.what, EventKind::Counter(_)));
+    let counted = roles.iter().all(|role| !role.event.kind().is_tracing());
     let allowed = paranoid().is_none_or(|level| level <= OWN_ALLOWED);
     let instead = match refusal.is_permission() && counted && allowed && !own.is_empty() {
         true => format!(", or watch {own}"),
         false => String::new(),
     };
     let what = roles.first().map_or("events", |role| role.event.name.as_str());
-    if let Some(function) = roles.iter().find(|role| role.event.function().is_some())
+    if let Some(function) = roles.iter().find(|role| role.event.kind().is_probe())
         && refusal.is_permission()
     {
         // No setting of perf_event_paranoid would help.

@@ -13,12 +13,12 @@ use crate::base::draw::{Cell as Value, DetailPosition, Draw, EventLine, EventTex
 use crate::base::frame::{Frame, Space};
 use crate::base::heat::Heat;
 use crate::base::slot::Slot;
+use crate::base::text::unescape::until_nul;
 use crate::base::value::Value as Field;
 use crate::decode::clock::Clock;
 use crate::decode::flags;
-use crate::event::catalog::{Event, EventKind};
 use crate::event::filter::{self, Bound};
-use crate::event::name::is_tracepoint;
+use crate::event::kind::{Event, is_tracepoint};
 use crate::source::UserStack;
 use crate::stack::naming::Naming;
 use crate::stack::{Stacks, chain};
@@ -184,31 +184,28 @@ impl RunContext {
             ("addr", Field::Pointer(slot.addr)),
         ];
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
+        let flags = event.kind().raw_format().map_or(flags::UNKNOWN, |format| {
+            let byte = |name| match format.field(name).map(|f| f.read(raw)) {
+                Some(Ok(Field::Uint(n))) => n as u8,
+                _ => 0,
+            };
+            flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count")))
+        });
         let (mut of_record, mut of_sample);
-        let (flags, period, fields): (_, _, &mut dyn Iterator<Item = _>) = match &event.what {
-            EventKind::Tracepoint { format } => {
-                let byte = |name| match format.field(name).map(|f| f.read(raw)) {
-                    Some(Ok(Field::Uint(n))) => n as u8,
-                    _ => 0,
-                };
+        let fields: &mut dyn Iterator<Item = _> = match event.format() {
+            Some(format) => {
                 of_record = format.values(raw);
-                (
-                    flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count"))),
-                    // In a recording, a counter's samples have a format, too.
-                    (!is_tracepoint(&event.name)).then_some(slot.period),
-                    &mut of_record,
-                )
+                &mut of_record
             }
-            EventKind::Function(function) => {
-                of_record = function.format.values(raw);
-                (flags::UNKNOWN, None, &mut of_record)
-            }
-            EventKind::Counter(_) => {
+            None => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
                 of_sample = sample[..known].iter().copied();
-                (flags::UNKNOWN, Some(slot.period), &mut of_sample)
+                &mut of_sample
             }
         };
+        // In a recording, a counter's samples have a format, too.
+        let is_counter = event.format().is_none() || !is_tracepoint(&event.name);
+        let period = is_counter.then_some(slot.period);
         self.out.event(&mut EventLine {
             stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
             comm: until_nul(&comm),
@@ -359,8 +356,3 @@ fn own_depth(count: u8) -> u8 {
 pub(super) struct NoOutput;
 
 impl Draw for NoOutput {}
-
-/// Returns a NUL-padded name without its padding.
-pub fn until_nul(name: &[u8]) -> &[u8] {
-    &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())]
-}

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use mlua::{FromLua, Function, IntoLua, Lua, LuaString, Table, Value};
 
 use super::callback::Callback;
-use super::context::until_nul;
 use super::leaf::SharedContext;
 use super::state::{ScriptState, Timer};
 use crate::base::draw::Level;
+use crate::base::text::unescape::until_nul;
 use crate::base::units::{Unit, parse_duration};
 use crate::sys::cpu_model::{CpuModel, split_lock_detection};
 use crate::sys::cpu_time::away_times;

@@ -229,7 +229,7 @@ impl Host {
         // other rings. Calls by watched tasks are filtered in user space, so that a task's fork has
         // to come before its calls.
         let filters_calls = setting.per_thread
-            && (events.iter().any(|e| e.function().is_some()) || self.callbacks.of_watched_tasks());
+            && (events.iter().any(|e| e.kind().is_probe()) || self.callbacks.of_watched_tasks());
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
         self.shared.with(|context| context.roles = events);

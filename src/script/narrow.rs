@@ -6,7 +6,6 @@ use mlua::Value;
 use super::evsel::Role;
 use super::host::Host;
 use crate::decode::format::FieldKind;
-use crate::event::catalog::EventKind;
 use crate::event::filter::{
     names::{list_matches, of_names},
     quote,
@@ -32,21 +31,7 @@ impl Narrowing for Role {
         if self.sampling.count
             && let Some(rest) = more.rest.first()
         {
-            return Err(named(match self.event.what {
-                EventKind::Tracepoint { .. } => format!(
-                    "the kernel cannot filter by `{}`, and a count has no records to filter in \
-                     user space; filter by the event's fields, or count in a handler",
-                    rest.text
-                ),
-                EventKind::Function(_) => {
-                    "the kernel cannot filter by function arguments, and a count has no records to \
-                     filter in user space; count in a handler"
-                        .into()
-                }
-                EventKind::Counter(_) => {
-                    "only tracepoints can be filtered while counting; omit the filter".into()
-                }
-            }));
+            return Err(named(self.event.kind().count_filter_refusal(&rest.text)));
         }
         let before = Split { kernel: self.filter.take(), rest: std::mem::take(&mut self.rest) };
         let both = before.and(more, &self.event);

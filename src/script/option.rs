@@ -65,7 +65,7 @@ pub enum OptionKind {
     Percent,
     /// A duration; the unit applies to a number without a suffix.
     Duration(Unit),
-    /// A size in bytes: `64K`, `4GB`.
+    /// A size in bytes: `64K`, `4GiB`.
     Size,
     /// Any text.
     Text,

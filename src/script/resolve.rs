@@ -9,11 +9,12 @@ use super::host::Host;
 use super::option::value::lua_name;
 use super::option::{OptionKind, OptionSpec};
 use crate::base::nearest::{did_you_mean, nearest};
-use crate::event::catalog::{Event, SelectedEvents, expand_where};
+use crate::event::catalog::{SelectedEvents, expand_where};
+use crate::event::kind::Event;
 use crate::event::rate::settle;
 use crate::event::sampling::Sampling;
 use crate::event::selector::Selector;
-use crate::source::probe_open::ProbedEvent;
+use crate::source::open::probe_open::ProbedEvent;
 use crate::sys::refusal::Refusal;
 
 /// Opens an event on trial, if there is a machine to open it on.

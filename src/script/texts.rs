@@ -3,7 +3,7 @@
 use crate::base::text::field;
 use crate::decode::format::Format;
 use crate::decode::print::{KernelData, PrintProgram, Unknown};
-use crate::event::catalog::Event;
+use crate::event::kind::Event;
 
 /// Print formats of a run's events, by role.
 pub struct Texts {

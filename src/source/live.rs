@@ -1,60 +1,84 @@
 //! The live source: drains the rings of all CPUs into batches, ring by ring or merged by time.
-//!
-//! A batch's slots point into the rings, so a ring's tail moves only after its batch was
-//! dispatched. A record that wraps is copied into its ring's scratch; between two releases there is
-//! at most one such record.
 
-use super::counts::{Counting, SideLost};
-use super::decoder::TimeSpan;
-use super::fill::{plain, plain_at, push};
-use super::hotplug::Presence;
-use super::merged::SLACK_NS;
-use super::open::{OpenedSource, Opening, RefusedCondition, SourceRequest, open};
-use super::rings::{CpuRing, pages_of};
-use super::watched_tasks::WatchedTasks;
-use super::{Batch, Happening, SideBand, Sink, Slot};
+pub mod change;
+pub mod clocks;
+mod counters;
+mod cpu_times;
+mod drain;
+mod holes;
+pub mod hotplug;
+mod inventory;
+mod losses;
+mod merge;
+mod side_band;
+mod undelivered;
+mod unscheduled;
+
+use super::batch::Batch;
+use super::open::counter_reading::LastReading;
+use super::open::open;
+use super::open::opened::OpenedSource;
+use super::request::{Opening, RefusedCondition, SourceRequest};
+use super::ring::cpu_ring::CpuRing;
+use super::ring::decoder::TimeSpan;
+use super::ring::presence::Presence;
+use super::ring::watched_tasks::WatchedTasks;
+use super::sink::Sink;
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
-use crate::decode::sample::{Plain, identifier};
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::poll::Poller;
+use cpu_times::CpuTimes;
 use std::os::fd::AsFd;
+use unscheduled::Unscheduled;
 
-/// Fill level of a ring from which on its losses are read.
-const NEARLY_FULL: (u64, u64) = (7, 8);
+/// Distance of the merge behind the clock: longer than a record is in flight on a running CPU.
+const SLACK_NS: u64 = 2_000_000;
 /// Poller token of a file that is not a ring.
 const OTHER: usize = usize::MAX;
-pub(super) const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 
 /// The rings of a run.
 pub struct Live {
-    pub(super) opened: OpenedSource,
-    pub(super) openings: Vec<Opening>,
-    pub(super) order: Option<Order>,
-    pub(super) poller: Poller,
+    opened: OpenedSource,
+    openings: Vec<Opening>,
+    order: Option<Order>,
+    poller: Poller,
     /// The request with which it was opened.
-    pub(super) request: SourceRequest,
+    request: SourceRequest,
     /// CPUs without a ring that were online at the last check.
-    pub(super) unwatched_cpus: Vec<u32>,
-    pub(super) batch: Batch,
-    pub(super) room: usize,
-    pub(super) clock: Clock,
+    unwatched_cpus: Vec<u32>,
+    batch: Batch,
+    room: usize,
+    clock: Clock,
     own_pid: u32,
-    pub(super) tasks: Option<WatchedTasks>,
+    tasks: Option<WatchedTasks>,
     /// Watched CPUs; the others have rings for the records of tasks.
-    pub(super) watched_cpus: Vec<u32>,
-    pub(super) lost_seen: u64,
-    pub(super) side_lost: SideLost,
-    /// When the counters were read last, and which could not be.
-    pub(super) counting: Counting,
+    watched_cpus: Vec<u32>,
+    lost_seen: u64,
+    side_lost: SideLost,
+    /// Time of the last reading of the counters, and the nanoseconds that it covers.
+    counted: LastReading,
+    /// Counters that are read from /proc/stat.
+    cpu_times: CpuTimes,
+    /// Pinned events that could not be counted.
+    unscheduled: Unscheduled,
     /// Whether some roles have left their openings that may still take what was written before.
-    pub(super) leaving: bool,
+    leaving: bool,
     /// Whether the events have been disabled.
-    pub(super) is_disabled: bool,
+    is_disabled: bool,
     /// The ring whose counts and records are compared next.
-    pub(super) next_compared: usize,
+    next_compared: usize,
+}
+
+/// Lost records of tasks.
+#[derive(Clone, Copy, Debug, Default)]
+struct SideLost {
+    /// In rings that events write to, too.
+    beside_events: u64,
+    /// In the other rings.
+    alone: u64,
 }
 
 impl Live {
@@ -95,7 +119,9 @@ impl Live {
             watched_cpus: request.watched.clone(),
             lost_seen: 0,
             side_lost: SideLost::default(),
-            counting: Counting::default(),
+            counted: LastReading::default(),
+            cpu_times: CpuTimes::default(),
+            unscheduled: Unscheduled::default(),
             leaving: false,
             is_disabled: false,
             next_compared: 0,
@@ -126,16 +152,6 @@ impl Live {
     /// Returns whether only some tasks are watched.
     pub fn watches_tasks(&self) -> bool {
         self.tasks.is_some()
-    }
-
-    /// Returns the pages of each ring that events write to.
-    pub fn pages(&self) -> usize {
-        if self.opened.rings.is_empty() { 0 } else { pages_of(&self.opened.rings) }
-    }
-
-    /// Returns the CPUs of which only the records of tasks are read.
-    pub fn cpus_of_tasks_only(&self) -> Vec<u32> {
-        self.opened.rings.iter().filter(|ring| ring.tasks_only).map(|ring| ring.cpu).collect()
     }
 
     /// Enables the records of tasks, so that a snapshot taken after this misses none.
@@ -248,140 +264,4 @@ impl Live {
             self.forget_left(self.clock.clock_ns(until));
         }
     }
-
-    fn drain_rings(&mut self, sink: &mut dyn Sink) {
-        // Names first: a task that was forked on an unwatched CPU may have run on a watched one.
-        for turn in 0..2 * self.opened.rings.len() {
-            let (of_tasks, index) =
-                (turn < self.opened.rings.len(), turn % self.opened.rings.len());
-            if self.opened.rings[index].tasks_only != of_tasks {
-                continue;
-            }
-            self.look(index);
-            while self.opened.rings[index].at < self.opened.rings[index].head {
-                self.take_plain(index);
-                if !self.batch.is_full(self.room) {
-                    self.take(index, None, sink);
-                }
-                if self.batch.is_full(self.room) {
-                    self.flush(sink);
-                    self.release(index);
-                    if sink.stopped() {
-                        return;
-                    }
-                }
-            }
-            self.flush(sink);
-            self.release(index);
-        }
-    }
-
-    /// Reads how far the kernel has written.
-    pub(super) fn look(&mut self, index: usize) {
-        let ring = &mut self.opened.rings[index];
-        ring.head = ring.ring.head();
-        let fill = ring.head.wrapping_sub(ring.ring.tail());
-        let (part, whole) = NEARLY_FULL;
-        ring.suspect |= fill * whole >= ring.ring.capacity() * part;
-        ring.holes.note_fill(fill, ring.ring.capacity());
-    }
-
-    /// Adds records of a ring to the batch while they are the usual ones: samples of the plain
-    /// layout that do not wrap, for one role. The next record is for [`Live::take`]. This is a
-    /// separate loop so that its state stays in registers.
-    fn take_plain(&mut self, index: usize) {
-        let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
-        let ring = &mut rings[index];
-        let (mut at, mut last, mut taken) = (ring.at, ring.last, 0);
-        while !self.batch.is_full(1) {
-            let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
-            let Some((role, sample)) = plain_at(&piece, ids, decoders) else { break };
-            at += piece.len() as u64;
-            taken += 1;
-            last = last.max(sample.time);
-            let time = self.clock.since_start(sample.time);
-            self.batch.push(Slot { time, ..plain(role, &sample) });
-        }
-        (ring.at, ring.last) = (at, last);
-        ring.delivery.taken += taken;
-    }
-
-    /// Handles the next record of a ring: adds it to the batch, or passes it to the sink after the
-    /// batch. `mended` is its time in a merge, which never decreases.
-    pub(super) fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
-        let ring = &mut self.opened.rings[index];
-        let piece = match ring.ring.piece(ring.at, ring.head) {
-            Ok(Some(piece)) => piece,
-            Err(_) => {
-                // Its length cannot be trusted: no record up to the head can be found any more.
-                ring.at = ring.head;
-                ring.delivery.broken = true;
-                return sink.side(undecodable(ring.cpu));
-            }
-            Ok(None) => return,
-        };
-        if piece.kind() != SAMPLE {
-            return self.take_side(index, mended, sink);
-        }
-        ring.at += piece.len() as u64;
-        let bytes = piece.bytes(&mut ring.scratch);
-        let opened = identifier(bytes).and_then(|id| self.opened.ids.get(id));
-        let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
-            return sink.side(undecodable(ring.cpu));
-        };
-        ring.delivery.taken += u64::from(decoder.samples_each);
-        if let Some(role) = decoder.plain {
-            let Some(mut sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
-            else {
-                return sink.side(undecodable(ring.cpu));
-            };
-            (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
-            ring.last = ring.last.max(sample.time);
-            if decoder.span.holds(sample.time) {
-                let time = self.clock.since_start(mended.unwrap_or(sample.time));
-                self.batch.push(Slot { time, ..plain(role, &sample) });
-            }
-            return;
-        }
-        let Some(mut sample) = decoder.sample(bytes) else {
-            return sink.side(undecodable(ring.cpu));
-        };
-        (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
-        ring.last = ring.last.max(sample.time);
-        decoder.note_sample(index);
-        let time = mended.unwrap_or(sample.time);
-        let foreign = decoder.by_thread
-            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
-        let own = decoder.hide_self && sample.pid == self.own_pid;
-        if !(foreign || own) {
-            let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
-            push(&mut self.batch, decoder, &sample, at, tasks, sink);
-        }
-    }
-
-    pub(super) fn flush(&mut self, sink: &mut dyn Sink) {
-        if !self.batch.is_empty() {
-            // SAFETY: the slots point into records that have not been released to the kernel yet,
-            // into the copies of those that wrap, and into the batch's own chains; `release` comes
-            // later. Each record was at least as long as its decoder's `raw_min`.
-            unsafe { sink.dispatch(&mut self.batch) };
-            self.batch.clear();
-        }
-    }
-
-    /// Releases what was read to the kernel.
-    pub(super) fn release(&mut self, index: usize) {
-        let ring = &mut self.opened.rings[index];
-        ring.ring.release(ring.at);
-    }
-
-    pub(super) fn release_all(&mut self) {
-        for index in 0..self.opened.rings.len() {
-            self.release(index);
-        }
-    }
-}
-
-fn undecodable(cpu: u32) -> SideBand<'static> {
-    SideBand { time: 0.0, cpu, watched: true, what: Happening::Undecodable }
 }

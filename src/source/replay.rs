@@ -32,12 +32,12 @@
 
 mod layout;
 mod line;
+mod wall;
 
-use crate::event::catalog::{Catalog, Event, EventKind};
-use crate::event::counter::Counter;
+use crate::event::catalog::Catalog;
+use crate::event::kind::{Counter, Event, Tracepoint};
 use anyhow::{Context, Result, bail};
 use indexmap::IndexMap;
-use jiff::Timestamp;
 use layout::{LineLayout, Settled};
 use line::{Literal, Mistake, ParsedLine};
 use std::collections::BTreeSet;
@@ -152,7 +152,7 @@ impl Replay {
         let mut layouts: IndexMap<&str, LineLayout> = IndexMap::new();
         for (i, source) in text.lines().enumerate() {
             let at = LineLocation { name, number: i + 1, source };
-            if let Some(wall) = line::header(source) {
+            if let Some(wall) = wall::header(source) {
                 wall_ns = wall.map_err(|mistake| at.error(&mistake))?;
             } else if let Some((event, fields)) = line::declared(source) {
                 let layout = layouts.entry(event).or_default();
@@ -189,13 +189,11 @@ impl Replay {
         let (entries, lines) = entries.into_iter().unzip();
 
         let event = |(name, Settled { format, counter, .. }): (&str, Settled)| {
-            let name = name.to_owned();
-            let what = if counter {
-                EventKind::Counter(Counter::default())
-            } else {
-                EventKind::Tracepoint { format }
+            let event = match counter {
+                true => Event::new(name, Counter::default()),
+                false => Event::new(name, Tracepoint { format }),
             };
-            (name.clone(), Rc::new(Event { name, what }))
+            (name.to_owned(), Rc::new(event))
         };
         let events = settled.into_iter().map(event).collect();
         Ok(Replay { wall_ns, events, entries, lines, name: name.to_owned() })
@@ -313,12 +311,6 @@ fn happened(line: &ParsedLine<'_>, settled: &IndexMap<&str, Settled>) -> Result<
             )));
         }
     })
-}
-
-/// Parses the header's time.
-fn wall(text: &str) -> Option<i64> {
-    let time: Timestamp = text.parse().ok()?;
-    i64::try_from(time.as_nanosecond()).ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-use crate::event::function::{FunctionLocation, FunctionName, Functions};
+use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 

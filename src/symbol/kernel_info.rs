@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::KernelSymbols;
+use crate::base::text::unescape::unescape;
 use crate::decode::btf::Enumerators;
 use crate::decode::print::{KernelData, Symbol};
 
@@ -55,31 +56,16 @@ impl KernelData for RunningKernel {
 
 /// Parses lines of `0xADDRESS : "text"`; line breaks, quotes and backslashes in a text are escaped.
 fn texts(list: &[u8]) -> HashMap<u64, Box<[u8]>> {
+    const ESCAPES: &[(&[u8], u8)] =
+        &[(b"\\n", b'\n'), (b"\\t", b'\t'), (b"\\\"", b'"'), (b"\\\\", b'\\')];
     let line = |line: &[u8]| {
         let line = std::str::from_utf8(line).ok()?;
         let (address, text) = line.split_once(" : ")?;
         let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
         let text = text.strip_prefix('"')?.strip_suffix('"')?;
-        Some((address, unescaped(text.as_bytes())))
+        Some((address, unescape(text.as_bytes(), ESCAPES).into()))
     };
     list.split(|byte| *byte == b'\n').filter_map(line).collect()
-}
-
-fn unescaped(text: &[u8]) -> Box<[u8]> {
-    let mut bytes = text.iter().copied();
-    let mut plain = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'\\' => match bytes.next() {
-                Some(b'n') => b'\n',
-                Some(b't') => b'\t',
-                Some(other) => other,
-                None => b'\\',
-            },
-            byte => byte,
-        });
-    }
-    plain.into()
 }
 
 #[cfg(test)]

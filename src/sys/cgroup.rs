@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::tracefs::unescape;
+use super::tracefs::unescaped_path;
 
 /// Opens the folder of a control group; `path` is inside the hierarchy, or relative to its root.
 ///
@@ -41,7 +41,7 @@ fn hierarchy(mounts: &str) -> Option<PathBuf> {
             let mut columns = line.split(' ').skip(1);
             let (place, fs, options) = (columns.next()?, columns.next()?, columns.next()?);
             let has = |option| options.split(',').any(|one| one == option);
-            (fs == kind && option.is_none_or(has)).then(|| unescape(place))
+            (fs == kind && option.is_none_or(has)).then(|| unescaped_path(place))
         })
     };
     mounted("cgroup", Some("perf_event")).or_else(|| mounted("cgroup2", None))

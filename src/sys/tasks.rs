@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
 use super::clock::{since_boot, user_ticks_per_second};
+use crate::base::text::unescape::unescape;
 
 /// A task and its names, as /proc showed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,24 +171,11 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let ppid = fields.nth(1)?.parse().ok()?;
     // Fields 4 and 20.
     let threads = fields.nth(15)?.parse().ok()?;
-    Some(Stat { comm: comm(&unescape(name)), ppid, threads })
+    Some(Stat { comm: comm(&unescape(name, NAME_ESCAPES)), ppid, threads })
 }
 
-/// Decodes a name, in which /proc writes a newline and a backslash as two characters.
-fn unescape(name: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(name.len());
-    let mut rest = name;
-    while let [first, after @ ..] = rest {
-        let (byte, next) = match (first, after) {
-            (b'\\', [b'n', after @ ..]) => (b'\n', after),
-            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
-            _ => (*first, after),
-        };
-        plain.push(byte);
-        rest = next;
-    }
-    plain
-}
+/// Escapes in a name: /proc writes a newline and a backslash as two characters.
+const NAME_ESCAPES: &[(&[u8], u8)] = &[(b"\\n", b'\n'), (b"\\\\", b'\\')];
 
 /// Returns a name as tracepoints show it: the 15 bytes of `task_struct.comm`. In /proc, names of
 /// kernel threads are longer, and those of workers include their work: `kworker/0:1-events`.

@@ -6,9 +6,11 @@
 
 use super::perf::errno;
 use super::refusal::{Refusal, RefusedCall};
-use std::ffi::{CStr, CString};
+use crate::base::text::unescape::unescape;
+use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// A readable tracefs.
@@ -156,16 +158,16 @@ fn parse_mountinfo(table: &str) -> Vec<Mount<'_>> {
         let kind = after.split(' ').next().filter(|kind| ["tracefs", "debugfs"].contains(kind))?;
         let mut fields = before.split(' ').skip(3);
         let (root, at) = (fields.next()?, fields.next()?);
-        (root == "/").then(|| Mount { kind, at: unescape(at) })
+        (root == "/").then(|| Mount { kind, at: unescaped_path(at) })
     });
     lines.collect()
 }
 
 /// Decodes a path, in which blanks, tabs, newlines and backslashes are octal escapes.
-pub(super) fn unescape(path: &str) -> PathBuf {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    // The backslash comes last, so that its result cannot begin another escape.
-    escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to)).into()
+pub(super) fn unescaped_path(path: &str) -> PathBuf {
+    const ESCAPES: &[(&[u8], u8)] =
+        &[(b"\\040", b' '), (b"\\011", b'\t'), (b"\\012", b'\n'), (b"\\134", b'\\')];
+    PathBuf::from(OsString::from_vec(unescape(path.as_bytes(), ESCAPES)))
 }
 
 /// Mounts a file system of the kernel; returns the errno of a refusal.

@@ -98,7 +98,7 @@ function percent(spec) end
 ---@overload fun(value: number|string): string
 function duration(spec) end
 
---- A number of bytes: `size { "memory" }` accepts `4096`, `64K` and `2GB`.
+--- A number of bytes: `size { "memory" }` accepts `4096`, `64K` and `2GiB`.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function size(spec) end

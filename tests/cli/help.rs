@@ -77,9 +77,9 @@ Monitor's options:
         "-i, --interval <INT> report interval, at least 1ms [ms without a unit]",
         "--watermark <PCT> ring fill level in percent that wakes perilune; 0: every event [default \
          50]",
-        "--lua-mem <SIZE> memory limit of the script [bytes, default 256MB]",
+        "--lua-mem <SIZE> memory limit of the script [bytes, default 256MiB]",
         "--aggregate-mem <SIZE> memory limit of all tables and pending states together [bytes, \
-         default 512MB]",
+         default 512MiB]",
         "-h, --help print this help [alias: -?]",
         "From bundled",
     ] {

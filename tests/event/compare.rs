@@ -1,11 +1,11 @@
 //! The kernel's result of filters, compared with perilune's own evaluations, on the same events.
 
 use perilune::event::{
-    catalog::{Event, EventKind},
     filter::{
         Bound, Filter, FilterInput,
         split::{Condition, Split, UserCondition},
     },
+    kind::{self, Event},
 };
 
 use crate::{
@@ -102,7 +102,7 @@ pub(crate) fn compare(
 
 fn described(event: &str) -> Event {
     let format = kernel::format(event).unwrap();
-    Event { name: event.to_owned(), what: EventKind::Tracepoint { format } }
+    Event::new(event, kind::Tracepoint { format })
 }
 
 fn raw(samples: &[Sample]) -> Vec<Vec<u8>> {

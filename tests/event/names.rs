@@ -4,9 +4,8 @@ use std::{fs, io, os::fd::FromRawFd, time::Instant};
 
 use perf_event_open_sys::{self as perf, bindings};
 use perilune::event::{
-    catalog::{Catalog, Event, EventKind, TracefsCatalog, expand},
-    counter::Counter,
-    name,
+    catalog::{Catalog, TracefsCatalog, expand},
+    kind::{Event, EventAttr, NAME_FAMILIES, NameFamily},
     selector::Selector,
 };
 
@@ -23,11 +22,11 @@ fn catalog() -> Option<TracefsCatalog> {
     Some(TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmus)))
 }
 
-fn open(counter: &Counter) -> io::Result<()> {
+fn open(event: &EventAttr) -> io::Result<()> {
     let mut attr = bindings::perf_event_attr {
         size: size_of::<bindings::perf_event_attr>() as u32,
-        type_: counter.type_,
-        config: counter.config,
+        type_: event.type_,
+        config: event.config,
         ..Default::default()
     };
     attr.set_disabled(1);
@@ -45,13 +44,13 @@ fn open(counter: &Counter) -> io::Result<()> {
 fn every_software_event_opens_and_every_other_is_known_or_refused() {
     let Some(catalog) = catalog() else { return };
     let mut opened = 0;
-    for (name, _) in name::all() {
+    for (name, _) in NAME_FAMILIES.iter().flat_map(NameFamily::names) {
         let event = catalog.describe(&name).unwrap();
-        let EventKind::Counter(counter) = &event.what else { panic!("{name} is a tracepoint") };
-        match open(counter) {
+        let attr = event.kind().attr();
+        match open(&attr) {
             Ok(()) => opened += 1,
             // cgroup-switches was added in Linux 5.13.
-            Err(e) if counter.type_ == 1 && counter.config < 11 => panic!("{name}: {e}"),
+            Err(e) if attr.type_ == 1 && attr.config < 11 => panic!("{name}: {e}"),
             Err(e) => assert!([2, 95, 22].contains(&e.raw_os_error().unwrap()), "{name}: {e}"),
         }
     }
@@ -66,9 +65,9 @@ fn a_pmu_of_this_machine_is_found() {
         return;
     };
     let event = catalog.describe("msr/tsc/").unwrap();
-    let EventKind::Counter(counter) = &event.what else { panic!("a tracepoint") };
-    assert_eq!((counter.type_, counter.config), (type_.trim().parse().unwrap(), 0));
-    open(counter).unwrap();
+    let attr = event.kind().attr();
+    assert_eq!((attr.type_, attr.config), (type_.trim().parse().unwrap(), 0));
+    open(&attr).unwrap();
 }
 
 #[test]

@@ -7,7 +7,8 @@ use perilune::base::coverage::Coverage;
 use perilune::base::draw::{Draw, Level, Stamp};
 use perilune::base::slot::Slot;
 use perilune::decode::format::Format;
-use perilune::event::catalog::{Catalog, Event, EventKind};
+use perilune::event::catalog::Catalog;
+use perilune::event::kind::{Event, Tracepoint};
 use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::source::{Batch, Sink as _};
@@ -23,7 +24,7 @@ impl Catalog for TwoEvents {
             record::EVENT => record::format(),
             _ => Format::parse("name: moved\nID: 8\nfield:int si; offset:60; size:4; signed:1;\n")?,
         };
-        Ok(Rc::new(Event { name: name.to_owned(), what: EventKind::Tracepoint { format } }))
+        Ok(Rc::new(Event::new(name, Tracepoint { format })))
     }
 
     fn names(&self) -> anyhow::Result<Vec<String>> {

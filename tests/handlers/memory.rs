@@ -20,7 +20,7 @@ fn refused_memory_is_reported_with_the_handler_and_the_option() {
     let (_, text) = last_coverage(&output);
     let expected = ":5: not enough memory; --lua-mem raises the limit";
     assert!(text.contains(expected), "{text}");
-    assert!(text.contains(":5: the script's memory is full (20MB; --lua-mem raises"), "{text}");
+    assert!(text.contains(":5: the script's memory is full (20MiB; --lua-mem raises"), "{text}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -43,7 +43,7 @@ fn a_memory_limit_below_the_minimum_is_refused_with_the_minimum() {
     let run = |size: &str| replay_with("little", "signal", script, &["--lua-mem", size]);
     let output = run("1K");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(errors.starts_with("perilune: ") && errors.contains("--lua-mem: 1KB is too little"));
+    assert!(errors.starts_with("perilune: ") && errors.contains("--lua-mem: 1KiB is too little"));
     assert_eq!((errors.lines().count(), output.status.code()), (1, Some(1)), "{errors}");
     let least = errors.split("use --lua-mem ").nth(1).and_then(|rest| rest.split(' ').next());
     let least = least.unwrap_or_else(|| panic!("no size in {errors}"));
@@ -66,7 +66,7 @@ fn all_tables_together_stay_within_their_memory_and_keep_every_count() {
     let output = replay_with("budget", "signal", script, &["--aggregate-mem", "512KB"]);
     let (coverage, text) = last_coverage(&output);
     assert!(coverage["evicted"].as_u64().is_some_and(|evicted| evicted > 10_000), "{text}");
-    assert!(text.contains("tables and pending states have used their 512KB"), "{text}");
+    assert!(text.contains("tables and pending states have used their 512KiB"), "{text}");
     let roomy = replay_with("roomy", "signal", script, &[]);
     let (coverage, text) = last_coverage(&roomy);
     assert_eq!(coverage["evicted"], 0, "{text}");

@@ -10,9 +10,9 @@ use perilune::event::catalog::Catalog as _;
 use perilune::event::filter::Filter;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
-use perilune::source::change::Closer;
 use perilune::source::live::Live;
-use perilune::source::open::{Opening, SourceRequest};
+use perilune::source::live::change::Closer;
+use perilune::source::request::{Opening, SourceRequest};
 use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 

@@ -10,7 +10,7 @@ use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
-use perilune::source::open::{Opening, SourceRequest};
+use perilune::source::request::{Opening, SourceRequest};
 use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
 use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;

@@ -1,6 +1,7 @@
 //! Lexer.
 
-use super::{Fault, Int};
+use super::ast::Fault;
+use super::types::Int;
 
 /// A token and its byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 mod type_name;
 
+use super::ast::{Binary, ExprKind, ExprNode, Fault, Local, Unary};
 use super::lex::{Token, TokenKind, tokens};
-use super::{Binary, ExprKind, ExprNode, Fault, Local, Unary};
 
 /// Maximum nesting of the text.
 const DEPTH_MAX: usize = 200;

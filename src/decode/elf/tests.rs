@@ -1,5 +1,6 @@
 //! Tests with the file of the test program, and with files crafted to be expensive.
 
+use super::symbols::SymbolTable;
 use super::*;
 use proptest::prelude::*;
 use std::sync::LazyLock;

@@ -5,70 +5,12 @@
 //! follow the named ones in hexadecimal; a name of several bits matches if all of them are set, and
 //! names are matched in table order until no bit is left.
 
+use super::arithmetic::read;
+use super::evaluate::Evaluator;
 use super::number::{self, NumberLayout};
 use super::pointer;
-use super::value::{Evaluator, IntValue, PointerTarget, read};
+use super::value::{Call, Dump, FlagNames};
 use crate::decode::c::Int;
-
-/// A call of a printing function.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Call {
-    /// `__print_symbolic`
-    Symbolic(IntValue, SymbolicNames),
-    /// `__print_flags`
-    Flags(IntValue, FlagNames),
-    /// `__print_hex`, and `__print_hex_str`, which joins the bytes.
-    Hex { at: PointerTarget, len: IntValue, joined: bool },
-    /// `__print_hex_dump`
-    Dump(Dump),
-    /// `__print_array`, of elements of this type.
-    Array { at: PointerTarget, count: IntValue, int: Int },
-    /// `__get_bitmask`
-    Bitmask(PointerTarget),
-}
-
-/// A value or bits, and their name.
-pub(super) type NamedValue = (u64, Box<[u8]>);
-
-/// Names of values, sorted by value; the first name of a value takes precedence.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct SymbolicNames(Box<[NamedValue]>);
-
-impl SymbolicNames {
-    pub(super) fn new(mut names: Vec<NamedValue>) -> SymbolicNames {
-        names.sort_by_key(|(value, _)| *value);
-        names.dedup_by_key(|(value, _)| *value);
-        SymbolicNames(names.into())
-    }
-
-    fn of(&self, value: u64) -> Option<&[u8]> {
-        let at = self.0.binary_search_by_key(&value, |(value, _)| *value).ok()?;
-        Some(&self.0.get(at)?.1)
-    }
-}
-
-/// Names of bits in format order, and their separator.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct FlagNames {
-    pub(super) delimiter: Box<[u8]>,
-    pub(super) names: Box<[NamedValue]>,
-}
-
-/// `__print_hex_dump(prefix, kind, row, group, buffer, length, text)`
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Dump {
-    pub(super) prefix: Box<[u8]>,
-    /// Whether each row begins with its offset.
-    pub(super) offsets: bool,
-    /// Bytes per row: 16 or 32.
-    pub(super) row: usize,
-    /// Bytes per number: 1, 2, 4 or 8.
-    pub(super) group: usize,
-    pub(super) at: PointerTarget,
-    pub(super) len: IntValue,
-    /// Whether each row ends with its bytes as text.
-    pub(super) text: bool,
-}
 
 impl Call {
     /// Appends the output of the call.

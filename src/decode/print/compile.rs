@@ -1,11 +1,13 @@
 //! Compiles the text of a format: its template, and an argument for each conversion.
 
 use super::expression::ExpressionCompiler;
+use super::kernel_data::KernelData;
+use super::number::Base;
 use super::operand::PrintOperand;
 use super::pointer::Extension;
+use super::step::{Conversion, ConversionSpec, PrintStep};
 use super::template::{self, Amount, TemplatePart};
 use super::value::{IntValue, PointerTarget, convert};
-use super::{Base, Conversion, ConversionSpec, KernelData, PrintStep};
 use crate::decode::c::{self, ExprKind, ExprNode, Fault, Int};
 use crate::decode::format::Format;
 

@@ -1,8 +1,9 @@
 //! Compiles expressions of a format to values and places, typed as in C, with constant folding.
 
-use super::KernelData;
+use super::arithmetic::unary;
+use super::kernel_data::KernelData;
 use super::operand::{PrintOperand, field_operand, number, size_of};
-use super::value::{IntValue, PointerTarget, convert, not, operate, unary};
+use super::value::{IntValue, PointerTarget, convert, not, operate};
 use crate::decode::c::{self, Binary, ExprKind, ExprNode, Fault, Int, Pointee, Type, Unary};
 use crate::decode::format::Format;
 

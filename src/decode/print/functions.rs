@@ -1,9 +1,11 @@
 //! Functions that formats call.
 
-use super::call::{Call, Dump, FlagNames, NamedValue, SymbolicNames};
+use super::arithmetic::swap;
 use super::expression::ExpressionCompiler;
 use super::operand::PrintOperand;
-use super::value::{IntValue, PointerTarget, convert, operate, swap};
+use super::value::{
+    Call, Dump, FlagNames, IntValue, NamedValue, PointerTarget, SymbolicNames, convert, operate,
+};
 use crate::decode::c::{Binary, ExprKind, ExprNode, Fault, Int, Pointee};
 use crate::decode::format::{Field, FieldKind};
 

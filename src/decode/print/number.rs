@@ -1,9 +1,12 @@
 //! Numbers in the format of the kernel's `vsnprintf`, which differs from C: `%#x` of 0 is `0x0`, a
 //! precision does not disable the flag `0`, and `%.0d` of 0 is `0`.
 
-use super::TEXT_MAX;
 use super::template::ConversionFlags;
 use crate::base::text::digits;
+
+/// Maximum length of an event's text in bytes, which is the kernel's limit for a line. Longer text
+/// is truncated.
+pub const TEXT_MAX: usize = 8 << 10;
 
 /// Layout of a value.
 #[derive(Clone, Copy, Debug, Default)]

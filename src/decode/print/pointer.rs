@@ -3,9 +3,11 @@
 //! Follows Documentation/core-api/printk-formats.rst. Conversions that dereference a pointer into
 //! kernel memory (`%pd`, `%pV`, `%pR` …) are unknown here: that memory cannot be read later.
 
+use super::arithmetic::read;
+use super::evaluate::{At, Evaluator};
 use super::network::{Ip, copy, push_ip4, push_ip6, push_socket};
 use super::number::{self, Base, NumberLayout};
-use super::value::{At, Evaluator, PointerTarget, read};
+use super::value::PointerTarget;
 use crate::base::text::digits;
 use crate::decode::c::Int;
 

@@ -1,6 +1,7 @@
 //! Encodes samples and records as the kernel does, for the decoder tests.
 
-use crate::decode::sample::{RecordAttrs, Trailer};
+use crate::decode::record_attrs::RecordAttrs;
+use crate::decode::sample::Trailer;
 use perf_event_open_sys::bindings as abi;
 
 /// All fields of a sample.

@@ -4,7 +4,8 @@
 
 use crate::decode::read::CounterValue;
 use crate::decode::record::{Record, parse};
-use crate::decode::sample::{RecordAttrs, RecordLayout, Trailer};
+use crate::decode::record_attrs::RecordAttrs;
+use crate::decode::sample::{RecordLayout, Trailer};
 use crate::decode::side_band::CpuMode;
 use crate::decode::side_band::{Comm, FileIdentity, Mmap2, Switch, TaskRecord};
 use perf_event_open_sys::bindings as abi;

@@ -4,7 +4,8 @@ use super::encode::{self, Bytes, ReadValues};
 use super::samples::{compare_read, shapes};
 use crate::decode::cursor::Bad;
 use crate::decode::record::{Header, Record, parse};
-use crate::decode::sample::{RecordAttrs, RecordLayout, Trailer, identifier};
+use crate::decode::record_attrs::RecordAttrs;
+use crate::decode::sample::{RecordLayout, Trailer, identifier};
 use crate::decode::side_band::{
     Aux, AuxOutputHwId, BpfEvent, Cgroup, Comm, CpuMode, FileIdentity, ItraceStart, KsymbolRecord,
     Lost, LostSamples, Mmap, Mmap2, Switch, SwitchCpuWide, TaskRecord, TextPoke, Throttle,

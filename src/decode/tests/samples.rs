@@ -3,7 +3,8 @@
 use super::encode::{self, ReadValues, Values};
 use crate::decode::cursor::{Bad, Words};
 use crate::decode::read::{CounterValue, ReadFormat};
-use crate::decode::sample::{RecordAttrs, RecordLayout, Sample, identifier};
+use crate::decode::record_attrs::RecordAttrs;
+use crate::decode::sample::{RecordLayout, Sample, identifier};
 use crate::decode::sample_extra::Branch;
 use perf_event_open_sys::bindings as abi;
 use proptest::prelude::*;

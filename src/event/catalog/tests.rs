@@ -61,7 +61,7 @@ fn an_event_is_described_by_its_format_read_once() {
 fn counters_are_events_too() {
     let event = catalog().describe("faults:u").unwrap();
     assert_eq!(event.name, "page-faults:u");
-    assert!(matches!(&event.what, EventKind::Counter(c) if c.exclude.kernel));
+    assert!(event.kind().attr().exclude.kernel);
     assert!(catalog().describe("msr/config=1/").is_ok());
 }
 
@@ -106,9 +106,7 @@ fn alternatives_name_the_first_event_that_exists() {
     assert_eq!(names_of("sched:gone|sched:sched_waking|irq:*").unwrap(), ["sched:sched_waking"]);
     assert_eq!(names_of("cycles|cpu-clock").unwrap(), ["cycles"]);
     let selector = Selector::parse_list("cycles|cpu-clock").unwrap().remove(0);
-    let mut software = |event: &Rc<Event>| {
-        matches!(&event.what, EventKind::Counter(c) if c.type_ == 1).then(|| event.clone())
-    };
+    let mut software = |event: &Rc<Event>| (event.kind().attr().type_ == 1).then(|| event.clone());
     assert_eq!(
         expand_where(&catalog(), &selector, &mut software).unwrap().events[0].name,
         "cpu-clock"

@@ -1,10 +1,10 @@
 //! The functions of expressions: arguments, results, and the Lua code of a call.
 
-use super::check::{CheckedExpr, Checker};
+use super::checked::{CheckedExpr, OperandChecker};
 use super::printf;
+use super::scope::{ExprNames, ExprScope};
 use super::text::TextExpr;
 use super::value::{IntExpr, bounds};
-use super::{ExprNames, result};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::decode::c::{ExprNode, Fault, Int};
 
@@ -37,7 +37,8 @@ pub(super) fn usage(name: &str) -> &'static str {
 /// # Errors
 /// An unknown function, wrong arguments, or `system` where it is not allowed.
 pub(super) fn call(
-    checker: &mut Checker<'_>,
+    checker: &mut dyn OperandChecker,
+    scope: &ExprScope<'_>,
     at: usize,
     name: &str,
     arguments: &[ExprNode],
@@ -53,26 +54,26 @@ pub(super) fn call(
         }
         ("comm_get", [pid]) => {
             let pid = checker.number(pid)?.plain().convert(Int::UINT).plain();
-            let cpu = if matches!(checker.scope.names, ExprNames::Key) { "0" } else { "s.cpu" };
+            let cpu = if matches!(scope.names, ExprNames::Key) { "0" } else { "s.cpu" };
             text(format!("fstr(comm_of(ctx, {}, {cpu}))", pid.code))
         }
         ("ksymbol", [address]) => {
             let address = checker.number(address)?.convert(Int::ULONG);
-            text(format!("ksymbol({})", result(&address)))
+            text(format!("ksymbol({})", address.lua()))
         }
         ("syscall_name", [number]) => {
             let number = checker.number(number)?.convert(Int::LONG);
-            text(format!("syscall_name({})", result(&number)))
+            text(format!("syscall_name({})", number.lua()))
         }
         ("exit_reason_str", [reason]) => {
             let reason = checker.number(reason)?.convert(Int::UINT);
-            text(format!("exit_reason({})", result(&reason)))
+            text(format!("exit_reason({})", reason.lua()))
         }
         ("exit_reason_str", [isa, reason]) => {
             let isa = checker.number(isa)?.convert(Int { bits: 8, signed: false }).plain();
             let reason = checker.number(reason)?.convert(Int::UINT);
             // Combines both into one number, because the cache has one key.
-            text(format!("exit_reason({} + 4294967296 * {})", result(&reason), isa.code))
+            text(format!("exit_reason({} + 4294967296 * {})", reason.lua(), isa.code))
         }
         ("ntohl" | "htonl", [number]) => {
             let value = checker.number(number)?.plain().convert(Int::UINT).plain();
@@ -91,7 +92,7 @@ pub(super) fn call(
         }
         ("system", [command]) => {
             let command = checker.text(command)?;
-            if !checker.scope.system {
+            if !scope.system {
                 let why = "system() runs commands as perilune's user; allow it with --unsafe";
                 return Err(Fault::new(at, why));
             }

@@ -1,8 +1,10 @@
 //! Resolves the names and operators in the tree of an expression and generates typed Lua source.
 
+use super::checked::{CheckedExpr, OperandChecker};
+use super::scope::{ExprNames, ExprScope};
 use super::text::TextExpr;
 use super::value::{EXACT, IntExpr, bounds};
-use super::{ExprNames, ExprScope, arithmetic, call, sample};
+use super::{arithmetic, call, sample};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::decode::c::{Binary, ExprKind as C, ExprNode, Fault, Int, Pointee, Type, Unary};
 use crate::decode::format::{Element, Field, FieldKind};
@@ -11,20 +13,14 @@ use crate::event::{ffi_types, field};
 /// Maximum nesting; deeper code would exceed the limit of Lua's parser. `a && b && c` is one level.
 const DEPTH_MAX: usize = 60;
 
-/// A checked expression.
-pub(super) enum CheckedExpr {
-    Number(IntExpr),
-    Text(TextExpr),
-}
-
 /// Checks the expressions of one text.
 pub(super) struct Checker<'a> {
     pub(super) scope: &'a ExprScope<'a>,
     pub(super) depth: usize,
 }
 
-impl Checker<'_> {
-    pub(super) fn check(&mut self, node: &ExprNode) -> Result<CheckedExpr, Fault> {
+impl OperandChecker for Checker<'_> {
+    fn check(&mut self, node: &ExprNode) -> Result<CheckedExpr, Fault> {
         if self.depth == DEPTH_MAX {
             return Err(Fault::new(node.at, format!("more than {DEPTH_MAX} levels of nesting")));
         }
@@ -33,27 +29,9 @@ impl Checker<'_> {
         self.depth -= 1;
         checked
     }
+}
 
-    /// Checks an operand that must be a number; text is an error.
-    pub(super) fn number(&mut self, node: &ExprNode) -> Result<IntExpr, Fault> {
-        match self.check(node)? {
-            CheckedExpr::Number(value) => Ok(value),
-            CheckedExpr::Text(_) => {
-                Err(Fault::new(node.at, "this is text; a number is needed here"))
-            }
-        }
-    }
-
-    /// Checks an operand that must be text; a number is an error.
-    pub(super) fn text(&mut self, node: &ExprNode) -> Result<TextExpr, Fault> {
-        match self.check(node)? {
-            CheckedExpr::Text(text) => Ok(text),
-            CheckedExpr::Number(_) => {
-                Err(Fault::new(node.at, "this is a number; text is needed here"))
-            }
-        }
-    }
-
+impl Checker<'_> {
     fn condition(&mut self, node: &ExprNode) -> Result<IntExpr, Fault> {
         match self.check(node)? {
             CheckedExpr::Number(value) => Ok(value),
@@ -96,7 +74,8 @@ impl Checker<'_> {
             C::SizeOfType(ty) => size(type_size(node.at, ty)?),
             C::SizeOf(a) => self.size_of(a)?,
             C::Call(name, arguments) => {
-                return call::call(self, node.at, name, arguments);
+                let scope = self.scope;
+                return call::call(self, scope, node.at, name, arguments);
             }
             C::Index(array, index) => self.element(node.at, array, index)?,
             C::Member(..) => return refuse("fields have no members; write only the field's name"),

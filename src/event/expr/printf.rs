@@ -3,7 +3,7 @@
 //! Conversions are as in C, except that a missing length modifier does not truncate: `%d` prints a
 //! whole 64-bit argument, `%lx` sign-extends an `int`. `%hd` and `%hhd` do truncate.
 
-use super::check::{CheckedExpr, Checker};
+use super::checked::{CheckedExpr, OperandChecker};
 use super::text::{TextExpr, quoted};
 use super::value::IntExpr;
 use crate::decode::c::{ExprNode, Fault, Int};
@@ -25,7 +25,7 @@ struct PrintfConversion<'a> {
 /// # Errors
 /// An invalid format, or values that do not match its conversions.
 pub(super) fn printf(
-    checker: &mut Checker<'_>,
+    checker: &mut dyn OperandChecker,
     at: usize,
     format: &[u8],
     values: &[ExprNode],
@@ -96,7 +96,11 @@ impl PrintfConversion<'_> {
     }
 
     /// Returns the conversion for `string.format`, and the code of its argument.
-    fn apply(&self, checker: &mut Checker<'_>, node: &ExprNode) -> Result<(String, String), Fault> {
+    fn apply(
+        &self,
+        checker: &mut dyn OperandChecker,
+        node: &ExprNode,
+    ) -> Result<(String, String), Fault> {
         let checked = checker.check(node)?;
         let spec =
             |flags: &str, kind: char| format!("%{flags}{}{}{kind}", self.width, self.precision);

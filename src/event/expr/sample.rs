@@ -1,6 +1,6 @@
 //! Values of the sample that expressions can use.
 
-use super::check::CheckedExpr;
+use super::checked::CheckedExpr;
 use super::text::TextExpr;
 use super::value::{EXACT, IntExpr, bounds};
 use crate::decode::c::Int;

@@ -194,6 +194,14 @@ impl IntExpr {
         }
     }
 
+    /// Returns the code of the value in the form that scripts get.
+    pub(super) fn lua(&self) -> String {
+        match self.repr {
+            LuaRepr::Box => format!("exact({})", self.in_box(true)),
+            _ => self.number(),
+        }
+    }
+
     /// Returns the code of a number with the same low 32 bits, for LuaJIT's bit operations.
     pub(super) fn bits(&self) -> String {
         match self.repr {

@@ -21,11 +21,7 @@ use super::{Bound, Filter, KernelOnly, LONGEST};
 use crate::{
     base::nearest::nearest,
     decode::format::Format,
-    event::{
-        catalog::{Event, EventKind},
-        expr::Expr,
-        syntax::SyntaxError,
-    },
+    event::{expr::Expr, kind::Event, syntax::SyntaxError},
 };
 
 /// A split filter. The default passes everything.
@@ -87,7 +83,7 @@ impl Split {
             return Err(reader.fault(0, many));
         }
         let whole = trimmed(text, 0..text.len());
-        let kernel_takes = matches!(event.what, EventKind::Tracepoint { .. });
+        let kernel_takes = event.kind().raw_format().is_some();
         reader.conjuncts(whole, 0, &mut |span, part| {
             let found = match part {
                 SpanKind::Kernel(filter) if kernel_takes => {

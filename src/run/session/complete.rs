@@ -4,7 +4,7 @@ use super::Session;
 use super::console::Completions;
 use super::requests::found;
 use crate::base::text::escape;
-use crate::event::function::{FunctionName, ProbeKind, split_file};
+use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
 use crate::script::doc;
 use std::path::PathBuf;

@@ -16,10 +16,10 @@ use crate::event::catalog::Catalog;
 use crate::event::plan;
 use crate::script::evsel::Role;
 use crate::script::host::{Host, Setting};
-use crate::source::change::Closer;
 use crate::source::counts::CountDelta;
 use crate::source::live::Live;
-use crate::source::open::{Opening, RefusedCondition, SourceRequest};
+use crate::source::live::change::Closer;
+use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::sys::cpus::online_cpus;
 use crate::sys::namespace::{kernel_tid, tid_in_records};
 use crate::sys::refusal::Refusal;
@@ -160,7 +160,7 @@ impl LiveSource {
         }
         self.meet_tracefs(host)?;
         if self.source_request.own_tids.is_empty()
-            && roles.iter().any(|r| r.event.function().is_some())
+            && roles.iter().any(|r| r.event.kind().is_probe())
         {
             self.source_request.own_tids = self.own_tids(tid_in_records());
         }

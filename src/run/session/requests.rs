@@ -8,8 +8,9 @@ use super::definitions::Saved;
 use crate::base::glob;
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::units::{Unit, counted, parse_duration};
-use crate::event::catalog::{Event, EventKind, expand};
-use crate::event::function::FunctionName;
+use crate::event::catalog::expand;
+use crate::event::kind::Event;
+use crate::event::kind::function::FunctionName;
 use crate::event::selector::Selector;
 use crate::script::doc;
 
@@ -258,7 +259,7 @@ fn cost(session: &Session<'_>) -> String {
         if spent.events == 0 {
             continue;
         }
-        let tracepoint = matches!(role.event.what, EventKind::Tracepoint { .. });
+        let tracepoint = role.event.kind().raw_format().is_some();
         let plain = tracepoint && role.sampling.stack.is_none();
         let kernel = toll.filter(|_| plain).map(|toll| format!("{:.0}", toll.record));
         let kernel = kernel.as_deref().unwrap_or("?");

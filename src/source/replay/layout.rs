@@ -3,7 +3,7 @@
 use super::line::{FieldText as Word, Literal, Mistake, ParsedLine};
 use crate::base::value::ValueType;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::name::is_tracepoint;
+use crate::event::kind::is_tracepoint;
 use indexmap::IndexMap;
 
 /// Properties that the lines of one event share.

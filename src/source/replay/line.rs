@@ -1,9 +1,8 @@
 //! Parses one line of a recording.
 
-use super::wall;
 use crate::base::slot::CPUS_MAX;
 use crate::base::value::ValueType;
-use crate::event::function::{ProbeKind, split_file};
+use crate::event::kind::function::{ProbeKind, split_file};
 
 /// A line as written; its event has no layout yet.
 #[derive(Debug)]
@@ -84,18 +83,6 @@ impl FieldText<'_> {
     pub(super) fn mistake(&self, what: String) -> Mistake {
         Mistake { at: self.at, what }
     }
-}
-
-/// Parses the time of a `# wall TIME` line; None for any other line.
-///
-/// # Errors
-/// The time is not in RFC 3339 format.
-pub(super) fn header(source: &str) -> Option<Result<i64, Mistake>> {
-    let text = source.strip_prefix("# wall ")?;
-    text.starts_with(|c: char| c.is_ascii_digit()).then(|| {
-        let what = "the time is not as in RFC 3339, for example 2026-11-21T09:00:00Z";
-        wall(text.trim()).ok_or_else(|| Mistake { at: "# wall ".len(), what: what.into() })
-    })
 }
 
 /// Parses an event of the header: `# event NAME: field=type`. Returns None for any other line; a

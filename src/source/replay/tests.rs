@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::value::Value;
 use crate::decode::format::Format;
+use crate::event::kind::EventKind;
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Replay {

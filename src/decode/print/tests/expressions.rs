@@ -206,6 +206,6 @@ proptest! {
 /// Compares C conversions with the machine's own arithmetic.
 #[test]
 fn widths_wrap_when_numbers_are_read() {
-    assert_eq!(value::read(&[0xff, 0xff], Int { bits: 16, signed: true }), Some(u64::MAX));
-    assert_eq!(value::read(&[0xff], Int { bits: 16, signed: true }), None);
+    assert_eq!(arithmetic::read(&[0xff, 0xff], Int { bits: 16, signed: true }), Some(u64::MAX));
+    assert_eq!(arithmetic::read(&[0xff], Int { bits: 16, signed: true }), None);
 }

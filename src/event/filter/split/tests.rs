@@ -1,7 +1,7 @@
 //! Splitting filters: the destination of each conjunct, errors, and their positions.
 
 use super::*;
-use crate::event::counter::Counter;
+use crate::event::kind::{Counter, Tracepoint};
 use proptest::prelude::*;
 
 fn event() -> Event {
@@ -13,7 +13,7 @@ fn event() -> Event {
          \tfield:u8 small;\toffset:28;\tsize:1;\tsigned:0;\n\
          \tfield:unsigned long function;\toffset:32;\tsize:8;\tsigned:0;\n",
     );
-    Event { name: "sys:sample".into(), what: EventKind::Tracepoint { format: format.unwrap() } }
+    Event::new("sys:sample", Tracepoint { format: format.unwrap() })
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_kernel_condition_keeps_its_meaning_in_user_space() {
 
 #[test]
 fn samples_of_a_counter_are_filtered_in_user_space() {
-    let counter = Event { name: "cpu-clock".into(), what: EventKind::Counter(Counter::default()) };
+    let counter = Event::new("cpu-clock", Counter::default());
     let split = Split::parse("CPU == 1 && COMM ~ \"a*\" && _tid", &counter).unwrap();
     assert!(split.kernel.is_none());
     let rest: Vec<_> = split.rest.into_iter().map(|rest| rest.text).collect();

@@ -1,0 +1,245 @@
+//! Events, and the table of their kinds.
+//!
+//! Each kind has a file below `kind/`, which parses its names and describes its properties
+//! ([`EventProperties`]). This file lists the kinds: [`EventKind`], `PARSERS`, and for events with
+//! names of their own [`NAME_FAMILIES`].
+
+mod cache;
+mod counter;
+mod cpu_time;
+pub mod function;
+mod hardware;
+mod named;
+mod pmu;
+mod properties;
+mod raw;
+mod software;
+mod tracepoint;
+
+use std::io;
+
+use anyhow::Result;
+
+pub use counter::Counter;
+pub(crate) use counter::is_modifier;
+pub use cpu_time::CpuTimeEvent;
+pub use named::{NameFamily, NamedEvent};
+pub use pmu::ReadPmu;
+pub use properties::{EventAttr, EventProperties, RegisterFields};
+pub use tracepoint::{ReadTraceFormat, Tracepoint};
+
+use crate::base::draw::OpenedEvent;
+use crate::decode::format::Format;
+use function::{FunctionEvent, FunctionName, Functions, ProbeKind};
+
+/// An event that can be opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The name to show, aliases resolved: `sys:name`, `page-faults:u`, `msr/tsc/`.
+    pub name: String,
+    /// Kind of the event.
+    pub what: EventKind,
+}
+
+/// Kind of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// A tracepoint.
+    Tracepoint(Tracepoint),
+    /// A call or return of a function.
+    Function(FunctionEvent),
+    /// A software, hardware, cache, raw or PMU event.
+    Counter(Counter),
+    /// A CPU time of /proc/stat.
+    CpuTime(CpuTimeEvent),
+}
+
+impl EventKind {
+    fn properties(&self) -> &dyn EventProperties {
+        match self {
+            EventKind::Tracepoint(tracepoint) => tracepoint,
+            EventKind::Function(function) => function,
+            EventKind::Counter(counter) => counter,
+            EventKind::CpuTime(cpu_time) => cpu_time,
+        }
+    }
+}
+
+impl From<Tracepoint> for EventKind {
+    fn from(tracepoint: Tracepoint) -> EventKind {
+        EventKind::Tracepoint(tracepoint)
+    }
+}
+
+impl From<FunctionEvent> for EventKind {
+    fn from(function: FunctionEvent) -> EventKind {
+        EventKind::Function(function)
+    }
+}
+
+impl From<Counter> for EventKind {
+    fn from(counter: Counter) -> EventKind {
+        EventKind::Counter(counter)
+    }
+}
+
+impl From<CpuTimeEvent> for EventKind {
+    fn from(cpu_time: CpuTimeEvent) -> EventKind {
+        EventKind::CpuTime(cpu_time)
+    }
+}
+
+impl Event {
+    /// Returns an event with this name.
+    pub fn new(name: impl Into<String>, what: impl Into<EventKind>) -> Event {
+        Event { name: name.into(), what: what.into() }
+    }
+
+    /// Returns the properties that depend on its kind.
+    pub fn kind(&self) -> &dyn EventProperties {
+        self.what.properties()
+    }
+
+    /// Returns the layout of the fields that its samples have; None for a counter.
+    pub fn format(&self) -> Option<&Format> {
+        self.kind().format()
+    }
+
+    /// Returns the event as it is described in the header of a recording.
+    pub fn opened(&self) -> OpenedEvent {
+        let fields = self.format().into_iter().flat_map(|format| &format.fields);
+        let fields = fields.filter(|field| !field.common);
+        let fields = fields.map(|field| (field.name.clone(), field.value_type())).collect();
+        OpenedEvent { name: self.name.clone(), fields }
+    }
+
+    /// Returns the event restricted to user mode, under the name that says so; None for a kind
+    /// without modifiers.
+    pub fn in_user_mode(&self) -> Option<Event> {
+        let EventKind::Counter(counter) = &self.what else { return None };
+        let (name, counter) = counter.in_user_mode(&self.name);
+        Some(Event::new(name, counter))
+    }
+}
+
+/// Reads what the machine says about its events.
+#[derive(Clone, Copy)]
+pub struct EventFiles<'a> {
+    /// Reads the format of a tracepoint.
+    pub format: &'a ReadTraceFormat<'a>,
+    /// Reads a file of a PMU.
+    pub pmu: &'a ReadPmu<'a>,
+    /// Finds functions; None if functions cannot be probed.
+    pub functions: Option<&'a dyn Functions>,
+}
+
+impl EventFiles<'static> {
+    /// A machine without tracepoints, PMUs and functions.
+    pub const NONE: EventFiles<'static> = EventFiles {
+        format: &|_, _| Err(io::ErrorKind::NotFound.into()),
+        pmu: &|_| Err(io::ErrorKind::NotFound.into()),
+        functions: None,
+    };
+}
+
+/// Parses a name; None if it is not one of this kind.
+type ParseEvent = fn(&str, &EventFiles<'_>) -> Result<Option<Event>>;
+
+/// The parsers of all kinds, in the order in which they are asked.
+const PARSERS: [ParseEvent; 4] = [
+    |name, files| match (FunctionName::parse(name), files.functions) {
+        (Some(named), Some(functions)) => {
+            let function = function::describe(&named, functions, files.pmu)?;
+            Ok(Some(Event::new(named.to_string(), function)))
+        }
+        _ => Ok(None),
+    },
+    |name, files| Ok(tracepoint::parse(name, files.format)?.map(|found| Event::new(name, found))),
+    |name, files| Ok(pmu::parse(name, files.pmu)?.map(|found| Event::new(name, found))),
+    |name, _| parse_named(name),
+];
+
+/// Events with names of their own, in the order of `list`.
+pub const NAME_FAMILIES: [NameFamily; 5] =
+    [software::FAMILY, hardware::FAMILY, cpu_time::FAMILY, cache::FAMILY, raw::FAMILY];
+
+/// Returns the event that a name stands for; None if no kind has this name.
+///
+/// # Errors
+/// An unknown modifier, or one that the event does not support; a PMU, term or alias that this
+/// machine does not have; a value that is invalid or too large for its term; a function that cannot
+/// be probed; or a format that cannot be read.
+pub fn parse(name: &str, files: &EventFiles<'_>) -> Result<Option<Event>> {
+    PARSERS.iter().find_map(|parse| parse(name, files).transpose()).transpose()
+}
+
+/// Parses `NAME[:MODIFIERS]`.
+fn parse_named(text: &str) -> Result<Option<Event>> {
+    let (name, modifiers) = text.split_once(':').unwrap_or((text, ""));
+    let Some(named) = lookup(name) else { return Ok(None) };
+    Ok(Some(if named.type_ == cpu_time::CPU_TIME {
+        let (name, cpu_time) = CpuTimeEvent::of_named(text, &named, modifiers)?;
+        Event::new(name, cpu_time)
+    } else {
+        let (name, counter) = Counter::of_named(text, &named, modifiers)?;
+        Event::new(name, counter)
+    }))
+}
+
+/// Looks up a name without modifiers: a name or alias of a table, a cache event such as
+/// `L1-dcache-load-misses`, or `rHEX`.
+pub fn lookup(name: &str) -> Option<NamedEvent> {
+    NAME_FAMILIES.iter().find_map(|family| family.lookup(name))
+}
+
+/// Returns whether a name is that of a tracepoint (`sys:name`) or a function, and not that of a
+/// counter with modifiers (`cycles:uH`).
+pub fn is_tracepoint(name: &str) -> bool {
+    ProbeKind::split_prefix(name).is_some()
+        || name
+            .split_once(':')
+            .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
+}
+
+/// Returns the names and aliases of the tables, without the cache events.
+pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
+    NAME_FAMILIES.iter().flat_map(NameFamily::short_names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_resolves_to_its_name() {
+        let of = |name: &str| lookup(name).map(|n| (n.name, n.type_, n.config)).unwrap();
+        assert_eq!(of("cpu-clock"), ("cpu-clock".into(), 1, 0));
+        assert_eq!(of("faults"), ("page-faults".into(), 1, 2));
+        assert_eq!(of("cs"), ("context-switches".into(), 1, 3));
+        assert_eq!(of("cpu-cycles"), ("cycles".into(), 0, 0));
+        assert_eq!(of("branches"), ("branch-instructions".into(), 0, 4));
+        assert_eq!(of("ref-cycles"), ("ref-cycles".into(), 0, 9));
+        assert_eq!(of("cgroup-switches"), ("cgroup-switches".into(), 1, 11));
+        assert_eq!(of("LLC-store-misses"), ("LLC-store-misses".into(), 3, 0x10102));
+        assert_eq!(of("r1a8"), ("r1a8".into(), 4, 0x1a8));
+        assert_eq!(lookup("sched_switch"), None);
+    }
+
+    #[test]
+    fn every_listed_name_can_be_looked_up() {
+        let names: Vec<_> = NAME_FAMILIES.iter().flat_map(NameFamily::names).collect();
+        assert_eq!(names.len(), 32 + 6 * 4 + 4 + 2 + 2);
+        for (name, aliases) in names {
+            assert_eq!(lookup(&name).unwrap().name, name);
+            assert!(aliases.iter().all(|alias| lookup(alias).unwrap().name == name));
+        }
+    }
+
+    #[test]
+    fn aliases_are_resolved_in_the_shown_name() {
+        let name = |text: &str| parse(text, &EventFiles::NONE).unwrap().map(|event| event.name);
+        assert_eq!(name("faults:u").as_deref(), Some("page-faults:u"));
+        assert_eq!(name("cs").as_deref(), Some("context-switches"));
+        assert_eq!(name("sched:sched_switch"), None);
+    }
+}

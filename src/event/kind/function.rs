@@ -1,0 +1,255 @@
+//! Function events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` at the call of a function,
+//! `kretprobe:` and `uretprobe:` at its return.
+//!
+//! They are opened through the PMUs `kprobe` and `uprobe` (kernel/events/core.c, since 4.17), never
+//! through files of tracefs: the probe belongs to the event and is removed with it, also if this
+//! process is killed. Instead of a raw record, a sample has the registers that hold the arguments
+//! or the return value. A [`Format`] describes where each register lies, so code for tracepoint
+//! records handles these samples as well.
+
+mod named;
+mod place;
+
+pub use named::{FunctionName, ProbeKind, split_file};
+pub use place::FunctionLocation;
+
+use anyhow::{Result, anyhow, bail};
+use perf_event_open_sys::bindings as abi;
+
+use super::pmu::{self, ReadPmu};
+use super::properties::{EventAttr, EventProperties, RegisterFields};
+use crate::base::glob;
+use crate::decode::format::{Field, FieldKind, Format};
+use crate::event::sampling::Sampling;
+use crate::sys::registers;
+
+/// A function event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionEvent {
+    /// Which of the four kinds it is.
+    pub kind: ProbeKind,
+    /// Layout of its registers in the register block of a sample.
+    pub format: Format,
+    /// The PMU, set to calls or returns.
+    pub pmu: EventAttr,
+    /// Where the function begins.
+    pub place: FunctionLocation,
+}
+
+/// Finds functions by name.
+pub trait Functions {
+    /// Returns where a function begins.
+    ///
+    /// # Errors
+    /// No function or more than one has this name, or it cannot be probed. The error names the
+    /// reason and the fix.
+    fn find(&self, named: &FunctionName) -> Result<FunctionLocation>;
+
+    /// Returns at most `most` functions of a file, or of the kernel if `file` is None, that can be
+    /// probed and are `wanted`, sorted.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no functions.
+    fn names(
+        &self,
+        file: Option<&str>,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Result<Vec<String>>;
+}
+
+impl EventProperties for FunctionEvent {
+    /// Returns the PMU with the string of the probe's location, which the event owns.
+    fn attr(&self) -> EventAttr {
+        let config1 = self.place.text().as_ptr().addr() as u64;
+        EventAttr { config1, config2: self.place.offset(), ..self.pmu }
+    }
+
+    fn sample_type(&self) -> u64 {
+        u64::from(abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR)
+    }
+
+    fn format(&self) -> Option<&Format> {
+        Some(&self.format)
+    }
+
+    /// Returns registers that are valid for any task if it is a kernel function: these have the
+    /// same calling convention for every task, and without a task (`perf_reg_abi()` looks at the
+    /// task); a program's functions do not.
+    fn registers(&self) -> Option<RegisterFields> {
+        let mask = bits(registers_of(self.kind));
+        Some(RegisterFields { mask, of_any_task: !self.kind.of_file() })
+    }
+
+    fn is_probe(&self) -> bool {
+        true
+    }
+
+    fn is_user_entry(&self) -> bool {
+        self.kind.of_file() && !self.kind.at_return()
+    }
+
+    fn samples_each(&self) -> bool {
+        true
+    }
+
+    /// Returns true, because the file may be replaced.
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn check_options(&self, sampling: &Sampling, of_tasks: bool) -> Result<()> {
+        // A control group is refused for another reason if tasks are watched.
+        if of_tasks && sampling.count && sampling.cgroup.is_none() {
+            bail!(
+                "the kernel counts calls for whole CPUs, not for single tasks; count them in a \
+                 handler, as top does"
+            );
+        }
+        Ok(())
+    }
+
+    fn prepare(&self) -> Result<()> {
+        let FunctionLocation::File(code, offset) = &self.place else { return Ok(()) };
+        if !code.is_intact() {
+            // The offset may now be in the middle of another instruction.
+            bail!("its file was modified after the probe was looked up; open the probe again");
+        }
+        code.warm(*offset);
+        Ok(())
+    }
+
+    fn label(&self) -> &'static str {
+        "function"
+    }
+
+    fn title(&self) -> String {
+        let when = if self.kind.at_return() { "when it returns" } else { "when it is called" };
+        format!("a function {when}")
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let ip = match self.kind {
+            ProbeKind::Kprobe => "the address after the probe at its beginning",
+            ProbeKind::Kretprobe => "an address in the return trampoline of the kernel",
+            ProbeKind::Uprobe => "the address of its beginning",
+            ProbeKind::Uretprobe => "the return address",
+        };
+        vec![
+            "raw register values: (int)arg1 for an int; no floats and no structs".to_owned(),
+            format!("_ip is {ip}"),
+        ]
+    }
+
+    fn count_filter_refusal(&self, _condition: &str) -> String {
+        "the kernel cannot filter by function arguments, and a count has no records to filter in \
+         user space; count in a handler"
+            .to_owned()
+    }
+}
+
+/// Returns the function event that a name stands for.
+///
+/// # Errors
+/// FILE or FUNCTION is missing, or this kernel has no such PMU; or as [`Functions::find`].
+pub fn describe(
+    named: &FunctionName,
+    functions: &dyn Functions,
+    read: &ReadPmu<'_>,
+) -> Result<FunctionEvent> {
+    let name = named.to_string();
+    if named.function.is_empty() || named.file.as_deref() == Some("") {
+        bail!("{name}: incomplete name; write {}", named.kind.usage());
+    }
+    let pmu = pmu(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
+    let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
+    Ok(FunctionEvent { kind: named.kind, format: format(named.kind), pmu, place })
+}
+
+/// Returns at most `most` functions that match a glob. The parts that compilers split off functions
+/// (`f.cold`, `f.part.0`) match only a glob that contains a dot.
+///
+/// # Errors
+/// As [`Functions::names`].
+pub fn matching(
+    glob: &FunctionName,
+    functions: &dyn Functions,
+    most: usize,
+) -> Result<Vec<FunctionName>> {
+    let parts = glob.function.contains('.');
+    let wanted = |name: &str| {
+        (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
+    };
+    let found = functions
+        .names(glob.file.as_deref(), &wanted, most)
+        .map_err(|why| anyhow!("{glob}: {why:#}"))?;
+    Ok(found.iter().map(|name| glob.with(name)).collect())
+}
+
+/// Returns the PMU of a kind, set to calls or returns.
+///
+/// # Errors
+/// This kernel does not have the PMU.
+pub fn pmu(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<EventAttr> {
+    let terms = if kind.at_return() { "retprobe" } else { "" };
+    let pmu = kind.pmu();
+    match pmu::parse(&format!("{pmu}/{terms}/"), read) {
+        Ok(Some(counter)) => Ok(counter.attr),
+        _ => bail!(
+            "this kernel has no PMU '{pmu}' (CONFIG_{}_EVENTS, since 4.17); {}",
+            pmu.to_ascii_uppercase(),
+            match kind.of_file() {
+                true => "use a kernel that has it",
+                false => "use a tracepoint (perilune list shows all), or a kernel that has it",
+            }
+        ),
+    }
+}
+
+/// Returns the names and registers of a kind's fields, in the order of the fields.
+fn registers_of(kind: ProbeKind) -> &'static [(&'static str, u32)] {
+    const AT: [u32; 6] = registers::ARGUMENTS;
+    const ARGUMENTS: [(&str, u32); 6] = [
+        ("arg1", AT[0]),
+        ("arg2", AT[1]),
+        ("arg3", AT[2]),
+        ("arg4", AT[3]),
+        ("arg5", AT[4]),
+        ("arg6", AT[5]),
+    ];
+    const RETURNED: [(&str, u32); 1] = [("retval", registers::RETURNED)];
+    if kind.at_return() { &RETURNED } else { &ARGUMENTS }
+}
+
+fn bits(registers: &[(&str, u32)]) -> u64 {
+    registers.iter().fold(0, |bits, (_, register)| bits | 1 << register)
+}
+
+/// Returns the layout of a block of registers: 8 bytes each, in ascending order of their numbers.
+pub fn format(kind: ProbeKind) -> Format {
+    const WORD: usize = 8;
+    let registers = registers_of(kind);
+    let all = bits(registers);
+    let field = |&(name, register): &(&str, u32)| Field {
+        name: name.to_owned(),
+        type_text: "long".to_owned(),
+        offset: WORD * (all & ((1 << register) - 1)).count_ones() as usize,
+        size: WORD,
+        signed: true,
+        common: false,
+        kind: FieldKind::Int,
+    };
+    // Prints hexadecimal, as tracefs does for its own probes: the types of values are not known.
+    let texts: Vec<String> = registers.iter().map(|(name, _)| format!("{name}=0x%lx")).collect();
+    let values: Vec<String> = registers.iter().map(|(name, _)| format!("REC->{name}")).collect();
+    Format {
+        name: kind.prefix().to_owned(),
+        id: 0,
+        fields: registers.iter().map(field).collect(),
+        print_fmt: format!("\"{}\", {}", texts.join(" "), values.join(", ")),
+        fixed_size: WORD * registers.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

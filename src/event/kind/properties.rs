@@ -1,0 +1,153 @@
+//! Properties of an event that depend on its kind. Other modules ask for these and never for the
+//! kind itself, so that a new kind is one more implementation.
+
+use anyhow::Result;
+use perf_event_open_sys::bindings as abi;
+
+use crate::decode::format::Format;
+use crate::event::exclude::Exclude;
+use crate::event::sampling::Sampling;
+
+/// The `perf_event_attr` fields that select an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EventAttr {
+    /// `perf_event_attr.type`.
+    pub type_: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.config1`.
+    pub config1: u64,
+    /// `perf_event_attr.config2`.
+    pub config2: u64,
+    /// Modes in which it does not count.
+    pub exclude: Exclude,
+    /// `perf_event_attr.precise_ip`, 0 to 3.
+    pub precise_ip: u8,
+}
+
+/// Registers that the samples of an event have instead of a raw record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterFields {
+    /// One bit for each register: `perf_event_attr.sample_regs_intr`.
+    pub mask: u64,
+    /// Whether they are valid for a 32-bit task, too.
+    pub of_any_task: bool,
+}
+
+/// Properties of an event that depend on its kind. The defaults are those of a counter that the
+/// kernel counts in software.
+pub trait EventProperties {
+    /// Returns the fields that select the event. They may point into the event.
+    fn attr(&self) -> EventAttr;
+
+    /// Returns the bits of `sample_type` for the data that only samples of this kind have.
+    fn sample_type(&self) -> u64 {
+        u64::from(abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD)
+    }
+
+    /// Returns the layout of the fields that a sample has; None if it has none.
+    fn format(&self) -> Option<&Format> {
+        None
+    }
+
+    /// Returns the layout of the raw record of a tracepoint, which begins with the common fields
+    /// and which an in-kernel filter can check; None for any other kind.
+    fn raw_format(&self) -> Option<&Format> {
+        None
+    }
+
+    /// Returns the registers that its fields are read from; None if it has a raw record or no
+    /// fields.
+    fn registers(&self) -> Option<RegisterFields> {
+        None
+    }
+
+    /// Returns whether it is a probe in code: it is opened for whole CPUs only, closes slowly, and
+    /// needs privileges that no setting grants.
+    fn is_probe(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the kernel's tracing raises it (`perf_event_is_tracing()`,
+    /// kernel/events/core.c): its filter can compare `common_pid`.
+    fn is_tracing(&self) -> bool {
+        self.is_probe() || self.raw_format().is_some()
+    }
+
+    /// Returns whether it is raised at the first instruction of a user-space function.
+    fn is_user_entry(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it is one of the kernel's clocks, which count nanoseconds and keep running
+    /// on an idle CPU.
+    fn is_clock(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it occurs so often that it is sampled at a rate instead of at each
+    /// occurrence.
+    fn has_rate(&self) -> bool {
+        false
+    }
+
+    /// Returns whether each counted event writes a sample if the period is 1.
+    fn samples_each(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it can be counted in the group of software counters.
+    fn joins_software_group(&self) -> bool {
+        false
+    }
+
+    /// Returns its index in [`crate::sys::proc_stat::Ticks`] if it is read from /proc/stat instead
+    /// of being opened.
+    fn cpu_time(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns whether its description may become outdated and is therefore not cached.
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    /// Checks that the kernel can open it as requested. With `of_tasks`, only some tasks are
+    /// watched.
+    ///
+    /// # Errors
+    /// It does not support an option; the message does not have its name.
+    fn check_options(&self, _sampling: &Sampling, _of_tasks: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// Prepares for being opened.
+    ///
+    /// # Errors
+    /// The file that it refers to has changed; the message does not have its name.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the key of its type and config in JSON.
+    fn label(&self) -> &'static str {
+        "counter"
+    }
+
+    /// Returns the text behind its name where it is described.
+    fn title(&self) -> String {
+        let EventAttr { type_, config, .. } = self.attr();
+        format!("a counter (type {type_}, config {config:#x})")
+    }
+
+    /// Returns remarks on its samples.
+    fn notes(&self) -> Vec<String> {
+        vec!["no fields; its samples have _period, _ip and _addr".to_owned()]
+    }
+
+    /// Returns why it cannot be counted with a filter of which the kernel does not accept
+    /// `condition`.
+    fn count_filter_refusal(&self, _condition: &str) -> String {
+        "only tracepoints can be filtered while counting; omit the filter".to_owned()
+    }
+}

@@ -1,0 +1,113 @@
+//! Tracepoints: `sched:sched_switch`. A sample has the raw record, which the format in tracefs
+//! describes.
+
+use std::io;
+
+use anyhow::{Context as _, Result};
+use perf_event_open_sys::bindings as abi;
+
+use super::properties::{EventAttr, EventProperties};
+use crate::decode::format::Format;
+
+/// A tracepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracepoint {
+    /// The layout of its records; `format.id` is its config.
+    pub format: Format,
+}
+
+/// Reads `events/SYSTEM/NAME/format` below tracefs. Fails with [`io::ErrorKind::NotFound`] if that
+/// file does not exist.
+pub type ReadTraceFormat<'a> = dyn Fn(&str, &str) -> io::Result<String> + 'a;
+
+/// Errors from reading the format of a name that is not a tracepoint's.
+const NO_SUCH_FILE: [io::ErrorKind; 4] = [
+    io::ErrorKind::NotFound,
+    io::ErrorKind::InvalidInput,
+    io::ErrorKind::NotADirectory,
+    io::ErrorKind::InvalidFilename,
+];
+
+/// The system of ftrace's own records, which have formats but cannot be opened and are not listed.
+const FTRACE_SYSTEM: &str = "ftrace";
+
+/// Returns the tracepoint of this name; None if there is none.
+///
+/// # Errors
+/// Its format cannot be read or parsed.
+pub(super) fn parse(name: &str, read: &ReadTraceFormat<'_>) -> Result<Option<Tracepoint>> {
+    let Some((system, event)) = name.split_once(':').filter(|(sys, _)| *sys != FTRACE_SYSTEM)
+    else {
+        return Ok(None);
+    };
+    let text = match read(system, event) {
+        Ok(text) => text,
+        // The name may be a counter with modifiers, or another file beside the tracepoints.
+        Err(e) if NO_SUCH_FILE.contains(&e.kind()) => return Ok(None),
+        Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`"))?,
+    };
+    let format = Format::parse(&text);
+    let format = format.with_context(|| format!("failed to parse the format of `{name}`"))?;
+    Ok(Some(Tracepoint { format }))
+}
+
+impl Tracepoint {
+    /// Returns whether it counts nanoseconds instead of occurrences: `__perf_count` in the kernel's
+    /// trace/events/sched.h.
+    ///
+    /// With a period of 1, such an event writes a sample for each nanosecond, up to the throttling
+    /// limit, unless its samples carry their period: then it writes one sample whose period is the
+    /// number of nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
+    fn counts_time(&self) -> bool {
+        self.format.name.starts_with("sched_stat_")
+    }
+}
+
+impl EventProperties for Tracepoint {
+    fn attr(&self) -> EventAttr {
+        let type_ = abi::PERF_TYPE_TRACEPOINT;
+        EventAttr { type_, config: self.format.id, ..EventAttr::default() }
+    }
+
+    fn sample_type(&self) -> u64 {
+        u64::from(match self.counts_time() {
+            true => abi::PERF_SAMPLE_RAW | abi::PERF_SAMPLE_PERIOD,
+            false => abi::PERF_SAMPLE_RAW,
+        })
+    }
+
+    fn format(&self) -> Option<&Format> {
+        Some(&self.format)
+    }
+
+    fn raw_format(&self) -> Option<&Format> {
+        Some(&self.format)
+    }
+
+    fn samples_each(&self) -> bool {
+        !self.counts_time()
+    }
+
+    fn joins_software_group(&self) -> bool {
+        true
+    }
+
+    fn label(&self) -> &'static str {
+        "tracepoint"
+    }
+
+    fn title(&self) -> String {
+        format!("tracepoint {}", self.format.id)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn count_filter_refusal(&self, condition: &str) -> String {
+        format!(
+            "the kernel cannot filter by `{condition}`, and a count has no records to filter in \
+             user space; filter by the event's fields, or count in a handler"
+        )
+    }
+}

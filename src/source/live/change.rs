@@ -1,0 +1,287 @@
+//! Adds and removes events during a run. The rings stay, since the dummy events own them.
+//!
+//! A filter can be set only once per event, so a new filter needs a new event. It is opened into
+//! the same ring. The role takes the records of the old event up to a moment at which both are
+//! enabled, and those of the new one from then on. Records that the old event wrote are still
+//! handled by its own decoder, which stays.
+//!
+//! A role that requests what another role's event already writes shares that event: writing the
+//! same record twice would cost the kernel twice as much.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{self, Sender};
+
+use super::Live;
+use crate::source::open::open_event;
+use crate::source::open::open_event::OpenEvent;
+use crate::source::open::probe_limit::allow;
+use crate::source::request::{Opening, RefusedCondition, SourceRequest};
+use crate::source::ring::decoder::{Taker, TimeSpan};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::perf::PerfEvent;
+use crate::sys::refusal::Refusal;
+use crate::sys::{signal, threads};
+
+impl Live {
+    /// Opens further events, turned off, for roles up to `roles`. Returns the conditions that the
+    /// kernel did not filter. If one event is refused, none stays open.
+    ///
+    /// # Errors
+    /// The kernel refuses an event or a filter, or too many probes would be open.
+    pub fn add(
+        &mut self,
+        openings: Vec<Opening>,
+        request: &SourceRequest,
+        roles: usize,
+    ) -> anyhow::Result<Vec<RefusedCondition>> {
+        let refused = self.opened.refused.len();
+        let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
+        if let Err(why) = self.place_all(openings, request) {
+            let now = monotonic_ns();
+            placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
+            self.opened.refused.truncate(refused);
+            self.opened.omitted.clear();
+            return Err(why);
+        }
+        self.batch.set_roles(roles);
+        Ok(self.opened.refused.split_off(refused))
+    }
+
+    /// Replaces a role's events with those of `opening`; no record is handled twice or lost.
+    /// Returns the conditions that the kernel does not filter.
+    ///
+    /// # Errors
+    /// The kernel refuses the new events; the old ones then stay.
+    pub fn renew(
+        &mut self,
+        role: u32,
+        opening: Opening,
+        request: &SourceRequest,
+        closer: &Closer,
+    ) -> anyhow::Result<Vec<RefusedCondition>> {
+        let on = self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role));
+        let refused = self.opened.refused.len();
+        let at = self.place(opening, request)?;
+        if on && let Err(why) = self.turn(at, true) {
+            self.opened.decoders[at].takers.pop();
+            self.opened.refused.truncate(refused);
+            drop(self.close_left());
+            return Err(why.into());
+        }
+        self.opened.groups.enable()?;
+        let now = monotonic_ns();
+        let decoder = &mut self.opened.decoders[at];
+        if let Some(taker) = decoder.takers.last_mut().filter(|_| on) {
+            taker.span = TimeSpan::since(now);
+        }
+        decoder.settle();
+        closer.close(self.leave(role, Some(at), now));
+        Ok(self.opened.refused.split_off(refused))
+    }
+
+    /// Removes the events of a role permanently.
+    pub fn close(&mut self, role: u32, closer: &Closer) {
+        closer.close(self.leave(role, None, monotonic_ns()));
+    }
+
+    /// Turns the events of roles on or off; an event that also serves other roles stays on for
+    /// them. A role that is turned on takes records written after all of these events are enabled
+    /// on all CPUs, and those of its previous span that the rings still hold.
+    ///
+    /// # Errors
+    /// The kernel refuses to enable or disable an event.
+    pub fn switch(&mut self, states: &BTreeMap<u32, bool>) -> io::Result<()> {
+        let state = |taker: &Taker| states.get(&taker.role).copied().filter(|_| !taker.gone);
+        for (at, decoder) in self.opened.decoders.iter().enumerate() {
+            let on = decoder.takers.iter().any(|one| state(one).unwrap_or(one.is_on()));
+            if on != decoder.is_on() {
+                self.turn(at, on)?;
+            }
+        }
+        self.opened.groups.enable()?;
+        let now = monotonic_ns();
+        for decoder in &mut self.opened.decoders {
+            let mut before = Vec::new();
+            for taker in &mut decoder.takers {
+                match state(taker) {
+                    Some(true) if !taker.is_on() => {
+                        before.push(taker.of_previous_span());
+                        taker.span = TimeSpan::since(now);
+                    }
+                    Some(false) if taker.is_on() => taker.span.to = now,
+                    _ => {}
+                }
+            }
+            before.retain(|taker| taker.span != TimeSpan::NEVER);
+            self.leaving |= !before.is_empty();
+            decoder.takers.extend(before);
+            decoder.settle();
+        }
+        self.settle_cpu_times();
+        Ok(())
+    }
+
+    fn turn(&self, at: usize, on: bool) -> io::Result<()> {
+        let mut events = self.opened.events.iter().filter(|open| open.opening == at);
+        events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
+    }
+
+    fn place_all(&mut self, openings: Vec<Opening>, request: &SourceRequest) -> anyhow::Result<()> {
+        let cpus: Vec<u32> = self.opened.rings.iter().map(|ring| ring.cpu).collect();
+        let new = openings.iter().filter(|opening| self.like(opening).is_none());
+        let remark = allow(self.probes(), new.map(|opening| opening.probes(&cpus)).sum())?;
+        for opening in openings {
+            self.place(opening, request)?;
+        }
+        self.opened.report_omitted(&self.openings)?;
+        self.opened.remarks.extend(remark);
+        Ok(())
+    }
+
+    /// Opens an opening's events, disabled, unless equivalent ones are open. Returns the index of
+    /// the opening.
+    fn place(&mut self, opening: Opening, request: &SourceRequest) -> anyhow::Result<usize> {
+        if let Some(at) = self.like(&opening) {
+            return Ok(self.join(at, &opening));
+        }
+        let off = opening.named().collect();
+        let (at, events) = (self.openings.len(), self.opened.events.len());
+        let tasks = request.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
+        // The command is running by now, so no exec enables these events.
+        let request = SourceRequest { off, workload: false, ..request.clone() };
+        if let Err(why) = open_event(&mut self.opened, at, &opening, &request, tasks) {
+            self.opened.close_since(events);
+            self.opened.decoders.truncate(at);
+            self.opened.filters.truncate(at);
+            return Err(why);
+        }
+        self.room = self.room.max(opening.roles.len());
+        self.openings.push(opening);
+        Ok(at)
+    }
+
+    /// Returns the index of an opening with open events that write exactly what this opening's
+    /// would.
+    fn like(&self, opening: &Opening) -> Option<usize> {
+        let checks = opening.roles.iter().any(|(_, own)| own.is_some());
+        if checks || opening.sampling.count {
+            return None;
+        }
+        let is_like = |other: &Opening| {
+            // Compares events, not names: a function of that name may be in another file by now.
+            other.event == opening.event
+                && other.sampling == opening.sampling
+                && other.filter == opening.filter
+        };
+        let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);
+        let takes_more = |at: usize| self.opened.decoders[at].takes_more() && is_open(at);
+        let all = self.openings.iter().enumerate();
+        all.filter(|(_, other)| is_like(other)).map(|(at, _)| at).find(|&at| takes_more(at))
+    }
+
+    fn join(&mut self, at: usize, opening: &Opening) -> usize {
+        let decoder = &mut self.opened.decoders[at];
+        decoder.takers.extend(opening.takers());
+        decoder.settle();
+        self.room = self.room.max(decoder.takers.len());
+        at
+    }
+
+    /// Removes a role from all its openings except `but`; it still takes what was written up to
+    /// `now`. Returns the events that no role needs any more.
+    fn leave(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<PerfEvent> {
+        for (at, decoder) in self.opened.decoders.iter_mut().enumerate() {
+            if Some(at) == but || !decoder.serves(role) {
+                continue;
+            }
+            for taker in decoder.takers.iter_mut().filter(|taker| taker.role == role) {
+                taker.span.to = taker.span.to.min(now);
+                taker.gone = true;
+            }
+            decoder.settle();
+            self.leaving = true;
+        }
+        self.settle_cpu_times();
+        self.close_left()
+    }
+
+    fn close_left(&mut self) -> Vec<PerfEvent> {
+        let decoders = &self.opened.decoders;
+        let is_left =
+            |open: &OpenEvent| decoders[open.opening].takers.iter().all(|taker| taker.gone);
+        let (left, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
+            std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
+        self.opened.events = kept;
+        for open in &left {
+            self.opened.groups.leave(open);
+            // As in `disable`: the event may have gone with its CPU.
+            let _ = open.event.disable();
+            let counts = open.event.read_counts().unwrap_or_default();
+            let each = decoders.get(open.opening).is_some_and(|decoder| decoder.samples_each);
+            let mut rings = self.opened.rings.iter_mut();
+            if let Some(ring) = rings.find(|ring| ring.cpu == open.cpu) {
+                ring.lost_of_closed += counts.lost.unwrap_or(0);
+                if each {
+                    ring.delivery.close(&counts);
+                }
+            }
+        }
+        left.into_iter().map(|open| open.event).collect()
+    }
+
+    /// Removes roles that have left and whose records, up to `until` of the event clock, have been
+    /// handled.
+    pub(super) fn forget_left(&mut self, until: u64) {
+        for decoder in &mut self.opened.decoders {
+            decoder.takers.retain(|taker| !taker.gone || taker.span.to > until);
+            decoder.settle();
+        }
+        let mut takers = self.opened.decoders.iter().flat_map(|decoder| &decoder.takers);
+        self.leaving = takers.any(|taker| taker.gone);
+    }
+}
+
+/// A thread that closes events: the last close of a tracepoint takes about 35 ms, during which a
+/// ring may overflow.
+#[derive(Debug)]
+pub struct Closer {
+    events: Option<Sender<Vec<PerfEvent>>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Closer {
+    /// Starts the thread. It calls `on_start` first, so that the thread can be excluded from the
+    /// run.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(on_start: impl FnOnce() + Send + 'static) -> Result<Closer, Refusal> {
+        let (events, closing) = mpsc::channel::<Vec<PerfEvent>>();
+        let work = move || {
+            signal::keep_off_this_thread();
+            on_start();
+            closing.iter().for_each(drop);
+        };
+        let thread = threads::start("perilune:close", work)?;
+        Ok(Closer { events: Some(events), thread: Some(thread) })
+    }
+
+    /// Closes the events in the background.
+    pub fn close(&self, events: Vec<PerfEvent>) {
+        if let Some(closing) = &self.events {
+            // If the thread is gone, the error returns the events, and dropping it closes them
+            // here.
+            let _ = closing.send(events);
+        }
+    }
+}
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.events = None;
+        // The thread ends after closing the events that it received; a panic in it has been
+        // reported.
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}

@@ -1,0 +1,154 @@
+//! Drains rings into the batch, record by record.
+//!
+//! A batch's slots point into the rings, so a ring's tail moves only after its batch was
+//! dispatched. A record that wraps is copied into its ring's scratch; between two releases there is
+//! at most one such record.
+
+use super::Live;
+use crate::base::slot::Slot;
+use crate::decode::sample::{Plain, identifier};
+use crate::source::open::opened::OpenedSource;
+use crate::source::ring::decoder::SAMPLE;
+use crate::source::ring::fill::{plain, plain_at, push};
+use crate::source::sink::{Happening, SideBand, Sink};
+
+/// Fill level of a ring from which on its losses are read.
+const NEARLY_FULL: (u64, u64) = (7, 8);
+impl Live {
+    /// Hands on what the rings hold, ring by ring.
+    pub(super) fn drain_rings(&mut self, sink: &mut dyn Sink) {
+        // Names first: a task that was forked on an unwatched CPU may have run on a watched one.
+        for turn in 0..2 * self.opened.rings.len() {
+            let (of_tasks, index) =
+                (turn < self.opened.rings.len(), turn % self.opened.rings.len());
+            if self.opened.rings[index].tasks_only != of_tasks {
+                continue;
+            }
+            self.look(index);
+            while self.opened.rings[index].at < self.opened.rings[index].head {
+                self.take_plain(index);
+                if !self.batch.is_full(self.room) {
+                    self.take(index, None, sink);
+                }
+                if self.batch.is_full(self.room) {
+                    self.flush(sink);
+                    self.release(index);
+                    if sink.stopped() {
+                        return;
+                    }
+                }
+            }
+            self.flush(sink);
+            self.release(index);
+        }
+    }
+
+    /// Reads how far the kernel has written.
+    pub(super) fn look(&mut self, index: usize) {
+        let ring = &mut self.opened.rings[index];
+        ring.head = ring.ring.head();
+        let fill = ring.head.wrapping_sub(ring.ring.tail());
+        let (part, whole) = NEARLY_FULL;
+        ring.suspect |= fill * whole >= ring.ring.capacity() * part;
+        ring.holes.note_fill(fill, ring.ring.capacity());
+    }
+
+    /// Adds records of a ring to the batch while they are the usual ones: samples of the plain
+    /// layout that do not wrap, for one role. The next record is for [`Live::take`]. This is a
+    /// separate loop so that its state stays in registers.
+    fn take_plain(&mut self, index: usize) {
+        let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
+        let ring = &mut rings[index];
+        let (mut at, mut last, mut taken) = (ring.at, ring.last, 0);
+        while !self.batch.is_full(1) {
+            let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
+            let Some((role, sample)) = plain_at(&piece, ids, decoders) else { break };
+            at += piece.len() as u64;
+            taken += 1;
+            last = last.max(sample.time);
+            let time = self.clock.since_start(sample.time);
+            self.batch.push(Slot { time, ..plain(role, &sample) });
+        }
+        (ring.at, ring.last) = (at, last);
+        ring.delivery.taken += taken;
+    }
+
+    /// Handles the next record of a ring: adds it to the batch, or passes it to the sink after the
+    /// batch. `mended` is its time in a merge, which never decreases.
+    pub(super) fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+        let ring = &mut self.opened.rings[index];
+        let piece = match ring.ring.piece(ring.at, ring.head) {
+            Ok(Some(piece)) => piece,
+            Err(_) => {
+                // Its length cannot be trusted: no record up to the head can be found any more.
+                ring.at = ring.head;
+                ring.delivery.broken = true;
+                return sink.side(undecodable(ring.cpu));
+            }
+            Ok(None) => return,
+        };
+        if piece.kind() != SAMPLE {
+            return self.take_side(index, mended, sink);
+        }
+        ring.at += piece.len() as u64;
+        let bytes = piece.bytes(&mut ring.scratch);
+        let opened = identifier(bytes).and_then(|id| self.opened.ids.get(id));
+        let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
+            return sink.side(undecodable(ring.cpu));
+        };
+        ring.delivery.taken += u64::from(decoder.samples_each);
+        if let Some(role) = decoder.plain {
+            let Some(mut sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
+            else {
+                return sink.side(undecodable(ring.cpu));
+            };
+            (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
+            ring.last = ring.last.max(sample.time);
+            if decoder.span.holds(sample.time) {
+                let time = self.clock.since_start(mended.unwrap_or(sample.time));
+                self.batch.push(Slot { time, ..plain(role, &sample) });
+            }
+            return;
+        }
+        let Some(mut sample) = decoder.sample(bytes) else {
+            return sink.side(undecodable(ring.cpu));
+        };
+        (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
+        ring.last = ring.last.max(sample.time);
+        decoder.note_sample(index);
+        let time = mended.unwrap_or(sample.time);
+        let foreign = decoder.by_thread
+            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
+        let own = decoder.hide_self && sample.pid == self.own_pid;
+        if !(foreign || own) {
+            let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
+            push(&mut self.batch, decoder, &sample, at, tasks, sink);
+        }
+    }
+
+    pub(super) fn flush(&mut self, sink: &mut dyn Sink) {
+        if !self.batch.is_empty() {
+            // SAFETY: the slots point into records that have not been released to the kernel yet,
+            // into the copies of those that wrap, and into the batch's own chains; `release` comes
+            // later. Each record was at least as long as its decoder's `raw_min`.
+            unsafe { sink.dispatch(&mut self.batch) };
+            self.batch.clear();
+        }
+    }
+
+    /// Releases what was read to the kernel.
+    pub(super) fn release(&mut self, index: usize) {
+        let ring = &mut self.opened.rings[index];
+        ring.ring.release(ring.at);
+    }
+
+    pub(super) fn release_all(&mut self) {
+        for index in 0..self.opened.rings.len() {
+            self.release(index);
+        }
+    }
+}
+
+fn undecodable(cpu: u32) -> SideBand<'static> {
+    SideBand { time: 0.0, cpu, watched: true, what: Happening::Undecodable }
+}

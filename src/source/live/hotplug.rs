@@ -1,0 +1,182 @@
+//! CPUs that go offline and come back during a run.
+//!
+//! When a CPU goes offline, the kernel takes its events out of service without a hang-up, and it
+//! does not restore them (seen on 6.18). The list of online CPUs is therefore polled. A CPU that
+//! was offline only between two polls is recognized by the enabled time of its dummy event. The
+//! ring stays: a new dummy and new events write into it.
+//!
+//! Events of tasks continue by themselves. A CPU that was not online when the run began has no ring
+//! and gets none: scripts have tables with an entry for each CPU.
+
+use std::collections::BTreeSet;
+
+use super::Live;
+use crate::source::open::counter_reading::CounterReading;
+use crate::source::open::errno_of;
+use crate::source::open::groups::{Joining, cgroup_of};
+use crate::source::open::open_event::OpenEvent;
+use crate::source::open::opened::OpenedSource;
+use crate::source::open::rings::{EVERY_TASK, open_owner};
+use crate::source::ring::presence::Presence;
+use crate::source::sink::Sink;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::cpus::online_cpus;
+use crate::sys::machine::page_size;
+use crate::sys::perf::PerfTarget;
+
+/// How thorough a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuCheck {
+    /// Reads the list of online CPUs.
+    Brief,
+    /// Also reads how long each dummy was enabled, which costs an interrupt on its CPU.
+    Close,
+    /// Like `Close`, but at the end of the run: nothing is reopened.
+    Last,
+}
+
+impl Live {
+    /// Checks which CPUs went offline or came back, and reopens the events of those that came back.
+    /// Returns notes for the user.
+    pub fn follow_cpus(&mut self, look: CpuCheck, sink: &mut dyn Sink) -> Vec<String> {
+        let online = online_cpus();
+        let mut notes = Vec::new();
+        for index in 0..self.opened.rings.len() {
+            let cpu = self.opened.rings[index].cpu;
+            let was_offline = self.opened.rings[index].presence.is_offline();
+            if !online.contains(&cpu) {
+                self.opened.rings[index].presence = Presence::offline();
+                if !was_offline {
+                    notes.push(format!(
+                        "CPU {cpu} went offline: its events are missing until it is online again"
+                    ));
+                }
+            } else if was_offline || look != CpuCheck::Brief && self.was_away(index) {
+                notes.push(self.came_back(index, look, sink));
+            }
+        }
+        let known = |cpu: &u32| {
+            self.opened.rings.iter().any(|ring| ring.cpu == *cpu)
+                || self.unwatched_cpus.contains(cpu)
+        };
+        let new: Vec<u32> = online.into_iter().filter(|cpu| !known(cpu)).collect();
+        notes.extend(new.iter().map(|cpu| {
+            format!(
+                "CPU {cpu} came online after the run began and is not watched; start again to \
+                 watch it"
+            )
+        }));
+        self.unwatched_cpus.extend(new);
+        notes
+    }
+
+    /// Watches a CPU again that was offline, and returns a note for the user.
+    fn came_back(&mut self, index: usize, look: CpuCheck, sink: &mut dyn Sink) -> String {
+        let cpu = self.opened.rings[index].cpu;
+        if look == CpuCheck::Last {
+            return format!("CPU {cpu} was offline for a while: its events since then are missing");
+        }
+        let reopened = self.reopen(index);
+        self.opened.rings[index].presence = Presence::since(monotonic_ns());
+        self.opened.rings[index].presence.given_up = reopened.is_err();
+        self.hole(index, monotonic_ns(), sink);
+        match reopened {
+            Ok(()) => format!(
+                "CPU {cpu} is back online and watched again: its events in between are missing"
+            ),
+            Err(why) => format!("CPU {cpu} is back online, but no longer watched: {why:#}"),
+        }
+    }
+
+    /// Returns whether the dummy of a ring was out of service since it was last read.
+    fn was_away(&mut self, index: usize) -> bool {
+        if self.opened.owner_tid != EVERY_TASK {
+            // It is enabled only while its task runs.
+            return false;
+        }
+        let ring = &mut self.opened.rings[index];
+        if ring.presence.given_up {
+            return false;
+        }
+        let (now, Ok(counts)) = (monotonic_ns(), ring.owner.read_counts()) else { return false };
+        ring.presence.was_away(now, counts.enabled)
+    }
+
+    /// Reopens the dummy of a ring and the events of its CPU.
+    fn reopen(&mut self, index: usize) -> anyhow::Result<()> {
+        let ring = &mut self.opened.rings[index];
+        let pages = ring.ring.capacity() as usize / page_size();
+        let owner = open_owner(&self.request, pages, self.opened.owner_tid, ring.cpu)?;
+        owner.set_output(&ring.owner)?;
+        self.poller.remove(index);
+        ring.owner_lost_before += ring.owner.lost().unwrap_or(0);
+        ring.owner = owner;
+        ring.owner.enable()?;
+        self.poller.add(&ring.owner, index);
+        self.opened.groups.forget_cpu(ring.cpu);
+        (0..self.openings.len()).try_for_each(|at| self.reopen_events(at, index))?;
+        Ok(self.opened.groups.enable()?)
+    }
+
+    /// Reopens an opening's events on a ring's CPU: CPU-wide ones, and those of tasks that were not
+    /// opened because the CPU was offline.
+    fn reopen_events(&mut self, at: usize, index: usize) -> anyhow::Result<()> {
+        let OpenedSource { rings, events, decoders, ids, filters, groups, .. } = &mut self.opened;
+        let (ring, opening) = (&mut rings[index], &self.openings[at]);
+        let cpu = ring.cpu;
+        let like = events.iter().find(|open| open.opening == at);
+        let (Some(like), true) = (like, opening.is_on(cpu)) else { return Ok(()) };
+        let mut attr = *like.event.attr();
+        attr.set("disabled", 1)?;
+        attr.set("enable_on_exec", 0)?;
+        // A member of a group is not pinned itself; its leader is, which is reopened.
+        let fields = &opening.sampling.fields;
+        if let Some((_, pinned)) = fields.iter().find(|(name, _)| name == "pinned") {
+            attr.set("pinned", *pinned)?;
+        }
+        let (cgroup, on) = (cgroup_of(opening, &self.request)?, decoders[at].is_on());
+        let of_opening = events.iter().filter(|open| open.opening == at);
+        let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();
+        for tid in tids {
+            let is_it =
+                |open: &&mut OpenEvent| (open.opening, open.cpu, open.tid) == (at, cpu, tid);
+            let before = events.iter_mut().find(is_it);
+            if tid >= 0 && before.is_some() {
+                continue;
+            }
+            let target = PerfTarget { pid: tid, cpu: cpu as i32 };
+            let joining = Joining { target, cgroup: cgroup.as_ref(), on, on_exec: false };
+            let (event, in_group) = match groups.open(opening, &attr, &joining) {
+                Ok((opened, in_group)) => (opened.event, in_group),
+                Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,
+                Err(why) => return Err(why),
+            };
+            if let Some(text) = &filters[at] {
+                event.set_filter(text)?;
+            }
+            if !opening.sampling.count {
+                event.set_output(&ring.owner)?;
+            }
+            if on && !in_group {
+                event.enable()?;
+            }
+            let open_anew = OpenEvent { in_group, ..OpenEvent::new(event, at, target)? };
+            ids.insert(open_anew.id, at as u32);
+            match before {
+                Some(open) => {
+                    let gone = std::mem::replace(open, open_anew);
+                    (open.counted, open.carried) = (gone.counted, gone.carried);
+                    if let Ok(read) = gone.event.read_counts() {
+                        open.carried = open.carried.plus(CounterReading::of(&read));
+                        ring.lost_of_closed += read.lost.unwrap_or(0);
+                        if decoders[at].samples_each {
+                            ring.delivery.close(&read);
+                        }
+                    }
+                }
+                None => events.push(open_anew),
+            }
+        }
+        Ok(())
+    }
+}

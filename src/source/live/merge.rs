@@ -1,0 +1,119 @@
+//! Merges the rings of a run by time. The first unread record of each is staged, so that it is read
+//! once.
+//!
+//! Records are handed on up to a limit that lies [`super::SLACK_NS`] behind the clock as read
+//! before the ring heads. Everything older has been written on all CPUs, except records in flight,
+//! whose order `Order` corrects. (The rings are stamped with `CLOCK_MONOTONIC` for this: with the
+//! default perf clock, the latest record of any ring would have to be found as the limit, and idle
+//! rings would need a record of their own.)
+
+use super::Live;
+use super::holes::{due_at_end, due_before};
+use crate::base::slot::Slot;
+use crate::decode::sample::RecordLayout;
+use crate::order::{NextRecord, Order};
+use crate::source::open::opened::OpenedSource;
+use crate::source::ring::cpu_ring::CpuRing;
+use crate::source::ring::decoder::{Decoder, time_of};
+use crate::source::ring::fill::{plain, plain_at};
+use crate::source::ring::ids::Ids;
+use crate::source::ring::staged::Staged;
+use crate::source::sink::Sink;
+
+impl Live {
+    /// Hands on, in order, what was written up to `until` (run time in nanoseconds).
+    pub(super) fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
+        for index in 0..self.opened.rings.len() {
+            let ring = &self.opened.rings[index];
+            let waiting = ring.at < ring.head || ring.holes.is_end_offered();
+            self.look(index);
+            if !waiting {
+                self.offer(order, index);
+            }
+        }
+        let limit = self.clock.clock_ns(until);
+        loop {
+            let unusual = self.take_staged(order, limit);
+            if let Some(next) = unusual {
+                if !self.report_hole(next.ring, sink) {
+                    self.take(next.ring, Some(next.time), sink);
+                }
+                self.offer(order, next.ring);
+            }
+            if self.batch.is_full(self.room) {
+                self.flush(sink);
+                self.release_all();
+                if sink.stopped() {
+                    return;
+                }
+            } else if unusual.is_none() {
+                break;
+            }
+        }
+        self.flush(sink);
+        self.release_all();
+    }
+
+    /// Adds staged records to the batch while there is room and they are the earliest of all.
+    /// Returns the next record if it is not staged. This is a separate loop so that its state stays
+    /// in registers.
+    fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<NextRecord> {
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        while !self.batch.is_full(self.room) {
+            let next = order.take(limit)?;
+            let ring = &mut rings[next.ring];
+            let Staged { slot, time, length } = ring.staged;
+            if length == 0 {
+                return Some(next);
+            }
+            ring.at += length;
+            ring.delivery.taken += 1;
+            ring.last = ring.last.max(time);
+            self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
+            stage(order, next.ring, ring, ids, decoders, side_layout);
+        }
+        None
+    }
+
+    fn offer(&mut self, order: &mut Order, index: usize) {
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        stage(order, index, &mut rings[index], ids, decoders, side_layout);
+    }
+}
+
+/// Offers the first unread record of a ring, if there is one; stages it if it is the usual one.
+#[inline(always)]
+fn stage(
+    order: &mut Order,
+    index: usize,
+    ring: &mut CpuRing,
+    ids: &Ids,
+    decoders: &[Decoder],
+    side: &RecordLayout,
+) {
+    let piece = match ring.ring.piece(ring.at, ring.head) {
+        Ok(Some(piece)) => piece,
+        Ok(None) => {
+            ring.staged.length = 0;
+            if let Some(time) = due_at_end(ring, order) {
+                order.offer(index, time);
+            }
+            return;
+        }
+        Err(_) => {
+            // Offered at once; `Live::take` reports it.
+            ring.staged.length = 0;
+            return order.offer(index, ring.last);
+        }
+    };
+    if let Some((role, sample)) = plain_at(&piece, ids, decoders) {
+        ring.staged =
+            Staged { slot: plain(role, &sample), time: sample.time, length: piece.len() as u64 };
+        return order.offer(index, sample.time);
+    }
+    let time = due_before(ring, &piece, order)
+        .or_else(|| time_of(&piece, ids, decoders, side))
+        .unwrap_or(ring.last);
+    ring.staged.length = 0;
+    order.offer(index, time);
+}

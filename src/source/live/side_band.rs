@@ -1,0 +1,81 @@
+//! Records of a ring that are not samples: changes of tasks and mappings, losses, throttling.
+
+use super::Live;
+use crate::decode::record::{self, Record};
+use crate::source::sink::{Happening, SideBand, Sink};
+use perf_event_open_sys::bindings as abi;
+
+impl Live {
+    /// Handles a record that is not a sample, after everything before it.
+    pub(super) fn take_side(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+        self.flush(sink);
+        let ring = &mut self.opened.rings[index];
+        let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
+        let position = ring.at;
+        ring.at += piece.len() as u64;
+        let bytes = piece.bytes(&mut ring.scratch);
+        let trailer = self.opened.side_layout.trailer(bytes);
+        let stamped = trailer.map_or(ring.last, |t| t.time);
+        let time = self.clock.since_start(mended.unwrap_or(stamped));
+        let here = self.watched_cpus.contains(&ring.cpu);
+        let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
+        let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
+        let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
+        match record::parse(bytes, &self.opened.side_layout) {
+            Ok(Record::Lost(_)) if ring.tasks_only => {
+                ring.suspect = true;
+                sink.side(side(Happening::TasksLost));
+            }
+            Ok(Record::Lost(lost)) => {
+                ring.suspect = true;
+                let from = self.clock.since_start(ring.last).max(0.0);
+                if mended.is_none() {
+                    // A merge has reported it before.
+                    sink.side(side(Happening::Hole { from, to: time.max(from) }));
+                }
+                let lost_of_tasks = ring.owner.lost().map(|lost| lost + ring.owner_lost_before);
+                let of_tasks = ring.holes.of_tasks(position, lost_of_tasks, &ring.ring);
+                ring.holes.add_lost(lost.lost, stamped);
+                sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
+            }
+            Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
+            Ok(Record::Comm(r)) => {
+                let (pid, tid, comm, exec) = (r.pid, r.tid, r.comm, r.exec);
+                sink.side(of(tid, Happening::Comm { pid, tid, comm, exec }));
+            }
+            Ok(Record::Fork(r)) => {
+                let (pid, tid, parent_pid, parent_tid) = (r.pid, r.tid, r.ppid, r.ptid);
+                let fork = Happening::Fork { pid, tid, parent_pid, parent_tid };
+                let fork = of(parent_tid, fork);
+                self.tasks.iter_mut().for_each(|tasks| tasks.on_fork(tid, parent_tid));
+                sink.side(fork);
+            }
+            Ok(Record::Exit(r)) => {
+                let exit = of(r.tid, Happening::Exit { pid: r.pid, tid: r.tid });
+                self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
+                sink.side(exit);
+            }
+            Ok(Record::Mmap2(r)) => {
+                let mapped = Happening::Mmap {
+                    pid: r.pid,
+                    tid: r.tid,
+                    address: r.addr,
+                    length: r.len,
+                    offset: r.pgoff,
+                    file: r.file,
+                    path: r.filename,
+                };
+                sink.side(of(r.tid, mapped));
+            }
+            Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(Happening::Made {
+                address: r.addr,
+                length: r.len,
+                bpf: u32::from(r.ksym_type) == abi::PERF_RECORD_KSYMBOL_TYPE_BPF,
+                name: r.name,
+            })),
+            Ok(_) => {}
+            Err(_) => sink.side(side(Happening::Undecodable)),
+        }
+        ring.last = ring.last.max(stamped);
+    }
+}

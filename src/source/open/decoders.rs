@@ -1,0 +1,113 @@
+//! Creates the decoder of an opening: which roles take its records, and what must be checked.
+
+use std::cell::Cell;
+
+use super::attr;
+use crate::decode::sample::RecordLayout;
+use crate::event::filter::Bound;
+use crate::source::request::{Opening, RefusedCondition, SourceRequest};
+use crate::source::ring::chains::Chained;
+use crate::source::ring::decoder::{Decoder, Taker, TimeSpan};
+use crate::sys::attr::Attr;
+use crate::sys::machine::{branches_remembered, sysctl};
+use crate::sys::namespace::in_root_pid_namespace;
+
+/// Returns the decoder of an opening whose events have this attr. `refused` are the parts of
+/// its filter that the kernel refused, `rings` the CPUs of the rings, in order.
+///
+/// # Errors
+/// The time is not at a fixed offset in its samples.
+pub(super) fn of_opening(
+    opening: &Opening,
+    request: &SourceRequest,
+    attr: &Attr,
+    refused: &[RefusedCondition],
+    rings: impl Iterator<Item = u32>,
+    tasks_checked: bool,
+) -> anyhow::Result<Decoder> {
+    let (event, sampling) = (opening.event.kind(), &opening.sampling);
+    let layout = RecordLayout::new(attr::shape(attr));
+    let all_checked = refused.iter().any(|refused| refused.rest.is_none());
+    let mut takers = opening.takers();
+    for taker in &mut takers {
+        taker.own = taker.own.take().filter(|_| !all_checked);
+        if !request.off.contains(&taker.role) {
+            taker.span = TimeSpan::since(0);
+        }
+    }
+    let of_tasks = request.tasks.is_some() && !sampling.everyone;
+    let about = opening.about.iter().any(Option::is_some);
+    let by_thread = of_tasks && (tasks_checked || event.is_probe() && !about);
+    let came = match opening.clock_hz() {
+        Some(_) => rings.map(|cpu| (cpu, Cell::new(0))).collect(),
+        None => Vec::new(),
+    };
+    let mut decoder = Decoder {
+        takers,
+        came,
+        time_at: match layout.time_offset() {
+            Some(at) => at,
+            None if sampling.count => 0,
+            None => anyhow::bail!(
+                "{}: the time is not at a fixed offset in its samples",
+                opening.event.name
+            ),
+        },
+        plain: None,
+        span: TimeSpan::NEVER,
+        filtered_by_task: of_tasks && opening.is_cpu_wide() || by_thread,
+        by_thread,
+        registers: event.registers().map(|registers| registers.of_any_task),
+        whole_cpus: opening.is_cpu_wide(),
+        filtered: refused.is_empty(),
+        layout,
+        chained: sampling.stack.map(|stack| {
+            Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
+                .entered(attr::is_entered(event, &stack))
+        }),
+        raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
+        hide_self: !request.watch_self && opening.hides_self(),
+        common_pid: opening.common_pid(),
+        samples_each: opening.samples_each(),
+    };
+    decoder.settle();
+    Ok(decoder)
+}
+
+impl Opening {
+    /// Returns whether samples of this process are dropped in user space because no in-kernel
+    /// filter excludes them: those of counters and clocks; those of functions, since in a container
+    /// without tracefs the thread IDs for their filter are not known; and those of the scheduler,
+    /// if events are not related to each other.
+    pub(in crate::source) fn hides_self(&self) -> bool {
+        let tracepoint = self.event.kind().raw_format().is_some();
+        let ours = self.event.is_scheduler_event() && !self.event.is_interrupt();
+        !tracepoint || self.sampling.hide_self && ours
+    }
+
+    /// Returns the offset of the thread ID in a tracepoint's record; None in a PID namespace, where
+    /// it differs from the thread ID that this process sees.
+    pub(in crate::source) fn common_pid(&self) -> Option<usize> {
+        let field =
+            self.event.kind().raw_format()?.field("common_pid").filter(|field| field.size == 4)?;
+        in_root_pid_namespace().then_some(field.offset)
+    }
+
+    /// Returns the numbers of its roles.
+    pub(in crate::source) fn named(&self) -> impl Iterator<Item = u32> {
+        self.roles.iter().map(|(role, _)| *role)
+    }
+
+    /// Returns its roles, turned off.
+    pub(in crate::source) fn takers(&self) -> Vec<Taker> {
+        let abouts = self.about.iter().copied().chain(std::iter::repeat(None));
+        let taker = |((role, own), about): (&(u32, Option<Bound>), Option<usize>)| Taker {
+            role: *role,
+            own: own.clone(),
+            about,
+            span: TimeSpan::NEVER,
+            gone: false,
+        };
+        self.roles.iter().zip(abouts).map(taker).collect()
+    }
+}

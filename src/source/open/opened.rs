@@ -1,0 +1,54 @@
+//! All open rings and events of a run, and how their records are decoded.
+
+use super::groups::CounterGroups;
+use super::omitted::OmittedEvents;
+use super::open_event::OpenEvent;
+use crate::decode::sample::RecordLayout;
+use crate::source::request::{Opening, RefusedCondition};
+use crate::source::ring::cpu_ring::CpuRing;
+use crate::source::ring::decoder::Decoder;
+use crate::source::ring::ids::Ids;
+
+/// All open rings and events.
+pub(in crate::source) struct OpenedSource {
+    pub(in crate::source) rings: Vec<CpuRing>,
+    /// Task of the dummies that own the rings.
+    pub(in crate::source) owner_tid: i32,
+    /// Filter that the kernel has, for each opening.
+    pub(in crate::source) filters: Vec<Option<String>>,
+    pub(in crate::source) events: Vec<OpenEvent>,
+    pub(in crate::source) decoders: Vec<Decoder>,
+    pub(in crate::source) ids: Ids,
+    /// Groups in which counters are read.
+    pub(in crate::source) groups: CounterGroups,
+    pub(in crate::source) side_layout: RecordLayout,
+    pub(in crate::source) tasks_checked: bool,
+    /// Remarks for the user about how the events were opened.
+    pub(in crate::source) remarks: Vec<String>,
+    /// Conditions that the kernel refused to filter.
+    pub(in crate::source) refused: Vec<RefusedCondition>,
+    /// Refused events of globs that have not been reported yet.
+    pub(in crate::source) omitted: OmittedEvents,
+}
+
+impl OpenedSource {
+    /// Closes all events except the first `kept`.
+    pub(in crate::source) fn close_since(&mut self, kept: usize) {
+        for open in self.events.drain(kept..) {
+            self.groups.leave(&open);
+        }
+    }
+    /// Adds a remark for each glob and reason with the omitted events.
+    ///
+    /// # Errors
+    /// The first refusal of a glob, if all its events were refused.
+    pub(in crate::source) fn report_omitted(&mut self, openings: &[Opening]) -> anyhow::Result<()> {
+        let events = &self.events;
+        let remarks = self.omitted.take_remarks(|glob| {
+            let mut open = events.iter().map(|open| &openings[open.opening]);
+            open.any(|opening| opening.glob.as_ref() == Some(glob))
+        })?;
+        self.remarks.extend(remarks);
+        Ok(())
+    }
+}

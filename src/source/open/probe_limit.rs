@@ -1,0 +1,63 @@
+//! The limit of function probes.
+
+use anyhow::ensure;
+
+use crate::base::units::counted;
+use crate::source::request::Opening;
+
+/// Time in ms that the kernel takes to close a probe. It closes them one after the other.
+pub const CLOSED_IN_MS: usize = 70;
+
+/// Probes that may be open at once, one for each function and CPU. Closing them takes about 18 s.
+const OPEN_MAX: usize = 256;
+
+/// Closing time in ms from which on the user is warned.
+const WARN_MS: usize = 5000;
+
+impl Opening {
+    /// Returns the number of probes that it needs on these CPUs.
+    pub(in crate::source) fn probes(&self, cpus: &[u32]) -> usize {
+        let only = self.sampling.cpus.as_ref();
+        let on = || cpus.iter().filter(|cpu| only.is_none_or(|only| only.contains(cpu))).count();
+        if self.event.kind().is_probe() { on() } else { 0 }
+    }
+}
+
+/// Checks whether `more` probes may be opened beside the `open` ones. Returns a remark if closing
+/// them takes long.
+///
+/// # Errors
+/// There are too many probes.
+pub(in crate::source) fn allow(open: usize, more: usize) -> anyhow::Result<Option<String>> {
+    let all = open + more;
+    ensure!(
+        more == 0 || all <= OPEN_MAX,
+        "{all} function probes, one for each function and CPU, exceed the limit of {OPEN_MAX} open \
+         at once; narrow the globs, or watch fewer CPUs (-C)"
+    );
+    let long = |probes: usize| probes * CLOSED_IN_MS >= WARN_MS;
+    Ok((long(all) && !long(open)).then(|| {
+        format!(
+            "{}: at the end the kernel needs about {} s to close them",
+            counted(all as u64, "function probe"),
+            (all * CLOSED_IN_MS).div_ceil(1000)
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_probes_is_limited_and_a_slow_close_is_reported_once() {
+        assert_eq!(allow(0, 71).unwrap(), None);
+        let remark = allow(0, 72).unwrap().unwrap();
+        assert!(remark.starts_with("72 function probes: "), "{remark}");
+        assert!(remark.contains("about 6 s"), "{remark}");
+        assert_eq!(allow(72, 100).unwrap(), None);
+        assert!(allow(0, 256).is_ok() && allow(200, 56).is_ok());
+        assert!(allow(200, 57).unwrap_err().to_string().starts_with("257 function probes"));
+        assert!(allow(300, 0).is_ok(), "other events are not probes");
+    }
+}

@@ -1,0 +1,88 @@
+//! Tests whether an event opens: opens it briefly with its sampling options, so that a refusal
+//! comes while there is a choice.
+//!
+//! Only the kernel knows which events this machine has (a virtual machine often has no counters at
+//! all) and which of them this user may see. Of several alternatives the first that opens is used,
+//! and an event whose kernel part is refused to an unprivileged user is watched in user mode, under
+//! the name that says so.
+
+use std::rc::Rc;
+
+use super::attr::{self, Common};
+use crate::event::{kind::Event as Described, sampling::Sampling};
+use crate::sys::{
+    perf::{PerfEvent, PerfTarget},
+    refusal::Refusal,
+};
+
+/// An event that can be opened.
+#[derive(Clone, Debug)]
+pub struct ProbedEvent {
+    /// The event in the form in which it opens.
+    pub event: Rc<Described>,
+    /// Remark for the user.
+    pub remark: Option<String>,
+}
+
+/// Opens `event` on `target` and closes it again. Events without modifiers are not opened: a
+/// tracepoint exists if its format can be read, and a function if it was found.
+///
+/// # Errors
+/// The kernel refuses the event.
+pub fn try_out(
+    event: &Rc<Described>,
+    sampling: &Sampling,
+    target: PerfTarget,
+) -> Result<ProbedEvent, Refusal> {
+    let as_it_is = || ProbedEvent { event: event.clone(), remark: None };
+    let Some(user) = event.in_user_mode() else { return Ok(as_it_is()) };
+    let common = Common { watermark: 1, inherit: target.pid >= 0 };
+    let open = |event: &Described| match attr::of_event(event.kind(), sampling, common) {
+        Ok(attr) => PerfEvent::open(&attr, target, &event.name).map(drop),
+        // A field that no attr has is reported when the event is opened for the run.
+        Err(_) => Ok(()),
+    };
+    let refusal = match open(event) {
+        Ok(()) => return Ok(as_it_is()),
+        Err(refusal) => refusal,
+    };
+    let excluded = event.kind().attr().exclude.or(sampling.exclude);
+    if !refusal.is_permission() || excluded.kernel || excluded.user {
+        return Err(refusal);
+    }
+    open(&user)?;
+    let remark = format!(
+        "{}: this user may not watch the kernel, so only user mode is sampled; run as root, or set \
+         kernel.perf_event_paranoid to 1 or less, to include it",
+        user.name
+    );
+    Ok(ProbedEvent { event: Rc::new(user), remark: Some(remark) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::kind::{EventFiles, parse};
+
+    fn event(name: &str) -> Rc<Described> {
+        Rc::new(parse(name, &EventFiles::NONE).unwrap().unwrap())
+    }
+
+    /// The calling thread on any CPU: allowed to every user, in user mode.
+    const OWN: PerfTarget = PerfTarget { pid: 0, cpu: -1 };
+
+    #[test]
+    fn an_event_that_opens_keeps_its_name_and_is_closed_again() {
+        let tried = try_out(&event("cpu-clock:u"), &Sampling::default(), OWN).unwrap();
+        assert_eq!((tried.event.name.as_str(), tried.remark), ("cpu-clock:u", None));
+    }
+
+    #[test]
+    fn an_event_that_does_not_open_is_refused_with_the_kernels_errno() {
+        let refusal = try_out(&event("r7fffffffffff:u"), &Sampling::default(), OWN).err();
+        // Refused by a machine without counters, and by one that does not have this event.
+        if let Some(refusal) = refusal {
+            assert!(matches!(refusal.errno, libc::ENOENT | libc::EINVAL), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Request to a source: what to open, for which roles, on which CPUs and tasks.
+
+use std::rc::Rc;
+
+use crate::event::exclude::Exclude;
+use crate::event::filter::{Bound, Filter, split::UserCondition};
+use crate::event::kind::Event as Described;
+use crate::event::rate::SamplingRate;
+use crate::event::sampling::Sampling;
+
+/// Request of a run to its source.
+#[derive(Clone, Debug)]
+pub struct SourceRequest {
+    /// CPUs with a ring: all online CPUs. Records of tasks are read from all of them, since a task
+    /// may be forked on one CPU and run on another.
+    pub cpus: Vec<u32>,
+    /// CPUs among them that are watched.
+    pub watched: Vec<u32>,
+    /// Threads to watch, with their children; None watches everything on the CPUs.
+    pub tasks: Option<Vec<i32>>,
+    /// Whether the only task is a workload that waits for its exec, at which its events begin.
+    pub workload: bool,
+    /// Roles that are off until [`super::live::Live::switch`] turns them on.
+    pub off: Vec<u32>,
+    /// Requested data pages per ring; None uses the default size.
+    pub pages: Option<usize>,
+    /// Fill level of a ring that wakes perilune, in percent; 0 wakes it at every event.
+    pub watermark: u8,
+    /// Whether events must be in time order across rings.
+    pub ordered: bool,
+    /// Whether records of mapped files are requested.
+    pub mmap: bool,
+    /// Whether this process is watched, too.
+    pub watch_self: bool,
+    /// Threads of this process, as tracepoints name them; empty if no tracepoint is opened.
+    pub own_tids: Vec<i32>,
+}
+
+/// A kernel event to open for one or more roles.
+pub struct Opening {
+    /// The event.
+    pub event: Rc<Described>,
+    /// The glob that selected it. If the kernel refuses the event, the others of the glob are
+    /// opened without it.
+    pub glob: Option<Rc<str>>,
+    /// In-kernel filter.
+    pub filter: Option<Filter>,
+    /// How it is sampled.
+    pub sampling: Sampling,
+    /// Roles that it serves, each with the filter that it checks in user space.
+    pub roles: Vec<(u32, Option<Bound>)>,
+    /// For each role, the offset in the raw record of the thread that the event is about; None if
+    /// that is the thread that the sample comes from.
+    pub about: Vec<Option<usize>>,
+}
+
+impl Opening {
+    /// Returns whether it is opened on a CPU.
+    pub(super) fn is_on(&self, cpu: u32) -> bool {
+        self.sampling.cpus.as_ref().is_none_or(|only| only.contains(&cpu))
+    }
+
+    /// Returns whether it is opened for whole CPUs even if only some tasks are watched.
+    pub(super) fn is_cpu_wide(&self) -> bool {
+        self.sampling.whole_cpus || self.event.kind().is_probe()
+    }
+
+    /// Returns those of `cpus` on which it is opened.
+    pub(super) fn cpus_of(&self, cpus: &[u32]) -> impl Iterator<Item = u32> {
+        cpus.iter().copied().filter(|cpu| self.is_on(*cpu))
+    }
+
+    /// Returns the index of a counter that is read from /proc/stat in
+    /// [`Ticks`](crate::sys::proc_stat::Ticks).
+    pub(super) fn cpu_time(&self) -> Option<usize> {
+        self.event.kind().cpu_time()
+    }
+
+    /// Returns whether its events write a sample for each event that they count.
+    pub(super) fn samples_each(&self) -> bool {
+        let each = self.event.kind().samples_each();
+        let sampling = &self.sampling;
+        let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
+        each && often && !sampling.count && sampling.fields.is_empty()
+    }
+
+    /// Returns the requested samples per second of a clock, if its running time implies how many
+    /// must arrive.
+    pub(super) fn clock_hz(&self) -> Option<f64> {
+        let excluded = self.excluded();
+        let partial = excluded.user | excluded.kernel | excluded.host | excluded.guest;
+        if !self.event.kind().is_clock() || partial || self.sampling.count {
+            return None;
+        }
+        Some(match self.sampling.rate()? {
+            SamplingRate::Frequency(hz) => hz as f64,
+            SamplingRate::Period(ns) => 1e9 / ns as f64,
+        })
+    }
+
+    /// Returns the modes in which it does not count.
+    pub(super) fn excluded(&self) -> Exclude {
+        self.event.kind().attr().exclude.or(self.sampling.exclude)
+    }
+}
+
+/// A condition that the kernel refused. The handler of the role's records must check it.
+#[derive(Clone, Debug)]
+pub struct RefusedCondition {
+    /// The role.
+    pub role: u32,
+    /// The condition; None means the role's whole filter.
+    pub rest: Option<UserCondition>,
+}

@@ -1,0 +1,12 @@
+//! One CPU's ring: its state, and how its records become slots.
+
+pub(super) mod chains;
+pub(super) mod cpu_ring;
+pub(super) mod decoder;
+pub(super) mod delivery;
+pub(super) mod fill;
+pub(super) mod ids;
+pub(super) mod loss_window;
+pub(super) mod presence;
+pub(super) mod staged;
+pub(super) mod watched_tasks;

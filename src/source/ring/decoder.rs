@@ -1,0 +1,220 @@
+//! Decodes the records of one opening, and determines which roles take them and for which time
+//! span.
+//!
+//! An event is enabled CPU by CPU. Until it is enabled on all, only some CPUs are seen, and a
+//! script that relates events would see only part of them. A role therefore takes what was written
+//! from then on, up to the moment when it was turned off, no matter when the records are read.
+
+use std::cell::Cell;
+
+use super::chains::Chained;
+use super::ids::Ids;
+use crate::decode::sample::{RecordLayout, Sample};
+use crate::event::filter::Bound;
+use crate::source::sink::Sink;
+use crate::sys::ring::Piece;
+use perf_event_open_sys::bindings as abi;
+
+/// Kind of a record that is a sample.
+pub(in crate::source) const SAMPLE: u32 = abi::PERF_RECORD_SAMPLE;
+
+/// Maximum number of roles that take the records of one opening: a batch keeps room for as many
+/// slots.
+const TAKERS: usize = 64;
+
+/// A time span of the event clock, in nanoseconds; `to` is excluded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::source) struct TimeSpan {
+    pub(in crate::source) from: u64,
+    pub(in crate::source) to: u64,
+}
+
+impl TimeSpan {
+    /// Contains no time.
+    pub(in crate::source) const NEVER: TimeSpan = TimeSpan { from: 0, to: 0 };
+
+    /// Returns the span from a time on.
+    pub(in crate::source) fn since(from: u64) -> TimeSpan {
+        TimeSpan { from, to: u64::MAX }
+    }
+
+    #[inline(always)]
+    pub(in crate::source) fn holds(self, time: u64) -> bool {
+        self.from <= time && time < self.to
+    }
+}
+
+/// A role that takes an opening's records.
+pub(in crate::source) struct Taker {
+    pub(in crate::source) role: u32,
+    /// The filter that it checks in user space.
+    pub(in crate::source) own: Option<Bound>,
+    /// Offset in a raw record of the thread that must be watched; None if that is the thread that
+    /// the sample comes from.
+    pub(in crate::source) about: Option<usize>,
+    /// When the records that it takes were written.
+    pub(in crate::source) span: TimeSpan,
+    /// Whether it is removed once these records have been handled.
+    pub(in crate::source) gone: bool,
+}
+
+impl Taker {
+    /// Returns whether it takes what is written now.
+    pub(in crate::source) fn is_on(&self) -> bool {
+        self.span.to == u64::MAX
+    }
+
+    /// Returns a taker of the records of its span only, some of which the rings may still hold.
+    pub(in crate::source) fn of_previous_span(&self) -> Taker {
+        Taker { own: self.own.clone(), gone: true, ..*self }
+    }
+}
+
+/// Process and thread ID in a sample of a task that has ended: the kernel has released its IDs.
+pub(in crate::source) const ENDED: u32 = u32::MAX;
+
+/// Decodes one opening's records.
+pub(in crate::source) struct Decoder {
+    pub(in crate::source) layout: RecordLayout,
+    pub(in crate::source) takers: Vec<Taker>,
+    /// Samples that each CPU's ring gave so far, of a clock whose rate is checked; else empty.
+    pub(in crate::source) came: Vec<(u32, Cell<u64>)>,
+    /// Whether a record must be of a watched thread.
+    pub(in crate::source) filtered_by_task: bool,
+    /// Whether that is the thread that it comes from, not one that a field names.
+    pub(in crate::source) by_thread: bool,
+    /// For a function, whose samples have registers instead of a raw record: whether those of
+    /// 32-bit tasks are accepted, too.
+    pub(in crate::source) registers: Option<bool>,
+    /// Whether the event was opened CPU-wide, not for the tasks: an exec does not enable it.
+    pub(in crate::source) whole_cpus: bool,
+    /// Whether the kernel checks the whole filter that was requested.
+    pub(in crate::source) filtered: bool,
+    /// How its chains are made; None if it has none.
+    pub(in crate::source) chained: Option<Chained>,
+    /// Minimum size of a raw record, in bytes.
+    pub(in crate::source) raw_min: usize,
+    /// The only role, if every sample has the plain layout and nothing but its time must be
+    /// checked.
+    pub(in crate::source) plain: Option<u16>,
+    /// When the records that this role takes were written.
+    pub(in crate::source) span: TimeSpan,
+    /// Offset of the time in a whole record.
+    pub(in crate::source) time_at: usize,
+    /// Whether samples of this process are dropped here, since no in-kernel filter can exclude
+    /// them.
+    pub(in crate::source) hide_self: bool,
+    /// Offset in a raw record of the thread that it comes from.
+    pub(in crate::source) common_pid: Option<usize>,
+    /// Whether there is a sample for each counted event.
+    pub(in crate::source) samples_each: bool,
+}
+
+impl Decoder {
+    /// Decodes a sample; None if it lacks data that its event's fields are read from.
+    #[inline(always)]
+    pub(in crate::source) fn sample<'a>(&self, bytes: &'a [u8]) -> Option<Sample<'a>> {
+        let mut sample = self.layout.sample(bytes.get(8..)?).ok()?;
+        if let Some(of_any_task) = self.registers {
+            sample.raw = self.registers_of(&sample, of_any_task)?;
+        }
+        (sample.raw.len() >= self.raw_min).then_some(sample)
+    }
+
+    /// Returns the process and the thread that a sample comes from. After the task's end, only the
+    /// raw record has the thread.
+    #[inline(always)]
+    pub(in crate::source) fn task(
+        &self,
+        ids: (u32, u32),
+        raw: &[u8],
+        sink: &dyn Sink,
+    ) -> (u32, u32) {
+        if ids.1 == ENDED { self.ended_task(ids, raw, sink) } else { ids }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ended_task(&self, ids: (u32, u32), raw: &[u8], sink: &dyn Sink) -> (u32, u32) {
+        let bytes = self.common_pid.and_then(|at| raw.get(at..)?.first_chunk());
+        let Some(tid) = bytes.map(|bytes| u32::from_ne_bytes(*bytes)) else { return ids };
+        (sink.process_of(tid).unwrap_or(ids.0), tid)
+    }
+
+    /// Returns the registers as a record; None if the ABI is not the one that the fields were made
+    /// for.
+    #[inline(never)]
+    fn registers_of<'a>(&self, sample: &Sample<'a>, of_any_task: bool) -> Option<&'a [u8]> {
+        let registers = self.layout.rest(sample).ok()?.regs_intr;
+        let usual = registers.abi == u64::from(abi::PERF_SAMPLE_REGS_ABI_64);
+        (usual || of_any_task).then(|| registers.values.bytes())
+    }
+
+    /// Counts a sample of the ring at `index`.
+    #[inline(always)]
+    pub(in crate::source) fn note_sample(&self, index: usize) {
+        if let Some((_, came)) = self.came.get(index) {
+            came.set(came.get() + 1);
+        }
+    }
+
+    /// Returns the number of samples so far, of a CPU or of all.
+    pub(in crate::source) fn came_of(&self, cpu: Option<u32>) -> u64 {
+        let own = |came: &&(u32, Cell<u64>)| cpu.is_none_or(|cpu| cpu == came.0);
+        self.came.iter().filter(own).map(|(_, came)| came.get()).sum()
+    }
+
+    /// Returns whether any role takes what is written now.
+    pub(in crate::source) fn is_on(&self) -> bool {
+        self.takers.iter().any(Taker::is_on)
+    }
+
+    /// Returns whether any role has the event, on or off.
+    pub(in crate::source) fn is_wanted(&self) -> bool {
+        self.takers.iter().any(|taker| !taker.gone)
+    }
+
+    /// Returns whether this role takes what is written now.
+    pub(in crate::source) fn is_on_for(&self, role: u32) -> bool {
+        self.takers.iter().any(|taker| taker.role == role && taker.is_on())
+    }
+
+    /// Returns whether this role takes its records, or will when it is turned on.
+    pub(in crate::source) fn serves(&self, role: u32) -> bool {
+        self.takers.iter().any(|taker| taker.role == role && !taker.gone)
+    }
+
+    /// Returns whether one more role can take its records as they are.
+    pub(in crate::source) fn takes_more(&self) -> bool {
+        self.filtered && self.takers.len() < TAKERS
+    }
+
+    /// Returns whether a sample needs no check except of its time, and counts as one event.
+    fn is_plain(&self) -> bool {
+        let alike = self.layout.is_plain() && self.samples_each && self.came.is_empty();
+        alike && !self.filtered_by_task && !self.hide_self
+    }
+
+    /// Updates `plain` and `span`. Must be called when its takers have changed.
+    pub(in crate::source) fn settle(&mut self) {
+        (self.plain, self.span) = match &self.takers[..] {
+            [Taker { role, own: None, span, .. }] if self.is_plain() => (Some(*role as u16), *span),
+            _ => (None, TimeSpan::NEVER),
+        };
+    }
+}
+
+/// Returns the time of the event clock, in nanoseconds, at which a record was written.
+#[inline(never)]
+pub(in crate::source) fn time_of(
+    piece: &Piece<'_>,
+    ids: &Ids,
+    decoders: &[Decoder],
+    side: &RecordLayout,
+) -> Option<u64> {
+    if piece.kind() == SAMPLE {
+        let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
+        return piece.u64_at(decoder.time_at);
+    }
+    piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
+}

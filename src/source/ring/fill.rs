@@ -1,0 +1,95 @@
+//! Turns a decoded sample into the slots of the roles that take it.
+
+use super::chains::as_written;
+use super::decoder::{Decoder, ENDED, SAMPLE};
+use super::ids::Ids;
+use super::watched_tasks::WatchedTasks;
+use crate::base::slot::Slot;
+use crate::decode::sample::{Plain, Sample, identifier};
+use crate::event::filter;
+use crate::source::batch::Batch;
+use crate::source::sink::Sink;
+use crate::sys::ring::Piece;
+
+/// Returns the sample and the only role that takes it if this is the usual record: a sample of the
+/// plain layout that does not wrap, of a task that has not ended.
+#[inline(always)]
+pub(in crate::source) fn plain_at<'a>(
+    piece: &Piece<'a>,
+    ids: &Ids,
+    decoders: &[Decoder],
+) -> Option<(u16, Plain<'a>)> {
+    let Piece::Single(bytes) = *piece else { return None };
+    let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
+    let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { return None };
+    let sample = Plain::read(bytes)?;
+    let usual = sample.raw.len() >= decoder.raw_min && sample.tid != ENDED;
+    (usual && decoder.span.holds(sample.time)).then_some((role, sample))
+}
+
+/// Returns its slot without the time.
+#[inline(always)]
+pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
+    Slot {
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu as u16,
+        ev: role,
+        ..Slot::of(sample.raw)
+    }
+}
+
+/// Adds a slot for each role that takes the sample.
+#[inline(always)]
+pub(in crate::source) fn push(
+    batch: &mut Batch,
+    decoder: &Decoder,
+    sample: &Sample<'_>,
+    time: f64,
+    tasks: Option<&WatchedTasks>,
+    sink: &mut dyn Sink,
+) {
+    let (chain, chain_len) = as_written(sample.callchain);
+    // The chain is made once, and only if a role takes the sample.
+    let mut walked = decoder.chained.is_none();
+    let mut slot = Slot {
+        time,
+        chain,
+        chain_len: chain_len as u16,
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu as u16,
+        ..Slot::of(sample.raw)
+    };
+    for taker in decoder.takers.iter().filter(|taker| taker.span.holds(sample.time)) {
+        if let (Some(at), Some(tasks)) = (taker.about, tasks)
+            && !thread_at(sample.raw, at).is_some_and(|tid| tasks.contains(tid))
+        {
+            continue;
+        }
+        let input = || filter::FilterInput { raw: sample.raw, cpu: sample.cpu, comm: b"" };
+        if taker.own.as_ref().is_some_and(|filter| !filter.passes(&input())) {
+            continue;
+        }
+        if let (false, Some(chained)) = (walked, &decoder.chained) {
+            let (chain, chain_len) = batch.chains().of(chained, &decoder.layout, sample, sink);
+            (slot.chain, slot.chain_len) = (chain, chain_len as u16);
+            walked = true;
+        }
+        slot.ev = taker.role as u16;
+        batch.push(slot);
+    }
+    if decoder.chained.is_some() {
+        batch.settle_chains();
+    }
+}
+
+/// Returns the thread ID at an offset of a raw record. It has four bytes, which was checked against
+/// the format when the event was declared.
+fn thread_at(raw: &[u8], at: usize) -> Option<u32> {
+    let bytes = raw.get(at..at + 4)?;
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
