@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs tests/reentry/monitor.lua under valgrind until it has made this number of calls: random
+# Runs tests/handlers/reentry/monitor.lua under valgrind until it has made this number of calls: random
 # functions of the API from every callback.
 # Usage: fuzz/reentry.sh [CALLS]   (default 1000000)
 set -euo pipefail
@@ -11,7 +11,7 @@ cargo build
 calls=0
 for ((seed = 1; calls < wanted; seed++)); do
   PERILUNE_REENTRY=$scratch/$seed PERILUNE_SEED=$seed \
-    cargo test --quiet --test reentry -- --ignored writes_the_files >"$scratch/log"
+    cargo test --quiet --test handlers -- --ignored writes_the_files >"$scratch/log"
   # LuaJIT generates code at run time; --smc-check=all makes valgrind follow it.
   valgrind --quiet --smc-check=all --error-exitcode=99 \
     target/debug/perilune "$scratch/$seed/reentry.lua" \

@@ -61,8 +61,8 @@
 //!   signals ([`sys::signal::listener`]).
 //! - No leaf holds a reference into an aggregate while script code can run: the cursor points to a
 //!   slot of the batch, or to a copy that no script can change (`view.lua`). A printer, predicate,
-//!   key, draw function or callback cannot yield across the host. `tests/reentry` and `fuzz/` call
-//!   random functions from every callback.
+//!   key, draw function or callback cannot yield across the host. `tests/handlers/reentry` and
+//!   `fuzz/` call random functions from every callback.
 //! - A record is read through the view of its own event; reading an `e` after its handler is an
 //!   error.
 //! - Every queue, cache and table has a limit, and all aggregates share one ([`stat::budget`]);

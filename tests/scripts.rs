@@ -2,56 +2,71 @@
 //! expected output.
 //!
 //! The format of a line is `NAME EVENTS MONITOR [options]`: `EVENTS.events` is replayed, `NAME.out`
-//! and `NAME.json` have the results. `BLESS=1 cargo test --test scripts` rewrites them; review the
+//! and `NAME.json` have the results. Each case is a test of this name: `cargo test --test scripts
+//! NAME` runs those whose names contain NAME. With `BLESS=1` it rewrites their results; review the
 //! difference before committing it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-struct Case<'a> {
-    name: &'a str,
-    events: &'a str,
-    words: Vec<&'a str>,
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Minimum number of cases: fewer are a mistake in reading them.
+const CASES_MIN: usize = 8;
+
+struct Case {
+    name: String,
+    events: String,
+    words: Vec<String>,
 }
 
-#[test]
-fn every_case_prints_the_expected_output() {
+fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let text = std::fs::read_to_string(folder.join("cases")).expect("tests/scripts/cases is there");
     let cases: Vec<Case> = text.lines().filter_map(case).collect();
-    assert!(cases.len() >= 8, "only {} cases were found", cases.len());
-    let bless = std::env::var_os("BLESS").is_some();
-    let mut wrong = Vec::new();
-    for case in &cases {
-        for (suffix, extra) in [("out", None), ("json", Some("--json"))] {
-            let got = replay(&folder, case, extra);
-            let file = folder.join(format!("{}.{suffix}", case.name));
-            if bless {
-                std::fs::write(&file, &got).expect("the expected output can be written");
-            } else if std::fs::read_to_string(&file).ok().as_deref() != Some(&got) {
-                wrong.push(difference(&file, &got));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let mut tests: Vec<Trial> = cases
+        .into_iter()
+        .map(|case| {
+            let folder = folder.clone();
+            Trial::test(case.name.clone(), move || prints_the_expected_output(&folder, &case))
+        })
+        .collect();
+    let rest = move || each_expected_output_has_a_case(&folder, &names);
+    tests.push(Trial::test("each_expected_output_has_a_case", rest));
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
-#[test]
-fn no_expected_output_is_without_its_case() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let text = std::fs::read_to_string(folder.join("cases")).expect("tests/scripts/cases is there");
-    let names: Vec<&str> = text.lines().filter_map(case).map(|c| c.name).collect();
-    for entry in std::fs::read_dir(&folder).expect("tests/scripts can be listed").flatten() {
+fn prints_the_expected_output(folder: &Path, case: &Case) -> Result<(), Failed> {
+    let mut wrong = String::new();
+    for (suffix, extra) in [("out", None), ("json", Some("--json"))] {
+        let got = replay(folder, case, extra);
+        let file = folder.join(format!("{}.{suffix}", case.name));
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&file, &got).expect("the expected output can be written");
+        } else if std::fs::read_to_string(&file).ok().as_deref() != Some(&got) {
+            wrong += &difference(&file, &got);
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.into()) }
+}
+
+fn each_expected_output_has_a_case(folder: &Path, names: &[String]) -> Result<(), Failed> {
+    assert!(names.len() >= CASES_MIN, "only {} cases were found", names.len());
+    for entry in std::fs::read_dir(folder).expect("tests/scripts can be listed").flatten() {
         let path = entry.path();
         let expected = path.extension().is_some_and(|e| e == "out" || e == "json");
         let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
-        assert!(!expected || names.contains(&stem), "{} belongs to no case", path.display());
+        if expected && !names.iter().any(|name| name == stem) {
+            return Err(format!("{} belongs to no case", path.display()).into());
+        }
     }
+    Ok(())
 }
 
-fn case(line: &str) -> Option<Case<'_>> {
-    let mut words = line.split_whitespace();
-    let name = words.next().filter(|w| !w.starts_with('#'))?;
+fn case(line: &str) -> Option<Case> {
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let name = words.next().filter(|word| !word.starts_with('#'))?;
     Some(Case { name, events: words.next()?, words: words.collect() })
 }
 

@@ -203,35 +203,39 @@ impl Tables {
         [event(pending.closed()), event(pending.read()), event(states.ended())]
     }
 
+    fn open(&self, event: Option<&Seen>, key: u8, time: u16, values: [f64; 2], kinds: u32) {
+        let slot = event.map(|event| slot_of(event, time.into()));
+        type Open = unsafe extern "C" fn(
+            *const c_void,
+            *const Slot,
+            f64,
+            f64,
+            f64,
+            f64,
+            u32,
+        ) -> u32;
+        let open = leaf::open::<Pending>(4).expect("a leaf of four doubles");
+        let at = slot.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the type is the leaf's own, the pointer is that of its table, and the
+        // slot outlives the call.
+        unsafe {
+            std::mem::transmute::<*mut c_void, Open>(open)(
+                leaf::pointer(&self.pending),
+                at,
+                key.into(),
+                time.into(),
+                values[0],
+                values[1],
+                kinds,
+            );
+        }
+    }
+
     fn call(&mut self, call: &Call) {
         match call {
             Call::Add { table, doubles, flags } => self.add(*table, *doubles, *flags),
             Call::Open { event, key, time, values, kinds } => {
-                let slot = event.as_ref().map(|event| slot_of(event, (*time).into()));
-                type Open = unsafe extern "C" fn(
-                    *const c_void,
-                    *const Slot,
-                    f64,
-                    f64,
-                    f64,
-                    f64,
-                    u32,
-                ) -> u32;
-                let open = leaf::open::<Pending>(4).expect("a leaf of four doubles");
-                let at = slot.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-                // SAFETY: the type is the leaf's own, the pointer is that of its table, and the
-                // slot outlives the call.
-                unsafe {
-                    std::mem::transmute::<*mut c_void, Open>(open)(
-                        leaf::pointer(&self.pending),
-                        at,
-                        (*key).into(),
-                        (*time).into(),
-                        values[0],
-                        values[1],
-                        *kinds,
-                    );
-                }
+                self.open(event.as_ref(), *key, *time, *values, *kinds);
             }
             Call::Close { key, time, call } => {
                 let key = perilune::stat::word::Word::number((*key).into());

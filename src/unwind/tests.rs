@@ -1,5 +1,5 @@
 //! Walks over artificial stacks of functions of this program. Walks over real programs are in
-//! tests/unwind.
+//! tests/stack/unwind.
 
 use super::*;
 use crate::base::frame::Space;

@@ -1,10 +1,18 @@
-//! The command line with a runtime that opens nothing: output and exit code of every kind of call.
+//! The command line: output and exit code of every kind of call, mostly with a runtime that opens
+//! nothing; and the README and one-liners, which are calls of the built command.
 
 mod bench;
 mod bundled;
+mod cases;
 mod closed;
+mod flame;
 mod help;
 mod hostile;
+mod one_liners;
 mod options;
+mod readme;
 mod refusals;
+mod replay;
+mod top;
+mod types;
 mod workload;

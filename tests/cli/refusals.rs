@@ -25,157 +25,154 @@ fn an_unknown_name_gets_the_nearest() {
     assert_eq!(refused(&["./x.lua"]), "perilune: no file './x.lua'; check the path");
 }
 
+/// Arguments that are refused, and the line behind `perilune: `.
+const INVALID: &[(&str, &str)] = &[
+    (
+        "signal --fliter x",
+        "signal: no option '--fliter'; did you mean '--filter'? (perilune signal --help lists \
+         them)",
+    ),
+    ("signal --zzzz", "signal: no option '--zzzz' (perilune signal --help lists them)"),
+    ("signal -Z", "signal: no option '-Z' (perilune signal --help lists them)"),
+    ("signal --filter", "signal: '--filter' needs a value: --filter GLOB"),
+    ("signal -i", "signal: '-i' needs a value: -i INT"),
+    ("signal --json=pretty", "signal: '--json' takes no value; omit '=pretty'"),
+    ("signal -i 5 -i 6", "signal: '-i' is given twice; give it once"),
+    (
+        "signal -i 0",
+        "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds \
+         (perilune signal --help shows more)",
+    ),
+    (
+        "signal -i 999us",
+        "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds \
+         (perilune signal --help shows more)",
+    ),
+    (
+        "signal -N 0",
+        "signal: -N: `0` is not a whole number of at least 1 (perilune signal --help shows \
+         more)",
+    ),
+    (
+        "signal -m 0",
+        "signal: -m: `0` is not a whole number of at least 1 (perilune signal --help shows \
+         more)",
+    ),
+    (
+        "signal -m 9999999",
+        "signal: -m: 9999999 pages are too many for a ring; at most 1048576 (perilune signal \
+         --help shows more)",
+    ),
+    (
+        "signal --watermark 101",
+        "signal: --watermark: 101 is out of range; expected 0 to 100 (perilune signal --help \
+         shows more)",
+    ),
+    (
+        "signal -p nginx",
+        "signal: -p: `nginx` is not a PID or TID; for example 1234,1240 (perilune \
+         signal --help shows more)",
+    ),
+    (
+        "signal -p 1,,",
+        "signal: -p: `1,,`: a number is missing; for example 1234,1240 (perilune signal --help \
+         shows more)",
+    ),
+    (
+        "signal -C 3-1",
+        "signal: -C: CPU list `3-1`: the range 3-1 is reversed; use 1-3 (perilune signal \
+         --help shows more)",
+    ),
+    (
+        "signal -a -C 0",
+        "signal: -a watches all CPUs and -C only some; give one of them (perilune signal \
+         --help shows more)",
+    ),
+    (
+        "signal --order --no-order",
+        "signal: --order and --no-order contradict each other; give one (perilune signal \
+         --help shows more)",
+    ),
+    (
+        "signal --color alway",
+        "signal: --color: `alway` is none of auto, always, never; did you mean 'always'? \
+         (perilune signal --help shows more)",
+    ),
+    (
+        "signal --filter=",
+        "signal: --filter: the value is empty; pass one or omit the option (perilune signal \
+         --help shows more)",
+    ),
+    (
+        "signal --call-graph=dwarv",
+        "signal: -g: `dwarv` is not one of fp, dwarf, lbr; did you mean 'dwarf'? (perilune \
+         signal --help shows more)",
+    ),
+    (
+        "signal --call-graph=dwarf,12",
+        "signal: -g: invalid stack size `12`: expected bytes, a multiple of 8 and at most \
+         65528, such as dwarf,16384 (perilune signal --help shows more)",
+    ),
+    (
+        "signal --user-callchain --kernel-callchain",
+        "signal: --user-callchain and --kernel-callchain exclude each other; omit both to \
+         record whole stacks (perilune signal --help shows more)",
+    ),
+    (
+        "signal --duration 0",
+        "signal: --duration: must be greater than 0; omit it to run until Ctrl-C \
+         (perilune signal --help shows more)",
+    ),
+    ("trace", "trace: '-e EVENT,…' is missing (perilune trace --help shows more)"),
+    (
+        "top -e a:b -e c:d",
+        "top: -e: given 2 times; give it once, the events joined by ',' (perilune top --help \
+         shows more)",
+    ),
+    (
+        "multi-trace -e a:b",
+        "multi-trace: -e: given once; it takes at least 2, each with its events (perilune \
+         multi-trace --help shows more)",
+    ),
+    (
+        "units --impl dleay",
+        "units: --impl: `dleay` is none of delay, pair; did you mean 'delay'? (perilune units \
+         --help shows more)",
+    ),
+    (
+        "units --count many",
+        "units: --count: `many` is not a number; for example 1000 or 0.5 (perilune units \
+         --help shows more)",
+    ),
+    ("units -F -5", "units: no option '-5' (perilune units --help lists them)"),
+    (
+        "units -G --exclude-guest",
+        "units: -G and --exclude-guest together leave nothing to watch; omit one \
+         (perilune units --help shows more)",
+    ),
+    (
+        "units --exclude-user --exclude-kernel --exclude-guest",
+        "units: all of --exclude-* together leave nothing to watch; omit one (perilune \
+         units --help shows more)",
+    ),
+    (
+        "units --exclude-user --exclude-kernel",
+        "units: --exclude-user and --exclude-kernel together leave nothing to watch; omit one \
+         (perilune units --help shows more)",
+    ),
+    ("-i 5 signal", "'-i' must follow the monitor: perilune signal -i …"),
+    ("--json", "'--json' must follow the monitor: perilune MONITOR --json …"),
+    ("--zzz", "no option '--zzz' (perilune --help shows the usage)"),
+    ("list a b", "list: unexpected argument 'b' (perilune list --help shows the usage)"),
+    ("monitors a", "monitors: unexpected argument 'a' (perilune monitors --help shows the usage)"),
+    ("list -x", "list: no option '-x' (perilune list --help shows the usage)"),
+    ("list -v", "list: -v needs an event, or a glob: perilune list -v 'sched:*'"),
+    ("doctor all", "doctor: unexpected argument 'all' (perilune doctor --help shows the usage)"),
+];
+
 #[test]
 fn invalid_arguments_are_refused_in_one_line() {
-    for (words, line) in [
-        (
-            "signal --fliter x",
-            "signal: no option '--fliter'; did you mean '--filter'? (perilune signal --help lists \
-             them)",
-        ),
-        ("signal --zzzz", "signal: no option '--zzzz' (perilune signal --help lists them)"),
-        ("signal -Z", "signal: no option '-Z' (perilune signal --help lists them)"),
-        ("signal --filter", "signal: '--filter' needs a value: --filter GLOB"),
-        ("signal -i", "signal: '-i' needs a value: -i INT"),
-        ("signal --json=pretty", "signal: '--json' takes no value; omit '=pretty'"),
-        ("signal -i 5 -i 6", "signal: '-i' is given twice; give it once"),
-        (
-            "signal -i 0",
-            "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds \
-             (perilune signal --help shows more)",
-        ),
-        (
-            "signal -i 999us",
-            "signal: -i: the shortest interval is 1ms; a number without a unit counts milliseconds \
-             (perilune signal --help shows more)",
-        ),
-        (
-            "signal -N 0",
-            "signal: -N: `0` is not a whole number of at least 1 (perilune signal --help shows \
-             more)",
-        ),
-        (
-            "signal -m 0",
-            "signal: -m: `0` is not a whole number of at least 1 (perilune signal --help shows \
-             more)",
-        ),
-        (
-            "signal -m 9999999",
-            "signal: -m: 9999999 pages are too many for a ring; at most 1048576 (perilune signal \
-             --help shows more)",
-        ),
-        (
-            "signal --watermark 101",
-            "signal: --watermark: 101 is out of range; expected 0 to 100 (perilune signal --help \
-             shows more)",
-        ),
-        (
-            "signal -p nginx",
-            "signal: -p: `nginx` is not a PID or TID; for example 1234,1240 (perilune \
-             signal --help shows more)",
-        ),
-        (
-            "signal -p 1,,",
-            "signal: -p: `1,,`: a number is missing; for example 1234,1240 (perilune signal --help \
-             shows more)",
-        ),
-        (
-            "signal -C 3-1",
-            "signal: -C: CPU list `3-1`: the range 3-1 is reversed; use 1-3 (perilune signal \
-             --help shows more)",
-        ),
-        (
-            "signal -a -C 0",
-            "signal: -a watches all CPUs and -C only some; give one of them (perilune signal \
-             --help shows more)",
-        ),
-        (
-            "signal --order --no-order",
-            "signal: --order and --no-order contradict each other; give one (perilune signal \
-             --help shows more)",
-        ),
-        (
-            "signal --color alway",
-            "signal: --color: `alway` is none of auto, always, never; did you mean 'always'? \
-             (perilune signal --help shows more)",
-        ),
-        (
-            "signal --filter=",
-            "signal: --filter: the value is empty; pass one or omit the option (perilune signal \
-             --help shows more)",
-        ),
-        (
-            "signal --call-graph=dwarv",
-            "signal: -g: `dwarv` is not one of fp, dwarf, lbr; did you mean 'dwarf'? (perilune \
-             signal --help shows more)",
-        ),
-        (
-            "signal --call-graph=dwarf,12",
-            "signal: -g: invalid stack size `12`: expected bytes, a multiple of 8 and at most \
-             65528, such as dwarf,16384 (perilune signal --help shows more)",
-        ),
-        (
-            "signal --user-callchain --kernel-callchain",
-            "signal: --user-callchain and --kernel-callchain exclude each other; omit both to \
-             record whole stacks (perilune signal --help shows more)",
-        ),
-        (
-            "signal --duration 0",
-            "signal: --duration: must be greater than 0; omit it to run until Ctrl-C \
-             (perilune signal --help shows more)",
-        ),
-        ("trace", "trace: '-e EVENT,…' is missing (perilune trace --help shows more)"),
-        (
-            "top -e a:b -e c:d",
-            "top: -e: given 2 times; give it once, the events joined by ',' (perilune top --help \
-             shows more)",
-        ),
-        (
-            "multi-trace -e a:b",
-            "multi-trace: -e: given once; it takes at least 2, each with its events (perilune \
-             multi-trace --help shows more)",
-        ),
-        (
-            "units --impl dleay",
-            "units: --impl: `dleay` is none of delay, pair; did you mean 'delay'? (perilune units \
-             --help shows more)",
-        ),
-        (
-            "units --count many",
-            "units: --count: `many` is not a number; for example 1000 or 0.5 (perilune units \
-             --help shows more)",
-        ),
-        ("units -F -5", "units: no option '-5' (perilune units --help lists them)"),
-        (
-            "units -G --exclude-guest",
-            "units: -G and --exclude-guest together leave nothing to watch; omit one \
-             (perilune units --help shows more)",
-        ),
-        (
-            "units --exclude-user --exclude-kernel --exclude-guest",
-            "units: all of --exclude-* together leave nothing to watch; omit one (perilune \
-             units --help shows more)",
-        ),
-        (
-            "units --exclude-user --exclude-kernel",
-            "units: --exclude-user and --exclude-kernel together leave nothing to watch; omit one \
-             (perilune units --help shows more)",
-        ),
-        ("-i 5 signal", "'-i' must follow the monitor: perilune signal -i …"),
-        ("--json", "'--json' must follow the monitor: perilune MONITOR --json …"),
-        ("--zzz", "no option '--zzz' (perilune --help shows the usage)"),
-        ("list a b", "list: unexpected argument 'b' (perilune list --help shows the usage)"),
-        (
-            "monitors a",
-            "monitors: unexpected argument 'a' (perilune monitors --help shows the usage)",
-        ),
-        ("list -x", "list: no option '-x' (perilune list --help shows the usage)"),
-        ("list -v", "list: -v needs an event, or a glob: perilune list -v 'sched:*'"),
-        (
-            "doctor all",
-            "doctor: unexpected argument 'all' (perilune doctor --help shows the usage)",
-        ),
-    ] {
+    for (words, line) in INVALID {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(refused(&words), format!("perilune: {line}"));
     }

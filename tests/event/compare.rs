@@ -36,7 +36,7 @@ pub(crate) fn compare(
     };
     let parsed: Vec<Filter> = filters.iter().map(|text| Filter::parse(text).unwrap()).collect();
     let filtered: Vec<Tracepoint> = parsed.iter().map(|filter| open(Some(filter))).collect();
-    let halves: Vec<_> = splits
+    let halves: Vec<Halves> = splits
         .iter()
         .map(|(typed, same)| {
             let split = Split::parse(typed, &described).unwrap_or_else(|why| panic!("{why}"));
@@ -83,9 +83,25 @@ pub(crate) fn compare(
     }
     assert!(compiled.len() * 3 > filters.len() * 2, "only {} compiled", compiled.len());
 
-    for ((typed, same), (tracepoint, rest, whole)) in splits.iter().zip(&halves) {
+    compare_splits(event, splits, &halves, &everything, &names);
+    everything.len()
+}
+
+/// A filter that is split: the event with the kernel's part, the other part, and the event with an
+/// equivalent filter.
+type Halves = (Tracepoint, Vec<UserCondition>, Tracepoint);
+
+/// Compares both parts of each filter with its equivalent.
+fn compare_splits(
+    event: &str,
+    splits: &[(&str, &str)],
+    halves: &[Halves],
+    everything: &[Sample],
+    names: &[Vec<u8>],
+) {
+    for ((typed, same), (tracepoint, rest, whole)) in splits.iter().zip(halves) {
         let received = tracepoint.samples();
-        let mut at = everything.iter().zip(&names);
+        let mut at = everything.iter().zip(names);
         // Both are in order of time, so each received sample is found after the previous one.
         let named = received.iter().map(|one| {
             let found = at.find(|(sample, _)| sample.raw == one.raw);
@@ -97,7 +113,6 @@ pub(crate) fn compare(
         println!("{event} {typed}: {} of {} of {}", ours.len(), received.len(), everything.len());
         assert!(ours == theirs, "{typed}: {}, but {} by {same}", ours.len(), theirs.len());
     }
-    everything.len()
 }
 
 fn described(event: &str) -> Event {

@@ -1,4 +1,6 @@
 //! `decode::format` and `event`, compared with the running kernel. Most tests need root.
+//!
+//! A separate test program: its tests ignore signals and set timers of their process.
 // A test that cannot run reports it.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 

@@ -30,50 +30,79 @@ fn rename_to(name: &std::ffi::CStr) {
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }, 0);
 }
 
+/// Filters of signals.
+const SIGNALS: &[&str] = &[
+    "sig == 10",
+    "sig != 10",
+    "sig < 12 && sig > 9",
+    "sig <= 10 || sig >= 23",
+    "sig & 8",
+    "sig & 0x100000008",
+    "sig == 4294967306",
+    "sig == 012",
+    "!(sig == 10 || sig == 12)",
+    "!sig == 10 && code == -6",
+    "code < 0",
+    "code <= -6",
+    "code > -1",
+    "comm == \"flt-alpha\"",
+    "comm != \"flt-alpha\"",
+    "comm == \"flt\"",
+    "comm == \"\"",
+    "comm ~ \"flt*\"",
+    "comm ~ \"*alpha\"",
+    "comm ~ \"*bcdef\"",
+    "comm ~ \"*lph*\"",
+    "comm ~ \"*\"",
+    "comm ~ \"f?t-*\"",
+    "comm ~ \"fl[a-u]-[!b]*\"",
+    "comm ~ \"!flt-a*\"",
+    "comm ~ \"9*\"",
+    "comm ~ \"9lives\"",
+    "comm ~ \"flt\"",
+    "comm ~ \"f*t-*a\"",
+    "comm ~ \"*f*t*\"",
+    "COMM == \"flt-alpha\"",
+    "common_pid == 1",
+    "common_pid > 1",
+    "common_type == 0",
+    "group == 0 && result == 0",
+    "CPU >= 0",
+    "CPU == -1",
+];
+
+/// Filters of signals that are split, and equivalent ones for the kernel alone.
+const SPLIT_SIGNALS: &[(&str, &str)] = &[
+    ("sig < 12 && 9 < sig", "sig < 12 && sig > 9"),
+    ("sig + 0 == 10", "sig == 10"),
+    ("sig % 2 == 0 && comm ~ \"flt*\"", "sig != 23 && comm ~ \"flt*\""),
+    ("sig == 10 || 12 == sig", "sig == 10 || sig == 12"),
+    ("(sig == 10 || sig * 2 == 24) && code < 0", "(sig == 10 || sig == 12) && code < 0"),
+    ("(unsigned)code > 100 && sig == 23", "code < 0 && sig == 23"),
+    ("-code == 6 && comm ~ \"*lph*\"", "code == -6 && comm ~ \"*lph*\""),
+    ("(sig << 20 >> 20) == 10", "sig == 10"),
+    ("sig == 4294967306 || sig == 6 * 2", "sig == 10 || sig == 12"),
+    ("!(sig == 10 && comm[0] == 'f')", "!(sig == 10 && comm ~ \"f*\")"),
+    ("strncmp(comm, \"flt-a\", 5) == 0", "comm ~ \"flt-a*\""),
+    ("comm ~ \"!flt-a*\" || sig == 5 + 5", "comm ~ \"!flt-a*\" || sig == 10"),
+    ("comm_get(common_pid + 0) == \"9lives\" && sig < 20", "COMM == \"9lives\" && sig < 20"),
+    ("comm == comm_get(_tid) || sig == 10", "comm ~ \"*\""),
+    (
+        "_comm ~ \"flt-?*\" && sig == 10 && (_comm ~ \"*a\") == 1",
+        "COMM == \"flt-alpha\" && sig == 10",
+    ),
+    (
+        "(sig == 10 ? comm ~ \"flt\" : comm != \"flt\")",
+        "(sig == 10 && comm == \"flt\") || (sig != 10 && comm != \"flt\")",
+    ),
+    ("sig == 10 && 0", "sig == 10 && sig == 12"),
+];
+
 #[test]
 fn signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
     if kernel::tracefs().is_none() {
         return;
     }
-    let filters = [
-        "sig == 10",
-        "sig != 10",
-        "sig < 12 && sig > 9",
-        "sig <= 10 || sig >= 23",
-        "sig & 8",
-        "sig & 0x100000008",
-        "sig == 4294967306",
-        "sig == 012",
-        "!(sig == 10 || sig == 12)",
-        "!sig == 10 && code == -6",
-        "code < 0",
-        "code <= -6",
-        "code > -1",
-        "comm == \"flt-alpha\"",
-        "comm != \"flt-alpha\"",
-        "comm == \"flt\"",
-        "comm == \"\"",
-        "comm ~ \"flt*\"",
-        "comm ~ \"*alpha\"",
-        "comm ~ \"*bcdef\"",
-        "comm ~ \"*lph*\"",
-        "comm ~ \"*\"",
-        "comm ~ \"f?t-*\"",
-        "comm ~ \"fl[a-u]-[!b]*\"",
-        "comm ~ \"!flt-a*\"",
-        "comm ~ \"9*\"",
-        "comm ~ \"9lives\"",
-        "comm ~ \"flt\"",
-        "comm ~ \"f*t-*a\"",
-        "comm ~ \"*f*t*\"",
-        "COMM == \"flt-alpha\"",
-        "common_pid == 1",
-        "common_pid > 1",
-        "common_type == 0",
-        "group == 0 && result == 0",
-        "CPU >= 0",
-        "CPU == -1",
-    ];
     let names = [c"flt-alpha", c"9lives", c"flt-0123abcdef!", c"flt"];
     let order: Vec<&[u8]> = names.iter().flat_map(|n| [n.to_bytes(); 6]).collect();
     let seen = std::cell::Cell::new(0);
@@ -82,36 +111,11 @@ fn signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // An ignored signal is still generated, with result TRACE_SIGNAL_IGNORED.
-    let splits = [
-        ("sig < 12 && 9 < sig", "sig < 12 && sig > 9"),
-        ("sig + 0 == 10", "sig == 10"),
-        ("sig % 2 == 0 && comm ~ \"flt*\"", "sig != 23 && comm ~ \"flt*\""),
-        ("sig == 10 || 12 == sig", "sig == 10 || sig == 12"),
-        ("(sig == 10 || sig * 2 == 24) && code < 0", "(sig == 10 || sig == 12) && code < 0"),
-        ("(unsigned)code > 100 && sig == 23", "code < 0 && sig == 23"),
-        ("-code == 6 && comm ~ \"*lph*\"", "code == -6 && comm ~ \"*lph*\""),
-        ("(sig << 20 >> 20) == 10", "sig == 10"),
-        ("sig == 4294967306 || sig == 6 * 2", "sig == 10 || sig == 12"),
-        ("!(sig == 10 && comm[0] == 'f')", "!(sig == 10 && comm ~ \"f*\")"),
-        ("strncmp(comm, \"flt-a\", 5) == 0", "comm ~ \"flt-a*\""),
-        ("comm ~ \"!flt-a*\" || sig == 5 + 5", "comm ~ \"!flt-a*\" || sig == 10"),
-        ("comm_get(common_pid + 0) == \"9lives\" && sig < 20", "COMM == \"9lives\" && sig < 20"),
-        ("comm == comm_get(_tid) || sig == 10", "comm ~ \"*\""),
-        (
-            "_comm ~ \"flt-?*\" && sig == 10 && (_comm ~ \"*a\") == 1",
-            "COMM == \"flt-alpha\" && sig == 10",
-        ),
-        (
-            "(sig == 10 ? comm ~ \"flt\" : comm != \"flt\")",
-            "(sig == 10 && comm == \"flt\") || (sig != 10 && comm != \"flt\")",
-        ),
-        ("sig == 10 && 0", "sig == 10 && sig == 12"),
-    ];
     let signals = compare(
         SIGNAL,
         Of::Me,
-        &filters,
-        &splits,
+        SIGNALS,
+        SPLIT_SIGNALS,
         |_| {
             let index = seen.get();
             seen.set((index + 1) % order.len());

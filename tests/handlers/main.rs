@@ -1,8 +1,14 @@
-//! Actions of a script on the loop that calls its handlers: stop it, store its record, fail with
-//! any bytes.
+//! Scripts of all kinds over recordings, run by the built command. Here: actions of a script on the
+//! loop that calls its handlers: stop it, store its record, fail with any bytes.
 
 mod callbacks;
+mod compiled;
+mod history;
 mod memory;
+mod printed;
+mod printers;
+mod reentry;
+mod sandbox;
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

@@ -10,7 +10,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{can_trace, tool::Tool};
+use crate::{live::live_tests, tool::Tool};
+
+live_tests! {
+    each_request_passes_each_stage_once,
+}
 
 /// Size of one read, and the alignment of its memory.
 const BLOCK: usize = 4096;
@@ -78,11 +82,7 @@ impl Drop for LoopDevice {
     }
 }
 
-#[test]
 fn each_request_passes_each_stage_once() {
-    if !can_trace("requests of a loop device") {
-        return;
-    }
     const READS: usize = 40;
     let direct = [("get", "issue"), ("issue", "complete"), ("get", "complete")];
     let queued =

@@ -16,7 +16,15 @@ use perilune::source::request::{Opening, SourceRequest};
 use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 
-use crate::{can_trace, load};
+use crate::{live::live_tests, load};
+
+live_tests! {
+    a_function_of_a_rebuilt_file_has_a_separate_probe,
+    the_number_of_open_probes_is_limited,
+    events_turned_on_together_are_delivered_from_the_same_time_on,
+    roles_that_request_the_same_event_share_it_and_leave_it_one_by_one,
+    records_written_before_an_event_is_turned_off_are_delivered_even_if_it_is_on_again,
+}
 
 /// Dispatched samples: thread and role.
 #[derive(Default)]
@@ -73,11 +81,7 @@ fn opening_of(function: &str, role: u32) -> Opening {
     Opening { event: event.expect("it has that function"), ..opening("getppid", role) }
 }
 
-#[test]
 fn a_function_of_a_rebuilt_file_has_a_separate_probe() {
-    if !can_trace("a rebuilt file") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("there is room");
     let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
     let mut paths = maps.lines().filter_map(|line| line.split_whitespace().last());
@@ -96,11 +100,7 @@ fn a_function_of_a_rebuilt_file_has_a_separate_probe() {
     assert_eq!(probes(2), 2);
 }
 
-#[test]
 fn the_number_of_open_probes_is_limited() {
-    if !can_trace("many probes") {
-        return;
-    }
     let libc = std::fs::read_to_string("/proc/self/maps").expect("our own");
     let mut paths = libc.lines().filter_map(|line| line.split_whitespace().last());
     let libc = paths.find(|path| path.contains("libc.so")).expect("tests have a libc");
@@ -125,11 +125,7 @@ fn the_number_of_open_probes_is_limited() {
     assert_eq!(live.probes(), request.cpus.len() + 1, "three roles share one");
 }
 
-#[test]
 fn events_turned_on_together_are_delivered_from_the_same_time_on() {
-    if !can_trace("events turned on together") {
-        return;
-    }
     let (mut live, request) = rings();
     let openings = vec![opening("getppid", 0), opening("getuid", 1)];
     live.add(openings, &request, 2).expect("the events can be opened");
@@ -175,11 +171,7 @@ fn turn(live: &mut Live) -> Seen {
     seen
 }
 
-#[test]
 fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
-    if !can_trace("an event for two roles") {
-        return;
-    }
     // SAFETY: takes no argument and never fails.
     let tid = unsafe { libc::gettid() }.unsigned_abs();
     let (mut live, request) = rings();
@@ -226,11 +218,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     assert_eq!(live.lost(true), Some(0));
 }
 
-#[test]
 fn records_written_before_an_event_is_turned_off_are_delivered_even_if_it_is_on_again() {
-    if !can_trace("an event that is turned off and on again") {
-        return;
-    }
     // SAFETY: takes no argument and never fails.
     let call = || unsafe { libc::getppid() };
     // SAFETY: as above.

@@ -7,7 +7,18 @@ use std::{
     process::{Command, ExitStatus, Stdio},
 };
 
-use crate::can_trace;
+use crate::live::live_tests;
+
+live_tests! {
+    a_command_that_ends_by_itself_gives_its_exit_code,
+    a_command_has_one_report_unless_an_interval_is_given,
+    realtime_applies_to_the_run_and_not_to_its_command,
+    a_run_without_events_reports_this_and_a_possible_reason,
+    a_failure_of_perilune_has_a_distinct_exit_code,
+    a_run_that_ends_before_its_command_ends_as_asked,
+    a_signal_asks_for_a_report_or_ends_the_run_with_the_last,
+    results_beyond_the_file_size_limit_are_reported_as_an_error,
+}
 
 fn perilune(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
@@ -19,11 +30,7 @@ fn code(words: &[&str]) -> Option<i32> {
     perilune(words).status().expect("the built command runs").code()
 }
 
-#[test]
 fn a_command_that_ends_by_itself_gives_its_exit_code() {
-    if !can_trace("exit codes of commands") {
-        return;
-    }
     let run = |script: &str| code(&["profile", "-e", "cpu-clock", "--", "sh", "-c", script]);
     assert_eq!(run("exit 0"), Some(0));
     assert_eq!(run("exit 1"), Some(1));
@@ -33,11 +40,7 @@ fn a_command_that_ends_by_itself_gives_its_exit_code() {
     assert_eq!(code(&["profile", "-a", "-e", "cpu-clock", "--", "false"]), Some(1));
 }
 
-#[test]
 fn a_command_has_one_report_unless_an_interval_is_given() {
-    if !can_trace("reports of commands") {
-        return;
-    }
     let calls = |options: &[&str]| {
         let command = ["--json", "--", "sh", "-c", "sleep 0.6; sleep 0.6"];
         let output = perilune(&[&["syscalls"], options, &command].concat())
@@ -54,11 +57,7 @@ fn a_command_has_one_report_unless_an_interval_is_given() {
     assert_eq!(calls(&["-i", "500"]), [1, 1], "a report for each half second with an ended sleep");
 }
 
-#[test]
 fn realtime_applies_to_the_run_and_not_to_its_command() {
-    if !can_trace("real-time runs") {
-        return;
-    }
     // The 41st field of proc(5) is the policy, first that of perilune, then that of a child of the
     // command.
     let script = "sleep 0.3; cut -d' ' -f41 /proc/$PPID/stat /proc/self/stat >&2";
@@ -77,11 +76,7 @@ fn realtime_applies_to_the_run_and_not_to_its_command() {
     assert_eq!(policies(&[]), format!("{fair}\n{fair}\n"));
 }
 
-#[test]
 fn a_run_without_events_reports_this_and_a_possible_reason() {
-    if !can_trace("runs without events") {
-        return;
-    }
     let output = perilune(&["profile", "-e", "cpu-clock", "-F", "1", "--", "true"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -93,11 +88,7 @@ fn a_run_without_events_reports_this_and_a_possible_reason() {
     assert!(err.contains("note: no events in ") && err.contains("; try -F 9999"), "{err}");
 }
 
-#[test]
 fn a_failure_of_perilune_has_a_distinct_exit_code() {
-    if !can_trace("exit codes beside commands") {
-        return;
-    }
     assert_eq!(code(&["profile", "-e", "cpu-clock", "--", "/there/is/no/command"]), Some(127));
     assert_eq!(code(&["profile", "-e", "cpu-clock", "--", "/etc/passwd"]), Some(126));
     assert_eq!(code(&["trace", "-e", "sched:there_is_no_event", "--", "true"]), Some(125));
@@ -107,11 +98,7 @@ fn a_failure_of_perilune_has_a_distinct_exit_code() {
     assert_eq!(code(&["profile", "--there-is-no-option", "--", "true"]), Some(2));
 }
 
-#[test]
 fn a_run_that_ends_before_its_command_ends_as_asked() {
-    if !can_trace("ends before commands") {
-        return;
-    }
     let sleep = ["profile", "-e", "cpu-clock", "--", "sleep", "60"];
     assert_eq!(code(&[&["profile", "--duration", "100ms"], &sleep[1..]].concat()), Some(0));
     let mut child =
@@ -153,11 +140,7 @@ fn send(child: &std::process::Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-#[test]
 fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
-    if !can_trace("reports by signals") {
-        return;
-    }
     const COUNTS: &str =
         "by = kv { 'x' } probe('sched:sched_process_exec', function(e) by:add(1) end)";
     for end in [libc::SIGTERM, libc::SIGHUP] {
@@ -190,11 +173,7 @@ fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
     }
 }
 
-#[test]
 fn results_beyond_the_file_size_limit_are_reported_as_an_error() {
-    if !can_trace("a limit of file sizes") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("out.txt");
     let program = env!("CARGO_BIN_EXE_perilune");

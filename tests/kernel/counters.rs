@@ -11,7 +11,22 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::tool::{Run, Tool};
-use crate::{can_trace, load, skip};
+use crate::{
+    live::{live_tests, skip},
+    load,
+};
+
+live_tests! {
+    each_call_is_counted_once_in_a_group_of_tracepoints_and_software_events,
+    counts_of_cpus_and_of_one_event_with_two_filters_are_kept_apart,
+    intervals_of_a_millisecond_add_up_to_all_calls,
+    counts_of_children_that_end_during_the_run_are_included,
+    a_cgroup_is_counted_apart_from_the_rest,
+    events_that_cannot_be_counted_are_refused_with_the_reason,
+    the_states_of_each_cpu_match_the_kernels_accounting,
+    the_times_of_a_cpu_match_the_kernels_accounting,
+    the_time_of_a_cpu_is_counted_only_while_it_is_switched_on,
+}
 
 const CALLS: u32 = 5000;
 const ENTER: &str = "syscalls:sys_enter_getppid";
@@ -26,11 +41,7 @@ fn count_of(run: &Run, event: &str) -> u64 {
     sum(run, "counts", "count", |row| row["event"] == event)
 }
 
-#[test]
 fn each_call_is_counted_once_in_a_group_of_tracepoints_and_software_events() {
-    if !can_trace("counts of a group") {
-        return;
-    }
     let load = load::getppid(CALLS);
     let of = load.pid().to_string();
     let exit = "syscalls:sys_exit_getppid";
@@ -50,11 +61,7 @@ fn each_call_is_counted_once_in_a_group_of_tracepoints_and_software_events() {
     run.is_complete();
 }
 
-#[test]
 fn counts_of_cpus_and_of_one_event_with_two_filters_are_kept_apart() {
-    if !can_trace("counts per CPU") {
-        return;
-    }
     let load = load::getppid(CALLS);
     let pid = load.pid();
     let event = |id: i64, alias: &str| {
@@ -67,11 +74,7 @@ fn counts_of_cpus_and_of_one_event_with_two_filters_are_kept_apart() {
     assert!(run.of("row").all(|row| row["cpu"].is_u64()), "{:?}", run.objects);
 }
 
-#[test]
 fn intervals_of_a_millisecond_add_up_to_all_calls() {
-    if !can_trace("short intervals") {
-        return;
-    }
     let (mut load, calls) = load::getppid_until_stopped();
     let of = load.pid().to_string();
     let tool = Tool::attach(&["stat", "-e", ENTER, "-i", "1", "-p", &of]);
@@ -87,11 +90,7 @@ fn intervals_of_a_millisecond_add_up_to_all_calls() {
     assert!(stamps.len() >= 10, "{} intervals", stamps.len());
 }
 
-#[test]
 fn counts_of_children_that_end_during_the_run_are_included() {
-    if !can_trace("counts of children") {
-        return;
-    }
     let load = load::forks(100);
     let of = load.pid().to_string();
     let exit = "syscalls:sys_enter_exit_group";
@@ -104,13 +103,9 @@ fn counts_of_children_that_end_during_the_run_are_included() {
     assert!(count_of(&run, "page-faults") >= 100);
 }
 
-#[test]
 fn a_cgroup_is_counted_apart_from_the_rest() {
-    if !can_trace("counts of a cgroup") {
-        return;
-    }
     let Some(root) = cgroups() else {
-        return skip("counts of a cgroup", "no hierarchy with the perf_event controller");
+        skip("no hierarchy with the perf_event controller");
     };
     let name = format!("perilune-{}", std::process::id());
     let folder = root.join(&name);
@@ -154,11 +149,7 @@ impl Drop for Removed {
     }
 }
 
-#[test]
 fn events_that_cannot_be_counted_are_refused_with_the_reason() {
-    if !can_trace("refusals of stat") {
-        return;
-    }
     let refusal = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
         let output = command.arg("stat").args(args).args(["--duration", "0.1s"]).output();
@@ -228,11 +219,7 @@ fn accounts() -> Accounts {
     all
 }
 
-#[test]
 fn the_states_of_each_cpu_match_the_kernels_accounting() {
-    if !can_trace("percpu-stat") {
-        return;
-    }
     let before = accounts();
     let tool = Tool::attach(&["percpu-stat"]);
     let from = accounts();
@@ -278,11 +265,7 @@ fn times() -> Vec<[u64; 10]> {
     cpus.map(numbers).collect()
 }
 
-#[test]
 fn the_times_of_a_cpu_match_the_kernels_accounting() {
-    if !can_trace("cpu-util") {
-        return;
-    }
     let tool = Tool::attach(&["cpu-util", "-i", "60000"]);
     let from = times();
     let (load, measured) = load::alternate(3, 1000);
@@ -336,11 +319,7 @@ end
 return m
 "#;
 
-#[test]
 fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
-    if !can_trace("times that are switched") {
-        return;
-    }
     let mut script = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
     script.write_all(SWITCHED.as_bytes()).expect("it can be written");
     let path = script.path().to_string_lossy().into_owned();

@@ -5,10 +5,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::{
-    can_trace,
+    live::live_tests,
     load::Pipes,
     tool::{Run, Tool},
 };
+
+live_tests! {
+    a_run_killed_before_its_first_file_leaves_no_file,
+    a_killed_run_leaves_its_intervals_and_blocks_no_later_run,
+}
 
 /// Bytes that `kmalloc` returns for the slots of one pipe.
 const BYTES: u64 = 1024;
@@ -45,11 +50,7 @@ fn finish(tool: Tool, pipes: Pipes) -> Run {
     run
 }
 
-#[test]
 fn a_run_killed_before_its_first_file_leaves_no_file() {
-    if !can_trace("a killed run without intervals") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let name = folder.path().join("x");
     let tool = Tool::attach(&["profile", "--flame-graph", name.to_str().expect("ASCII")]);
@@ -60,11 +61,7 @@ fn a_run_killed_before_its_first_file_leaves_no_file() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-#[test]
 fn a_killed_run_leaves_its_intervals_and_blocks_no_later_run() {
-    if !can_trace("a killed run") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let mut pipes = Pipes::new(30, 0);
     let tool = attach(&pipes, folder.path());

@@ -13,11 +13,23 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    can_trace,
+    live::live_tests,
     tool::{Run, Tool},
 };
 
-mod refusals;
+pub(crate) mod refusals;
+
+live_tests! {
+    each_call_of_a_function_has_its_arguments_also_in_forked_children,
+    a_stripped_program_still_has_its_exported_functions,
+    each_return_of_a_function_has_its_return_value,
+    an_int_is_half_a_register,
+    a_running_process_is_watched_alone_and_can_still_fork,
+    stacks_name_the_callers,
+    a_recording_of_calls_is_replayed_by_the_same_selector,
+    functions_are_listed_and_selected_by_globs,
+    nothing_is_left_behind_by_a_run_that_is_killed,
+}
 
 /// `chain N KIDS [WAIT]`: each child and then `main` itself calls `outer` N times, which calls
 /// `work`, and `minus`. With WAIT it starts at one line on stdin and ends at the next.
@@ -137,19 +149,12 @@ fn each_call_has_its_arguments(flags: &[&str], and_then: impl Fn(&Program)) {
     run.is_complete();
 }
 
-#[test]
 fn each_call_of_a_function_has_its_arguments_also_in_forked_children() {
-    if can_trace("calls of a function") {
-        each_call_has_its_arguments(&["-pie", "-fPIE"], |_| {});
-        each_call_has_its_arguments(&["-no-pie"], |_| {});
-    }
+    each_call_has_its_arguments(&["-pie", "-fPIE"], |_| {});
+    each_call_has_its_arguments(&["-no-pie"], |_| {});
 }
 
-#[test]
 fn a_stripped_program_still_has_its_exported_functions() {
-    if !can_trace("a stripped program") {
-        return;
-    }
     let strip = |program: &Program| program.run(Command::new("strip").arg("chain"));
     each_call_has_its_arguments(&["-rdynamic"], strip);
     let program = Program::built(&[]);
@@ -159,11 +164,7 @@ fn a_stripped_program_still_has_its_exported_functions() {
     assert!(refused.stderr.contains("it was stripped"), "{}", refused.stderr);
 }
 
-#[test]
 fn each_return_of_a_function_has_its_return_value() {
-    if !can_trace("returns of a function") {
-        return;
-    }
     let program = Program::built(&[]);
     let run = program.watched(&["trace", "-e", &program.function("uretprobe", "work")], N, KIDS);
     let (n, kids) = (i128::from(N), i128::from(KIDS));
@@ -174,11 +175,7 @@ fn each_return_of_a_function_has_its_return_value() {
     run.is_complete();
 }
 
-#[test]
 fn an_int_is_half_a_register() {
-    if !can_trace("an int") {
-        return;
-    }
     let program = Program::built(&[]);
     let of = |condition: &str| {
         let event = format!("{}/{condition}/", program.function("uretprobe", "minus"));
@@ -189,11 +186,7 @@ fn an_int_is_half_a_register() {
     assert_eq!((of("(int)retval < 0"), of("(int)retval == -3"), of("retval == 0")), (9, 1, 1));
 }
 
-#[test]
 fn a_running_process_is_watched_alone_and_can_still_fork() {
-    if !can_trace("-p") {
-        return;
-    }
     let program = Program::built(&[]);
     let (mut watched, mut other) = (program.waiting(N, KIDS), program.waiting(N, KIDS));
     let of = watched.id().to_string();
@@ -221,11 +214,7 @@ fn a_running_process_is_watched_alone_and_can_still_fork() {
     run.is_complete();
 }
 
-#[test]
 fn stacks_name_the_callers() {
-    if !can_trace("stacks of a function") {
-        return;
-    }
     for flags in [&[][..], &["-O1", "-fomit-frame-pointer"]] {
         stacks_name_the_callers_of(&Program::built(flags), flags.is_empty());
     }
@@ -261,11 +250,7 @@ fn stacks_name_the_callers_of(program: &Program, has_frames: bool) {
     }
 }
 
-#[test]
 fn a_recording_of_calls_is_replayed_by_the_same_selector() {
-    if !can_trace("a recording of calls") {
-        return;
-    }
     let program = Program::built(&[]);
     program.run(Command::new("cp").args(["chain", "a chain, of: calls"]));
     let path = program.folder.path().join("a chain, of: calls");
@@ -291,11 +276,7 @@ fn a_recording_of_calls_is_replayed_by_the_same_selector() {
     }
 }
 
-#[test]
 fn functions_are_listed_and_selected_by_globs() {
-    if !can_trace("globs of functions") {
-        return;
-    }
     let program = Program::built(&[]);
     let list = |pattern: &str| {
         let words = ["list", &program.function("uprobe", pattern)];
@@ -335,11 +316,7 @@ fn first_bytes(program: &Program, pid: u32, function: &str) -> [u8; 4] {
     bytes
 }
 
-#[test]
 fn nothing_is_left_behind_by_a_run_that_is_killed() {
-    if !can_trace("a killed run") {
-        return;
-    }
     let program = Program::built(&["-no-pie"]);
     let mut child = program.waiting(1, 0);
     let bytes = || first_bytes(&program, child.id(), "work");

@@ -3,7 +3,18 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::{can_trace, load, print_skipped, tool::Tool};
+use crate::{
+    live::{can_trace, live_tests, skip_anywhere},
+    load,
+    tool::Tool,
+};
+
+live_tests! {
+    root: [],
+    any: [
+        a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back,
+    ]
+}
 
 const CPU: u32 = 1;
 const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
@@ -28,14 +39,11 @@ impl Drop for Offline {
     }
 }
 
-#[test]
 fn a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back() {
     if std::env::var_os("PERILUNE_EMULATED").is_none() {
-        return print_skipped("hotplug", "it disables a CPU; tests/vm/run runs it");
+        skip_anywhere("it disables a CPU; tests/vm/run runs it");
     }
-    if !can_trace("hotplug") {
-        return;
-    }
+    can_trace();
     let [before, meanwhile, after] = [CPU, 0, CPU].map(|cpu| (cpu, load::getppid_on(cpu, 2000)));
     let made = [&before, &meanwhile, &after].map(|(cpu, load)| (*cpu, load.pid()));
     let tool = Tool::attach(&["trace", "-e", "syscalls:sys_enter_getppid"]);

@@ -4,7 +4,13 @@
 
 use crate::load;
 use crate::tool::{Run, Tool};
-use crate::{can_trace, watch};
+use crate::{live::live_tests, watch};
+
+live_tests! {
+    a_filter_by_function_passes_the_events_of_that_function,
+    addresses_are_keys_in_hexadecimal_or_unsigned,
+    a_filter_by_user_text_passes_the_calls_with_that_argument,
+}
 
 /// Pipes that the workload creates; each needs two allocations in `alloc_pipe_info`.
 const PIPES: u32 = 300;
@@ -16,11 +22,7 @@ fn counted(run: &Run, of: impl Fn(&str) -> bool) -> u64 {
     rows.map(|row| row["kmalloc"].as_u64().unwrap_or_default()).sum()
 }
 
-#[test]
 fn a_filter_by_function_passes_the_events_of_that_function() {
-    if !can_trace("filters by function") {
-        return;
-    }
     let load = load::pipes_closed_elsewhere(PIPES);
     let pid = load.pid();
     let attach = |filter: &str| {
@@ -66,11 +68,7 @@ fn a_filter_by_function_passes_the_events_of_that_function() {
     runs.iter().for_each(Run::is_complete);
 }
 
-#[test]
 fn addresses_are_keys_in_hexadecimal_or_unsigned() {
-    if !can_trace("keys that are addresses") {
-        return;
-    }
     let load = load::pipes_closed_elsewhere(PIPES);
     let of = load.pid().to_string();
     let events = "kmem:kmalloc/call_site.function==alloc_pipe_info/";
@@ -93,11 +91,7 @@ fn addresses_are_keys_in_hexadecimal_or_unsigned() {
     }
 }
 
-#[test]
 fn a_filter_by_user_text_passes_the_calls_with_that_argument() {
-    if !can_trace("filters by text in user space") {
-        return;
-    }
     const FILES: [(&std::ffi::CStr, u64); 2] =
         [(c"/tmp/perilune-none-a", 30), (c"/tmp/perilune-none-b", 70)];
     let load = load::opens(FILES);

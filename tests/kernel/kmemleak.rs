@@ -8,20 +8,36 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::{
-    can_trace,
+    live::live_tests,
     load::Pipes,
     tool::{Run, Tool},
 };
+
+live_tests! {
+    root: [
+        allocations_that_are_kept_are_reported_as_leaks,
+        leaks_of_an_ended_program_have_its_symbols_and_not_those_of_the_next_one,
+        allocations_younger_than_the_limit_are_omitted,
+        leaked_bytes_equal_the_sum_of_the_flame_graph,
+        a_free_without_its_allocation_is_ignored,
+        allocations_possibly_freed_in_a_loss_window_are_possible_leaks,
+        a_loss_window_at_the_end_without_a_record_counts_too,
+        memory_freed_by_another_process_is_not_a_leak,
+        leaks_are_reported_in_time_order,
+        objects_of_a_cache_leak_as_well,
+    ],
+    any: [
+        allocations_beyond_the_limit_are_dropped_and_counted,
+        one_event_cannot_allocate_and_free,
+        an_event_without_a_pointer_is_refused_with_its_fields,
+    ]
+}
 
 /// Slots of a pipe (`PIPE_DEF_BUFFERS`) times `struct pipe_buffer`: the size that
 /// `alloc_pipe_info()` requests.
 const REQUESTED: u32 = 16 * 40;
 
-#[test]
 fn allocations_that_are_kept_are_reported_as_leaks() {
-    if !can_trace("allocations") {
-        return;
-    }
     let mut pipes = Pipes::new(50, 20);
     let pid = pipes.pid();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
@@ -44,11 +60,7 @@ fn allocations_that_are_kept_are_reported_as_leaks() {
     run.is_complete();
 }
 
-#[test]
 fn leaks_of_an_ended_program_have_its_symbols_and_not_those_of_the_next_one() {
-    if !can_trace("leaks of an ended program") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let graph = folder.path().join("left").display().to_string();
     for drawn in [false, true] {
@@ -86,11 +98,7 @@ fn leaks_of_an_ended_program_have_its_symbols_and_not_those_of_the_next_one() {
     }
 }
 
-#[test]
 fn allocations_younger_than_the_limit_are_omitted() {
-    if !can_trace("ages of allocations") {
-        return;
-    }
     let mut pipes = Pipes::new(5, 0);
     let of = pipes.pid().to_string();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
@@ -118,11 +126,7 @@ fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
     (pid, run)
 }
 
-#[test]
 fn leaked_bytes_equal_the_sum_of_the_flame_graph() {
-    if !can_trace("bytes of allocations") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let name = folder.path().join("x");
     let name = name.to_str().expect("a folder of ASCII");
@@ -140,11 +144,7 @@ fn leaked_bytes_equal_the_sum_of_the_flame_graph() {
     run.is_complete();
 }
 
-#[test]
 fn a_free_without_its_allocation_is_ignored() {
-    if !can_trace("frees of older allocations") {
-        return;
-    }
     let older = Pipes::doing(|held| held.open(20), |held| held.close(20));
     let (pid, run) = watch(older, &[]);
     assert!(run.coverage()["events"].as_u64() >= Some(20), "{}", run.coverage());
@@ -153,11 +153,7 @@ fn a_free_without_its_allocation_is_ignored() {
     run.is_complete();
 }
 
-#[test]
 fn allocations_possibly_freed_in_a_loss_window_are_possible_leaks() {
-    if !can_trace("allocations over losses") {
-        return;
-    }
     let pipes = Pipes::doing(
         |_| {},
         |held| {
@@ -195,11 +191,7 @@ fn allocations_possibly_freed_in_a_loss_window_are_possible_leaks() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
 }
 
-#[test]
 fn a_loss_window_at_the_end_without_a_record_counts_too() {
-    if !can_trace("losses at the end") {
-        return;
-    }
     let pipes = Pipes::doing(
         |_| {},
         |held| {
@@ -216,11 +208,7 @@ fn a_loss_window_at_the_end_without_a_record_counts_too() {
     assert!(run.of("row").all(|row| marked(&row)), "{:?}", run.objects);
 }
 
-#[test]
 fn memory_freed_by_another_process_is_not_a_leak() {
-    if !can_trace("frees by another process") {
-        return;
-    }
     for freed in [true, false] {
         // Long enough for another process to open them.
         let mut pipes = Pipes::doing(
@@ -285,11 +273,7 @@ fn comm(pid: u32, run: &Run) -> String {
     run.events_of(pid)[0]["comm"].as_str().unwrap_or_default().to_owned()
 }
 
-#[test]
 fn leaks_are_reported_in_time_order() {
-    if !can_trace("the order of leaks") {
-        return;
-    }
     // Younger pipes reuse the memory of the closed ones.
     let mixed = Pipes::doing(
         |_| {},
@@ -307,11 +291,7 @@ fn leaks_are_reported_in_time_order() {
     run.is_complete();
 }
 
-#[test]
 fn objects_of_a_cache_leak_as_well() {
-    if !can_trace("objects of a cache") {
-        return;
-    }
     let mut pipes = Pipes::new(30, 0);
     let of = pipes.pid().to_string();
     let alloc = "kmem:kmem_cache_alloc/name==\"filp\"/";
@@ -327,7 +307,6 @@ fn objects_of_a_cache_leak_as_well() {
     run.is_complete();
 }
 
-#[test]
 fn allocations_beyond_the_limit_are_dropped_and_counted() {
     const ALLOCATIONS: u64 = 200_000;
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -369,7 +348,6 @@ fn run_to_its_end(args: &[&str]) -> Output {
     run.expect("the built command runs")
 }
 
-#[test]
 fn one_event_cannot_allocate_and_free() {
     let run = run_to_its_end(&["--alloc", "kmem:kmalloc", "--free", "kmem:kmalloc"]);
     if crate::load::is_root() {
@@ -379,7 +357,6 @@ fn one_event_cannot_allocate_and_free() {
     assert!(!run.status.success());
 }
 
-#[test]
 fn an_event_without_a_pointer_is_refused_with_its_fields() {
     let output = run_to_its_end(&["--alloc", "sched:sched_wakeup", "--free", "kmem:kfree"]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -16,7 +16,15 @@ use std::{
 
 use serde_json::Value;
 
-use crate::skip;
+use crate::live::{live_tests, skip};
+
+live_tests! {
+    root: [],
+    any: [
+        the_exits_of_a_guest_are_its_port_accesses,
+        calls_of_the_kernels_functions_are_counted_with_their_arguments,
+    ]
+}
 
 /// Timeout of the machine from start to end, in seconds.
 const PATIENCE: &str = "120";
@@ -82,15 +90,13 @@ fn root(of_kernel: &[PathBuf], folder: &Path) -> PathBuf {
     image
 }
 
-/// Returns the console output of the machine, which is started once for all tests; None if there is
-/// no kernel for it.
-fn console() -> Option<&'static str> {
-    static CONSOLE: OnceLock<Option<String>> = OnceLock::new();
-    let console = CONSOLE.get_or_init(|| Some(boot(&std::env::var_os("PERILUNE_GUEST")?)));
-    if console.is_none() {
-        skip("a guest", "PERILUNE_GUEST names no unpacked kernel package (.ci/run shows how)");
-    }
-    console.as_deref()
+/// Returns the console output of the machine, which is started once for all tests.
+fn console() -> &'static str {
+    static CONSOLE: OnceLock<String> = OnceLock::new();
+    let Some(unpacked) = std::env::var_os("PERILUNE_GUEST") else {
+        skip("PERILUNE_GUEST names no unpacked kernel package (.ci/run shows how)");
+    };
+    CONSOLE.get_or_init(|| boot(&unpacked))
 }
 
 fn boot(unpacked: &OsStr) -> String {
@@ -121,9 +127,8 @@ fn objects(console: &str, words: &str) -> Vec<Value> {
     printed.filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-#[test]
 fn the_exits_of_a_guest_are_its_port_accesses() {
-    let Some(console) = console() else { return };
+    let console = console();
     assert!(console.contains("ports 1000"), "the guest did not run: {console}");
     let objects = objects(console, "out: ");
     let calls = |reason: &str| {
@@ -135,9 +140,8 @@ fn the_exits_of_a_guest_are_its_port_accesses() {
     assert_eq!((&coverage["lost"], &coverage["unmatched"]), (&0.into(), &0.into()), "{coverage}");
 }
 
-#[test]
 fn calls_of_the_kernels_functions_are_counted_with_their_arguments() {
-    let Some(console) = console() else { return };
+    let console = console();
     // Two processes, each with the offsets 0, 1, 2 … 499.
     let (calls, offsets) = (2 * 500, 2 * 499 * 500 / 2);
     for (program, title, key) in [

@@ -11,9 +11,25 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::{
-    can_trace, load, print_skipped, skip,
+    live::{can_trace, live_tests, skip, skip_anywhere},
+    load,
     tool::{Run, Tool},
 };
+
+live_tests! {
+    root: [
+        split_locks_are_refused_with_the_model_and_the_reason_where_nothing_counts_them,
+    ],
+    any: [
+        irq_off_bounds_the_known_time_of_disabled_interrupts,
+        a_cpu_that_handles_no_interrupt_is_predicted_to_be_in_a_hard_lockup,
+        a_cpu_that_switches_no_task_is_predicted_to_be_in_a_soft_lockup_before_the_kernel_sees_it,
+        the_kernels_watchdog_turns_within_its_threshold_and_nothing_is_predicted,
+        ticks_that_come_on_time_are_no_time_with_interrupts_off,
+        split_locks_are_made_and_timed_beside_locks_within_a_cache_line,
+        a_period_of_split_locks_is_a_whole_number,
+    ]
+}
 
 const HOLD: &str = "/sys/module/hold/parameters/hold";
 const THRESH: &str = "/proc/sys/kernel/watchdog_thresh";
@@ -21,13 +37,12 @@ const THRESH: &str = "/proc/sys/kernel/watchdog_thresh";
 /// The CPU that is held; perilune and the tests run on the other.
 const HELD_CPU: u32 = 1;
 
-/// Returns whether the module is loaded; prints the reason if not. Build machines do not need it.
-fn can_hold(test: &str) -> bool {
-    if Path::new(HOLD).exists() {
-        return can_trace(test);
+/// Ends the test if the module is not loaded. Build machines do not need it.
+fn can_hold() {
+    if !Path::new(HOLD).exists() {
+        skip_anywhere("the module `hold` is not loaded; tests/vm/run loads it");
     }
-    print_skipped(test, "the module `hold` is not loaded; tests/vm/run loads it");
-    false
+    can_trace();
 }
 
 /// Holds CPU 1 for `ms`, with `irqs` or `preemption` off. Returns the nanoseconds that the module
@@ -76,11 +91,8 @@ fn stack(event: &Value) -> String {
     event["stack"].to_string()
 }
 
-#[test]
 fn irq_off_bounds_the_known_time_of_disabled_interrupts() {
-    if !can_hold("irq-off") {
-        return;
-    }
+    can_hold();
     elsewhere(irq_off_bounds);
 }
 
@@ -103,11 +115,8 @@ fn irq_off_bounds() {
     run.is_complete();
 }
 
-#[test]
 fn a_cpu_that_handles_no_interrupt_is_predicted_to_be_in_a_hard_lockup() {
-    if !can_hold("hard lockups") {
-        return;
-    }
+    can_hold();
     elsewhere(hard_lockup);
 }
 
@@ -147,11 +156,8 @@ fn hard_lockup() {
     assert!(text.contains("hard lockups are predicted from timers"), "{text}");
 }
 
-#[test]
-fn a_cpu_that_switches_no_task_is_predicted_to_be_in_a_soft_lockup_before_the_kernel_reports_it() {
-    if !can_hold("soft lockups") {
-        return;
-    }
+fn a_cpu_that_switches_no_task_is_predicted_to_be_in_a_soft_lockup_before_the_kernel_sees_it() {
+    can_hold();
     elsewhere(soft_lockup);
 }
 
@@ -182,11 +188,8 @@ fn soft_lockups_in_log() -> usize {
     String::from_utf8_lossy(&log).matches("soft lockup - CPU#1 stuck for").count()
 }
 
-#[test]
 fn the_kernels_watchdog_turns_within_its_threshold_and_nothing_is_predicted() {
-    if !can_hold("the kernel's watchdog") {
-        return;
-    }
+    can_hold();
     let _threshold = Threshold::set(5);
     let tool = Tool::attach(&["watchdog"]);
     std::thread::sleep(Duration::from_millis(6500));
@@ -203,11 +206,8 @@ fn the_kernels_watchdog_turns_within_its_threshold_and_nothing_is_predicted() {
     run.is_complete();
 }
 
-#[test]
 fn ticks_that_come_on_time_are_no_time_with_interrupts_off() {
-    if !can_hold("ticks") {
-        return;
-    }
+    can_hold();
     let _busy = load::never_idle();
     let (tool, since) =
         (Tool::attach(&["irq-off", "-L", "100ms", "--precise", "-C", "0"]), Instant::now());
@@ -221,11 +221,7 @@ fn ticks_that_come_on_time_are_no_time_with_interrupts_off() {
     run.is_complete();
 }
 
-#[test]
 fn split_locks_are_refused_with_the_model_and_the_reason_where_nothing_counts_them() {
-    if !can_trace("split locks") || Path::new("/sys/bus/event_source/devices/cpu").exists() {
-        return;
-    }
     for more in [&["-T", "0"][..], &["--test"]] {
         let output = own().arg("split-lock").args(more).output().expect("the command runs");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -240,12 +236,11 @@ fn split_locks_are_refused_with_the_model_and_the_reason_where_nothing_counts_th
 }
 
 #[cfg(target_arch = "x86_64")]
-#[test]
 fn split_locks_are_made_and_timed_beside_locks_within_a_cache_line() {
     use std::os::unix::process::ExitStatusExt;
     let output = own().args(["split-locks", "20000"]).output().expect("the command runs");
     if output.status.signal() == Some(libc::SIGBUS) {
-        return skip("split locks", "the kernel kills the task that makes one");
+        skip("the kernel kills the task that makes one");
     }
     let said = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -253,7 +248,6 @@ fn split_locks_are_made_and_timed_beside_locks_within_a_cache_line() {
     assert!(made == 20_000.0 && split > 0.0 && aligned > 0.0, "{said}");
 }
 
-#[test]
 fn a_period_of_split_locks_is_a_whole_number() {
     for trigger in ["0.5", "1.5", "-1"] {
         let output = own().args(["split-lock", "-T", trigger]).output().expect("the command runs");

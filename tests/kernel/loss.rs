@@ -13,10 +13,19 @@ use perilune::source::request::{Opening, SourceRequest};
 use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
 
 use crate::{
-    can_trace, load,
+    live::live_tests,
+    load,
     tool::{Run, Tool},
     watch,
 };
+
+live_tests! {
+    a_sleep_is_never_reported_too_long_with_lost_records,
+    a_token_is_found_only_where_it_is,
+    a_loss_window_is_reported_before_concurrent_events_of_other_cpus,
+    events_counted_but_not_written_by_the_kernel_are_undelivered,
+    a_loss_window_is_reported_although_an_event_with_more_losses_was_closed,
+}
 
 const MS: u64 = 20;
 const ROUNDS: u32 = 60;
@@ -35,11 +44,7 @@ fn sleeps(args: &[&str]) -> (Run, f64, [f64; 2], f64) {
     (run, calls, span, measured.get(0) as f64 / 1e3)
 }
 
-#[test]
 fn a_sleep_is_never_reported_too_long_with_lost_records() {
-    if !can_trace("sleeps in storms") {
-        return;
-    }
     let requested = (MS * 1000) as f64;
     let (run, calls, [shortest, longest], truth) = sleeps(&[]);
     run.is_complete();
@@ -58,11 +63,7 @@ fn a_sleep_is_never_reported_too_long_with_lost_records() {
     );
 }
 
-#[test]
 fn a_token_is_found_only_where_it_is() {
-    if !can_trace("a token") {
-        return;
-    }
     const ROUNDS: u32 = 500;
     let mut loads = load::token_ring::<4>(ROUNDS);
     let pids = loads.each_ref().map(load::Load::pid);
@@ -80,11 +81,7 @@ fn a_token_is_found_only_where_it_is() {
     assert!(cpus.len() > 1 || std::thread::available_parallelism().is_ok_and(|n| n.get() == 1));
 }
 
-#[test]
 fn a_loss_window_is_reported_before_concurrent_events_of_other_cpus() {
-    if !can_trace("loss windows") {
-        return;
-    }
     let script = r#"
         local m = monitor { summary = "loss windows, and late reports of them", order = true }
         local last, holes, late = 0, 0, 0
@@ -187,11 +184,7 @@ fn detach_rings() {
     }
 }
 
-#[test]
 fn events_counted_but_not_written_by_the_kernel_are_undelivered() {
-    if !can_trace("events without records") {
-        return;
-    }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let calls = |n: u64| {
         // SAFETY: takes no argument and never fails.
@@ -215,11 +208,7 @@ fn events_counted_but_not_written_by_the_kernel_are_undelivered() {
     assert_eq!(live.undelivering(), [0]);
 }
 
-#[test]
 fn a_loss_window_is_reported_although_an_event_with_more_losses_was_closed() {
-    if !can_trace("loss windows of a closed event") {
-        return;
-    }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let request = this_thread(1);
     // SAFETY: takes no argument and never fails.

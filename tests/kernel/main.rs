@@ -3,6 +3,8 @@
 //! Each test forks a workload that waits, attaches the built command, starts the workload and ends
 //! the command with SIGINT. Other tasks of the machine run meanwhile, so the counts are those of
 //! the workload's process.
+//!
+//! A separate test program, which `tests/vm/run` runs on another kernel. `live` lists its tests.
 
 mod blktrace;
 mod changes;
@@ -15,6 +17,7 @@ mod kernel_filters;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
 mod kvm;
+mod live;
 mod load;
 mod lockups;
 mod loss;
@@ -27,14 +30,64 @@ mod task_state;
 mod tool;
 mod trace;
 
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use live::live_tests;
 use load::Load;
 use tool::{Run, Tool};
 
-#[test]
+live_tests! {
+    each_signal_is_reported_with_its_sender_and_its_target,
+    each_call_of_a_task_is_traced,
+    events_are_counted_by_a_field,
+    run_time_is_reported_once,
+    each_system_call_is_timed,
+    a_sleep_lasts_as_long_as_requested,
+    each_fork_is_traced,
+    each_change_of_name_is_traced,
+    a_ping_pong_of_two_tasks_switches_twice_a_round,
+    conditions_that_the_kernel_does_not_support_are_checked_in_user_space,
+    conditions_that_this_kernel_refuses_are_checked_in_user_space,
+    roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_both,
+    the_requested_number_of_events_counts_only_events_that_pass,
+    a_command_that_outlives_the_run_gets_sigterm,
+    a_name_filter_without_a_matching_task_is_noted,
+    the_coverage_equals_the_number_of_printed_events,
+    the_last_switch_of_a_task_that_ended_is_its_own,
+    records_lost_by_a_full_ring_are_counted,
+}
+
+fn main() -> ExitCode {
+    let files = [
+        tests(),
+        blktrace::tests(),
+        changes::tests(),
+        command::tests(),
+        counters::tests(),
+        flames::tests(),
+        functions::tests(),
+        hotplug::tests(),
+        kernel_filters::tests(),
+        kmemleak::tests(),
+        lockups::tests(),
+        loss::tests(),
+        opening::tests(),
+        page_faults::tests(),
+        profile::tests(),
+        relation::tests(),
+        script::tests(),
+        task_state::tests(),
+        trace::tests(),
+        functions::refusals::tests(),
+        #[cfg(target_arch = "x86_64")]
+        kvm::tests(),
+    ];
+    let tests = files.into_iter().flatten().collect();
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}
+
 fn each_signal_is_reported_with_its_sender_and_its_target() {
-    if !can_trace("signals") {
-        return;
-    }
     let (sender, target) = load::signals(100);
     let (from, to) = (sender.pid(), target.pid());
     let run = watch(&["signal"], sender);
@@ -50,11 +103,7 @@ fn each_signal_is_reported_with_its_sender_and_its_target() {
     run.is_complete();
 }
 
-#[test]
 fn each_call_of_a_task_is_traced() {
-    if !can_trace("getppid") {
-        return;
-    }
     let load = load::getppid(5000);
     let pid = load.pid();
     let of = pid.to_string();
@@ -65,11 +114,7 @@ fn each_call_of_a_task_is_traced() {
     run.is_complete();
 }
 
-#[test]
 fn events_are_counted_by_a_field() {
-    if !can_trace("getppid by common_pid") {
-        return;
-    }
     let load = load::getppid(100_000);
     let pid = load.pid();
     let event = format!("raw_syscalls:sys_enter/id=={}/", libc::SYS_getppid);
@@ -78,11 +123,7 @@ fn events_are_counted_by_a_field() {
     run.is_complete();
 }
 
-#[test]
 fn run_time_is_reported_once() {
-    if !can_trace("run time") {
-        return;
-    }
     let load = load::getppid(200_000);
     let (pid, since) = (load.pid(), std::time::Instant::now());
     let event = format!("sched:sched_stat_runtime/pid=={pid}/key=pid/top-by=runtime/");
@@ -93,11 +134,7 @@ fn run_time_is_reported_once() {
     run.is_complete();
 }
 
-#[test]
 fn each_system_call_is_timed() {
-    if !can_trace("system calls") {
-        return;
-    }
     let load = load::getppid(20_000);
     let of = load.pid().to_string();
     // The rings have room for all events: an emulated machine may read none before the last.
@@ -106,11 +143,7 @@ fn each_system_call_is_timed() {
     run.is_complete();
 }
 
-#[test]
 fn a_sleep_lasts_as_long_as_requested() {
-    if !can_trace("a sleep") {
-        return;
-    }
     let load = load::sleep_ms(100);
     let of = load.pid().to_string();
     let run = watch(&["syscalls", "-p", &of], load);
@@ -121,11 +154,7 @@ fn a_sleep_lasts_as_long_as_requested() {
     assert_eq!(slept[0]["calls"], 1);
 }
 
-#[test]
 fn each_fork_is_traced() {
-    if !can_trace("forks") {
-        return;
-    }
     let load = load::forks(200);
     let pid = load.pid();
     let run = watch(&["trace", "-e", "sched:sched_process_fork"], load);
@@ -135,11 +164,7 @@ fn each_fork_is_traced() {
     run.is_complete();
 }
 
-#[test]
 fn each_change_of_name_is_traced() {
-    if !can_trace("renames") {
-        return;
-    }
     let load = load::renames(100);
     let pid = load.pid();
     let of = pid.to_string();
@@ -152,11 +177,7 @@ fn each_change_of_name_is_traced() {
     run.is_complete();
 }
 
-#[test]
 fn a_ping_pong_of_two_tasks_switches_twice_a_round() {
-    if !can_trace("a ping-pong") {
-        return;
-    }
     const ROUNDS: u32 = 1000;
     let (mut first, second) = load::ping_pong(ROUNDS);
     let (a, b) = (first.pid(), second.pid());
@@ -173,11 +194,7 @@ fn a_ping_pong_of_two_tasks_switches_twice_a_round() {
     run.is_complete();
 }
 
-#[test]
 fn conditions_that_the_kernel_does_not_support_are_checked_in_user_space() {
-    if !can_trace("a filter in two halves") {
-        return;
-    }
     let load = load::getppid(5000);
     let pid = load.pid();
     // Every call passes the kernel's part; the other part does not compare a field with a number,
@@ -198,11 +215,7 @@ fn conditions_that_the_kernel_does_not_support_are_checked_in_user_space() {
     run.is_complete();
 }
 
-#[test]
 fn conditions_that_this_kernel_refuses_are_checked_in_user_space() {
-    if !can_trace("a filter that the kernel refuses") {
-        return;
-    }
     let load = load::getppid(5000);
     let pid = load.pid();
     // The number of CPUs that the kernel supports is not known here: the kernel rejects such a
@@ -220,11 +233,7 @@ fn conditions_that_this_kernel_refuses_are_checked_in_user_space() {
     run.is_complete();
 }
 
-#[test]
 fn roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_both() {
-    if !can_trace("shared filters that the kernel refuses") {
-        return;
-    }
     let load = load::getppid(3000);
     let (pid, id) = (load.pid(), libc::SYS_getppid);
     let of = pid.to_string();
@@ -241,11 +250,7 @@ fn roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_bot
     run.is_complete();
 }
 
-#[test]
 fn the_requested_number_of_events_counts_only_events_that_pass() {
-    if !can_trace("-N with a filter") {
-        return;
-    }
     let load = load::getppid(5000);
     let pid = load.pid();
     let event =
@@ -255,11 +260,7 @@ fn the_requested_number_of_events_counts_only_events_that_pass() {
     assert_eq!(run.coverage()["events"], 777);
 }
 
-#[test]
 fn a_command_that_outlives_the_run_gets_sigterm() {
-    if !can_trace("a command that outlives the run") {
-        return;
-    }
     let tool = Tool::attach_plain(&["top", "-e", "page-faults", "--json", "--", "sleep", "30"]);
     let run = tool.finish();
     let said = run.stderr.split("the command (pid ").nth(1).and_then(|text| text.split(')').next());
@@ -274,11 +275,7 @@ fn a_command_that_outlives_the_run_gets_sigterm() {
     }
 }
 
-#[test]
 fn a_name_filter_without_a_matching_task_is_noted() {
-    if !can_trace("names of tasks") {
-        return;
-    }
     let notes = |list: &str| {
         let run = Tool::attach(&["signal", "--filter", list]).finish();
         let of_names = |note: &&serde_json::Value| note["text"].to_string().contains("no task");
@@ -292,11 +289,7 @@ fn a_name_filter_without_a_matching_task_is_noted() {
     assert!(notes("!kthreadd").is_empty());
 }
 
-#[test]
 fn the_coverage_equals_the_number_of_printed_events() {
-    if !can_trace("-N") {
-        return;
-    }
     // The machine's switches include those of perilune, which it does not print.
     for more in [&["-N", "3"][..], &["--duration", "300ms"]] {
         let args = [&["trace", "-e", "sched:sched_switch"], more].concat();
@@ -312,11 +305,7 @@ fn the_coverage_equals_the_number_of_printed_events() {
     }
 }
 
-#[test]
 fn the_last_switch_of_a_task_that_ended_is_its_own() {
-    if !can_trace("last switches") {
-        return;
-    }
     const CHILDREN: usize = 40;
     let load = load::forks_unreaped(CHILDREN as u32);
     let pid = load.pid();
@@ -328,11 +317,7 @@ fn the_last_switch_of_a_task_that_ended_is_its_own() {
     assert_eq!(children.count(), CHILDREN, "{:?}", run.objects);
 }
 
-#[test]
 fn records_lost_by_a_full_ring_are_counted() {
-    if !can_trace("losses") {
-        return;
-    }
     const CALLS: u32 = 300_000;
     let load = load::getppid(CALLS);
     let of = load.pid().to_string();
@@ -352,32 +337,4 @@ fn watch(args: &[&str], load: Load) -> Run {
     let tool = Tool::attach(args);
     load.run();
     tool.finish()
-}
-
-/// Returns whether this machine lets the test trace; prints the reason if not, which is a failure
-/// on a build machine.
-fn can_trace(test: &str) -> bool {
-    let missing = if !load::is_root() {
-        "not root"
-    } else if !std::path::Path::new("/proc/sys/kernel/perf_event_paranoid").exists() {
-        "this kernel has no perf_event_open"
-    } else {
-        return true;
-    };
-    skip(test, missing);
-    false
-}
-
-/// Prints that a test cannot run here, which is a failure on a build machine.
-fn skip(test: &str, missing: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: {missing}");
-    print_skipped(test, missing);
-}
-
-/// Prints that a test is skipped. Build machines need not be able to run it, unlike with [`skip`].
-fn print_skipped(test: &str, why: &str) {
-    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
-    {
-        eprintln!("{test}: skipped: {why}");
-    }
 }

@@ -4,7 +4,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::{can_trace, load, tool::Tool};
+use crate::{
+    live::{live_tests, skip},
+    load,
+    tool::Tool,
+};
+
+live_tests! {
+    tasks_forked_on_an_unwatched_cpu_have_names,
+    clocks_are_sampled_at_the_requested_rate,
+    a_rate_without_an_event_that_has_one_is_noted,
+    an_event_of_a_glob_that_cannot_be_sampled_is_omitted_and_named,
+    a_missing_cpu_is_refused_wherever_it_is_named,
+    an_event_in_exclusive_use_by_another_tracer_is_refused_at_once,
+    a_limit_of_processes_or_files_is_named,
+    a_refusal_names_the_user_namespace_as_its_reason,
+    missing_samples_of_a_clock_are_noted_and_a_healthy_run_has_no_note,
+}
 
 /// Runs the command until it ends by itself.
 fn perilune(args: &[&str]) -> Output {
@@ -16,11 +32,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[test]
 fn tasks_forked_on_an_unwatched_cpu_have_names() {
-    if !can_trace("tasks of another CPU") {
-        return;
-    }
     const FORKS: u32 = 50;
     let event = "sched:sched_process_exit";
     let load = load::forks_elsewhere(FORKS);
@@ -35,11 +47,7 @@ fn tasks_forked_on_an_unwatched_cpu_have_names() {
     run.is_complete();
 }
 
-#[test]
 fn clocks_are_sampled_at_the_requested_rate() {
-    if !can_trace("clocks") {
-        return;
-    }
     let attributes = |args: &[&str]| {
         let args = [args, &["--json", "-vv", "--duration", "0.05"]].concat();
         let output = perilune(&args);
@@ -85,11 +93,7 @@ fn clocks_are_sampled_at_the_requested_rate() {
     }
 }
 
-#[test]
 fn a_rate_without_an_event_that_has_one_is_noted() {
-    if !can_trace("rates") {
-        return;
-    }
     let output = perilune(&["top", "-e", "page-faults", "-F", "7", "--duration", "0.05"]);
     assert!(
         said(&output).contains("-F has no effect: no clock and no hardware event"),
@@ -98,14 +102,10 @@ fn a_rate_without_an_event_that_has_one_is_noted() {
     );
 }
 
-#[test]
 fn an_event_of_a_glob_that_cannot_be_sampled_is_omitted_and_named() {
-    if !can_trace("irq_vectors:*") {
-        return;
-    }
     let folder = "/sys/kernel/tracing/events/irq_vectors/irq_work_exit";
     if !Path::new(folder).exists() {
-        return crate::skip("irq_vectors:*", "this kernel has no irq_vectors:irq_work_exit");
+        skip("this kernel has no irq_vectors:irq_work_exit");
     }
     let why = "the kernel does not allow sampling of this tracepoint";
     let output = perilune(&["top", "-e", "irq_vectors:*", "--duration", "0.1"]);
@@ -119,11 +119,7 @@ fn an_event_of_a_glob_that_cannot_be_sampled_is_omitted_and_named() {
     }
 }
 
-#[test]
 fn a_missing_cpu_is_refused_wherever_it_is_named() {
-    if !can_trace("CPUs") {
-        return;
-    }
     let wakeups = ["-e", "sched:sched_wakeup", "-e"];
     for (args, why) in [
         (&["trace", "-e", "sched:sched_switch", "-C", "4097"][..], "-C 4097: this machine has "),
@@ -206,15 +202,11 @@ impl Drop for Held {
     }
 }
 
-#[test]
 fn an_event_in_exclusive_use_by_another_tracer_is_refused_at_once() {
-    if !can_trace("a uprobe event of tracefs") {
-        return;
-    }
     // This run mounts tracefs if it is not mounted.
     drop(perilune(&["trace", "-e", "sched:sched_switch", "-N", "1", "--duration", "0.1"]));
     if !Path::new("/sys/kernel/tracing/uprobe_events").exists() {
-        return crate::skip("a uprobe event of tracefs", "this kernel has no uprobe events");
+        skip("this kernel has no uprobe events");
     }
     let held = Held::new();
     let event = format!("{}:held", held.name);
@@ -241,11 +233,7 @@ fn an_event_in_exclusive_use_by_another_tracer_is_refused_at_once() {
     assert_eq!(code, Some(1));
 }
 
-#[test]
 fn a_limit_of_processes_or_files_is_named() {
-    if !can_trace("limits") {
-        return;
-    }
     let limited = |limit: &str, args: &[&str]| {
         let run = Command::new("prlimit")
             .arg(limit)
@@ -259,11 +247,7 @@ fn a_limit_of_processes_or_files_is_named() {
     assert!(text.contains("no file descriptor is left; RLIMIT_NOFILE is 40: raise it"), "{text}");
 }
 
-#[test]
 fn a_refusal_names_the_user_namespace_as_its_reason() {
-    if !can_trace("a user namespace") {
-        return;
-    }
     let run = Command::new("unshare")
         .args([
             "-Ur",
@@ -277,18 +261,14 @@ fn a_refusal_names_the_user_namespace_as_its_reason() {
         .output()
         .expect("unshare runs");
     if said(&run).contains("unshare:") {
-        return crate::skip("a user namespace", "none can be made here");
+        skip("no user namespace can be made here");
     }
     let why = "cpu-clock: permission denied; in a user namespace, perf needs CAP_PERFMON in the \
                initial one";
     assert!(said(&run).contains(why), "{}", said(&run));
 }
 
-#[test]
 fn missing_samples_of_a_clock_are_noted_and_a_healthy_run_has_no_note() {
-    if !can_trace("the rate of samples") {
-        return;
-    }
     let (load, measured) = load::alternate(5, 300);
     let pid = load.pid().to_string();
     let tool = Tool::attach(&["trace", "-e", "cpu-clock/freq=500/", "-p", &pid]);

@@ -1,12 +1,13 @@
 //! page-faults: a workload that touches N new pages causes N faults in them.
 
-use crate::{can_trace, load};
+use crate::{live::live_tests, load};
 
-#[test]
+live_tests! {
+    each_touched_page_is_one_fault,
+    with_a_period_one_sample_represents_that_many_faults,
+}
+
 fn each_touched_page_is_one_fault() {
-    if !can_trace("page faults") {
-        return;
-    }
     const PAGES: usize = 1000;
     let (load, measured) = load::faults(PAGES);
     let pid = load.pid();
@@ -23,11 +24,7 @@ fn each_touched_page_is_one_fault() {
     run.is_complete();
 }
 
-#[test]
 fn with_a_period_one_sample_represents_that_many_faults() {
-    if !can_trace("page faults with a period") {
-        return;
-    }
     const PAGES: u64 = 20_000;
     let (load, _) = load::faults(PAGES as usize);
     let pid = load.pid();

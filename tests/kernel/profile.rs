@@ -4,7 +4,27 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::{can_trace, load, tool::Run};
+use crate::{
+    live::{live_tests, skip_anywhere},
+    load,
+    tool::Run,
+};
+
+live_tests! {
+    root: [
+        shares_add_up_to_a_hundred,
+        a_machine_without_counters_is_sampled_by_its_clock_with_a_note,
+        samples_are_printed_while_a_cpu_is_busier_than_asked,
+        modifiers_that_a_clock_does_not_support_are_refused,
+        an_ordinary_user_profiles_an_own_program_in_user_mode,
+        a_refused_user_gets_the_reason_and_a_permitted_alternative,
+        a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated,
+    ],
+    any: [
+        a_period_and_a_frequency_exclude_each_other,
+        an_event_without_samples_or_shares_is_refused,
+    ]
+}
 
 fn hundredths(run: &Run, table: &str) -> Vec<u64> {
     let percent = |row: &serde_json::Value| row["share_percent"].as_f64().unwrap_or(f64::NAN);
@@ -15,11 +35,7 @@ fn of_table<'a>(run: &'a Run, table: &'a str) -> impl Iterator<Item = &'a serde_
     run.of("row").filter(move |row| row["table"] == table)
 }
 
-#[test]
 fn shares_add_up_to_a_hundred() {
-    if !can_trace("samples") {
-        return;
-    }
     let (load, measured) = load::alternate(3, 200);
     let pid = load.pid();
     let run = crate::watch(&["profile", "-F", "997", "-p", &pid.to_string()], load);
@@ -40,11 +56,7 @@ fn shares_add_up_to_a_hundred() {
     run.is_complete();
 }
 
-#[test]
 fn a_machine_without_counters_is_sampled_by_its_clock_with_a_note() {
-    if !can_trace("the event that is sampled") {
-        return;
-    }
     let run = crate::watch(&["profile"], load::sleep_ms(50));
     let opened = run.stderr.lines().find(|line| line.contains("watching")).unwrap_or_default();
     let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
@@ -58,7 +70,6 @@ fn a_machine_without_counters_is_sampled_by_its_clock_with_a_note() {
     }
 }
 
-#[test]
 fn a_period_and_a_frequency_exclude_each_other() {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["profile", "-c", "1000", "-F", "99"])
@@ -69,11 +80,7 @@ fn a_period_and_a_frequency_exclude_each_other() {
     assert!(said.contains("-c sets a period and -F a frequency: omit one"), "{said}");
 }
 
-#[test]
 fn samples_are_printed_while_a_cpu_is_busier_than_asked() {
-    if !can_trace("samples") {
-        return;
-    }
     let load = load::getppid(10_000_000);
     let pid = load.pid();
     let of = pid.to_string();
@@ -91,11 +98,7 @@ fn samples_are_printed_while_a_cpu_is_busier_than_asked() {
     assert_eq!(run.of("event").count(), 0, "{:?}", run.objects);
 }
 
-#[test]
 fn modifiers_that_a_clock_does_not_support_are_refused() {
-    if !can_trace("clocks") {
-        return;
-    }
     for (options, why) in [
         (["-e", "cpu-clock", "-G"], "-G: cpu-clock does not distinguish guests from their host"),
         (["-e", "task-clock", "-F0"], "-F 0: task-clock does not distinguish user and kernel mode"),
@@ -110,14 +113,8 @@ fn modifiers_that_a_clock_does_not_support_are_refused() {
     }
 }
 
-#[test]
 fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
-    if !can_trace("an ordinary user") {
-        return;
-    }
-    if !own_only() {
-        return;
-    }
+    own_only();
     let spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
     let output = unprivileged(&["profile", "-F", "997", "-g", "--json", "--", "sh", "-c", spin]);
     let (text, said) =
@@ -136,11 +133,7 @@ fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
     assert_eq!(left_out.count(), 1, "{text}");
 }
 
-#[test]
 fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
-    if !can_trace("an ordinary user") || !own_only() {
-        return;
-    }
     let output = unprivileged(&["profile", "-e", "cpu-clock"]);
     let said = String::from_utf8_lossy(&output.stderr);
     let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or \
@@ -148,10 +141,13 @@ fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
     assert!(said.ends_with(why), "{said}");
 }
 
-/// Returns whether users may watch only their own processes, in user mode.
-fn own_only() -> bool {
+/// Ends the test unless users may watch only their own processes, in user mode.
+fn own_only() {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    paranoid.unwrap_or_default().trim() == "2"
+    let paranoid = paranoid.unwrap_or_default();
+    if paranoid.trim() != "2" {
+        skip_anywhere(&format!("perf_event_paranoid is {}", paranoid.trim()));
+    }
 }
 
 /// Runs the command as an unprivileged user.
@@ -174,11 +170,7 @@ fn unprivileged(args: &[&str]) -> Output {
         .expect("setpriv runs")
 }
 
-#[test]
 fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
-    if !can_trace("counts of threads") {
-        return;
-    }
     let (load, measured) = load::alternate(3, 100);
     let of = load.pid().to_string();
     let run = crate::watch(&["profile", "-F", "0", "-e", "task-clock", "-p", &of], load);
@@ -192,7 +184,6 @@ fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
     assert!(share > 1.0 && share < most * 1.1, "{share} of {most}: {:?}", run.objects);
 }
 
-#[test]
 fn an_event_without_samples_or_shares_is_refused() {
     for (options, why) in [
         (&["-F0", "-g"][..], "-F 0 takes no samples"),

@@ -3,10 +3,26 @@
 use serde_json::Value;
 
 use crate::{
-    can_trace, load,
-    tool::{Run, Tool},
+    live::live_tests,
+    load,
+    tool::{Run, Tool, with_all_switches},
     watch,
 };
+
+live_tests! {
+    each_entry_of_a_call_is_related_to_its_exit,
+    all_events_between_two_calls_are_printed_in_order,
+    a_call_that_never_returns_has_no_partner,
+    a_sleep_lasts_from_its_entry_to_its_exit,
+    each_switch_to_a_task_ends_one_wait,
+    a_task_that_is_moved_is_counted,
+    timers_that_wake_a_sleeper_are_never_early,
+    a_run_with_lost_events_relates_fewer_and_reports_it,
+    allocations_and_frees_match_the_workload,
+    memory_may_be_freed_on_another_cpu,
+    a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it,
+    starts_whose_ends_come_from_other_tasks_are_noted,
+}
 
 /// Returns the sum of a column over the rows of a table.
 fn sum(run: &Run, table: &str, of: &str, wanted: impl Fn(&Value) -> bool) -> f64 {
@@ -18,11 +34,7 @@ fn calls(run: &Run, wanted: impl Fn(&Value) -> bool) -> f64 {
     sum(run, "latency", "calls", wanted)
 }
 
-#[test]
 fn each_entry_of_a_call_is_related_to_its_exit() {
-    if !can_trace("getppid, related") {
-        return;
-    }
     let load = load::getppid(5000);
     let of = load.pid().to_string();
     let [enter, exit] = ["sys_enter", "sys_exit"]
@@ -36,11 +48,7 @@ fn each_entry_of_a_call_is_related_to_its_exit() {
     run.is_complete();
 }
 
-#[test]
 fn all_events_between_two_calls_are_printed_in_order() {
-    if !can_trace("a detail") {
-        return;
-    }
     const CALLS: usize = 3000;
     let load = load::between_two_calls(CALLS as u32);
     let of = load.pid().to_string();
@@ -64,11 +72,7 @@ fn all_events_between_two_calls_are_printed_in_order() {
     run.is_complete();
 }
 
-#[test]
 fn a_call_that_never_returns_has_no_partner() {
-    if !can_trace("exit_group") {
-        return;
-    }
     let load = load::getppid(100);
     let of = load.pid().to_string();
     let (enter, exit) = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit");
@@ -82,11 +86,7 @@ fn a_call_that_never_returns_has_no_partner() {
     run.is_complete();
 }
 
-#[test]
 fn a_sleep_lasts_from_its_entry_to_its_exit() {
-    if !can_trace("a sleep") {
-        return;
-    }
     for ms in [1u32, 10, 100] {
         let load = load::sleep_ms(ms);
         let of = load.pid().to_string();
@@ -100,11 +100,7 @@ fn a_sleep_lasts_from_its_entry_to_its_exit() {
     }
 }
 
-#[test]
 fn each_switch_to_a_task_ends_one_wait() {
-    if !can_trace("a ping-pong") {
-        return;
-    }
     const ROUNDS: u32 = 1000;
     let (mut first, second) = load::ping_pong(ROUNDS);
     let both = [first.pid(), second.pid()];
@@ -122,11 +118,7 @@ fn each_switch_to_a_task_ends_one_wait() {
     run.is_complete();
 }
 
-#[test]
 fn a_task_that_is_moved_is_counted() {
-    if !can_trace("migrations") {
-        return;
-    }
     let _busy = load::never_idle();
     let load = load::migrations(100);
     let tid = load.pid();
@@ -138,11 +130,7 @@ fn a_task_that_is_moved_is_counted() {
     assert!((moved - 5.0..=moved).contains(&ran), "{ran} of {moved}");
 }
 
-#[test]
 fn timers_that_wake_a_sleeper_are_never_early() {
-    if !can_trace("timers") {
-        return;
-    }
     let (load, _) = load::alternate(5, 20);
     let run = watch(&["hrtimer-latency"], load);
     let woke = |row: &Value| row["function"] == "hrtimer_wakeup";
@@ -154,11 +142,7 @@ fn timers_that_wake_a_sleeper_are_never_early() {
     run.is_complete();
 }
 
-#[test]
 fn a_run_with_lost_events_relates_fewer_and_reports_it() {
-    if !can_trace("a loss") {
-        return;
-    }
     const CALLS: u32 = 200_000;
     let load = load::getppid(CALLS);
     let of = load.pid().to_string();
@@ -176,11 +160,7 @@ fn a_run_with_lost_events_relates_fewer_and_reports_it() {
     assert!(2.0 * seen <= arrived, "{seen} of {arrived}");
 }
 
-#[test]
 fn allocations_and_frees_match_the_workload() {
-    if !can_trace("allocations, related") {
-        return;
-    }
     // The number of slots of a pipe times the size of one.
     let alloc = "kmem:kmalloc/bytes_req==640/";
     for words in [
@@ -202,11 +182,7 @@ fn allocations_and_frees_match_the_workload() {
     }
 }
 
-#[test]
 fn memory_may_be_freed_on_another_cpu() {
-    if !can_trace("allocations of one CPU") {
-        return;
-    }
     for (cpu, made) in [("0", 50.0), ("1", 0.0)] {
         let load = load::pipes_closed_elsewhere(50);
         let alloc = format!("kmem:kmalloc/bytes_req==640&&common_pid=={}/", load.pid());
@@ -219,34 +195,22 @@ fn memory_may_be_freed_on_another_cpu() {
     }
 }
 
-#[test]
 fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
-    if !can_trace("calls inside calls") {
-        return;
-    }
     const SLEEPS: u32 = 10;
     const MS: u64 = 20;
     let _busy = load::never_idle();
-    let mut tries = 0;
-    let (run, measured) = loop {
-        let (load, measured) = load::alternate(SLEEPS, MS);
-        let of = load.pid().to_string();
-        let sleep =
-            "syscalls:sys_enter_clock_nanosleep//alias=sleep/,syscalls:sys_exit_clock_nanosleep";
-        let off = format!(
-            "sched:sched_switch/prev_pid=={of}/key=prev_pid/alias=off-CPU/,\
-             sched:sched_switch/next_pid=={of}/key=next_pid/"
-        );
-        let run = watch(&["nested", "-k", "_tid", "-e", sleep, "-e", &off, "-p", &of], load);
-        run.is_complete();
-        tries += 1;
-        // Kernels were observed to omit the switches from some tasks, and with one of them the end
-        // of a time off the CPU.
-        let ends = sum(&run, "calls", "calls", |row| row["call"] == "  off-CPU");
-        if ends >= f64::from(SLEEPS) || tries == 4 {
-            break (run, measured);
-        }
-    };
+    let (load, measured) = load::alternate(SLEEPS, MS);
+    let pid = load.pid();
+    let of = pid.to_string();
+    let sleep =
+        "syscalls:sys_enter_clock_nanosleep//alias=sleep/,syscalls:sys_exit_clock_nanosleep";
+    let off = format!(
+        "sched:sched_switch/prev_pid=={of}/key=prev_pid/alias=off-CPU/,\
+         sched:sched_switch/next_pid=={of}/key=next_pid/"
+    );
+    let args = ["nested", "-k", "_tid", "-e", sleep, "-e", &off, "-p", &of];
+    let run = with_all_switches(pid, || watch(&args, load));
+    run.is_complete();
     let of = |call: &str, what: &str| sum(&run, "calls", what, |row| row["call"] == call);
     assert_eq!(of("sleep", "calls"), f64::from(SLEEPS), "{:?} {}", run.objects, run.stderr);
     // It may be preempted while it exits.
@@ -258,11 +222,7 @@ fn a_sleep_is_a_call_with_the_time_off_the_cpu_inside_of_it() {
     assert!((own + off - total).abs() < 1.0 && own < total / 4.0, "{own} + {off} of {total} us");
 }
 
-#[test]
 fn starts_whose_ends_come_from_other_tasks_are_noted() {
-    if !can_trace("ends of other tasks") {
-        return;
-    }
     const CALLS: u32 = 100;
     let load = load::getppid(CALLS);
     let of = load.pid().to_string();

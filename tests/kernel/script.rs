@@ -9,7 +9,17 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{can_trace, load};
+use crate::{live::live_tests, load};
+
+live_tests! {
+    an_event_that_init_turned_off_stays_off_when_the_command_is_executed,
+    an_event_that_init_turned_off_is_delivered_once_it_is_on,
+    a_run_whose_handlers_are_all_disabled_ends_with_the_reason,
+    no_ordered_event_after_the_duration_is_handled,
+    a_run_of_many_tracepoints_has_written_everything_before_it_closes_them,
+    a_script_has_an_events_text_as_the_kernel_would_print_it,
+    callbacks_report_watched_tasks_or_all_tasks_on_request,
+}
 
 /// Output of a script's run.
 struct Ran {
@@ -71,30 +81,18 @@ fn quiet(wake: &str) -> String {
     QUIET.replace("EXIT_GROUP", &libc::SYS_exit_group.to_string()).replace("WAKE", wake)
 }
 
-#[test]
 fn an_event_that_init_turned_off_stays_off_when_the_command_is_executed() {
-    if !can_trace("an event that is off") {
-        return;
-    }
     let ran = run(&quiet(""), &["--duration", "20s", "--", "sleep", "0.1"]);
     assert_eq!((ran.number("calls"), ran.number("exits")), (0, 1), "{}", ran.text);
     assert_eq!(ran.code, Some(0));
 }
 
-#[test]
 fn an_event_that_init_turned_off_is_delivered_once_it_is_on() {
-    if !can_trace("an event that is turned on") {
-        return;
-    }
     let ran = run(&quiet("quiet:on()"), &["--duration", "20s", "--", "sleep", "1"]);
     assert_eq!((ran.number("ends"), ran.number("exits")), (1, 1), "{}", ran.text);
 }
 
-#[test]
 fn a_run_whose_handlers_are_all_disabled_ends_with_the_reason() {
-    if !can_trace("a run without handlers") {
-        return;
-    }
     let script = r#"
         local m = monitor { summary = "fails at every event" }
         local seen = 0
@@ -110,11 +108,7 @@ fn a_run_whose_handlers_are_all_disabled_ends_with_the_reason() {
     assert_eq!(ran.code, Some(1), "{}", ran.text);
 }
 
-#[test]
 fn no_ordered_event_after_the_duration_is_handled() {
-    if !can_trace("the end of a duration") {
-        return;
-    }
     let mut busy = load::getppid(10_000_000);
     busy.start();
     let script = r#"
@@ -136,11 +130,7 @@ fn no_ordered_event_after_the_duration_is_handled() {
     assert_eq!(last.map(|last| &last["events"]), Some(&ran.number("seen").into()), "{}", ran.text);
 }
 
-#[test]
 fn a_run_of_many_tracepoints_has_written_everything_before_it_closes_them() {
-    if !can_trace("closing") {
-        return;
-    }
     let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["trace", "-e", "syscalls:sys_enter_s*", "--json", "--duration", "50ms"])
         .stdin(Stdio::null())
@@ -165,11 +155,7 @@ fn a_run_of_many_tracepoints_has_written_everything_before_it_closes_them() {
     assert!(last.is_some_and(|last| last["final"] == true), "{text}");
 }
 
-#[test]
 fn a_script_has_an_events_text_as_the_kernel_would_print_it() {
-    if !can_trace("the text of an event") {
-        return;
-    }
     let script = r#"
         local m = monitor { summary = "the text of an event" }
         function m.init()
@@ -198,11 +184,7 @@ const FORKS: &str = r#"
     return m
 "#;
 
-#[test]
 fn callbacks_report_watched_tasks_or_all_tasks_on_request() {
-    if !can_trace("callbacks of tasks") {
-        return;
-    }
     let three = ["--", "sh", "-c", "sleep 0.3; for i in 1 2 3; do /bin/true; done"];
     let beside_others = |script: &str| {
         let others = std::thread::spawn(|| {

@@ -14,6 +14,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::live::skip_anywhere;
+
 /// Timeout for the command to attach, and to end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -198,4 +200,24 @@ impl Run {
             assert_eq!(self.coverage()[problem], 0, "{problem}: {}", self.coverage());
         }
     }
+}
+
+/// Runs `watched` while a second tool counts the switches from and to a task. Ends the test if the
+/// kernel omitted some: a switch to a task is an event of the task before it, and a 6.18 kernel was
+/// observed to omit the events of some tasks.
+pub(crate) fn with_all_switches(pid: u32, watched: impl FnOnce() -> Run) -> Run {
+    let switches = format!(
+        "sched:sched_switch/prev_pid=={pid}/key=prev_pid/alias=away/,\
+         sched:sched_switch/next_pid=={pid}/key=next_pid/alias=back/"
+    );
+    let witness = Tool::attach(&["top", "-e", &switches]);
+    let run = watched();
+    let seen = witness.finish();
+    seen.is_complete();
+    let [away, back] = ["away", "back"].map(|column| seen.sum(column, "prev_pid", pid));
+    assert!(away > 0, "{:?}", seen.objects);
+    if back < away {
+        skip_anywhere(&format!("this kernel recorded {back} of {away} switches to the task"));
+    }
+    run
 }

@@ -10,13 +10,26 @@ use serde_json::Value;
 
 use crate::load;
 use crate::tool::Tool;
-use crate::{can_trace, watch};
+use crate::{live::live_tests, watch};
 
-#[test]
+live_tests! {
+    different_events_come_in_the_order_of_time,
+    a_cpu_list_selects_the_events_of_its_cpus,
+    a_thread_is_watched_by_its_number,
+    a_filter_narrows_each_of_the_events,
+    n_events_are_printed_and_no_more,
+    interrupts_of_perilune_are_printed_and_counted_also_with_a_user_space_condition,
+    a_recording_plays_back_what_was_traced,
+    flags_are_those_that_ftrace_shows,
+    timers_expire_in_hardirq_context_with_interrupts_off,
+    of_perilunes_timers_only_those_set_by_interrupts_are_traced,
+    an_event_line_is_laid_out_as_documented,
+    a_printer_prints_each_event,
+    each_tracepoint_of_this_machine_is_described,
+    the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks,
+}
+
 fn different_events_come_in_the_order_of_time() {
-    if !can_trace("mixed events") {
-        return;
-    }
     const FORKS: usize = 200;
     let load = load::forks(FORKS as u32);
     let of = load.pid().to_string();
@@ -35,11 +48,7 @@ fn different_events_come_in_the_order_of_time() {
     run.is_complete();
 }
 
-#[test]
 fn a_cpu_list_selects_the_events_of_its_cpus() {
-    if !can_trace("-C") {
-        return;
-    }
     const ROUNDS: u32 = 1000;
     let (mut first, second) = load::ping_pong(ROUNDS);
     let of = format!("prev_pid=={} || prev_pid=={}", first.pid(), second.pid());
@@ -72,11 +81,7 @@ fn a_cpu_list_selects_the_events_of_its_cpus() {
     assert!(*all >= 2 * ROUNDS as usize, "{counts:?}");
 }
 
-#[test]
 fn a_thread_is_watched_by_its_number() {
-    if !can_trace("-t") {
-        return;
-    }
     let load = load::getppid(3000);
     let (tid, of) = (load.pid(), load.pid().to_string());
     let run = watch(&["trace", "-e", "syscalls:sys_enter_getppid", "-t", &of], load);
@@ -85,11 +90,7 @@ fn a_thread_is_watched_by_its_number() {
     run.is_complete();
 }
 
-#[test]
 fn a_filter_narrows_each_of_the_events() {
-    if !can_trace("--filter") {
-        return;
-    }
     let load = load::getppid(1000);
     let of = load.pid().to_string();
     let filter = format!("id=={}", libc::SYS_getppid);
@@ -102,11 +103,7 @@ fn a_filter_narrows_each_of_the_events() {
     run.is_complete();
 }
 
-#[test]
 fn n_events_are_printed_and_no_more() {
-    if !can_trace("-N") {
-        return;
-    }
     let load = load::getppid(5000);
     let of = load.pid().to_string();
     let run = watch(&["trace", "-e", "syscalls:sys_enter_getppid", "-p", &of, "-N", "123"], load);
@@ -114,11 +111,7 @@ fn n_events_are_printed_and_no_more() {
     assert_eq!(run.code, Some(0));
 }
 
-#[test]
 fn interrupts_of_perilune_are_printed_and_counted_also_with_a_user_space_condition() {
-    if !can_trace("-N and interrupts") {
-        return;
-    }
     // With switches among the events, perilune's own events are hidden; each timer that wakes it is
     // followed by others that interrupt it.
     let (never, timers) =
@@ -133,11 +126,7 @@ fn interrupts_of_perilune_are_printed_and_counted_also_with_a_user_space_conditi
     assert_eq!((printed, code), (300, Some(0)));
 }
 
-#[test]
 fn a_recording_plays_back_what_was_traced() {
-    if !can_trace("--events") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("forks.events");
     let file = file.to_str().expect("its name is text");
@@ -158,11 +147,7 @@ fn a_recording_plays_back_what_was_traced() {
     assert!(forks.iter().all(|e| e["pid"] == pid && e["parent_pid"] == pid));
 }
 
-#[test]
 fn flags_are_those_that_ftrace_shows() {
-    if !can_trace("flags") {
-        return;
-    }
     const ROUNDS: u32 = 1000;
     let (mut first, second) = load::ping_pong(ROUNDS);
     let of = format!("prev_pid=={} || prev_pid=={}", first.pid(), second.pid());
@@ -190,11 +175,7 @@ fn flags_are_those_that_ftrace_shows() {
     assert!(ours.iter().all(|flags| flags.starts_with('d')), "switches have interrupts off");
 }
 
-#[test]
 fn timers_expire_in_hardirq_context_with_interrupts_off() {
-    if !can_trace("flags of an interrupt") {
-        return;
-    }
     let tool = Tool::attach_plain(&["trace", "-e", "timer:hrtimer_expire_entry", "-N", "50"]);
     let (text, code) = tool.finish_by_itself();
     let flags: Vec<String> = text.lines().filter_map(|line| beside_cpu(line, -1)).collect();
@@ -204,11 +185,7 @@ fn timers_expire_in_hardirq_context_with_interrupts_off() {
     }
 }
 
-#[test]
 fn of_perilunes_timers_only_those_set_by_interrupts_are_traced() {
-    if !can_trace("timers of perilune") {
-        return;
-    }
     // Each record wakes perilune, so that it runs while interrupts arrive and starts a new timeout
     // each time.
     let tool = Tool::attach_plain(&["trace", "-e", "timer:*", "--watermark", "0"]);
@@ -224,11 +201,7 @@ fn of_perilunes_timers_only_those_set_by_interrupts_are_traced() {
     }
 }
 
-#[test]
 fn an_event_line_is_laid_out_as_documented() {
-    if !can_trace("the line") {
-        return;
-    }
     let load = load::renames(2);
     let (pid, of) = (load.pid(), load.pid().to_string());
     let tool = Tool::attach_plain(&["trace", "-e", "task:task_rename", "-p", &of]);
@@ -248,11 +221,7 @@ fn an_event_line_is_laid_out_as_documented() {
     assert!(rest.starts_with("task:task_rename: "), "{line}");
 }
 
-#[test]
 fn a_printer_prints_each_event() {
-    if !can_trace("a printer") {
-        return;
-    }
     let mut plugin = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
     plugin
         .write_all(
@@ -273,11 +242,7 @@ fn a_printer_prints_each_event() {
     run.is_complete();
 }
 
-#[test]
 fn each_tracepoint_of_this_machine_is_described() {
-    if !can_trace("descriptions") {
-        return;
-    }
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(["list", "-v", "--json", "*:*"])
         .output()
@@ -303,11 +268,7 @@ fn each_tracepoint_of_this_machine_is_described() {
     assert!(checked * 2 > expected.len(), "{checked} of {}", expected.len());
 }
 
-#[test]
 fn the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks() {
-    if !can_trace("the doctor") {
-        return;
-    }
     use std::os::unix::process::CommandExt as _;
     let run = |user: Option<u32>, args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));

@@ -4,6 +4,9 @@
 //! has a test on a sample that breaks it, so a rule that no longer detects anything fails as well.
 //! Rules do not repeat checks of the compiler or clippy.
 
+mod circles;
+mod functions;
+mod imports;
 mod language;
 mod layers;
 mod licences;
@@ -24,6 +27,7 @@ const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     unsafety::unsafe_is_in_few_files,
     unsafety::every_unsafe_has_a_safety_comment,
     lines::files_are_short,
+    functions::functions_are_short,
     lines::rust_opens_with_a_sentence,
     lines::lua_opens_with_a_sentence,
     lines::file_names_describe_their_content,
@@ -46,6 +50,7 @@ fn the_tree_keeps_the_house_rules() {
     }
     let mut findings: Vec<Finding> =
         files.iter().flat_map(|f| RULES.iter().flat_map(|r| r(f))).collect();
+    findings.extend(circles::imports_form_no_circle(&files));
     findings.extend(language::names_of_types_are_unique(&files));
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }

@@ -104,6 +104,8 @@ fn literal_end(bytes: &[u8], at: usize) -> usize {
             found(&[&b"\""[..], &b"#".repeat(hashes)].concat(), from + hashes + 1)
         }
         [b'\'', b'\\', ..] => found(b"'", 3),
+        [b'b', b'\'', b'\\', ..] => found(b"'", 4),
+        [b'b', b'\'', _, b'\'', ..] => at + 4,
         // A lifetime has no quote after its first character.
         [b'\'', ..] => {
             let next = std::str::from_utf8(&rest[1..rest.len().min(5)]);
@@ -161,10 +163,10 @@ fn is_word(byte: Option<&u8>) -> bool {
 
 #[test]
 fn only_code_is_left_of_a_rust_file() {
-    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é'); /* unsafe \
+    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é', b'\"', b'\\''); /* unsafe \
                 /* x */ */ c::<'l>();";
     let code = Source::new("a.rs", text).code;
     assert!(!code.contains("unsafe"), "{code}");
-    assert_eq!(code.split_whitespace().collect::<String>(), "a();b(,,,);c::<'l>();");
+    assert_eq!(code.split_whitespace().collect::<String>(), "a();b(,,,,,);c::<'l>();");
     assert_eq!(code.lines().count(), text.lines().count());
 }

@@ -1,4 +1,4 @@
-//! Tests of stopping a long search. tests/patterns.rs compares search results with LuaJIT's.
+//! Tests of stopping a long search. tests/lua/patterns.rs compares search results with LuaJIT's.
 
 use super::*;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! The Lua source of expressions. tests/expression compares their values with C.
+//! The Lua source of expressions. tests/lua/expression compares their values with C.
 
 use super::*;
 

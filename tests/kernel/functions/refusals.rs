@@ -3,13 +3,13 @@
 use std::process::Command;
 
 use super::Program;
-use crate::can_trace;
+use crate::live::live_tests;
 
-#[test]
+live_tests! {
+    functions_that_cannot_be_watched_are_refused_with_the_reason,
+}
+
 fn functions_that_cannot_be_watched_are_refused_with_the_reason() {
-    if !can_trace("refusals") {
-        return;
-    }
     let program = Program::built(&[]);
     let folder = program.folder.path();
     std::fs::write(folder.join("script"), "#!/bin/sh -e\n").expect("it can be written");

@@ -1,0 +1,74 @@
+//! Live tests as a list: each runs on a thread of its own, and one that cannot run on this machine
+//! is shown as ignored, with the reason.
+
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::thread;
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::load;
+
+/// Lists the tests of a file: first those that need root, then those that decide themselves. The
+/// compiler reports a test that is not listed as dead code.
+macro_rules! live_tests {
+    (root: [$($test:ident),* $(,)?], any: [$($free:ident),* $(,)?]) => {
+        pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
+            vec![
+                $($crate::live::test(module_path!(), stringify!($test), true, $test),)*
+                $($crate::live::test(module_path!(), stringify!($free), false, $free),)*
+            ]
+        }
+    };
+    ($($test:ident),* $(,)?) => { $crate::live::live_tests!(root: [$($test),*], any: []); };
+}
+pub(crate) use live_tests;
+
+/// Why a test cannot run; it unwinds the test's thread.
+struct Skipped(String);
+
+/// Creates a test that is named by its path below the crate.
+pub(crate) fn test(module: &str, name: &str, needs_root: bool, test: fn()) -> Trial {
+    let name = match module.split_once("::") {
+        Some((_, module)) => format!("{module}::{name}"),
+        None => name.to_owned(),
+    };
+    let own = name.clone();
+    Trial::ignorable_test(name, move || {
+        let run = move || {
+            if needs_root {
+                can_trace();
+            }
+            test();
+        };
+        let started = thread::Builder::new().name(own).spawn(run).expect("a thread can be started");
+        let Err(end) = started.join() else { return Ok(Completion::Completed) };
+        match end.downcast::<Skipped>() {
+            Ok(skipped) => Ok(Completion::ignored_with(skipped.0)),
+            Err(_) => Err(Failed::without_message()),
+        }
+    })
+}
+
+/// Ends the test if this machine does not let it trace.
+pub(crate) fn can_trace() {
+    if !load::is_root() {
+        skip("not root");
+    }
+    if !Path::new("/proc/sys/kernel/perf_event_paranoid").exists() {
+        skip("this kernel has no perf_event_open");
+    }
+}
+
+/// Ends a test that cannot run here, which is a failure on a build machine.
+pub(crate) fn skip(missing: &str) -> ! {
+    assert!(std::env::var_os("CI").is_none(), "cannot run on a build machine: {missing}");
+    skip_anywhere(missing);
+}
+
+/// Ends a test that cannot run here. Build machines need not be able to run it, unlike with
+/// [`skip`].
+pub(crate) fn skip_anywhere(why: &str) -> ! {
+    // Not a panic, which would print a message.
+    resume_unwind(Box::new(Skipped(why.to_owned())));
+}

@@ -1,0 +1,113 @@
+//! The prompt of an ordinary user: everything without events works, and so do events of the user's
+//! own processes.
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use tempfile::TempDir;
+
+use crate::pty::can_trace;
+
+const USER: u32 = 65534;
+
+/// Returns whether users may watch only their own processes, in user mode.
+fn own_only(test: &str) -> bool {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.unwrap_or_default();
+    let shown = paranoid.trim() == "2" || std::env::var_os("CI").is_none();
+    assert!(shown, "{test}: perf_event_paranoid is {}", paranoid.trim());
+    can_trace(test) && paranoid.trim() == "2"
+}
+
+/// Returns a copy of the command in a folder from which an unprivileged user may execute it.
+fn for_user() -> (TempDir, Command) {
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
+    let folder = folder.expect("a folder can be made");
+    let own = folder.path().join("perilune");
+    // Copied by another process: a child forked meanwhile must not hold the file open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
+    let mut command = Command::new(own);
+    command.uid(USER).gid(USER).current_dir("/");
+    (folder, command)
+}
+
+/// Returns the output of a prompt of an unprivileged user for these lines: results and messages.
+fn answers(words: &[&str], lines: &str) -> (String, String) {
+    let (_folder, command) = for_user();
+    let mut child = super::piped(command).args(words).spawn().expect("the command runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    input.write_all(lines.as_bytes()).expect("lines can be sent");
+    drop(input);
+    let output = child.wait_with_output().expect("our own child can be waited for");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
+
+/// A process of an unprivileged user that only uses its CPU.
+struct Spinning(Child);
+
+impl Spinning {
+    fn begin() -> Spinning {
+        let spin = ["-c", "while :; do :; done"];
+        Spinning(Command::new("sh").args(spin).uid(USER).gid(USER).spawn().expect("sh runs"))
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        // It runs until it is killed here.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
+    if !own_only("a user who may watch nothing") {
+        return;
+    }
+    let lines = "20 + 22\nfields \"page-faults\"\n:jobs\nprobe(\"page-faults\")\n\
+                 every(\"50ms\", function() print(\"tick\") end)\nrun \"1s\"\n:lost\n";
+    let (text, said) = answers(&[], lines);
+    let ticks = text.matches("tick\n").count();
+    assert!((2..=20).contains(&ticks), "{ticks} times 50 ms of a second");
+    let wanted = "42\na counter: _period, _ip, _addr\nno monitor runs; run(\"NAME\") starts one\n\
+                  0 events: nothing lost\n";
+    assert_eq!(text.replace("tick\n", ""), wanted, "{said}");
+    let why = "permission denied; perf_event_paranoid is 2: run as root, or set it to 0, or watch \
+               your own process: perilune repl -p PID";
+    let wanted = format!(
+        "perilune: warning: events: {why}; at this prompt, only functions that need no event work\n\
+         perilune: page-faults: {why}\n"
+    );
+    assert_eq!(said, wanted);
+    let (_, said) = answers(&["-p", "1"], "probe(\"page-faults:u\")\n");
+    let wanted = "page-faults:u: permission denied; task 1 belongs to another user: run as root, \
+                  or with CAP_PERFMON\n";
+    assert!(said.ends_with(wanted), "{said}");
+}
+
+#[test]
+fn a_user_watches_an_own_process_and_the_excluded_part_is_noted() {
+    if !own_only("a user and his own process") {
+        return;
+    }
+    let spinning = Spinning::begin();
+    let pid = spinning.0.id().to_string();
+    let lines = format!(
+        "own, others = 0, 0\n\
+         p = probe(\"cpu-clock\", {{ freq = 997 }}, function(e)\n\
+         if e._pid == {pid} then own = own + 1 else others = others + 1 end\n\
+         end)\n\
+         run \"500ms\"\n\
+         print(own > 50, own < 550, others)\n"
+    );
+    let (text, said) = answers(&["-p", &pid], &lines);
+    assert_eq!(text, "true\ttrue\t0\n", "{said}");
+    let remark = "cpu-clock:u: this user may not watch the kernel, so only user mode is sampled";
+    assert!(said.contains(remark), "{said}");
+}
