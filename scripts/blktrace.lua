@@ -9,7 +9,7 @@
 -- -p and a COMMAND select the tasks that create requests; later stages may come from any task.
 --   perilune blktrace -i 1000
 --   perilune blktrace --device 259:0 --than 20ms
-local block = require "block"
+local block, longer = require "block", require "longer"
 
 local m = monitor {
   summary = "the stages of requests to disks: get, insert, issue, complete",
@@ -28,7 +28,7 @@ function m.init(opt)
   local columns = { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
   local stages = latency(columns)
   local requests = pending { "made", "last", "stage", "kind", keep = opt.than }
-  local heat = opt.heatmap and heat_map {}              -- of get => complete
+  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than) -- of get => complete
   local mine, place = per_thread(), block.places()
 
   local function watch(event, handler)
@@ -70,7 +70,7 @@ function m.init(opt)
     local took = time - r.made
     stages:add(took, e.dev, r.kind, "get", "complete")
     if heat then heat:add(time, took) end
-    if opt.than and took > opt.than then emit(r.event, e, { delay_us = took / 1000 }) end
+    print(r, e, took)
   end)
 end
 return m

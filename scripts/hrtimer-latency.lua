@@ -7,6 +7,8 @@
 -- are missing, so the timer may have expired and been set again.
 --   perilune hrtimer-latency -i 1000
 --   perilune hrtimer-latency --than 1ms --perins
+local longer = require "longer"
+
 local m = monitor {
   summary = "how late timers expire, by function",
   order = true,
@@ -18,7 +20,7 @@ local m = monitor {
 
 function m.init(opt)
   local late = latency { perins "cpu", "function" }
-  local heat = opt.heatmap and heat_map {}
+  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
   local armed = pending { "expires", key = "pointer", keep = opt.than }
   local idle = per_cpu(0)                                  -- 1 while the CPU is idle
   local missing = per_cpu(-math.huge)                      -- end of an idle period without a switch
@@ -52,7 +54,7 @@ function m.init(opt)
     local delay = math.max(0.0, e.now - timer.expires)
     late:add(delay, cpu, name(e))
     if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then emit(timer.event, e, { delay_us = delay / 1000 }) end
+    print(timer, e, delay)
   end)
 end
 return m

@@ -3,7 +3,7 @@
 -- that a hypervisor takes from the CPU is included.
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
-local relation = require "relation"
+local longer, relation = require "longer", require "relation"
 local SOFT = {
   [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL",
   "TASKLET", "SCHED", "HRTIMER", "RCU",
@@ -21,7 +21,7 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local heat = opt.heatmap and heat_map {}
+  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
   local function measure(kind, entry, exit, field, draw)
     local times = latency { perins "cpu", { kind, draw }, title = kind }
     relation.stages({ { entry }, { exit } }, opt, {
@@ -32,7 +32,7 @@ function m.init(opt)
         local delay = start.delay
         times:add(delay, cpu, start.value)
         if heat then heat:add(e._time, delay) end
-        if opt.than and delay > opt.than then emit(start.event, e, { delay_us = delay / 1000 }) end
+        print(start, e, delay)
       end,
     })
   end

@@ -10,7 +10,7 @@
 --     -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
 --   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret \
 --     -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
-local calls, relation = require "calls", require "relation"
+local calls, longer, relation = require "calls", require "longer", require "relation"
 
 local m = monitor {
   summary = "nested calls as a tree, with self and total times",
@@ -28,6 +28,7 @@ local tree ---@type perilune.calls.Tree
 
 function m.init(opt)
   tree = calls.tree()
+  local print = longer.printer(opt.than)
   local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
 
   --- Sets the handler of an event, which also gets the key. Ignores the key 0 of threads: it is the
@@ -54,7 +55,7 @@ function m.init(opt)
         local total, node, outer = ended.delay, ended.node, open:get(k)
         if outer then outer.inner = outer.inner + total end
         tree:add(node, total, total - ended.inner)
-        if opt.than and total > opt.than then emit(ended.event, e, { delay_us = total / 1000 }) end
+        print(ended, e, total)
       end)
     end
     watch(group[1], function(e, k)

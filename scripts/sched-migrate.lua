@@ -6,7 +6,7 @@
 -- any task; the losses shown are those of all these events.
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
-local sched = require "sched"
+local longer, sched = require "longer", require "sched"
 
 local m = monitor {
   summary = "tasks that move to another CPU, and how long until they run there",
@@ -22,6 +22,7 @@ function m.init(opt)
   local migrations = kv { perins "tid", "comm", count = "migrations", title = "migrations" }
   local waits = latency { { "from", arrow = true }, "to", title = "until it runs" }
   local moved = pending { "from", key = "tid", keep = opt.than }
+  local print = longer.printer(opt.than)
 
   sched.watch(opt, "sched:sched_migrate_task", "pid", "comm", function(e)
     local tid = e.pid
@@ -32,9 +33,7 @@ function m.init(opt)
     local move = moved:close(e.next_pid, e)
     if not move then return end
     waits:add(move.delay, move.from, e._cpu)
-    if opt.than and move.delay > opt.than then
-      emit(move.event, e, { delay_us = move.delay / 1000 })
-    end
+    print(move, e, move.delay)
   end)
 end
 return m

@@ -18,5 +18,6 @@ pub mod pattern;
 pub mod slot;
 pub mod stack_style;
 pub mod text;
+pub mod time_grid;
 pub mod units;
 pub mod value;

@@ -9,6 +9,8 @@
 pub mod events;
 pub mod file;
 pub mod folded;
+pub mod format;
+mod heat_svg;
 pub mod heatmap;
 pub mod json;
 pub mod lat_file;

@@ -12,11 +12,10 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use crate::base::draw::{Draw, OpenedEvent, Stamp};
-use crate::output::events::Events;
 use crate::output::file::{self, Growing};
-use crate::output::json::Json;
+use crate::output::format::{OutputFormat, OutputParts};
 use crate::output::screen::Screen;
-use crate::output::text::{TextOptions, TextOutput};
+use crate::output::text::TextOptions;
 use crate::output::{ColourChoice, colour};
 use crate::script::context::RunContext;
 use crate::script::evsel::Role;
@@ -81,7 +80,8 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
 /// script starts.
 fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
     let options = &request.host;
-    let elsewhere = options.json || options.events || options.batch || options.output.is_some();
+    let text = options.format == OutputFormat::Text;
+    let elsewhere = !text || options.batch || options.output.is_some();
     let reports = request.interval_ns().is_some();
     let shared = !options.workload.is_empty() || options.allow_unsafe;
     if !request.monitor.screen || !reports || elsewhere || shared {
@@ -110,17 +110,13 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         Some(path) => Box::new(create(path)?),
         None => Box::new(stdout()),
     };
-    if options.json {
-        return Ok(Box::new(Json::new(
-            results,
-            &request.monitor.name,
-            options.stack_style.clone(),
-        )));
-    }
-    if options.events {
-        return Ok(Box::new(Events::new(results, start)));
-    }
-    Ok(Box::new(TextOutput::new(results, Box::new(streams::stderr()), look(options, pages))))
+    Ok(options.format.create(OutputParts {
+        results,
+        messages: Box::new(streams::stderr()),
+        monitor: &request.monitor.name,
+        start,
+        look: look(options, pages),
+    }))
 }
 
 fn look(options: &HostOptions, pages: usize) -> TextOptions {

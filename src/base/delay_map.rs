@@ -1,9 +1,9 @@
 //! Distribution of delays over time: counts by time and by magnitude of the delay, the data of a
-//! latency heat map.
+//! latency heat map. It takes at most 400 KiB.
 //!
-//! A row is a quarter of an octave, which is a resolution of 19 %. When a run exceeds the maximum
-//! number of columns, pairs of columns are merged: counts stay exact and memory stays below 400
-//! KiB.
+//! A row is a quarter of an octave, which is a resolution of 19 %.
+
+use super::time_grid::TimeGrid;
 
 /// Rows per octave.
 const STEPS: f64 = 4.0;
@@ -19,15 +19,11 @@ const FIRST_NS: f64 = 1e6;
 
 /// Counts over time and delay.
 #[derive(Clone, Debug)]
-pub struct DelayMap {
-    column_ns: f64,
-    counts: Vec<u32>,
-    total: u64,
-}
+pub struct DelayMap(TimeGrid<ROWS, COLUMNS>);
 
 impl Default for DelayMap {
     fn default() -> DelayMap {
-        DelayMap { column_ns: FIRST_NS, counts: Vec::new(), total: 0 }
+        DelayMap(TimeGrid::new(FIRST_NS))
     }
 }
 
@@ -39,49 +35,13 @@ impl DelayMap {
         if delay.is_nan() || delay < 0.0 {
             return false;
         }
-        let time = time.max(0.0);
-        while time >= self.column_ns * COLUMNS as f64 && self.column_ns < 1e18 {
-            self.join();
-        }
-        let column = ((time / self.column_ns) as usize).min(COLUMNS - 1);
-        let row = ((delay.max(1.0).log2() * STEPS) as usize).min(ROWS - 1);
-        if (column + 1) * ROWS > self.counts.len() {
-            self.counts.resize((column + 1) * ROWS, 0);
-        }
-        if let Some(count) = self.counts.get_mut(column * ROWS + row) {
-            *count = count.saturating_add(1);
-            self.total += 1;
-        }
+        self.0.add(time, |_| DelayMap::height(delay) as usize, |_, row| row);
         true
     }
 
-    /// Merges pairs of columns.
-    #[cold]
-    fn join(&mut self) {
-        self.column_ns *= 2.0;
-        let columns = self.counts.len().div_ceil(ROWS).div_ceil(2);
-        for column in 0..columns {
-            for row in 0..ROWS {
-                let of = |half: usize| {
-                    self.counts.get((2 * column + half) * ROWS + row).copied().unwrap_or(0)
-                };
-                let both = of(0).saturating_add(of(1));
-                if let Some(count) = self.counts.get_mut(column * ROWS + row) {
-                    *count = both;
-                }
-            }
-        }
-        self.counts.truncate(columns * ROWS);
-    }
-
-    /// Returns the width of a column, in nanoseconds.
-    pub fn column_ns(&self) -> f64 {
-        self.column_ns
-    }
-
-    /// Returns the columns from the start of the run, each with its [`ROWS`] counts.
-    pub fn columns(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        self.counts.chunks_exact(ROWS)
+    /// Returns the counts.
+    pub fn grid(&self) -> &TimeGrid<ROWS, COLUMNS> {
+        &self.0
     }
 
     /// Returns the smallest delay of a row, in nanoseconds.
@@ -96,7 +56,7 @@ impl DelayMap {
 
     /// Returns the number of counted delays.
     pub fn total(&self) -> u64 {
-        self.total
+        self.0.total()
     }
 }
 
@@ -106,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn cells(map: &DelayMap) -> Vec<(usize, usize, u32)> {
-        let cells = map.columns().enumerate().flat_map(|(column, rows)| {
+        let cells = map.grid().columns().iter().enumerate().flat_map(|(column, rows)| {
             rows.iter().enumerate().map(move |(row, count)| (column, row, *count))
         });
         cells.filter(|cell| cell.2 > 0).collect()
@@ -138,7 +98,7 @@ mod tests {
         ) {
             let mut map = DelayMap::default();
             adds.iter().for_each(|(time, delay)| assert!(map.add(*time, *delay)));
-            prop_assert!(map.columns().len() <= COLUMNS);
+            prop_assert!(map.grid().columns().len() <= COLUMNS);
             let cells = cells(&map);
             prop_assert_eq!(
                 cells.iter().map(|cell| u64::from(cell.2)).sum::<u64>(),
@@ -146,7 +106,7 @@ mod tests {
             );
             for (time, delay) in adds {
                 let (column, row) =
-                    ((time / map.column_ns()) as usize, DelayMap::height(delay) as usize);
+                    ((time / map.grid().column_ns()) as usize, DelayMap::height(delay) as usize);
                 prop_assert!(cells.iter().any(|cell| cell.0 == column && cell.1 == row));
             }
         }

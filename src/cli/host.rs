@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use crate::{
     base::{cpulist, stack_style::StackStyle, units::Unit},
     event::sampling::ChainPart,
+    output::format::OutputFormat,
     run::request::{Color, HostOptions},
     script::option::{
         OptionKind, OptionSpec,
@@ -136,8 +137,9 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
             (_, true) => ChainPart::Kernel,
             _ => ChainPart::Both,
         },
-        json: flag("json"),
-        events: flag("events"),
+        format: OutputFormat::selected(flag).map_err(|[one, other]| {
+            anyhow!("--{one} and --{other} are two formats of the same results; give one of them")
+        })?,
         batch: flag("batch"),
         output: path("output"),
         plugins: text(values, "plugin")
@@ -165,10 +167,6 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
         },
         workload: Vec::new(),
     };
-    ensure!(
-        !(host.json && host.events),
-        "--json and --events are two formats of the same results; give one of them"
-    );
     ensure!(
         !(host.all_cpus && host.cpus.is_some()),
         "-a watches all CPUs and -C only some; give one of them"

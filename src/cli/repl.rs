@@ -22,6 +22,7 @@ use anyhow::Context as _;
 use super::command::{self, Parsed};
 use super::run::Runtime;
 use super::{CommandError, help};
+use crate::output::format::OutputFormat;
 use crate::run::session::{Completions, Console, ConsoleMessage, Outlet};
 use crate::script::bundle::{Script, ScriptOrigin};
 use crate::script::option::value::OptionValue;
@@ -65,9 +66,9 @@ pub fn run(
         Parsed::Run(request) => *request,
     };
     let host = &request.host;
+    let format = format!("--{}", host.format.option());
     let elsewhere = [
-        ("--json", host.json),
-        ("--events", host.events),
+        (format.as_str(), host.format != OutputFormat::Text),
         ("-o", host.output.is_some()),
         ("a command", !host.workload.is_empty()),
         ("-i", host.interval_ns.is_some()),

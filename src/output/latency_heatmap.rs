@@ -5,8 +5,8 @@
 //! times longer and occur every ten seconds. Colours follow the logarithm of the count, so that
 //! rare delays are visible. Each cell shows its count as a tooltip.
 
-use super::heatmap::colour;
-use super::svg::{Caption, xml};
+use super::heat_svg::{self, colour};
+use super::svg::Caption;
 use crate::base::delay_map::{DelayMap, ROWS};
 use std::io::{self, Write};
 
@@ -54,22 +54,18 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let frame = MapWindow {
-        columns: ((length / map.column_ns()).ceil() as usize).max(map.columns().len()).max(1),
-        column_ns: map.column_ns(),
+        columns: ((length / map.grid().column_ns()).ceil() as usize)
+            .max(map.grid().columns().len())
+            .max(1),
+        column_ns: map.grid().column_ns(),
         rows: rows(map),
     };
     let (width, height) = (LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM);
-    let (title, subtitle) = (xml(&caption.title), xml(&caption.subtitle));
     let (middle, centre, bottom) = (width / 2.0, TOP + HEIGHT / 2.0, TOP + HEIGHT + 42.0);
+    heat_svg::begin((width, height), caption, out)?;
     write!(
         out,
-        "<?xml version=\"1.0\" standalone=\"no\"?>\n\
-         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"{middle}\" y=\"26\" font-size=\"17\" text-anchor=\"middle\">{title}</text>\n\
-         <text x=\"{middle}\" y=\"46\" fill=\"#666666\" text-anchor=\"middle\">{subtitle}</text>\n\
-         <text x=\"{middle}\" y=\"{bottom}\" fill=\"#666666\" text-anchor=\"middle\">\
+        "<text x=\"{middle}\" y=\"{bottom}\" fill=\"#666666\" text-anchor=\"middle\">\
          time since the start of the run</text>\n\
          <text transform=\"translate(18 {centre}) rotate(-90)\" fill=\"#666666\" \
          text-anchor=\"middle\">delay</text>\n"
@@ -87,7 +83,9 @@ pub fn write(
 
 /// Returns the rows that are not empty, and a margin around them.
 fn rows(map: &DelayMap) -> std::ops::Range<usize> {
-    let used = |row: &usize| map.columns().any(|rows| rows.get(*row).is_some_and(|n| *n > 0));
+    let used = |row: &usize| {
+        map.grid().columns().iter().any(|rows| rows.get(*row).is_some_and(|n| *n > 0))
+    };
     let first = (0..ROWS).find(used).unwrap_or(40).saturating_sub(1);
     let last = (0..ROWS).rev().find(used).unwrap_or(first) + 2;
     let missing = ROWS_LEAST.saturating_sub(last - first);
@@ -95,10 +93,10 @@ fn rows(map: &DelayMap) -> std::ops::Range<usize> {
 }
 
 fn write_cells(map: &DelayMap, frame: &MapWindow, out: &mut dyn Write) -> io::Result<()> {
-    let most = most(map);
+    let most = map.grid().most();
     let (wide, high) = (WIDTH / frame.columns as f64, HEIGHT / frame.rows.len() as f64);
     out.write_all(b"<g shape-rendering=\"crispEdges\">\n")?;
-    for (column, rows) in map.columns().enumerate() {
+    for (column, rows) in map.grid().columns().iter().enumerate() {
         for (row, count) in rows.iter().enumerate().filter(|(_, count)| **count > 0) {
             let begin = column as f64 * frame.column_ns;
             let (x, y) = (frame.x(begin), frame.y(row as f64 + 1.0));
@@ -154,25 +152,11 @@ fn write_axes(frame: &MapWindow, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_legend(map: &DelayMap, out: &mut dyn Write) -> io::Result<()> {
-    let (most, y, from) = (most(map), TOP + HEIGHT + 66.0, LEFT + 300.0);
-    write!(
-        out,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">delays per {} of time: 1</text>",
-        from - 8.0,
-        y + 10.0,
-        label(map.column_ns())
-    )?;
-    for step in 0..10u32 {
-        let count = f64::from(most).powf(f64::from(step) / 9.0);
-        let fill = shade(count as u32, most);
-        let x = from + f64::from(step) * 16.0;
-        write!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"16\" height=\"12\" fill=\"{fill}\"/>")?;
-    }
-    writeln!(out, "<text x=\"{}\" y=\"{}\">{most}</text>", from + 168.0, y + 10.0)
-}
-
-fn most(map: &DelayMap) -> u32 {
-    map.columns().flatten().copied().max().unwrap_or(0).max(1)
+    let most = map.grid().most();
+    let count = |step: u32| f64::from(most).powf(f64::from(step) / 9.0) as u32;
+    let unit = format!("delays per {} of time", label(map.grid().column_ns()));
+    let at = (LEFT + 300.0, TOP + HEIGHT + 66.0);
+    heat_svg::write_legend(at, &unit, most, |step| shade(count(step), most), out)
 }
 
 /// Returns the colour of a count, by its logarithm.

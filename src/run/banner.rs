@@ -8,6 +8,7 @@ use crate::base::draw::Level;
 use crate::base::stack_style::StackStyle;
 use crate::base::units::counted;
 use crate::event::sampling::ChainPart;
+use crate::output::format::OutputFormat;
 use crate::script::evsel::Role;
 use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
@@ -60,7 +61,7 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         }
         let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
         context.note(Level::Info, &watching);
-        if request.host.json || request.host.events {
+        if request.host.format != OutputFormat::Text {
             // These formats keep stderr free of notes, but a caller may wait there for the start.
             streams::print_message(&format!("note: {watching}"));
         }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use crate::base::stack_style::StackStyle;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
+use crate::output::format::OutputFormat;
 use crate::script::{
     monitor::Monitor,
     option::value::{OptionValue, OptionValues},
@@ -88,10 +89,8 @@ pub struct HostOptions {
     pub order: Option<bool>,
     /// `--user-callchain` and `--kernel-callchain`: the part of stacks that is taken.
     pub callchain: ChainPart,
-    /// `--json`.
-    pub json: bool,
-    /// `--events`: results as a recording that `--replay` reads.
-    pub events: bool,
+    /// `--json`, `--events`: the format of results.
+    pub format: OutputFormat,
     /// `-b`: scrolling text, even where a full screen is possible.
     pub batch: bool,
     /// `-o`: where results go instead of stdout.

@@ -1,5 +1,4 @@
-//! Constructors of aggregates: `latency`, `kv`, `hist`, `heat_map`, `pending`, `states`,
-//! `flame_graph`, `rate`, `per_cpu`, `perins`.
+//! Aggregates: what the constructors `latency`, `kv`, `hist`, … return; `kind.rs` lists them all.
 //!
 //! A constructor reads its table here, creates the aggregate in [`crate::stat`] and returns a plan
 //! to the prelude; the prelude generates an `add` that calls the leaf directly. A script's `add`
@@ -9,30 +8,29 @@
 //! collected, because compiled code holds its address. Only a session frees unreferenced
 //! aggregates, between lines ([`Aggregates::free_unheld`]).
 
+mod body;
 mod cells;
 mod declare;
 mod draw;
 pub mod flame;
 mod interval;
+mod kind;
 mod native;
+mod settings;
 mod spec;
 mod stack;
 mod sweep;
 mod upkeep;
 
 use crate::{
-    base::{coverage::Coverage, draw::Report, flame::Flame, stack_style::StackStyle},
-    stack::{Stacks, naming::Naming},
-    stat::{
-        budget::Budget, event_copy::Owners, heat_map::HeatMap, hist::Histograms, kv::Kv,
-        latency::Latency, leaf::SharedAggregate as Leaf, pending::Pending, rate::Rates,
-        states::States, strings::Strings,
-    },
+    base::{coverage::Coverage, draw::Report, stack_style::StackStyle},
+    stat::{kv::Kv, leaf::SharedAggregate as Leaf, strings::Strings},
 };
-use draw::{KvLook, LatencyLook, TableParts};
-use flame::DrawnGraph;
-use interval::Interval;
+use cells::TableParts;
+use declare::DeclaredAggregate;
+pub(super) use kind::drawn_kinds;
 use mlua::{Function, Lua, Table, Value};
+pub use settings::{AggregateSettings, WriteFlame};
 pub(super) use stack::frames_of;
 use std::{
     cell::{Cell, RefCell},
@@ -43,41 +41,6 @@ use std::{
 
 /// Bytes of all strings in keys.
 const STRING_BYTES: usize = 2 << 20;
-
-/// Writes a flame graph to files. Arguments: file name without extension, graph.
-pub type WriteFlame = Box<dyn FnMut(&str, &Flame) -> Result<(), String>>;
-
-/// Settings of the host that the constructors read, and the state they share with it.
-#[derive(Clone, Default)]
-pub struct AggregateSettings {
-    /// `--perins`: a table per instance.
-    pub perins: Rc<Cell<bool>>,
-    /// `-v`: show percentiles also where they are omitted by default.
-    pub verbose: Rc<Cell<bool>>,
-    /// Whether an instance is a thread, as with `-p`, and not a CPU.
-    pub by_thread: Rc<Cell<bool>>,
-    /// `--total`: merge the table of each interval into a total for the end of the run.
-    pub totals: Rc<Cell<bool>>,
-    /// Stacks that scripts hold as ids.
-    pub stacks: Rc<RefCell<Stacks>>,
-    /// Names of the stacks' frames.
-    pub naming: Rc<RefCell<Naming>>,
-    /// `--flame-graph`: tables of stacks are drawn as flame graphs instead of printed.
-    pub flame: Rc<RefCell<Option<flame::FlameOptions>>>,
-    /// Flame graphs that were drawn and not taken yet.
-    pub flames: Rc<RefCell<Vec<DrawnGraph>>>,
-    /// Writes the flame graphs that a script draws itself to files of a given name; an error is a
-    /// sentence for the script's author.
-    pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
-    /// Owners of the events that `pending` and `states` keep.
-    pub owners: Rc<Owners>,
-    /// Memory budget of all aggregates together.
-    pub budget: Rc<Budget>,
-    /// Whether columns show raw values, without calling the script's functions.
-    pub plain: Rc<Cell<bool>>,
-    /// Upper bound of CPU numbers (exclusive).
-    pub cpus: u32,
-}
 
 /// All aggregates that scripts declared, in order.
 #[derive(Clone)]
@@ -115,40 +78,6 @@ struct AggregatesState {
     trusted: Table,
 }
 
-/// One aggregate.
-struct DeclaredAggregate {
-    /// Its key in JSON.
-    name: String,
-    title: Option<String>,
-    columns: Vec<Option<spec::KeyColumn>>,
-    /// Whether it keeps its rows over intervals.
-    keep: bool,
-    body: Body,
-}
-
-enum Body {
-    Latency(Interval<Latency>, LatencyLook),
-    Kv(Interval<Kv>, KvLook),
-    Hist(Interval<Histograms>, String),
-    Pending(Leaf<Pending>),
-    States(Leaf<States>, Interval<Latency>, LatencyLook),
-    Rate(Leaf<Rates>),
-    HeatMap(Leaf<HeatMap>),
-}
-
-impl DeclaredAggregate {
-    /// Returns an aggregate that is never drawn.
-    fn hidden(body: Body) -> DeclaredAggregate {
-        DeclaredAggregate {
-            name: String::new(),
-            title: None,
-            columns: Vec::new(),
-            keep: true,
-            body,
-        }
-    }
-}
-
 impl Aggregates {
     /// Adds the constructors to `env`, the environment of scripts.
     ///
@@ -162,11 +91,9 @@ impl Aggregates {
         weak.set("__mode", "k")?;
         let handles = lua.create_table()?;
         handles.set_metatable(Some(weak))?;
-        let trusted = lua.create_table()?;
-        let strings = Rc::new(RefCell::new(Strings::new(STRING_BYTES)));
         let aggregates = Aggregates(Rc::new(AggregatesState {
             shared,
-            strings,
+            strings: Rc::new(RefCell::new(Strings::new(STRING_BYTES))),
             declared: RefCell::default(),
             next: Cell::default(),
             names: RefCell::default(),
@@ -175,16 +102,9 @@ impl Aggregates {
             emitted: RefCell::default(),
             stack_functions: RefCell::default(),
             handles,
-            trusted: trusted.clone(),
+            trusted: lua.create_table()?,
         }));
-        let native = aggregates.native(lua)?;
-        for (name, source) in [
-            ("=perilune:aggregate", include_str!("prelude/aggregate.lua")),
-            ("=perilune:pending", include_str!("prelude/pending.lua")),
-            ("=perilune:states", include_str!("prelude/states.lua")),
-        ] {
-            lua.load(source).set_name(name).call::<()>((&native, env, &trusted))?;
-        }
+        aggregates.load_preludes(lua, env)?;
         // Compiled Lua holds addresses into the aggregates.
         lua.set_app_data(aggregates.clone());
         Ok(aggregates)
@@ -205,6 +125,11 @@ impl Aggregates {
         self.number(value).is_some()
     }
 
+    /// Returns whether `value` is an object that a constructor returned and a report can draw.
+    pub(super) fn is_drawn(&self, value: &Value) -> bool {
+        self.number(value).and_then(|id| self.one(id)).is_some_and(|one| one.is_drawn())
+    }
+
     /// Returns the host's settings.
     pub(super) fn shared(&self) -> &AggregateSettings {
         &self.0.shared
@@ -213,6 +138,11 @@ impl Aggregates {
     /// Returns a weak reference, for functions that the Lua state owns.
     pub(super) fn downgrade(&self) -> Weak {
         Weak(Rc::downgrade(&self.0))
+    }
+
+    /// Registers a function that draws stacks in `style`; a column drawn by it is a stack column.
+    pub(super) fn draws_stacks(&self, function: &Function, style: Rc<StackStyle>) {
+        self.0.stack_functions.borrow_mut().push((function.clone(), style));
     }
 
     fn number(&self, value: &Value) -> Option<usize> {
@@ -237,11 +167,7 @@ impl Aggregates {
     /// # Errors
     /// A column's own function failed.
     pub fn draw(&self, lua: &Lua, handles: Option<&[Value]>) -> mlua::Result<Vec<Report>> {
-        let mut reports = Vec::new();
-        for id in self.chosen(handles) {
-            reports.extend(self.draw_one(lua, id, false)?);
-        }
-        Ok(reports)
+        self.draw_each(lua, self.chosen(handles), false)
     }
 
     /// Draws the reports of the aggregates with these numbers.
@@ -249,11 +175,7 @@ impl Aggregates {
     /// # Errors
     /// A column's own function failed.
     pub(super) fn draw_some(&self, lua: &Lua, ids: Range<usize>) -> mlua::Result<Vec<Report>> {
-        let mut reports = Vec::new();
-        for id in ids {
-            reports.extend(self.draw_one(lua, id, false)?);
-        }
-        Ok(reports)
+        self.draw_each(lua, ids, false)
     }
 
     /// Starts the next interval of the aggregates with these numbers.
@@ -276,20 +198,14 @@ impl Aggregates {
     /// A column's own function failed.
     pub fn draw_totals(&self, lua: &Lua) -> mlua::Result<Vec<Report>> {
         self.restart(self.chosen(None), true);
-        let mut reports = Vec::new();
-        for id in self.chosen(None) {
-            reports.extend(self.draw_one(lua, id, true)?);
-        }
-        Ok(reports)
+        self.draw_each(lua, self.chosen(None), true)
     }
 
     /// Restarts a table because the script has read it. A table that keeps its rows is a snapshot:
     /// it does not add up over a run.
     fn clear(&self, id: usize) {
-        if let Some(declared) = self.one(id)
-            && let Body::Kv(interval, _) = &declared.body
-        {
-            interval.restart(self.0.shared.totals.get() && !declared.keep);
+        if let Some(declared) = self.one(id) {
+            declared.body.restart(self.0.shared.totals.get() && !declared.keep);
         }
     }
 
@@ -306,55 +222,29 @@ impl Aggregates {
     }
 
     fn restart(&self, ids: Vec<usize>, totals: bool) {
-        for declared in ids.into_iter().filter_map(|id| self.one(id)).filter(|one| !one.keep) {
-            match &declared.body {
-                Body::Latency(interval, _) | Body::States(_, interval, _) => {
-                    interval.restart(totals);
-                }
-                Body::Kv(interval, _) => interval.restart(totals),
-                Body::Hist(interval, _) => interval.restart(totals),
-                Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => {}
-            }
+        let restarted = ids.into_iter().filter_map(|id| self.one(id)).filter(|one| !one.keep);
+        restarted.for_each(|one| one.body.restart(totals));
+    }
+
+    fn draw_each(
+        &self,
+        lua: &Lua,
+        ids: impl IntoIterator<Item = usize>,
+        total: bool,
+    ) -> mlua::Result<Vec<Report>> {
+        let mut reports = Vec::new();
+        for id in ids {
+            reports.extend(self.draw_one(lua, id, total)?);
         }
+        Ok(reports)
     }
 
     fn draw_one(&self, lua: &Lua, id: usize, total: bool) -> mlua::Result<Vec<Report>> {
         let Some(declared) = self.one(id) else { return Ok(Vec::new()) };
-        let frame = self.frame(lua, &declared);
-        if let Body::Kv(of, look) = &declared.body
-            && self.0.shared.flame.borrow().is_some()
-            && flame::of_stacks(&declared.columns)
-        {
-            if total {
-                // The intervals' flame graphs add up to that of the run.
-                let drawn = of.with_total(|of| frame.beside_stacks(of, look))?;
-                return Ok(drawn.into_iter().collect());
-            }
-            let flame = self.flame_of(lua, id)?.map(|flame| DrawnGraph {
-                table: declared.name.clone(),
-                flame,
-                snapshot: declared.keep,
-            });
-            self.0.shared.flames.borrow_mut().extend(flame);
-            return Ok(frame.beside_stacks(&of.live, look)?.into_iter().collect());
-        }
-        let one = |report: mlua::Result<Report>| report.map(|report| vec![report]);
-        match &declared.body {
-            Body::Latency(of, look) | Body::States(_, of, look) if total => {
-                one(of.with_total(|of| frame.latency(of, look)))
-            }
-            Body::Latency(of, look) | Body::States(_, of, look) => {
-                one(frame.latency(&of.live, look))
-            }
-            Body::Kv(of, look) if total => one(of.with_total(|of| frame.counted(of, look))),
-            Body::Kv(of, look) => one(frame.counted(&of.live, look)),
-            Body::Hist(of, unit) if total => of.with_total(|of| frame.hist(of, unit)),
-            Body::Hist(of, unit) => frame.hist(&of.live, unit),
-            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => Ok(Vec::new()),
-        }
+        declared.body.draw(&self.parts(lua, &declared), total)
     }
 
-    fn frame<'a>(&'a self, lua: &'a Lua, declared: &'a DeclaredAggregate) -> TableParts<'a> {
+    fn parts<'a>(&'a self, lua: &'a Lua, declared: &'a DeclaredAggregate) -> TableParts<'a> {
         TableParts {
             lua,
             strings: &self.0.strings,
@@ -362,6 +252,7 @@ impl Aggregates {
             name: &declared.name,
             title: declared.title.as_deref(),
             columns: &declared.columns,
+            keep: declared.keep,
         }
     }
 }

@@ -44,12 +44,12 @@ pub fn measure(tracefs: &Tracefs) -> io::Result<(TracepointOverhead, Vec<PerfEve
     let none = open(tracefs)?;
     none.set_filter("common_pid == 0").map_err(io::Error::other)?;
     let rejected = least(|| none.enable(), || none.disable())?;
-    let toll = TracepointOverhead {
+    let overhead = TracepointOverhead {
         record: (record - alone).max(0.0),
         rejected: (rejected - alone).max(0.0),
     };
     drop(ring);
-    Ok((toll, vec![all, none]))
+    Ok((overhead, vec![all, none]))
 }
 
 fn open(tracefs: &Tracefs) -> io::Result<PerfEvent> {
@@ -91,7 +91,7 @@ mod tests {
         if !crate::sys::live_tests::needs_root("a tracepoint of this thread") {
             return;
         }
-        let (toll, _) = measure(&Tracefs::find().unwrap()).unwrap();
-        assert!(toll.record > toll.rejected && toll.record < 1e5, "{toll:?}");
+        let (overhead, _) = measure(&Tracefs::find().unwrap()).unwrap();
+        assert!(overhead.record > overhead.rejected && overhead.record < 1e5, "{overhead:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use perilune::{
     event::sampling::{CallGraph, ChainPart, StackSampling},
+    output::format::OutputFormat,
     run::request::Color,
     script::option::value::{OptionValue, to_lua, unparsed},
 };
@@ -71,7 +72,7 @@ fn the_hosts_options_are_parsed() {
     assert_eq!((host.exit_after, host.duration_ns), (Some(5), Some(2_000_000_000)));
     assert_eq!((host.mmap_pages, host.watermark), (Some(64), 0));
     assert_eq!(host.order, Some(true));
-    assert_eq!((host.verbose, host.quiet, host.json), (2, true, true));
+    assert_eq!((host.verbose, host.quiet, host.format), (2, true, OutputFormat::Json));
     assert_eq!(host.output.as_deref(), Some("out.json".as_ref()));
     assert!(host.stats && host.watch_self && host.total && host.allow_unsafe && host.batch);
     assert_eq!((host.lua_mem, host.color), (1 << 30, Color::Never));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use perilune::script::option::value::OptionValue;
+use perilune::{output::format::OutputFormat, script::option::value::OptionValue};
 
 use crate::bench::{refused, request};
 
@@ -18,14 +18,14 @@ fn the_first_positional_argument_begins_the_workload() {
         workload(&["syscalls", "ls", "--json", "--help", "--zzz"]),
         ["ls", "--json", "--help", "--zzz"]
     );
-    assert!(!request(&["syscalls", "ls", "--json"]).host.json);
+    assert_eq!(request(&["syscalls", "ls", "--json"]).host.format, OutputFormat::Text);
 }
 
 #[test]
 fn arguments_after_two_dashes_are_the_workload() {
     assert_eq!(workload(&["syscalls", "--", "ls", "-l"]), ["ls", "-l"]);
     assert_eq!(workload(&["syscalls", "--json", "--", "-odd"]), ["-odd"]);
-    assert!(request(&["syscalls", "--json", "--", "-odd"]).host.json);
+    assert_eq!(request(&["syscalls", "--json", "--", "-odd"]).host.format, OutputFormat::Json);
     assert_eq!(
         workload(&["syscalls", "sh", "-c", "echo $1", "--", "x"]),
         ["sh", "-c", "echo $1", "--", "x"]

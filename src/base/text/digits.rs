@@ -1,58 +1,37 @@
 //! Formats numbers without `core::fmt`: every event line uses these functions.
 
-const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
-2021222324252627282930313233343536373839\
-4041424344454647484950515253545556575859\
-6061626364656667686970717273747576777879\
-8081828384858687888990919293949596979899";
-
 /// Appends decimal digits.
 pub fn push_u64(out: &mut Vec<u8>, value: u64) {
-    let mut digits = [0u8; 20];
-    let start = fill(&mut digits, value);
-    out.extend_from_slice(&digits[start..]);
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends decimal digits, after a sign if negative.
 pub fn push_i64(out: &mut Vec<u8>, value: i64) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    push_u64(out, value.unsigned_abs());
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends an integer of any width that a cell or an array can hold.
 pub fn push_i128(out: &mut Vec<u8>, value: i128) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    let magnitude = value.unsigned_abs();
-    match u64::try_from(magnitude) {
-        Ok(small) => push_u64(out, small),
-        Err(_) => out.extend_from_slice(magnitude.to_string().as_bytes()),
-    }
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends decimal digits, padded on the left to `width`.
 pub fn push_padded(out: &mut Vec<u8>, value: u64, width: usize, padding: u8) {
-    let mut digits = [0u8; 20];
-    let start = fill(&mut digits, value);
-    for _ in digits.len() - start..width {
-        out.push(padding);
-    }
-    out.extend_from_slice(&digits[start..]);
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value);
+    out.resize(out.len() + width.saturating_sub(digits.len()), padding);
+    out.extend_from_slice(digits.as_bytes());
 }
 
 /// Appends nanoseconds as microseconds with sign, `+12.345`, padded with blanks on the left to
 /// `width`.
 pub fn push_micros(out: &mut Vec<u8>, ns: i64, width: usize) {
-    let mut digits = [0u8; 20];
     let (whole, rest) = (ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000);
-    let start = fill(&mut digits, whole);
-    let whole = digits.get(start..).unwrap_or_default();
+    let mut buffer = itoa::Buffer::new();
+    let whole = buffer.format(whole);
     out.resize(out.len() + width.saturating_sub(whole.len() + 5), b' ');
     out.push(if ns < 0 { b'-' } else { b'+' });
-    out.extend_from_slice(whole);
+    out.extend_from_slice(whole.as_bytes());
     out.push(b'.');
     push_padded(out, rest, 3, b'0');
 }
@@ -86,26 +65,6 @@ pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
         out.push(nibble(byte >> 4));
         out.push(nibble(*byte));
     }
-}
-
-/// Writes the digits at the end of the array. Returns the position of the first.
-fn fill(digits: &mut [u8; 20], mut value: u64) -> usize {
-    let mut at = digits.len();
-    while value >= 100 {
-        let pair = (value % 100) as usize * 2;
-        value /= 100;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    }
-    if value >= 10 {
-        let pair = value as usize * 2;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    } else {
-        at -= 1;
-        digits[at] = b'0' + value as u8;
-    }
-    at
 }
 
 fn nibble(value: u8) -> u8 {

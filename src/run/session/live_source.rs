@@ -226,7 +226,7 @@ impl LiveSource {
     }
 
     /// Measures the cost of a record in the kernel; `None` without tracepoints of system calls.
-    pub(super) fn toll(&self) -> Option<TracepointOverhead> {
+    pub(super) fn record_overhead(&self) -> Option<TracepointOverhead> {
         let (overhead, events) = tracepoint_overhead::measure(self.catalog.tracefs()?).ok()?;
         self.closer.close(events);
         Some(overhead)

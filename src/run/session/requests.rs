@@ -251,7 +251,7 @@ fn described(name: &str) -> anyhow::Result<String> {
 /// Returns the cost of each event: perilune's own part as measured, and the kernel's part by the
 /// current cost of a record.
 fn cost(session: &Session<'_>) -> String {
-    let toll = session.source.toll();
+    let overhead = session.source.record_overhead();
     let mut lines =
         vec![format!("{:<36} {:>12} {:>8} {:>10}", "event", "events", "own(ns)", "kernel(ns)")];
     for (index, role) in session.host.roles().iter().enumerate() {
@@ -261,16 +261,16 @@ fn cost(session: &Session<'_>) -> String {
         }
         let tracepoint = role.event.kind().raw_format().is_some();
         let plain = tracepoint && role.sampling.stack.is_none();
-        let kernel = toll.filter(|_| plain).map(|toll| format!("{:.0}", toll.record));
+        let kernel = overhead.filter(|_| plain).map(|overhead| format!("{:.0}", overhead.record));
         let kernel = kernel.as_deref().unwrap_or("?");
         let (name, events) = (&role.event.name, spent.events);
         lines.push(format!("{name:<36} {events:>12} {:>8.1} {kernel:>10}", spent.each()));
     }
-    if let Some(toll) = toll {
+    if let Some(overhead) = overhead {
         let text = "kernel(ns) is the cost of a system call's event, measured now";
         lines.push(format!(
             "{text}; an event that a kernel filter rejects costs {:.0} ns",
-            toll.rejected
+            overhead.rejected
         ));
     }
     lines.extend(session.host.uncompiled());

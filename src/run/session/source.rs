@@ -74,9 +74,9 @@ impl<'a> SessionSource<'a> {
     }
 
     /// Returns the cost of a record in the kernel.
-    pub(super) fn toll(&self) -> Option<TracepointOverhead> {
+    pub(super) fn record_overhead(&self) -> Option<TracepointOverhead> {
         match self {
-            SessionSource::Live(live, _) => live.toll(),
+            SessionSource::Live(live, _) => live.record_overhead(),
             SessionSource::File(..) => None,
         }
     }

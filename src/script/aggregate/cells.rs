@@ -1,17 +1,36 @@
 //! Cells of the columns of a key: text that a function of the script or the column's type draws.
 
-use super::draw::{EVICTED, TableParts};
+use super::settings::AggregateSettings;
 use super::spec::{KeyColumn, ReadsAs};
+use super::stack::stack_cell;
 use crate::{
     base::{
         draw::Cell,
         number::{IntegerType, Number, hex},
     },
     script::table,
-    stat::word::{Word, WordContent},
+    stat::{
+        strings::Strings,
+        word::{Word, WordContent},
+    },
 };
-use mlua::Value;
-use std::collections::HashMap;
+use mlua::{Lua, Value};
+use std::{cell::RefCell, collections::HashMap};
+
+/// Key of the row of evicted keys.
+pub(super) const EVICTED: &str = "(evicted)";
+
+/// The parts that every table has.
+pub(super) struct TableParts<'a> {
+    pub(super) lua: &'a Lua,
+    pub(super) strings: &'a RefCell<Strings>,
+    pub(super) shared: &'a AggregateSettings,
+    pub(super) name: &'a str,
+    pub(super) title: Option<&'a str>,
+    pub(super) columns: &'a [Option<KeyColumn>],
+    /// Whether the table keeps its rows over intervals.
+    pub(super) keep: bool,
+}
 
 impl TableParts<'_> {
     /// Returns an empty cache of drawn texts for each column.
@@ -45,7 +64,7 @@ impl TableParts<'_> {
         word: Word,
     ) -> mlua::Result<Cell> {
         if let (Some(style), WordContent::Number(id)) = (&column.stack, word.part()) {
-            return Ok(self.stack(texts, style, word, id));
+            return Ok(stack_cell(self.shared, texts, style, word, id));
         }
         let Some(draw) = column.draw.as_ref().filter(|_| !self.shared.plain.get()) else {
             let of = column.reads_as.as_ref().map(ReadsAs::integer_type).transpose()?.flatten();

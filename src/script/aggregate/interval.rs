@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::stat::{Aggregate, leaf::SharedAggregate as Leaf};
+use crate::stat::{Aggregate, leaf::SharedAggregate as Leaf, strings::Marks};
 
 /// A table of the current interval, and of the run so far if totals are wanted.
 pub(super) struct Interval<T> {
@@ -35,10 +35,15 @@ impl<T: Aggregate> Interval<T> {
         self.total.borrow().as_ref().into_iter().for_each(visit);
     }
 
-    /// Draws the run's table, or the interval's while there is no total.
-    pub(super) fn with_total<R>(&self, draw: impl FnOnce(&RefCell<T>) -> R) -> R {
+    /// Marks the strings and numbers in use.
+    pub(super) fn mark(&self, marks: &mut Marks) {
+        self.each(|table| table.mark(marks));
+    }
+
+    /// Draws the interval's table, or the run's (`total`) if there is one.
+    pub(super) fn draw<R>(&self, total: bool, draw: impl FnOnce(&RefCell<T>) -> R) -> R {
         // Taken out while it is drawn, because drawing calls Lua.
-        match self.total.take() {
+        match if total { self.total.take() } else { None } {
             Some(total) => {
                 let total = RefCell::new(total);
                 let drawn = draw(&total);

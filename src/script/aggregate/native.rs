@@ -1,46 +1,55 @@
-//! Functions that the prelude calls in Rust on cold paths: declaring, rows for `each()`, addresses.
+//! Functions that the preludes call in Rust on cold paths: declaring, rows for `each()`, addresses.
 
-use super::{Aggregates, Body, declare, draw::PERCENTILES, spec};
-use crate::stat::{
-    kv::Kv,
-    latency::Timing,
-    leaf,
-    pending::{Pending, PendingState},
-    word::Word,
+use super::{
+    Aggregates,
+    kind::AGGREGATE_KINDS,
+    spec::{self, Checked},
 };
-use mlua::{IntoLua, LightUserData, Lua, Table, Value};
+use crate::stat::{leaf, pending::PendingState, word::Word};
+use mlua::{LightUserData, Lua, Table, Value};
 use std::rc::Rc;
 
 impl Aggregates {
-    /// Returns the table of functions and addresses that the prelude uses on cold paths.
+    /// Loads the constructors of all kinds into `env`.
     ///
     /// # Errors
-    /// Lua is out of memory.
-    pub(super) fn native(&self, lua: &Lua) -> mlua::Result<Table> {
+    /// A prelude failed to load.
+    pub(super) fn load_preludes(&self, lua: &Lua, env: &Table) -> mlua::Result<()> {
+        let (native, trusted) = (self.native(lua)?, &self.0.trusted);
+        let common = lua.load(include_str!("../prelude/aggregate.lua"));
+        common.set_name("=perilune:aggregate").call::<()>((&native, env, trusted))?;
+        for kind in &AGGREGATE_KINDS {
+            if let Some(prelude) = &kind.prelude {
+                let chunk = lua.load(prelude.source).set_name(format!("=perilune:{}", kind.name));
+                chunk.call::<()>((&native, env, trusted, (prelude.leaves)(lua)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the table of functions and addresses that the preludes use on cold paths.
+    fn native(&self, lua: &Lua) -> mlua::Result<Table> {
         let native = lua.create_table()?;
         native.set("handles", &self.0.handles)?;
         native.set("strings", LightUserData(leaf::pointer(&self.0.strings)))?;
         native.set("intern", LightUserData(leaf::intern()))?;
         native.set("cpus", self.0.shared.cpus)?;
+        let simple = AGGREGATE_KINDS.iter().filter(|kind| kind.prelude.is_none());
+        native.set("simple_kinds", lua.create_sequence_from(simple.map(|kind| kind.name))?)?;
         let suggestion =
             |_: &Lua, (name, known): (String, Vec<String>)| Ok(spec::suggestion(&name, &known));
         native.set("suggestion", lua.create_function(suggestion)?)?;
-        let of_kv = |_: &Lua, doubles| Ok(leaf::take::<Kv>(doubles).map(LightUserData));
-        native.set("kv_leaf", lua.create_function(of_kv)?)?;
         // The Lua state owns the functions below, and the aggregates own values of that state: a
         // strong reference here would be a cycle.
         let weak = Rc::new(self.downgrade());
         let upgrade =
             move || weak.upgrade().ok_or_else(|| mlua::Error::runtime("the run has ended"));
         let this = upgrade.clone();
-        let declare = move |lua: &Lua, (kind, spec): (String, Value)| match declare::declare(
-            &this()?,
-            lua,
-            &kind,
-            &spec,
-        )? {
-            Ok(plan) => Ok((Some(plan), None)),
-            Err(why) => Ok((None, Some(why))),
+        let declare = move |lua: &Lua, (kind, spec): (String, Value)| {
+            Ok(match this()?.declare_kind(lua, &kind, &spec)? {
+                Ok(plan) => (Some(plan), None),
+                Err(why) => (None, Some(why)),
+            })
         };
         native.set("declare", lua.create_function(declare)?)?;
         let this = upgrade.clone();
@@ -66,16 +75,38 @@ impl Aggregates {
         };
         native.set("instance", lua.create_function(instance)?)?;
         let this = upgrade.clone();
-        native.set("state", lua.create_function(move |_, id: usize| this()?.state(id))?)?;
-        native.set("pending", addresses(lua, leaf::of_pending())?)?;
-        native.set("states", addresses(lua, leaf::of_states())?)?;
+        native.set("state", lua.create_function(move |_, id: usize| this()?.results(id))?)?;
         Ok(native)
     }
 
-    /// Returns whether `value` is an object that a constructor returned and a report can draw.
-    pub(in crate::script) fn is_drawn(&self, value: &Value) -> bool {
-        let Some(declared) = self.number(value).and_then(|id| self.one(id)) else { return false };
-        !matches!(declared.body, Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_))
+    /// Creates the aggregate of constructor `kind` and returns its plan: see
+    /// [`NewAggregate::plan`](super::declare::NewAggregate::plan). It also has the `id` of the
+    /// aggregate, and whether it `is_drawn`.
+    ///
+    /// # Errors
+    /// Lua is out of memory. A mistake in the script is the inner error.
+    fn declare_kind(&self, lua: &Lua, kind: &str, spec: &Value) -> mlua::Result<Checked<Table>> {
+        if let Some(why) = self.full(kind) {
+            return Ok(Err(why));
+        }
+        let Some(known) = AGGREGATE_KINDS.iter().find(|known| known.name == kind) else {
+            return Ok(Err(format!("unknown kind of aggregate '{kind}'")));
+        };
+        let new = match (known.declare)(spec, &self.0.shared) {
+            Ok(new) => new,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (plan, mut declared) = new.plan(lua)?;
+        let functions = self.0.stack_functions.borrow();
+        for column in declared.columns.iter_mut().flatten() {
+            let style =
+                functions.iter().find(|(function, _)| Some(function) == column.draw.as_ref());
+            column.stack = style.map(|(_, style)| style.clone()).or(column.stack.take());
+        }
+        debug_assert_eq!(declared.is_drawn(), known.is_drawn, "{kind}");
+        plan.set("is_drawn", known.is_drawn)?;
+        plan.set("id", self.declare(declared))?;
+        Ok(Ok(plan))
     }
 
     /// Returns the rows for `each()`: the values of the columns (false for an absent column), then
@@ -83,14 +114,14 @@ impl Aggregates {
     fn rows(&self, lua: &Lua, id: usize) -> mlua::Result<Table> {
         let rows = lua.create_table()?;
         let Some(declared) = self.one(id) else { return Ok(rows) };
-        let frame = self.frame(lua, &declared);
-        let row = |key: &[Word], rest: Vec<Value>| {
+        let parts = self.parts(lua, &declared);
+        let mut push = |key: &[Word], rest: Vec<Value>| {
             let row = lua.create_table()?;
             let mut key = key.iter().copied();
             for column in &declared.columns {
                 match (column, key.len()) {
                     (Some(_), 1..) => {
-                        row.raw_push(key.next().map(|word| frame.value(word)).transpose()?)?;
+                        row.raw_push(key.next().map(|word| parts.value(word)).transpose()?)?;
                     }
                     _ => row.raw_push(false)?,
                 }
@@ -98,73 +129,17 @@ impl Aggregates {
             rest.into_iter().try_for_each(|value| row.raw_push(value))?;
             rows.raw_push(row)
         };
-        match &declared.body {
-            Body::Latency(of, _) | Body::States(_, of, _) => {
-                let latency = of.live.borrow();
-                for (key, timing) in frame.latencies(&latency) {
-                    row(key, vec![timing_table(lua, timing)?])?;
-                }
-            }
-            Body::Kv(of, look) => {
-                let kv = of.live.borrow();
-                for counted in frame.counts(&kv) {
-                    let sums = counted.sums.iter().map(|sum| Value::Number(sum.value()));
-                    let count = look.sums.is_empty().then_some(Value::Number(counted.count as f64));
-                    row(counted.key, count.into_iter().chain(sums).collect())?;
-                }
-            }
-            Body::Hist(of, _) => {
-                let hist = of.live.borrow();
-                for (key, buckets) in frame.hists(&hist) {
-                    let list = buckets.into_iter().map(|bucket| {
-                        let bounds = [bucket.low as f64, bucket.high as f64, bucket.count as f64];
-                        lua.create_sequence_from(bounds)
-                    });
-                    let list = lua.create_sequence_from(list.collect::<mlua::Result<Vec<_>>>()?)?;
-                    row(key, vec![list.into_lua(lua)?])?;
-                }
-            }
-            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => {}
-        }
+        declared.body.rows(&parts, &mut push)?;
         Ok(rows)
     }
 
-    /// Returns the addresses of the structs into which `close` and `get` write their results.
-    fn state(&self, id: usize) -> mlua::Result<(LightUserData, LightUserData)> {
+    /// Returns the addresses of the structs into which the leaves of a state write their results.
+    fn results(&self, id: usize) -> mlua::Result<(LightUserData, LightUserData)> {
         let declared = self.one(id);
-        let address = |state: &PendingState| LightUserData((&raw const *state).cast_mut().cast());
-        let of = |pending: &Pending| (address(pending.closed()), address(pending.read()));
-        match declared.as_ref().map(|declared| &declared.body) {
-            Some(Body::Pending(pending)) => Ok(of(&pending.borrow())),
-            Some(Body::States(states, ..)) => {
-                let ended = address(states.borrow().ended());
-                Ok((ended, ended))
-            }
-            _ => Err(mlua::Error::runtime("this aggregate has no state")),
-        }
+        let state = declared.as_ref().and_then(|declared| declared.body.open_state());
+        let [closed, read] =
+            state.ok_or_else(|| mlua::Error::runtime("this aggregate has no state"))?.results();
+        let address = |state: *const PendingState| LightUserData(state.cast_mut().cast());
+        Ok((address(closed), address(read)))
     }
-}
-
-fn timing_table(lua: &Lua, timing: &Timing) -> mlua::Result<Value> {
-    let table = lua.create_table()?;
-    table.raw_set("calls", timing.count() as f64)?;
-    table.raw_set("total", timing.total().value())?;
-    table.raw_set("min", timing.min())?;
-    table.raw_set("avg", timing.avg())?;
-    table.raw_set("max", timing.max())?;
-    for percent in PERCENTILES {
-        table.raw_set(format!("p{percent}"), timing.percentile(percent))?;
-    }
-    table.into_lua(lua)
-}
-
-fn addresses<const N: usize>(
-    lua: &Lua,
-    all: [(&'static str, *mut std::ffi::c_void); N],
-) -> mlua::Result<Table> {
-    let leaves = lua.create_table()?;
-    for (name, address) in all {
-        leaves.set(name, LightUserData(address))?;
-    }
-    Ok(leaves)
 }

@@ -73,7 +73,8 @@ pub(super) struct AggregateSpec<'a> {
     table: &'a Table,
 }
 
-type Checked<T> = Result<T, String>;
+/// The error is a message for the author of the script.
+pub(super) type Checked<T> = Result<T, String>;
 
 impl<'a> AggregateSpec<'a> {
     /// Takes the table that the constructor `subject` was called with.

@@ -1,6 +1,6 @@
 //! Frees strings and stacks that no table and no open state refers to any more.
 
-use super::{Aggregates, Body};
+use super::Aggregates;
 use crate::stat::Aggregate as _;
 use mlua::{Table, Value};
 
@@ -25,18 +25,7 @@ impl Aggregates {
             marks = marks.with_numbers();
         }
         for declared in self.0.declared.borrow().values() {
-            match &declared.body {
-                Body::Latency(of, _) => of.each(|latency| latency.mark(&mut marks)),
-                Body::Kv(of, _) => of.each(|kv| kv.mark(&mut marks)),
-                Body::Hist(of, _) => of.each(|hist| hist.mark(&mut marks)),
-                Body::Pending(of) => of.borrow().mark(&mut marks),
-                Body::States(states, of, _) => {
-                    states.borrow().mark(&mut marks);
-                    of.each(|latency| latency.mark(&mut marks));
-                }
-                Body::Rate(of) => of.borrow().mark(&mut marks),
-                Body::HeatMap(_) => {}
-            }
+            declared.body.mark(&mut marks);
         }
         if let Some(kv) = &*self.0.emitted.borrow() {
             kv.borrow().mark(&mut marks);

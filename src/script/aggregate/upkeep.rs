@@ -1,12 +1,10 @@
 //! Maintenance of aggregates between events: drops state that lost events made doubtful, counts
 //! what was dropped, and limits the number of aggregates.
 
-use super::{Aggregates, Body, DeclaredAggregate, Leaf};
+use super::{Aggregates, DeclaredAggregate, Leaf, body::OpenState};
 use crate::base::coverage::Coverage;
 use crate::stat::heat_map::HeatMap;
 use crate::stat::history::{CopyPosition, History};
-use crate::stat::pending::{Pending, PendingLosses};
-use crate::stat::states::States;
 use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -83,11 +81,10 @@ impl Aggregates {
         lua.gc_collect()?;
         let mut unheld = Vec::new();
         for (id, declared) in self.0.declared.borrow().iter() {
-            let can = matches!(
-                declared.body,
-                Body::Latency(..) | Body::Kv(..) | Body::Hist(..) | Body::Rate(..)
-            );
-            if can && !is_kept(*id) && held.raw_get::<Value>(*id)?.is_nil() {
+            if declared.body.is_freed_unheld()
+                && !is_kept(*id)
+                && held.raw_get::<Value>(*id)?.is_nil()
+            {
                 unheld.push(*id);
             }
         }
@@ -108,7 +105,7 @@ impl Aggregates {
     /// Drops open states that lost events make doubtful: all opened at or before `time`, in
     /// nanoseconds of the run. Resets all `per_cpu` tables.
     pub fn drop_before(&self, time: f64) {
-        self.each_state(|pending| pending.drop_before(time), |states| states.drop_before(time));
+        self.each_state(|state| state.drop_before(time));
         if let Ok(forget) = self.0.trusted.get::<mlua::Function>("forget_cpus") {
             // Cannot fail: it only assigns to existing keys.
             let _ = forget.call::<()>(());
@@ -117,17 +114,17 @@ impl Aggregates {
 
     /// Records that a thread was renamed.
     pub fn rename_task(&self, tid: u32) {
-        self.each_state(|_| {}, |states| states.rename_task(tid));
+        self.each_state(|state| state.rename_task(tid));
     }
 
     /// Drops the open states of the previous thread with this id: `tid` is a new thread.
     pub fn forget_task(&self, tid: u32) {
-        self.each_state(|pending| pending.drop_task(tid), |states| states.forget_task(tid));
+        self.each_state(|state| state.forget_task(tid));
     }
 
     /// Drops the open states of a thread that ended.
     pub fn drop_task(&self, tid: u32) {
-        self.each_state(|pending| pending.drop_task(tid), |states| states.drop_task(tid));
+        self.each_state(|state| state.drop_task(tid));
     }
 
     /// Returns the history of the events, if there is one.
@@ -137,33 +134,25 @@ impl Aggregates {
 
     /// Copies kept events out of the part of the history before `until`, which will be dropped.
     pub(in crate::script) fn rescue(&self, history: &History, until: CopyPosition) {
-        self.each_state(|pending| pending.rescue(history, until), |_| {});
+        self.each_state(|state| state.rescue(history, until));
     }
 
     /// Returns when the oldest open state was opened, in nanoseconds of the run; infinity if none
     /// is open.
     pub(in crate::script) fn oldest_time(&self) -> f64 {
         let oldest = Cell::new(f64::INFINITY);
-        self.each_state(|pending| oldest.set(oldest.get().min(pending.oldest_time())), |_| {});
+        self.each_state(|state| oldest.set(oldest.get().min(state.oldest_time())));
         oldest.get()
     }
 
-    fn each_state(&self, pending: impl Fn(&mut Pending), states: impl Fn(&mut States)) {
-        for declared in self.0.declared.borrow().values() {
-            match &declared.body {
-                Body::Pending(of) => pending(&mut of.borrow_mut()),
-                Body::States(of, ..) => states(&mut of.borrow_mut()),
-                _ => {}
-            }
-        }
+    fn each_state(&self, visit: impl Fn(&dyn OpenState)) {
+        let declared = self.0.declared.borrow();
+        declared.values().filter_map(|one| one.body.open_state()).for_each(visit);
     }
 
     /// Returns the heat map of the script, if it has one.
     pub fn heat_map(&self) -> Option<Leaf<HeatMap>> {
-        self.0.declared.borrow().values().find_map(|one| match &one.body {
-            Body::HeatMap(of) => Some(of.clone()),
-            _ => None,
-        })
+        self.0.shared.heat_map.get().cloned()
     }
 
     /// Starts the next interval of the values in `drawn`, or of everything (`None`). Aggregates
@@ -179,75 +168,30 @@ impl Aggregates {
 
     /// Returns whether totals of earlier intervals exist beside the current values.
     pub fn have_totals(&self) -> bool {
-        self.0.declared.borrow().values().any(|one| match &one.body {
-            Body::Latency(of, _) | Body::States(_, of, _) => of.has_total(),
-            Body::Kv(of, _) => of.has_total(),
-            Body::Hist(of, _) => of.has_total(),
-            Body::Pending(_) | Body::Rate(_) | Body::HeatMap(_) => false,
-        })
+        self.0.declared.borrow().values().any(|one| one.body.has_total())
     }
 
     /// Returns whether a script keeps state between events.
     pub fn has_state(&self) -> bool {
-        let keeps =
-            |one: &Rc<DeclaredAggregate>| matches!(one.body, Body::Pending(_) | Body::States(..));
-        self.0.declared.borrow().values().any(keeps)
+        self.0.declared.borrow().values().any(|one| one.body.open_state().is_some())
     }
 
     /// Returns the number of starts in tables of open state in which no state was ever closed.
     /// Tables keyed by task are not counted.
     pub fn starts_without_any_end(&self) -> u64 {
         let starts = Cell::new(0);
-        let of = |pending: &mut Pending| {
-            let never = pending.ended() == 0 && !pending.is_by_task();
-            starts.set(starts.get() + if never { pending.starts() } else { 0 });
-        };
-        self.each_state(of, |_| {});
+        self.each_state(|state| starts.set(starts.get() + state.starts_without_any_end()));
         starts.get()
     }
 
     /// Returns what was dropped or not recorded since the start: `unmatched`, `unsafe_`, `exited`,
     /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     pub fn counts(&self) -> Coverage {
-        let other =
-            self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
         let mut counts = *self.0.missed.borrow();
-        counts.evicted += other;
-        let begun = |starts: u64, open: usize, counts: &mut Coverage| {
-            counts.starts += starts;
-            counts.open += open as u64;
-        };
-        let add = |losses: PendingLosses, counts: &mut Coverage| {
-            counts.unmatched += losses.unmatched;
-            counts.unsafe_ += losses.unsafe_;
-            counts.exited += losses.exited;
-            counts.evicted += losses.evicted;
-        };
+        counts.evicted +=
+            self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
         for declared in self.0.declared.borrow().values() {
-            if let Body::States(states, ..) = &declared.body {
-                let states = states.borrow();
-                add(states.losses(), &mut counts);
-                begun(states.starts(), states.held(), &mut counts);
-            }
-            match &declared.body {
-                Body::Latency(of, _) | Body::States(_, of, _) => of.each(|latency| {
-                    counts.evicted += latency.losses().evicted;
-                    counts.disordered += latency.losses().disordered;
-                    counts.clamped += latency.losses().clamped;
-                }),
-                Body::Kv(of, _) => of.each(|kv| counts.evicted += kv.evicted()),
-                Body::Hist(of, _) => of.each(|hist| {
-                    counts.evicted += hist.losses().evicted;
-                    counts.disordered += hist.losses().disordered;
-                }),
-                Body::Pending(of) => {
-                    let pending = of.borrow();
-                    add(pending.losses(), &mut counts);
-                    begun(pending.starts(), pending.len(), &mut counts);
-                }
-                Body::Rate(of) => counts.evicted += of.borrow().evicted(),
-                Body::HeatMap(of) => counts.disordered += of.borrow().disordered(),
-            }
+            declared.body.count(&mut counts);
         }
         counts.evicted += self.0.emitted.borrow().as_ref().map_or(0, |kv| kv.borrow().evicted());
         counts

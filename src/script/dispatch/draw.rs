@@ -2,7 +2,7 @@
 
 use mlua::{Function, Table, Value};
 
-use super::super::aggregate::Aggregates;
+use super::super::aggregate::{Aggregates, drawn_kinds};
 use super::super::call::place_of;
 use super::super::table::ReportTable;
 use super::Dispatch;
@@ -50,8 +50,8 @@ impl Dispatch {
                 };
                 anyhow::bail!(
                     "{place}this function returned a {kind}, which cannot be drawn; \
-                     return a latency, kv, hist, flame_graph, states, counters or report, \
-                     or nothing"
+                     return a {}, counters or report, or nothing",
+                    drawn_kinds()
                 );
             }
             wanted.push(value);

@@ -1,5 +1,6 @@
---- The constructors of aggregates: latency, kv, hist, heat_map, rate, per_cpu, perins. Trusted
--- code: it has the ffi, scripts do not.
+--- The constructors of the aggregates without methods of their own (latency, hist, rate, …), what
+-- the other constructors share, and per_cpu and perins. Trusted code: it has the ffi, scripts do
+-- not.
 --
 -- Each instance gets its own `add`, generated for its arity and loaded separately, so that a trace
 -- through it sees constants: the leaf, the table's address, which keys are strings. Rust makes the
@@ -195,113 +196,37 @@ local function each_of(id, pointer)
   end
 end
 
-local function too_wide(what, other)
-  return function() error(what .. " has too many columns for one call" .. other, 2) end
+--- Returns the plan of a new aggregate; raises a mistake in `spec` at the line of the script.
+local function declare(kind, spec)
+  local plan, why = native.declare(kind, spec)
+  if not plan then error(why, 3) end
+  plan.pointer = pointer_of(plan)
+  return plan
 end
 
+--- Returns the constructor of a kind without methods of its own: its objects have `add`, and `each`
+-- if they are drawn.
 local function simple(kind)
   return function(spec)
-    local plan, why = native.declare(kind, spec)
-    if not plan then error(why, 2) end
+    local plan = declare(kind, spec)
     local object = {}
-    plan.pointer = pointer_of(plan)
     return object_of(kind, plan.id, object, {
-      add = generate(object, "add", plan, plan.leaf, true),
-      each = each_of(plan.id, plan.pointer),
+      add = generate(object, "add", plan, plan.leaf, true, 0, plan.returns and "+ 0"),
+      each = plan.is_drawn and each_of(plan.id, plan.pointer) or nil,
     })
   end
 end
 
---- latency { column…, unit="us", title=, top=n, percentiles=bool, keep=bool }: add(ns, key…),
--- each() → key…, { calls total … }
-env.latency = simple "latency"
-
---- hist.log2 { column…, title=, unit=, keep=bool } and hist.linear { …, min=0, step=1, max= }:
--- add(value, key…)
-env.hist = { log2 = simple "hist.log2", linear = simple "hist.linear" }
-
---- kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=,
--- keep=bool }
-function env.kv(spec)
-  local plan, why = native.declare("kv", spec)
-  if not plan then error(why, 2) end
-  local object, parameters, pointer = {}, plan.parameters, pointer_of(plan)
-  plan.pointer, plan.exact = pointer, plan.sums > 0
-
-  --- Returns a plan with the parameters of the key and of sums `first` to `last`.
-  local function part(first, last)
-    local of = { pointer = pointer, parameters = {}, exact = last >= first }
-    for i = 1, plan.keys do of.parameters[i] = parameters[i] end
-    for i = first, last do of.parameters[#of.parameters + 1] = parameters[plan.keys + i] end
-    return of
+-- `hist.log2` is the field `log2` of the global `hist`.
+local groups = {}
+for _, kind in ipairs(native.simple_kinds) do
+  local group, name = match(kind, "^(.-)%.(.+)$")
+  if group then
+    groups[group] = groups[group] or {}
+    groups[group][name], env[group] = simple(kind), groups[group]
+  else
+    env[kind] = simple(kind)
   end
-
-  local functions = {
-    add = plan.leaf and generate(object, "add", plan, plan.leaf, true)
-      or too_wide("add", "; use adding(first, n)"),
-    each = each_of(plan.id, pointer),
-    clear = function() native.clear(plan.id) end,
-  }
-  --- adding(first, n): a function add(key…, v…) of the n sums from `first` on. It returns true
-  -- while the row lacks a name.
-  function functions.adding(_, first, n)
-    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0
-      or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
-      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on",
-        plan.sums, tostring(n), tostring(first)), 2)
-    end
-    local leaf = native.kv_leaf(plan.present + n)
-    if not leaf then error("adding(first, n): too many columns for one call", 2) end
-    return generate(
-      object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
-  end
-  --- name(key, text): sets the text of the name column.
-  local of = part(1, 0)
-  of.parameters[#of.parameters + 1] = { name = "text", is = "text" }
-  functions.name = generate(object, "name", of, native.kv_leaf(plan.present + 1), true, 2 ^ 31)
-  return object_of("kv", plan.id, object, functions)
-end
-
---- flame_graph { title=, unit=, keep=bool }: add(stack, weight [, root_frame]), write(name)
-function env.flame_graph(spec)
-  local plan, why = native.declare("flame_graph", spec)
-  if not plan then error(why, 2) end
-  local object = {}
-  plan.pointer = pointer_of(plan)
-  return object_of("flame_graph", plan.id, object, {
-    add = generate(object, "add", plan, plan.leaf, true),
-    each = each_of(plan.id, plan.pointer),
-    write = function(_, name)
-      if type(name) ~= "string" or name == "" then
-        error("write(name) takes a name: its files are NAME.folded and NAME.svg", 2)
-      end
-      local wrong = native.write_flame(plan.id, name)
-      if wrong then error(wrong, 2) end
-    end,
-  })
-end
-
---- heat_map {}: add(time, ns)
-function env.heat_map(spec)
-  local plan, why = native.declare("heat_map", spec)
-  if not plan then error(why, 2) end
-  local object = {}
-  plan.pointer = pointer_of(plan)
-  return object_of("heat_map", plan.id, object, {
-    add = generate(object, "add", plan, plan.leaf, true),
-  })
-end
-
---- rate { window="1s" }: add(key, time) → the number of adds with this key in the window that ends
--- with this one
-function env.rate(spec)
-  local plan, why = native.declare("rate", spec)
-  if not plan then error(why, 2) end
-  local object = {}
-  plan.pointer = pointer_of(plan)
-  return object_of("rate", plan.id, object, {
-    add = generate(object, "add", plan, plan.leaf, true, 0, "+ 0"),
-  })
 end
 
 local by_cpu = setmetatable({}, { __mode = "k" })          -- table of per_cpu → initial value
@@ -332,3 +257,4 @@ end
 
 trusted.ids, trusted.names, trusted.intern = ids, names, intern
 trusted.object_of, trusted.leaf_type, trusted.each_of = object_of, leaf_type, each_of
+trusted.declare, trusted.generate = declare, generate

@@ -3,7 +3,7 @@
 -- `open` is generated for its values. `close` and `get` write their result to a C struct of the
 -- instance and return one of two objects that read it, so nothing is allocated per event. The
 -- result of close is valid until the next close, that of get and each until the next get.
-local native, env, trusted = ...
+local native, env, trusted, leaves = ...
 
 local ffi = require "ffi"
 local cast = ffi.cast
@@ -25,16 +25,16 @@ ffi.cdef [[
   } perilune_state;
 ]]
 local State = ffi.typeof "const perilune_state *"
-local close_leaf = cast("uint32_t (*)(void *, double, double, uint32_t)", native.pending.close)
+local close_leaf = cast("uint32_t (*)(void *, double, double, uint32_t)", leaves.close)
 local close_call_leaf = cast(
-  "uint32_t (*)(void *, double, double, double, uint32_t)", native.pending.close_call)
-local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", native.pending.get)
-local next_leaf = cast("uint32_t (*)(void *, uint32_t)", native.pending.next)
+  "uint32_t (*)(void *, double, double, double, uint32_t)", leaves.close_call)
+local get_leaf = cast("uint32_t (*)(void *, double, uint32_t)", leaves.get)
+local next_leaf = cast("uint32_t (*)(void *, uint32_t)", leaves.next)
 local set_leaf = cast(
-  "uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", native.pending.set)
-local recall_leaf = cast("void (*)(void *)", native.pending.recall)
-local miss_leaf = cast("void (*)(void *, double, uint32_t)", native.pending.miss)
-local len_leaf = cast("uint32_t (*)(void *)", native.pending.len)
+  "uint32_t (*)(void *, uint32_t, uint32_t, uint32_t, double, uint32_t)", leaves.set)
+local recall_leaf = cast("void (*)(void *)", leaves.recall)
+local miss_leaf = cast("void (*)(void *, double, uint32_t)", leaves.miss)
+local len_leaf = cast("uint32_t (*)(void *)", leaves.len)
 
 -- Set by the host: slot_of(e) for a live event; kept(pointer, name) reads a field of a copy.
 local hooks = {}

@@ -4,7 +4,7 @@
 -- An ended state is read like the result of a pending's close(): through one object over one C
 -- struct, so nothing is allocated per event. The argument of `longer` is valid until the next state
 -- ends.
-local native, env, trusted = ...
+local native, env, trusted, leaves = ...
 
 local ffi = require "ffi"
 local cast = ffi.cast
@@ -15,11 +15,11 @@ local ids, intern, object_of, leaf_type =
   trusted.ids, trusted.intern, trusted.object_of, trusted.leaf_type
 local hooks, reader, State = trusted.hooks, trusted.state_reader, trusted.State
 local move_leaf = cast(
-  "uint32_t (*)(void *, const void *, uint32_t, double, uint32_t, int32_t)", native.states.move)
+  "uint32_t (*)(void *, const void *, uint32_t, double, uint32_t, int32_t)", leaves.move)
 local switch_leaf = cast(
-  "uint32_t (*)(void *, const void *, uint32_t, uint32_t, double, int32_t)", native.states.switch)
-local still_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.still)
-local leave_leaf = cast("uint32_t (*)(void *, uint32_t, double)", native.states.leave)
+  "uint32_t (*)(void *, const void *, uint32_t, uint32_t, double, int32_t)", leaves.switch)
+local still_leaf = cast("uint32_t (*)(void *, uint32_t, double)", leaves.still)
+local leave_leaf = cast("uint32_t (*)(void *, uint32_t, double)", leaves.leave)
 
 -- The errors of all methods, raised at the script's line.
 local wrong = {}

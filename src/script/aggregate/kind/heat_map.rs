@@ -1,0 +1,40 @@
+//! `heat_map {}`: delays over time, for `--heatmap`. `add(time, ns)`.
+
+use super::super::{
+    body::AggregateBody,
+    declare::{AggregateKind, DeclaredAggregate, NewAggregate, share},
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked},
+};
+use crate::{
+    base::coverage::Coverage,
+    stat::{heat_map::HeatMap, leaf::SharedAggregate, strings::Marks},
+};
+use mlua::Value;
+
+pub(super) const KIND: AggregateKind =
+    AggregateKind { name: "heat_map", is_drawn: false, declare, prelude: None };
+
+/// Returns the heat map of the run; each further call returns the same one.
+fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    AggregateSpec::new("heat_map", spec, &[])?;
+    let map = shared.heat_map.get_or_init(|| share(HeatMap::default()));
+    let parameters = ["time", "ns"].map(|name| (name.to_owned(), "value")).to_vec();
+    let declared = DeclaredAggregate::hidden(HeatMapBody(map.clone()));
+    Ok(NewAggregate::new(map, parameters, declared))
+}
+
+struct HeatMapBody(SharedAggregate<HeatMap>);
+
+impl AggregateBody for HeatMapBody {
+    fn mark(&self, _: &mut Marks) {}
+
+    fn count(&self, counts: &mut Coverage) {
+        counts.disordered += self.0.borrow().disordered();
+    }
+
+    /// The run draws it.
+    fn is_freed_unheld(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,151 @@
+//! `hist.log2 { column…, title=, unit=, keep=bool }` and `hist.linear { …, min=0, step=1, max= }`:
+//! one histogram per key. `add(value, key…)`, `each()` → key…, buckets.
+
+use super::super::{
+    body::{AggregateBody, PushRow},
+    cells::TableParts,
+    declare::{
+        AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
+    },
+    interval::Interval,
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked},
+};
+use crate::{
+    base::{
+        coverage::Coverage,
+        draw::{Bucket, DrawnHistogram, Report},
+    },
+    script::column::{column_key, json_key},
+    stat::{
+        hist::{Histograms, Scale},
+        strings::Marks,
+        word::{Word, order_keys},
+    },
+};
+use mlua::{IntoLua, Value};
+
+pub(super) const LOG2: AggregateKind =
+    AggregateKind { name: "hist.log2", is_drawn: true, declare: log2, prelude: None };
+pub(super) const LINEAR: AggregateKind =
+    AggregateKind { name: "hist.linear", is_drawn: true, declare: linear, prelude: None };
+
+/// Size limit in bytes.
+const BYTES: usize = 4 << 20;
+
+fn log2(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let spec = AggregateSpec::new(LOG2.name, spec, &["title", "unit", "keep"])?;
+    declare(LOG2.name, &spec, |_| Ok(Scale::Log2), shared)
+}
+
+fn linear(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let known = ["title", "unit", "keep", "min", "step", "max"];
+    let spec = AggregateSpec::new(LINEAR.name, spec, &known)?;
+    declare(LINEAR.name, &spec, linear_scale, shared)
+}
+
+fn linear_scale(spec: &AggregateSpec<'_>) -> Checked<Scale> {
+    let max = spec.integer("max")?.ok_or("hist.linear needs `max`, the end of its last bucket")?;
+    let (min, step) = (spec.integer("min")?.unwrap_or(0), spec.integer("step")?.unwrap_or(1));
+    Scale::linear(min, step, max).map_err(|why| format!("hist.linear: {why}"))
+}
+
+fn declare(
+    kind: &str,
+    spec: &AggregateSpec<'_>,
+    scale: impl FnOnce(&AggregateSpec<'_>) -> Checked<Scale>,
+    shared: &AggregateSettings,
+) -> Checked<NewAggregate> {
+    let columns = key_columns(kind, spec, 1)?;
+    let scale = scale(spec)?;
+    let title = spec.text("title")?;
+    let unit = spec.text("unit")?.unwrap_or_default();
+    let live = share(Histograms::new(scale, present(&columns), BYTES).within(&shared.budget));
+    Ok(NewAggregate::new(
+        &live,
+        value_and_keys("value", &columns),
+        DeclaredAggregate {
+            name: json_key(title.as_deref().unwrap_or_default(), "hist"),
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Box::new(HistTable { of: Interval::new(live.clone()), unit }),
+        },
+    ))
+}
+
+/// Histograms by key.
+struct HistTable {
+    of: Interval<Histograms>,
+    unit: String,
+}
+
+impl AggregateBody for HistTable {
+    fn mark(&self, marks: &mut Marks) {
+        self.of.mark(marks);
+    }
+
+    fn count(&self, counts: &mut Coverage) {
+        self.of.each(|hist| {
+            counts.evicted += hist.losses().evicted;
+            counts.disordered += hist.losses().disordered;
+        });
+    }
+
+    /// Draws one histogram per key, the one with the most values first.
+    fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
+        self.of.draw(total, |hist| {
+            let rows = {
+                let hist = hist.borrow();
+                let keyed = |(key, buckets): (&[Word], _)| (Some(key.to_vec()), buckets);
+                let rows = sorted(&hist, parts).into_iter().map(keyed);
+                rows.chain(hist.folded().map(|(_, buckets)| (None, buckets))).collect::<Vec<_>>()
+            };
+            let mut texts = parts.texts();
+            let mut reports = Vec::new();
+            for (key, buckets) in rows {
+                let cells = parts.key_cells(&mut texts, key.as_deref())?;
+                let titles = parts.columns.iter().flatten().map(|column| column_key(&column.title));
+                reports.push(Report::Hist(DrawnHistogram {
+                    name: parts.name.to_owned(),
+                    title: parts.title.unwrap_or("value").to_owned(),
+                    unit: self.unit.clone(),
+                    keys: titles.zip(cells).collect(),
+                    buckets,
+                }));
+            }
+            Ok(reports)
+        })
+    }
+
+    fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
+        let (hist, lua) = (self.of.live.borrow(), parts.lua);
+        for (key, buckets) in sorted(&hist, parts) {
+            let list = buckets.into_iter().map(|bucket| {
+                let bounds = [bucket.low as f64, bucket.high as f64, bucket.count as f64];
+                lua.create_sequence_from(bounds)
+            });
+            let list = lua.create_sequence_from(list.collect::<mlua::Result<Vec<_>>>()?)?;
+            push(key, vec![list.into_lua(lua)?])?;
+        }
+        Ok(())
+    }
+
+    fn restart(&self, totals: bool) {
+        self.of.restart(totals);
+    }
+
+    fn has_total(&self) -> bool {
+        self.of.has_total()
+    }
+}
+
+/// Returns keys and buckets in drawing order.
+fn sorted<'t>(hist: &'t Histograms, parts: &TableParts<'_>) -> Vec<(&'t [Word], Vec<Bucket>)> {
+    let strings = parts.strings.borrow();
+    let mut rows: Vec<_> = hist.rows().enumerate().collect();
+    rows.sort_by(|(i, a), (j, b)| {
+        hist.order(*i, *j).then_with(|| order_keys(a.0, b.0, |id| strings.get(id)))
+    });
+    rows.into_iter().map(|(_, row)| row).collect()
+}

@@ -1,0 +1,322 @@
+//! `kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=,
+//! keep=bool }`: counts or sums by key.
+
+use super::super::{
+    body::{AggregateBody, PushRow},
+    cells::TableParts,
+    declare::{
+        AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, keys, present,
+        share,
+    },
+    draw::{UndrawnRow, UndrawnTable},
+    flame::{
+        DrawnGraph, FlameOptions,
+        fold::{fold, roots, sum_of, unit},
+    },
+    interval::Interval,
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked, KeyColumn, SumColumn},
+    stack::{frames_of, of_stacks},
+};
+use crate::{
+    base::{
+        coverage::Coverage,
+        draw::{Align, Cell, Column, Report, Style},
+        flame::Flame,
+        stack_style::StackStyle,
+    },
+    script::column::{column, column_key, json_key},
+    stat::{
+        kv::{Kv, KvOptions, KvRow},
+        leaf::{self, SharedAggregate},
+        strings::Marks,
+        sum::Sum,
+        word::{Word, WordContent, order_keys},
+    },
+};
+use mlua::{LightUserData, Lua, Table, Value};
+use std::{cell::RefCell, collections::HashMap};
+
+pub(super) const KIND: AggregateKind = AggregateKind {
+    name: "kv",
+    is_drawn: true,
+    declare,
+    prelude: Some(KindPrelude { source: include_str!("../../prelude/kv.lua"), leaves }),
+};
+
+/// Size limit in bytes.
+const BYTES: usize = 8 << 20;
+
+/// Returns the leaves for 0, 1, … doubles.
+fn leaves(lua: &Lua) -> mlua::Result<Table> {
+    lua.create_sequence_from((0..).map_while(leaf::take::<Kv>).map(LightUserData))
+}
+
+fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep"];
+    let spec = AggregateSpec::new("kv", spec, &known)?;
+    let mut columns = key_columns("kv", &spec, 0)?;
+    let sums = spec.sums()?;
+    if sums.len() > 0xff {
+        return Err("kv has more than 255 sums".to_owned());
+    }
+    let count = spec.text("count")?;
+    let title = spec.text("title")?;
+    let name = json_key(title.as_deref().or(count.as_deref()).unwrap_or_default(), "kv");
+    let look = KvLook {
+        count: count.or_else(|| sums.is_empty().then(|| "count".to_owned())),
+        top: spec.top()?,
+        style: if spec.choice("style", &["top"])?.is_some() { Style::Top } else { Style::Plain },
+        hide_key: spec.flag("hide_key", false),
+        name: spec.named("name")?,
+        flame: false,
+        sums,
+    };
+    if look.style == Style::Top {
+        columns.iter_mut().flatten().for_each(KeyColumn::integers_by_default);
+    }
+    let kv = look.new_kv(present(&columns), BYTES, shared);
+    let of = |sum: &SumColumn| if sum.unsigned { "unsigned" } else { "value" };
+    let values = look.sums.iter().map(|sum| (sum.title.clone(), of(sum)));
+    let parameters = keys(&columns).chain(values).collect();
+    let extra =
+        [("keys", columns.len()), ("present", present(&columns)), ("sums", look.sums.len())];
+    let declared = DeclaredAggregate {
+        name,
+        title,
+        columns,
+        keep: spec.flag("keep", false),
+        body: Box::new(KvTable::new(kv.clone(), look)),
+    };
+    Ok(NewAggregate::new(&kv, parameters, declared).with(extra))
+}
+
+/// Options for drawing counts and sums.
+pub(super) struct KvLook {
+    /// Title of the count, if it is shown.
+    pub(super) count: Option<String>,
+    pub(super) sums: Vec<SumColumn>,
+    pub(super) top: Option<usize>,
+    pub(super) style: Style,
+    pub(super) hide_key: bool,
+    pub(super) name: Option<KeyColumn>,
+    /// Whether it was declared as a flame graph: its sum is the weight, regardless of `--weight`.
+    pub(super) flame: bool,
+}
+
+impl KvLook {
+    /// Returns an empty table with keys of this many words.
+    pub(super) fn new_kv(
+        &self,
+        keys: usize,
+        bound: usize,
+        shared: &AggregateSettings,
+    ) -> SharedAggregate<Kv> {
+        let first = self.sums.iter().enumerate().filter(|(_, sum)| sum.first);
+        let options = KvOptions {
+            keys,
+            sums: self.sums.len(),
+            first: first.map(|(i, _)| i).collect(),
+            named: self.name.as_ref().is_some_and(|name| name.draw.is_none()),
+            bound,
+        };
+        share(Kv::new(options).within(&shared.budget))
+    }
+
+    fn columns(&self, parts: &TableParts<'_>) -> Vec<Column> {
+        let mut columns = if self.hide_key { Vec::new() } else { parts.key_columns(None) };
+        let titles = self.count.iter().chain(self.sums.iter().map(|sum| &sum.title));
+        columns.extend(
+            titles.map(|title| Column { decimals: None, ..column(title, &column_key(title), 12) }),
+        );
+        columns.extend(self.name.iter().map(|name| Column {
+            align: Align::Left,
+            decimals: None,
+            ..column(&name.title, &column_key(&name.title), 0)
+        }));
+        columns
+    }
+}
+
+/// Counts and sums by key.
+pub(super) struct KvTable {
+    of: Interval<Kv>,
+    look: KvLook,
+}
+
+impl KvTable {
+    pub(super) fn new(live: SharedAggregate<Kv>, look: KvLook) -> KvTable {
+        KvTable { of: Interval::new(live), look }
+    }
+
+    /// Draws counts and sums. Joins rows whose stacks have the same frames after naming: two
+    /// addresses in one function, or the same code in a process that is attributed to another one
+    /// because the record of its mappings was lost.
+    fn draw_joined(&self, kv: &RefCell<Kv>, parts: &TableParts<'_>) -> mlua::Result<Report> {
+        let styles: Vec<Option<&StackStyle>> =
+            parts.columns.iter().flatten().map(|column| column.stack.as_deref()).collect();
+        if styles.iter().all(Option::is_none) {
+            return self.draw_rows(kv, parts);
+        }
+        let (mut alike, mut known) = (HashMap::new(), HashMap::new());
+        for row in kv.borrow().rows() {
+            for (place, (word, style)) in row.key.iter().zip(&styles).enumerate() {
+                if let (WordContent::Number(id), Some(style)) = (word.part(), style) {
+                    known.entry((place, *word)).or_insert_with(|| {
+                        let frames = frames_of(parts.shared, id, style);
+                        *alike.entry((place, frames)).or_insert(*word)
+                    });
+                }
+            }
+        }
+        let joined = kv.borrow().rekeyed(|place, word| *known.get(&(place, word)).unwrap_or(&word));
+        self.draw_rows(&RefCell::new(joined), parts)
+    }
+
+    /// Draws counts and sums by the columns that are not stacks (those are in the flame graph).
+    /// Returns None if there are no such columns.
+    fn draw_beside_stacks(
+        &self,
+        kv: &RefCell<Kv>,
+        parts: &TableParts<'_>,
+    ) -> mlua::Result<Option<Report>> {
+        let shown: Vec<bool> =
+            parts.columns.iter().flatten().map(|column| column.stack.is_none()).collect();
+        if self.look.flame || self.look.hide_key || !shown.contains(&true) {
+            return Ok(None);
+        }
+        let is_shown = |place: usize| shown.get(place).is_none_or(|shown| *shown);
+        let joined =
+            kv.borrow().rekeyed(|place, word| if is_shown(place) { word } else { Word::ZERO });
+        let mut report = self.draw_rows(&RefCell::new(joined), parts)?;
+        if let Report::Table(table) = &mut report {
+            let mut places = 0..;
+            table.columns.retain(|_| places.next().is_some_and(is_shown));
+            for row in &mut table.rows {
+                let mut places = 0..;
+                row.retain(|_| places.next().is_some_and(is_shown));
+            }
+        }
+        Ok(Some(report))
+    }
+
+    fn draw_rows(&self, kv: &RefCell<Kv>, parts: &TableParts<'_>) -> mlua::Result<Report> {
+        let look = &self.look;
+        let (rows, samples) = {
+            let kv = kv.borrow();
+            let count = |count: u64| look.count.iter().map(move |_| Cell::Int(i128::from(count)));
+            let cells =
+                |row: &KvRow<'_>| count(row.count).chain(row.sums.iter().map(Sum::cell)).collect();
+            let drawn = |row: KvRow<'_>| UndrawnRow {
+                name: row.name,
+                ..UndrawnRow::new(Some(row.key), cells(&row))
+            };
+            let mut rows: Vec<UndrawnRow> = sorted(&kv, parts).into_iter().map(drawn).collect();
+            rows.truncate(look.top.unwrap_or(usize::MAX));
+            let folded = kv.folded();
+            if folded.keys > 0 {
+                let row = KvRow { key: &[], count: folded.count, sums: &folded.sums, name: None };
+                rows.push(UndrawnRow::new(None, cells(&row)));
+            }
+            (rows, kv.samples())
+        };
+        parts.table(UndrawnTable {
+            style: look.style,
+            samples,
+            columns: look.columns(parts),
+            rows,
+            hide_key: look.hide_key,
+            name: look.name.as_ref(),
+        })
+    }
+
+    /// Returns the sum that is the weight of a stack (None: the count), and the unit of a weight.
+    fn weight(&self, options: &FlameOptions) -> (Option<usize>, &str) {
+        let named = |wanted: &String| {
+            self.look.sums.iter().position(|sum| sum.title.eq_ignore_ascii_case(wanted))
+        };
+        let sum = if self.look.flame { Some(0) } else { options.weight.as_ref().and_then(named) };
+        match sum.and_then(|at| self.look.sums.get(at)) {
+            Some(column) => (sum, unit(&column.title)),
+            None => (None, self.look.count.as_deref().unwrap_or("stacks")),
+        }
+    }
+}
+
+impl AggregateBody for KvTable {
+    fn mark(&self, marks: &mut Marks) {
+        self.of.mark(marks);
+    }
+
+    fn count(&self, counts: &mut Coverage) {
+        self.of.each(|kv| counts.evicted += kv.evicted());
+    }
+
+    fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
+        if parts.shared.flame.borrow().is_none() || !of_stacks(parts.columns) {
+            return self.of.draw(total, |kv| self.draw_joined(kv, parts)).map(|one| vec![one]);
+        }
+        if !total {
+            // The intervals' flame graphs add up to that of the run.
+            let flame = self.flame(parts)?.map(|flame| DrawnGraph {
+                table: parts.name.to_owned(),
+                flame,
+                snapshot: parts.keep,
+            });
+            parts.shared.flames.borrow_mut().extend(flame);
+        }
+        let beside = self.of.draw(total, |kv| self.draw_beside_stacks(kv, parts))?;
+        Ok(beside.into_iter().collect())
+    }
+
+    fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
+        let kv = self.of.live.borrow();
+        for row in sorted(&kv, parts) {
+            let sums = row.sums.iter().map(|sum| Value::Number(sum.value()));
+            let count = self.look.sums.is_empty().then_some(Value::Number(row.count as f64));
+            push(row.key, count.into_iter().chain(sums).collect())?;
+        }
+        Ok(())
+    }
+
+    fn restart(&self, totals: bool) {
+        self.of.restart(totals);
+    }
+
+    fn has_total(&self) -> bool {
+        self.of.has_total()
+    }
+
+    fn can_be_flame(&self) -> bool {
+        true
+    }
+
+    fn flame(&self, parts: &TableParts<'_>) -> mlua::Result<Option<Flame>> {
+        if !of_stacks(parts.columns) {
+            return Ok(None);
+        }
+        let options = parts.shared.flame.borrow().clone().unwrap_or_default();
+        let (sum, unit) = self.weight(&options);
+        let (rows, folded) = {
+            let kv = self.of.live.borrow();
+            let weight = |count, sums: &[Sum]| match sum {
+                Some(sum) => sum_of(sums.get(sum)),
+                None => count,
+            };
+            let rows = kv.rows().map(|row| (row.key.to_vec(), weight(row.count, row.sums)));
+            (rows.collect::<Vec<_>>(), weight(kv.folded().count, &kv.folded().sums))
+        };
+        let flame = Flame::new(parts.title.unwrap_or(""), unit);
+        fold(parts.shared, flame, folded, rows, |key| roots(parts, key)).map(Some)
+    }
+}
+
+/// Returns the rows in drawing order.
+fn sorted<'t>(kv: &'t Kv, parts: &TableParts<'_>) -> Vec<KvRow<'t>> {
+    let strings = parts.strings.borrow();
+    let mut rows: Vec<(usize, KvRow<'t>)> = kv.numbered_rows().collect();
+    rows.sort_by(|a, b| {
+        kv.order(a.0, b.0).then_with(|| order_keys(a.1.key, b.1.key, |id| strings.get(id)))
+    });
+    rows.into_iter().map(|(_, row)| row).collect()
+}

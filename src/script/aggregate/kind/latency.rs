@@ -1,0 +1,224 @@
+//! `latency { column…, unit="us", count=, title=, top=n, percentiles=bool, keep=bool }`: durations
+//! by key. `add(ns, key…)`, `each()` → key…, `{ calls total … }`.
+
+use super::super::{
+    body::{AggregateBody, PushRow},
+    cells::TableParts,
+    declare::{
+        AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
+    },
+    draw::{UndrawnRow, UndrawnTable},
+    interval::Interval,
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked},
+};
+use crate::{
+    base::{
+        coverage::Coverage,
+        draw::{Cell, Column, Report, Style},
+    },
+    script::column::{column, json_key},
+    stat::{
+        latency::{Latency, Timing},
+        leaf::SharedAggregate,
+        strings::Marks,
+        word::{Word, order_keys},
+    },
+};
+use mlua::{IntoLua, Lua, Value};
+use std::{cell::RefCell, rc::Rc};
+
+pub(super) const KIND: AggregateKind =
+    AggregateKind { name: "latency", is_drawn: true, declare, prelude: None };
+
+/// Size limit in bytes: a key has a large histogram.
+const BYTES: usize = 16 << 20;
+
+/// Percentiles of a latency table, in order.
+const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
+
+/// Minimum widths of the columns of a latency table.
+struct Widths {
+    key: usize,
+    calls: usize,
+    total: usize,
+    time: usize,
+    max: usize,
+}
+
+/// Without percentiles: the customary layout of latency tables, 79 columns wide.
+const WIDE: Widths = Widths { key: 20, calls: 8, total: 16, time: 9, max: 12 };
+/// With percentiles: also 79 columns wide. Times drop decimals before they get wider.
+const NARROW: Widths = Widths { key: 13, calls: 6, total: 9, time: 7, max: 8 };
+
+fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let known = ["unit", "count", "title", "top", "percentiles", "keep"];
+    let spec = AggregateSpec::new("latency", spec, &known)?;
+    let columns = key_columns("latency", &spec, 1)?;
+    let look = LatencyLook::read(&spec)?;
+    let title = spec.text("title")?;
+    let live = new_latency(present(&columns), shared);
+    Ok(NewAggregate::new(
+        &live,
+        value_and_keys("ns", &columns),
+        DeclaredAggregate {
+            name: json_key(title.as_deref().unwrap_or_default(), "latency"),
+            title,
+            columns,
+            keep: spec.flag("keep", false),
+            body: Box::new(LatencyTable::new(live.clone(), look)),
+        },
+    ))
+}
+
+/// Returns an empty table of latencies with keys of this many words.
+pub(super) fn new_latency(keys: usize, shared: &AggregateSettings) -> Rc<RefCell<Latency>> {
+    share(Latency::new(keys, BYTES).within(&shared.budget))
+}
+
+/// Options for drawing latencies.
+pub(super) struct LatencyLook {
+    unit: &'static str,
+    /// Title of the count.
+    count: String,
+    top: Option<usize>,
+    percentiles: bool,
+}
+
+impl LatencyLook {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// An option is malformed.
+    pub(super) fn read(spec: &AggregateSpec<'_>) -> Checked<LatencyLook> {
+        Ok(LatencyLook {
+            unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+            count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
+            top: spec.top()?,
+            percentiles: spec.flag("percentiles", true),
+        })
+    }
+
+    fn columns(&self, parts: &TableParts<'_>) -> Vec<Column> {
+        let unit = self.unit;
+        let widths = if self.percentiles { &NARROW } else { &WIDE };
+        let mut columns = parts.key_columns(Some(widths.key));
+        columns.push(Column { decimals: None, ..column(&self.count, "calls", widths.calls) });
+        let timed = |name: &str, width| Column {
+            shrinks: self.percentiles,
+            ..column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
+        };
+        columns.push(timed("total", widths.total));
+        columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
+        columns.extend(PERCENTILES.map(|percent| Column {
+            json_only: !(self.percentiles || parts.shared.verbose.get()),
+            spare: true,
+            ..timed(&format!("p{percent}"), widths.time)
+        }));
+        columns.push(timed("max", widths.max));
+        columns
+    }
+}
+
+/// Latencies by key.
+pub(super) struct LatencyTable {
+    of: Interval<Latency>,
+    look: LatencyLook,
+}
+
+impl LatencyTable {
+    pub(super) fn new(live: SharedAggregate<Latency>, look: LatencyLook) -> LatencyTable {
+        LatencyTable { of: Interval::new(live), look }
+    }
+}
+
+impl AggregateBody for LatencyTable {
+    fn mark(&self, marks: &mut Marks) {
+        self.of.mark(marks);
+    }
+
+    fn count(&self, counts: &mut Coverage) {
+        self.of.each(|latency| {
+            counts.evicted += latency.losses().evicted;
+            counts.disordered += latency.losses().disordered;
+            counts.clamped += latency.losses().clamped;
+        });
+    }
+
+    fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
+        self.of.draw(total, |latency| {
+            let columns = self.look.columns(parts);
+            let rows = undrawn(&latency.borrow(), &self.look, parts);
+            let (style, samples) = (Style::Ruled, 0);
+            let table = UndrawnTable { style, samples, columns, rows, hide_key: false, name: None };
+            Ok(vec![parts.table(table)?])
+        })
+    }
+
+    fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
+        let latency = self.of.live.borrow();
+        for (key, timing) in sorted(&latency, parts) {
+            push(key, vec![timing_table(parts.lua, timing)?])?;
+        }
+        Ok(())
+    }
+
+    fn restart(&self, totals: bool) {
+        self.of.restart(totals);
+    }
+
+    fn has_total(&self) -> bool {
+        self.of.has_total()
+    }
+}
+
+fn undrawn(latency: &Latency, look: &LatencyLook, parts: &TableParts<'_>) -> Vec<UndrawnRow> {
+    let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit));
+    let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow::new(Some(key), cells(timing));
+    let mut rows: Vec<UndrawnRow> = sorted(latency, parts).into_iter().map(drawn).collect();
+    rows.truncate(look.top.unwrap_or(usize::MAX));
+    rows.extend(latency.folded().map(|(_, timing)| UndrawnRow::new(None, cells(timing))));
+    rows
+}
+
+/// Returns keys and timings, sorted by total, or by key if a column has an arrow to the next.
+fn sorted<'t>(latency: &'t Latency, parts: &TableParts<'_>) -> Vec<(&'t [Word], &'t Timing)> {
+    let strings = parts.strings.borrow();
+    let by_key = parts.columns.iter().flatten().any(|column| column.arrow);
+    let mut rows: Vec<_> = latency.rows().collect();
+    rows.sort_by(|a, b| {
+        let keys = || order_keys(a.0, b.0, |id| strings.get(id));
+        if by_key { keys() } else { b.1.total().order(&a.1.total()).then_with(keys) }
+    });
+    rows
+}
+
+fn timing_cells(timing: &Timing, divisor: f64) -> Vec<Cell> {
+    let mut ns = vec![timing.total().value(), timing.min(), timing.avg()];
+    ns.extend(PERCENTILES.map(|percent| timing.percentile(percent)));
+    ns.push(timing.max());
+    let times = ns.into_iter().map(|ns| Cell::Num(ns / divisor));
+    std::iter::once(Cell::Int(i128::from(timing.count()))).chain(times).collect()
+}
+
+fn divisor(unit: &str) -> f64 {
+    match unit {
+        "ns" => 1.0,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => 1e3,
+    }
+}
+
+fn timing_table(lua: &Lua, timing: &Timing) -> mlua::Result<Value> {
+    let table = lua.create_table()?;
+    table.raw_set("calls", timing.count() as f64)?;
+    table.raw_set("total", timing.total().value())?;
+    table.raw_set("min", timing.min())?;
+    table.raw_set("avg", timing.avg())?;
+    table.raw_set("max", timing.max())?;
+    for percent in PERCENTILES {
+        table.raw_set(format!("p{percent}"), timing.percentile(percent))?;
+    }
+    table.into_lua(lua)
+}

@@ -1,0 +1,106 @@
+//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool }`: state between two events.
+
+use super::super::{
+    body::{AggregateBody, OpenState, count_open},
+    declare::{AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, named_leaves, share},
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked},
+};
+use crate::{
+    base::coverage::Coverage,
+    stat::{
+        history::{CopyPosition, History},
+        leaf::{self, SharedAggregate},
+        pending::{Pending, PendingOptions, PendingState, VALUES},
+        strings::Marks,
+    },
+};
+use mlua::Value;
+
+pub(super) const KIND: AggregateKind = AggregateKind {
+    name: "pending",
+    is_drawn: false,
+    declare,
+    prelude: Some(KindPrelude {
+        source: include_str!("../../prelude/pending.lua"),
+        leaves: |lua| named_leaves(lua, leaf::of_pending()),
+    }),
+};
+
+/// Size limit of the state between events, in bytes.
+pub(super) const BYTES: usize = 16 << 20;
+
+fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let spec = AggregateSpec::new("pending", spec, &["key", "keep", "lost", "age", "nested"])?;
+    let fields = spec.fields(&["time", "delay", "unsure", "event"])?;
+    if fields.len() > VALUES {
+        return Err(format!("pending holds at most {VALUES} values"));
+    }
+    if spec.flag("nested", false) && fields.is_empty() {
+        return Err(
+            "pending with nested needs a field: the first is the call that close() ends".to_owned()
+        );
+    }
+    let key = spec.choice("key", &["tid", "cpu", "pointer", "any"])?;
+    let lost = spec.choice("lost", &["drop", "keep"])?;
+    let options = PendingOptions {
+        values: fields.len(),
+        by_task: key == Some("tid"),
+        keep_lost: lost == Some("keep"),
+        nested: spec.flag("nested", false),
+        keep_event: spec.flag("keep", false),
+        age: spec.duration("age")?.unwrap_or(f64::INFINITY),
+        bound: BYTES,
+    };
+    let pending = share(Pending::new(options).asking(&shared.owners).within(&shared.budget));
+    let declared = DeclaredAggregate::hidden(PendingBody(pending.clone()));
+    Ok(NewAggregate::of_events(&pending, fields, Vec::new(), declared)
+        .with([("keep", usize::from(options.keep_event)), ("nested", usize::from(options.nested))]))
+}
+
+struct PendingBody(SharedAggregate<Pending>);
+
+impl AggregateBody for PendingBody {
+    fn mark(&self, marks: &mut Marks) {
+        self.0.borrow().mark(marks);
+    }
+
+    fn count(&self, counts: &mut Coverage) {
+        let pending = self.0.borrow();
+        count_open(counts, pending.losses(), pending.starts(), pending.len());
+    }
+
+    fn open_state(&self) -> Option<&dyn OpenState> {
+        Some(self)
+    }
+}
+
+impl OpenState for PendingBody {
+    fn drop_before(&self, time: f64) {
+        self.0.borrow_mut().drop_before(time);
+    }
+
+    fn drop_task(&self, tid: u32) {
+        self.0.borrow_mut().drop_task(tid);
+    }
+
+    fn rescue(&self, history: &History, until: CopyPosition) {
+        self.0.borrow_mut().rescue(history, until);
+    }
+
+    fn oldest_time(&self) -> f64 {
+        self.0.borrow().oldest_time()
+    }
+
+    /// Tables keyed by task are not counted.
+    fn starts_without_any_end(&self) -> u64 {
+        let pending = self.0.borrow();
+        let never = pending.ended() == 0 && !pending.is_by_task();
+        if never { pending.starts() } else { 0 }
+    }
+
+    fn results(&self) -> [*const PendingState; 2] {
+        let pending = self.0.borrow();
+        [pending.closed(), pending.read()].map(std::ptr::from_ref)
+    }
+}
