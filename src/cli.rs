@@ -16,7 +16,7 @@ use crate::{
     base::nearest::{did_you_mean, nearest},
     base::text::message::{EscapingWriter, message},
     cli::{command::Parsed, run::Runtime},
-    script::monitor::Monitor,
+    script::load::monitor::Monitor,
 };
 
 pub mod cases;

@@ -56,7 +56,7 @@
 //!
 //! - Decode does no I/O; output does not know Lua.
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook
-//!   ([`script::guard`]). A session at a prompt runs Lua and reads rings in one thread; further
+//!   ([`script::vm::guard`]). A session at a prompt runs Lua and reads rings in one thread; further
 //!   threads close events ([`source::live::change`]), read lines and print ([`cli::repl`]) and take
 //!   signals ([`sys::signal::listener`]).
 //! - No leaf holds a reference into an aggregate while script code can run: the cursor points to a

@@ -17,8 +17,7 @@ use crate::output::format::{OutputFormat, OutputParts};
 use crate::output::screen::Screen;
 use crate::output::text::TextOptions;
 use crate::output::{ColourChoice, colour};
-use crate::script::context::RunContext;
-use crate::script::evsel::Role;
+use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
 use crate::sys::streams::{self, stdout};
@@ -61,14 +60,14 @@ pub enum Outcome {
 /// # Errors
 /// The run cannot begin: an event does not exist, a permission is missing, `init` failed.
 pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result<Outcome> {
-    let shared = host.shared().clone();
+    let context = host.context().clone();
     let outcome = match &request.host.replay {
         Some(path) => replayed::run(host, request, path, started),
         None => live::run(host, request, started),
     };
     if outcome.is_err() {
         // Notes of `init` may say why the run cannot begin.
-        for (_, text) in shared.with(RunContext::take_early) {
+        for (_, text) in context.take_early_notes() {
             streams::print_message(&format!("note: {text}"));
         }
     }

@@ -1,51 +1,31 @@
 //! Lua side of the runtime: loads scripts, guards them and passes events to their handlers. Opens
 //! no events and draws nothing.
+//!
+//! Imports point up this table only:
+//!
+//! | | |
+//! |-|-|
+//! | [`option`] | options of a monitor and of the command line, as data |
+//! | [`load`] | where scripts are found, which are trusted, the monitor that a file returns |
+//! | [`vm`] | LuaJIT: the sandbox, the guard that stops a call, errors |
+//! | [`evsel`] | the events that a script declares, resolved to roles |
+//! | [`aggregate`] | `latency`, `kv`, `hist`, `pending` …: constructors, rows, drawing |
+//! | [`context`] | the state that functions and leaves reach: tasks, clock, output, timers |
+//! | `dispatch` | views, drivers and predicates: a batch goes to its handlers |
+//! | [`api`] | the other functions that scripts call, one file per area |
+//! | [`host`] | one script and its run, of all the above |
+//! | [`prompt`] | a host with typed lines and several monitors |
+//!
+//! `prelude/` is the Lua half of these: chunks with every library, whose Rust half is a table of
+//! functions and addresses, `native`.
 
 pub mod aggregate;
-pub mod bundle;
-mod call;
-mod callback;
-mod callbacks;
-mod column;
-mod compiled;
+pub mod api;
 pub mod context;
-mod control;
 mod dispatch;
-pub mod doc;
 pub mod evsel;
-pub mod evsel_options;
-mod expression;
-pub mod fault;
-mod flame;
-mod follow;
-pub mod functions;
-pub mod guard;
-pub mod history;
 pub mod host;
-pub mod job;
-pub mod leaf;
-mod memory;
-pub mod meter;
-pub mod monitor;
-mod narrow;
-pub mod opt;
+pub mod load;
 pub mod option;
-mod patterns;
-mod predicate;
-pub mod printer;
 pub mod prompt;
-mod register;
-mod report;
-mod resolve;
-mod sampler;
-mod setting;
-mod sink;
-mod stacks;
-pub mod state;
-pub mod syntax;
-mod table;
-pub mod texts;
-mod timers;
-pub mod trust;
-mod view;
 pub mod vm;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use perilune::decode::format::Format;
 use perilune::event::catalog::Catalog;
 use perilune::event::kind::{Event, Tracepoint};
-use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
+use perilune::script::load::library::{Library, Script, ScriptOrigin};
 use perilune::source::Batch;
 
 /// Catalog with this format for every event name.

@@ -17,7 +17,7 @@ use crate::{
     event::selector::Selector,
     run::request::RunRequest,
     script::{
-        monitor::Monitor,
+        load::monitor::Monitor,
         option::{
             Attrs, OptionKind, OptionSpec, args, shared,
             value::{OptionValue, OptionValues},

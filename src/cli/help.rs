@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{COMMANDS, command};
 use crate::script::{
-    monitor::Monitor,
+    load::monitor::Monitor,
     option::{OptionKind, OptionSpec},
 };
 

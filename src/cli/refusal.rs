@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::{
     base::nearest::{did_you_mean, nearest},
-    script::{monitor::Monitor, option::OptionSpec},
+    script::{load::monitor::Monitor, option::OptionSpec},
 };
 
 /// Returns the command that prints a monitor's help: `perilune signal --help`.

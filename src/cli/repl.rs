@@ -24,7 +24,7 @@ use super::run::Runtime;
 use super::{CommandError, help};
 use crate::output::format::OutputFormat;
 use crate::run::session::{Completions, Console, ConsoleMessage, Outlet};
-use crate::script::bundle::{Script, ScriptOrigin};
+use crate::script::load::library::{Script, ScriptOrigin};
 use crate::script::option::value::OptionValue;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::sched;

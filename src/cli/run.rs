@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::{
     event::catalog::Catalog,
     run::request::RunRequest,
-    script::{bundle::Script, monitor::Monitor},
+    script::load::{library::Script, monitor::Monitor},
 };
 
 /// How a bundled monitor would begin on this machine.

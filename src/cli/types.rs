@@ -20,7 +20,7 @@ use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 use crate::event::kind::function;
 use crate::output::file;
-use crate::script::bundle;
+use crate::script::load::library;
 use crate::sys::mapped_file::{Links, open_regular};
 
 /// The beginning of generated files. A file of that name with another beginning belongs to the
@@ -66,7 +66,7 @@ pub fn write(
         }
     }
     let types = folder.join("types");
-    for (file, text) in bundle::descriptions() {
+    for (file, text) in library::descriptions() {
         put(&types, &file, &text)?;
     }
     for (system, events) in &systems {

@@ -9,7 +9,7 @@ use crate::base::stack_style::StackStyle;
 use crate::base::units::counted;
 use crate::event::sampling::ChainPart;
 use crate::output::format::OutputFormat;
-use crate::script::evsel::Role;
+use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
 use crate::source::live::Live;
@@ -45,50 +45,47 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         }
     };
     let order = if source.ordered { "in order" } else { "unordered" };
-    host.shared().with(|context| {
-        for remark in request.notes.iter().chain(live.remarks()) {
-            context.note(Level::Warning, remark);
-        }
-        for remark in without_stacks(&roles, request) {
-            context.note(Level::Warning, &remark);
-        }
-        if let Some(remark) = without_rate(&roles, request) {
-            context.note(Level::Warning, &remark);
-        }
-        let user_text = filters::user_text(&roles);
-        for remark in request.understood.iter().chain(&host.remarks()).chain(&user_text) {
-            context.note(Level::Info, remark);
-        }
-        let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
-        context.note(Level::Info, &watching);
-        if request.host.format != OutputFormat::Text {
-            // These formats keep stderr free of notes, but a caller may wait there for the start.
-            streams::print_message(&format!("note: {watching}"));
-        }
-        if request.host.verbose > 0 {
-            let pages = counted(live.pages() as u64, "page");
-            let text =
-                format!("{order}, {pages} per ring, {}", counted(live.files() as u64, "file"));
+    let context = host.context();
+    for remark in request.notes.iter().chain(live.remarks()) {
+        context.note(Level::Warning, remark);
+    }
+    for remark in without_stacks(&roles, request) {
+        context.note(Level::Warning, &remark);
+    }
+    if let Some(remark) = without_rate(&roles, request) {
+        context.note(Level::Warning, &remark);
+    }
+    let user_text = filters::user_text(&roles);
+    for remark in request.understood.iter().chain(&host.remarks()).chain(&user_text) {
+        context.note(Level::Info, remark);
+    }
+    let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
+    context.note(Level::Info, &watching);
+    if request.host.format != OutputFormat::Text {
+        // These formats keep stderr free of notes, but a caller may wait there for the start.
+        streams::print_message(&format!("note: {watching}"));
+    }
+    if request.host.verbose > 0 {
+        let pages = counted(live.pages() as u64, "page");
+        let text = format!("{order}, {pages} per ring, {}", counted(live.files() as u64, "file"));
+        context.note(Level::Info, &text);
+        let others = live.cpus_of_tasks_only();
+        if !others.is_empty() {
+            let cpus = cpulist::format(&others);
+            let text = format!("task records also from CPU {cpus}, with smaller rings");
             context.note(Level::Info, &text);
-            let others = live.cpus_of_tasks_only();
-            if !others.is_empty() {
-                let cpus = cpulist::format(&others);
-                let text = format!("task records also from CPU {cpus}, with smaller rings");
-                context.note(Level::Info, &text);
-            }
-            for line in filters::explain(&roles, From::Kernel) {
-                context.note(Level::Info, &line);
-            }
         }
-        for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() }
-        {
-            let fields: Vec<String> =
-                fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
-            context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
+        for line in filters::explain(&roles, From::Kernel) {
+            context.note(Level::Info, &line);
         }
-        // Print now, not with the first report.
-        let _ = context.out.flush();
-    });
+    }
+    for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() } {
+        let fields: Vec<String> =
+            fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
+        context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
+    }
+    // Print now, not with the first report.
+    let _ = context.flush();
 }
 
 /// Returns a note if a rate option is given and no event has a rate.

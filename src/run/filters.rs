@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::base::coverage::Coverage;
 use crate::event::filter::Filter;
-use crate::script::evsel::Role;
+use crate::script::evsel::role::Role;
 
 /// Where a run's events come from, which decides where they can be filtered.
 #[derive(Clone, Copy, PartialEq)]

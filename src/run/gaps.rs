@@ -30,7 +30,7 @@ pub(super) fn no_events(
 /// Returns a note about starts without an end in a run that watches only some tasks: the interrupt
 /// or worker that ends a request belongs to another task.
 pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
-    let whole_cpus = |role: &crate::script::evsel::Role| role.sampling.whole_cpus;
+    let whole_cpus = |role: &crate::script::evsel::role::Role| role.sampling.whole_cpus;
     if !of_tasks || host.roles().iter().any(whole_cpus) {
         return None;
     }

@@ -20,11 +20,11 @@ use crate::base::draw::{Level, Stamp};
 use crate::base::units::counted;
 use crate::event::plan;
 use crate::event::sampling::Sampling;
-use crate::script::evsel::Role;
-use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
-use crate::script::leaf::SharedContext;
-use crate::script::opt;
+use crate::script::option::opt;
+use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::source::live::Live;
 use crate::source::open::probe_limit;
 use crate::source::request::{Opening, SourceRequest};
@@ -86,9 +86,7 @@ pub(super) fn run(
         host.filter_here(refused.role, refused.rest.clone())?;
     }
     let sched = roles.iter().any(|r| r.event.is_scheduler_event());
-    host.shared().with(|context| {
-        context.hide_pid = (sched && !settings.watch_self).then(std::process::id);
-    });
+    host.context().hide_process((sched && !settings.watch_self).then(std::process::id));
     host.attach(live.batch().addresses())?;
     let (wall_ns, clock_ns) = wall_and_monotonic();
     let screen = super::screen(request, live.pages());
@@ -101,18 +99,17 @@ pub(super) fn run(
     }
     let stacks = host.takes_stacks();
     let processors = source.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
-    host.shared().with(|context| {
-        context.out = out;
-        context.out.opened(&super::opened(&roles));
-        context.tasks = Tasks::new(processors);
-        if stacks {
-            name_stacks(context, settings.lines);
-        }
-        // Without a tracefs, no tracepoint is open that could be printed.
-        if let Some(tracefs) = catalog.tracefs() {
-            print_by_formats(context, tracefs);
-        }
-    });
+    let context = host.context().clone();
+    context.set_output(out);
+    context.print(|out| out.opened(&super::opened(&roles)));
+    context.set_tasks(Tasks::new(processors));
+    if stacks {
+        name_stacks(&context, settings.lines);
+    }
+    // Without a tracefs, no tracepoint is open that could be printed.
+    if let Some(tracefs) = catalog.tracefs() {
+        print_by_formats(&context, tracefs);
+    }
     signal::install()?;
     if settings.stats {
         host.watch_compiler()?;
@@ -121,58 +118,53 @@ pub(super) fn run(
 
     live.enable_side()?;
     let names = task_names();
-    host.shared().with(|context| {
-        context.tasks.snapshot(names.iter().map(running));
-        if let Some(programs) = &context.programs {
-            // Watched processes will be looked up, and may end before the first lookup, so read
-            // them now.
-            let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
-            let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
-            for pid in watched {
-                programs.borrow_mut().space_of(pid);
-            }
+    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
+    if let Some(programs) = context.programs() {
+        // Watched processes will be looked up, and may end before the first lookup, so read them
+        // now.
+        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
+        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
+        for pid in watched {
+            programs.borrow_mut().space_of(pid);
         }
-    });
+    }
     if workload.is_none() {
         let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
         for list in host.lists_without(&names) {
             let text = format!("no task is named {list} yet; tasks that start later are watched");
-            host.shared().with(|context| context.note(Level::Warning, &text));
+            host.context().note(Level::Warning, &text);
         }
     }
     live.enable(source.workload)?;
-    let clock = *live.clock();
-    host.shared().with(|context| {
-        context.clock = clock;
-        context.begin_notes();
-    });
+    context.set_clock(*live.clock());
+    context.begin_notes();
     if let Some(text) = catalog.tracefs().and_then(mounted) {
-        host.shared().with(|context| context.note(Level::Info, &text));
+        host.context().note(Level::Info, &text);
     }
     if !hook_stops_compiled_loops() {
-        host.shared().with(|context| context.note(Level::Warning, NO_HOOK));
+        host.context().note(Level::Warning, NO_HOOK);
     }
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
-        Show::new(host.shared().clone(), None, Files::NONE)
+        Show::new(host.context().clone(), None, Files::NONE)
             .fail(&workload::not_started(&why, &settings.workload))?;
         return Ok(Outcome::NoWorkload(why.kind()));
     }
     greet(&host, &live, request, &source);
-    let mut show = Show::new(host.shared().clone(), screen, files);
+    let mut show = Show::new(host.context().clone(), screen, files);
     show.serve(&host, request)?;
     show.raise();
     let mut pace = Schedule::new(request);
     let cost = Cost::start(started);
     let tasks = source.tasks.as_deref();
-    let front = raise_priority(settings, host.shared());
+    let front = raise_priority(settings, host.context());
     let mut upkeep = Upkeep { front, changes: MachineChanges::begin(&live) };
     let watched =
         watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks, &mut upkeep);
     live.disable();
     upkeep.changes.stop(&live);
-    let ended = workload::end(workload.as_mut(), host.shared());
+    let ended = workload::end(workload.as_mut(), host.context());
     watched?;
     let outcome = finish(host, live, show, &pace, request, &cost, upkeep.changes)?;
     Ok(match (outcome, ended) {
@@ -191,7 +183,7 @@ fn raise_priority(settings: &HostOptions, shared: &SharedContext) -> Option<RtBo
     if front.is_none() {
         let text = "--realtime: not permitted, or perilune already has another priority (chrt, \
                     nice); the priority is unchanged";
-        shared.with(|context| context.note(Level::Warning, text));
+        shared.note(Level::Warning, text);
     }
     front
 }
@@ -233,7 +225,8 @@ fn watch(
         }
         carry(host, live, show, pace);
         upkeep.front.iter_mut().for_each(RtBoost::update);
-        upkeep.changes.look(live, host);
+        let context = host.context().clone();
+        upkeep.changes.look(live, &context, host);
         if host.ended() || quit || over || show.closed() || live.now() >= pace.end {
             return Ok(());
         }
@@ -300,15 +293,15 @@ fn finish(
     if live.side_lost() > 0 {
         let lost = counted(live.side_lost(), "task record");
         let text = format!("{lost} lost: task names may be stale");
-        host.shared().with(|context| context.note(Level::Warning, &text));
+        host.context().note(Level::Warning, &text);
     }
     if let Some(text) = gaps::undelivered(&live) {
-        host.shared().with(|context| context.note(Level::Warning, &text));
+        host.context().note(Level::Warning, &text);
     }
     if lost_at_end.is_some_and(|lost| lost > 0)
         && let Some(text) = cost.starvation_hint(now, settings.realtime)
     {
-        host.shared().with(|context| context.note(Level::Warning, &text));
+        host.context().note(Level::Warning, &text);
     }
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
@@ -316,7 +309,7 @@ fn finish(
     let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
-    missing_symbols::print_notes(host.shared());
+    missing_symbols::print_notes(host.context());
     let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);

@@ -2,7 +2,9 @@
 //! steps of the wall clock, and late timers.
 
 use crate::base::draw::Level;
+use crate::script::context::shared::SharedContext;
 use crate::script::host::Host;
+use crate::source::Sink;
 use crate::source::live::Live;
 use crate::source::live::clocks::ClockReadings;
 use crate::source::live::hotplug::CpuCheck;
@@ -45,7 +47,7 @@ impl MachineChanges {
     }
 
     /// Checks the machine if a check is due.
-    pub(super) fn look(&mut self, live: &mut Live, host: &mut Host) {
+    pub(super) fn look(&mut self, live: &mut Live, context: &SharedContext, sink: &mut dyn Sink) {
         let now = live.now();
         if now < self.next {
             return;
@@ -53,16 +55,22 @@ impl MachineChanges {
         self.next = now + LOOK_NS;
         self.looks += 1;
         let closely = self.looks.is_multiple_of(CLOSE_LOOKS);
-        self.look_now(if closely { CpuCheck::Close } else { CpuCheck::Brief }, live, host);
+        self.look_now(if closely { CpuCheck::Close } else { CpuCheck::Brief }, live, context, sink);
         if closely && !self.began.is_empty() {
             let readings = live.clock_readings();
             let judged = std::mem::replace(&mut self.judged, readings);
-            self.note_rates(&self.judged.clone(), &judged, host);
+            self.note_rates(&self.judged.clone(), &judged, context);
         }
     }
 
-    fn look_now(&mut self, look: CpuCheck, live: &mut Live, host: &mut Host) {
-        let mut notes = live.follow_cpus(look, host);
+    fn look_now(
+        &mut self,
+        look: CpuCheck,
+        live: &mut Live,
+        context: &SharedContext,
+        sink: &mut dyn Sink,
+    ) {
+        let mut notes = live.follow_cpus(look, sink);
         notes.extend(live.take_unscheduled());
         let offset = offset_ns();
         let step = offset - self.offset;
@@ -75,7 +83,7 @@ impl MachineChanges {
             ));
         }
         for text in notes {
-            host.shared().with(|context| context.note(Level::Warning, &text));
+            context.note(Level::Warning, &text);
         }
     }
 
@@ -86,23 +94,24 @@ impl MachineChanges {
 
     /// Checks a last time, after the rings were drained.
     pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
-        self.look_now(CpuCheck::Last, live, host);
+        let context = host.context().clone();
+        self.look_now(CpuCheck::Last, live, &context, host);
         // After -N or `stop`, the rings still hold samples that are not needed.
         if host.ended() && !host.interrupted() {
             return;
         }
         let stopped = std::mem::take(&mut self.stopped).with_samples_of(&live.clock_readings());
-        self.note_rates(&stopped, &self.began.clone(), host);
+        self.note_rates(&stopped, &self.began.clone(), &context);
     }
 
-    fn note_rates(&mut self, now: &ClockReadings, before: &ClockReadings, host: &Host) {
+    fn note_rates(&mut self, now: &ClockReadings, before: &ClockReadings, context: &SharedContext) {
         if self.is_rate_noted {
             return;
         }
         for clock in now.off_rate_since(before) {
             self.is_rate_noted = true;
             let text = clock.to_string();
-            host.shared().with(|context| context.note(Level::Warning, &text));
+            context.note(Level::Warning, &text);
         }
     }
 }

@@ -3,24 +3,21 @@
 
 use crate::base::draw::Level;
 use crate::base::units::counted;
-use crate::script::leaf::SharedContext;
+use crate::script::context::shared::SharedContext;
 
 /// Prints the notes, if there are any.
-pub(super) fn print_notes(shared: &SharedContext) {
-    shared.with(|context| {
-        let Some(programs) = &context.programs else { return };
-        let notes = {
-            let programs = programs.borrow();
-            let spaces = &programs.spaces;
-            let room =
-                memory_note(spaces.forgotten(), spaces.refused(), programs.objects.dropped());
-            let (files, one) = programs.objects.nameless();
-            [room, one.and_then(|one| unreadable_files_note(files, &one.path))]
-        };
-        for text in notes.into_iter().flatten() {
-            context.note(Level::Warning, &text);
-        }
-    });
+pub(super) fn print_notes(context: &SharedContext) {
+    let Some(programs) = context.programs() else { return };
+    let notes = {
+        let programs = programs.borrow();
+        let spaces = &programs.spaces;
+        let room = memory_note(spaces.forgotten(), spaces.refused(), programs.objects.dropped());
+        let (files, one) = programs.objects.nameless();
+        [room, one.and_then(|one| unreadable_files_note(files, &one.path))]
+    };
+    for text in notes.into_iter().flatten() {
+        context.note(Level::Warning, &text);
+    }
 }
 
 /// Returns a note about `files` files that could not be read; `one` is one of them.

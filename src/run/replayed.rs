@@ -21,9 +21,10 @@ use crate::base::value::Value;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
 use crate::event::kind::{Event, is_tracepoint};
-use crate::script::evsel::Role;
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
-use crate::script::opt;
+use crate::script::option::opt;
 use crate::source::counts::CountDelta;
 use crate::source::replay::{Happened, RecordingLine, Replay};
 use crate::source::{Batch, Happening, SideBand, Sink};
@@ -60,21 +61,20 @@ pub(super) fn run(
     let out = super::output(request, start, 0)?;
     let frames = Frames::of(&replay);
     let naming = frames.naming();
-    host.shared().with(|context| {
-        context.out = out;
-        context.out.opened(&super::opened(&roles));
-        context.tasks = Tasks::new(processors);
-        context.clock = Clock::new(start, 0);
-        *context.naming.borrow_mut() = naming;
-        context.begin_notes();
-        request.understood.iter().for_each(|line| context.note(Level::Info, line));
-        if settings.verbose > 0 {
-            for line in filters::explain(&roles, From::File) {
-                context.note(Level::Info, &line);
-            }
+    let context = host.context().clone();
+    context.set_output(out);
+    context.print(|out| out.opened(&super::opened(&roles)));
+    context.set_tasks(Tasks::new(processors));
+    context.set_clock(Clock::new(start, 0));
+    context.set_naming(naming);
+    context.begin_notes();
+    request.understood.iter().for_each(|line| context.note(Level::Info, line));
+    if settings.verbose > 0 {
+        for line in filters::explain(&roles, From::File) {
+            context.note(Level::Info, &line);
         }
-    });
-    let mut show = Show::new(host.shared().clone(), None, files);
+    }
+    let mut show = Show::new(context.clone(), None, files);
     show.serve(&host, request)?;
     let mut player = Player::new(replay.clone(), frames, settings);
     player.take_roles(roles)?;
@@ -102,10 +102,10 @@ pub(super) fn run(
             break;
         }
         let errors = host.errors();
-        player.play(index, entry, &mut batch, &mut host);
+        player.play(index, entry, &mut batch, &context, &mut host);
         if host.errors() > errors {
             let text = format!("{}: the script failed at this line", replay.place(index));
-            host.shared().with(|context| context.note(Level::Info, &text));
+            host.context().note(Level::Info, &text);
         }
         player.switch(&mut host);
         show.write_delays();
@@ -244,7 +244,7 @@ impl<'a> Player<'a> {
                 skipped = true;
                 let gap = human_ns((time - pace.last).max(0.0) as u64);
                 let text = format!("the recording has a long gap: one report covers {gap}");
-                host.shared().with(|context| context.note(Level::Info, &text));
+                host.context().note(Level::Info, &text);
                 pace.skip_missed(time);
                 host.skip_missed_timers(time);
                 continue;
@@ -268,7 +268,8 @@ impl<'a> Player<'a> {
         index: usize,
         entry: &RecordingLine,
         batch: &mut Batch,
-        host: &mut Host,
+        context: &SharedContext,
+        sink: &mut dyn Sink,
     ) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
@@ -276,7 +277,7 @@ impl<'a> Player<'a> {
         match &entry.what {
             Happened::Event { event, raw, value, .. } => {
                 if !entry.comm.is_empty() {
-                    host.shared().with(|context| context.tasks.on_comm(tid, pid, &entry.comm));
+                    context.change_tasks(|tasks| tasks.on_comm(tid, pid, &entry.comm));
                 }
                 let Some(event) = self.replay.event(*event) else { return };
                 let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
@@ -322,39 +323,39 @@ impl<'a> Player<'a> {
                     });
                 }
                 // One entry per batch makes a name, timer or limit between two events exact.
-                self.flush(batch, host);
+                self.flush(batch, sink);
             }
             Happened::Lost { count, length_ns } => {
                 self.side(
                     entry,
                     Happening::Hole { from: time, to: time + *length_ns as f64 },
-                    host,
+                    sink,
                 );
                 let lost = Happening::Lost { count: *count, from: time, of_tasks: false };
-                self.side(entry, lost, host);
+                self.side(entry, lost, sink);
             }
-            Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, host),
+            Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, sink),
             Happened::Fork { parent_pid, parent_tid } => {
                 let (parent_pid, parent_tid) = (*parent_pid, *parent_tid);
-                self.side(entry, Happening::Fork { pid, tid, parent_pid, parent_tid }, host);
+                self.side(entry, Happening::Fork { pid, tid, parent_pid, parent_tid }, sink);
             }
             Happened::Comm { comm } => {
-                self.side(entry, Happening::Comm { pid, tid, comm, exec: false }, host);
+                self.side(entry, Happening::Comm { pid, tid, comm, exec: false }, sink);
             }
             Happened::Exec { comm } => {
-                self.side(entry, Happening::Comm { pid, tid, comm, exec: true }, host);
+                self.side(entry, Happening::Comm { pid, tid, comm, exec: true }, sink);
             }
         }
     }
 
-    fn side(&self, entry: &RecordingLine, what: Happening<'_>, host: &mut Host) {
+    fn side(&self, entry: &RecordingLine, what: Happening<'_>, sink: &mut dyn Sink) {
         let (here, mut watched) = self.watched(entry);
         if let Happening::Fork { parent_pid, parent_tid, .. } = what {
             let s = self.settings;
             watched |= s.pids.contains(&parent_pid) || s.tids.contains(&parent_tid);
         }
         let (time, watched) = (entry.time_ns as f64, here && watched);
-        host.side(SideBand { time, cpu: entry.cpu, watched, what });
+        sink.side(SideBand { time, cpu: entry.cpu, watched, what });
     }
 
     /// Returns whether the entry passes `-C`, and whether it passes `-p` and `-t`.
@@ -365,11 +366,11 @@ impl<'a> Player<'a> {
         (cpu, everyone || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
     }
 
-    fn flush(&self, batch: &mut Batch, host: &mut Host) {
+    fn flush(&self, batch: &mut Batch, sink: &mut dyn Sink) {
         if !batch.is_empty() {
             // SAFETY: the slots point to the recording's own records and chains, which it made by
             // their formats and keeps.
-            unsafe { host.dispatch(batch) };
+            unsafe { sink.dispatch(batch) };
             batch.clear();
         }
     }

@@ -9,7 +9,7 @@ use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
 use crate::output::format::OutputFormat;
 use crate::script::{
-    monitor::Monitor,
+    load::monitor::Monitor,
     option::value::{OptionValue, OptionValues},
 };
 

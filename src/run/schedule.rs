@@ -6,8 +6,8 @@ use super::request::RunRequest;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{JitStats, Stats};
 use crate::base::units::human_ns;
+use crate::script::context::timers::last_due;
 use crate::script::host::Host;
-use crate::script::state::last_due;
 use crate::sys::{machine, sched};
 
 /// Deadlines of reports and timers, in nanoseconds since the start of the run.

@@ -27,9 +27,10 @@ use anyhow::Context as _;
 use crate::base::coverage::Coverage;
 use crate::base::draw::Level;
 use crate::output::text::{TextOptions, TextOutput};
-use crate::script::guard::{NO_HOOK, hook_stops_compiled_loops};
+use crate::script::context::shared::SharedContext;
 use crate::script::host::{Host, Rules};
-use crate::script::prompt::{CHUNK, LineStep};
+use crate::script::prompt::{CHUNK, LineStep, Prompt};
+use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::sys::sched;
 use crate::sys::signal;
 use boost::ReaderBoost;
@@ -64,7 +65,7 @@ pub struct Outlet {
 
 /// The state of a session.
 struct Session<'a> {
-    host: Host,
+    prompt: Prompt,
     source: SessionSource<'a>,
     console: Console,
     definitions: Definitions,
@@ -96,7 +97,7 @@ struct Session<'a> {
 /// The session cannot begin: a permission is missing, or a recording cannot be read. Results could
 /// not be written, other than because of a closed pipe.
 pub fn run(
-    mut host: Host,
+    host: Host,
     request: &RunRequest,
     monitors: Monitors,
     begin: Option<(String, String)>,
@@ -112,22 +113,21 @@ pub fn run(
     let (mut source, setting) = SessionSource::begin(request, &console.tids)?;
     source.listen(&console.bell);
     let rules = Rules { max_events: None, order: settings.order };
-    source.introduce(&host, request);
-    host.begin_session(&setting, rules, &monitors.library)?;
+    source.introduce(host.context(), request);
+    let prompt = Prompt::begin(host, &setting, rules, &monitors.library)?;
     let (terminal, typing) = (outlet.terminal, Rc::new(Cell::new(false)));
     let look = TextOptions { together: true, ..super::look(settings, source.pages()) };
-    host.shared().with(|context| {
-        let text = TextOutput::new(outlet.results, outlet.messages, look);
-        context.out = match terminal {
-            true => Box::new(RateLimited::new(text, typing.clone())),
-            false => Box::new(text),
-        };
-        context.begin_notes();
+    let context = prompt.host.context().clone();
+    let text = TextOutput::new(outlet.results, outlet.messages, look);
+    context.set_output(match terminal {
+        true => Box::new(RateLimited::new(text, typing.clone())),
+        false => Box::new(text),
     });
-    let shared = host.shared().clone();
-    host.on_print(Box::new(move |text| shared.with(|context| context.out.line(text))));
+    context.begin_notes();
+    let printed = context.clone();
+    prompt.host.on_print(Box::new(move |text| printed.print(|out| out.line(text))));
     let mut session = Session {
-        host,
+        prompt,
         source,
         console,
         definitions: Definitions::default(),
@@ -147,11 +147,11 @@ pub fn run(
         typing,
     };
     sched::request_short_slices();
-    print_warnings(&session.host, &request.notes);
-    print_warnings(&session.host, &request.understood);
-    print_warnings(&session.host, &session.source.remarks());
+    print_warnings(&context, &request.notes);
+    print_warnings(&context, &request.understood);
+    print_warnings(&context, &session.source.remarks());
     if !hook_stops_compiled_loops() {
-        print_warnings(&session.host, &[NO_HOOK.to_owned()]);
+        print_warnings(&context, &[NO_HOOK.to_owned()]);
     }
     if let Some((chunk, text)) = begin {
         session.run_lines(&chunk, &text);
@@ -167,10 +167,8 @@ pub fn run(
 }
 
 /// Prints warnings.
-fn print_warnings(host: &Host, remarks: &[String]) {
-    host.shared().with(|context| {
-        remarks.iter().for_each(|remark| context.note(Level::Warning, remark));
-    });
+fn print_warnings(context: &SharedContext, remarks: &[String]) {
+    remarks.iter().for_each(|remark| context.note(Level::Warning, remark));
 }
 
 impl Session<'_> {
@@ -183,7 +181,7 @@ impl Session<'_> {
                 self.take(typed);
             } else {
                 self.wait(DRAIN_MS)?;
-                self.behind = self.source.drain(&mut self.host);
+                self.behind = self.source.drain(&mut self.prompt);
                 self.report_due();
                 while !self.ended
                     && let Some(typed) = self.console.take()
@@ -250,14 +248,14 @@ impl Session<'_> {
 
     /// Runs Lua code as it is.
     fn run_lines(&mut self, chunk: &str, line: &str) {
-        let opened = self.host.roles().len();
-        let mut step = self.host.enter(chunk, line, self.number);
+        let opened = self.prompt.host.roles().len();
+        let mut step = self.prompt.enter(chunk, line, self.number);
         self.number += line.lines().count().max(1);
         let outcome = loop {
             step = match step {
                 LineStep::Asked(what, args) => {
                     let answer = requests::answer(self, &what, &args);
-                    self.host.answer(answer.map_err(|why| format!("{why:#}")))
+                    self.prompt.answer(answer.map_err(|why| format!("{why:#}")))
                 }
                 LineStep::Done(values) => break Ok(values),
                 LineStep::Failed(why) => break Err(why),
@@ -266,13 +264,13 @@ impl Session<'_> {
         let changed = self.apply().map_err(|why| format!("{why:#}"));
         match outcome.and_then(|values| changed.map(|()| values)) {
             Ok(values) => {
-                let (defined, needed) = self.host.line_defined();
+                let (defined, needed) = self.prompt.line_defined();
                 if defined {
-                    self.definitions.add(line, opened..self.host.roles().len(), needed);
+                    self.definitions.add(line, opened..self.prompt.host.roles().len(), needed);
                 }
                 // An evsel that a call returns is not shown; the value of `p` alone is.
                 let named = line.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));
-                let shown = values.iter().filter(|value| named || !self.host.is_evsel(value));
+                let shown = values.iter().filter(|value| named || !self.prompt.is_evsel(value));
                 let shown: Vec<&mlua::Value> = shown.collect();
                 shown.into_iter().for_each(|value| self.show(value));
             }
@@ -283,17 +281,17 @@ impl Session<'_> {
 
     /// Applies what a line has changed: new events, filters, handlers, switches.
     fn apply(&mut self) -> anyhow::Result<()> {
-        self.source.attach(&mut self.host)?;
-        let remarks = self.host.remarks();
-        print_warnings(&self.host, &remarks[self.remarks..]);
+        self.source.attach(&mut self.prompt)?;
+        let remarks = self.prompt.host.remarks();
+        print_warnings(self.prompt.host.context(), &remarks[self.remarks..]);
         self.remarks = remarks.len();
-        let switches = self.host.take_switches();
+        let switches = self.prompt.host.take_switches();
         let mut on = switches.iter().filter(|(_, on)| **on);
-        on.try_for_each(|(role, _)| self.host.revive(*role))?;
+        on.try_for_each(|(role, _)| self.prompt.revive(*role))?;
         self.source.switch(&switches)?;
         if switches.values().any(|on| !on) {
             // Events recorded before the switch are handled first, in case it is turned on again.
-            self.source.settle_down(&mut self.host);
+            self.source.settle_down(&mut self.prompt);
         }
         Ok(())
     }
@@ -307,14 +305,14 @@ impl Session<'_> {
     ) -> anyhow::Result<()> {
         self.apply()?;
         self.flush();
-        self.host.limit_events(count);
+        self.prompt.limit_events(count);
         self.source.switch(&roles.iter().map(|role| (*role, true)).collect())?;
         let carried = self.carry_events(time);
         self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
-        self.source.settle_down(&mut self.host);
+        self.source.settle_down(&mut self.prompt);
         // The reason why a handler stopped it has been printed already.
-        self.host.take_stop();
-        self.host.limit_events(None);
+        self.prompt.take_stop();
+        self.prompt.limit_events(None);
         // Ctrl-C ends the wait, not the rest of the line.
         signal::forget_interrupts();
         self.report_losses(0.0);
@@ -325,14 +323,17 @@ impl Session<'_> {
     /// recording.
     fn carry_events(&mut self, time: Option<f64>) -> anyhow::Result<()> {
         if self.source.is_recording() {
-            self.source.play(time, &mut self.host);
+            self.source.play(time, &mut self.prompt);
             return Ok(());
         }
         let end = time.map_or(f64::INFINITY, |time| self.source.now() + time);
-        while !self.host.interrupted() && !self.host.has_enough() && self.source.now() < end {
+        while !self.prompt.host.interrupted()
+            && !self.prompt.has_enough()
+            && self.source.now() < end
+        {
             self.wait((end - self.source.now()) / 1e6)?;
-            self.behind = self.source.drain(&mut self.host);
-            self.source.switch(&self.host.take_switches())?;
+            self.behind = self.source.drain(&mut self.prompt);
+            self.source.switch(&self.prompt.host.take_switches())?;
             self.report_due();
             self.flush();
         }
@@ -343,7 +344,7 @@ impl Session<'_> {
     fn wait(&mut self, most: f64) -> anyhow::Result<()> {
         self.ahead.turn(self.source.now(), self.typing.get());
         let report = (self.next_report() - self.source.now()) / 1e6;
-        let due = self.source.due(&self.host).min(report).min(most).min(DRAIN_MS);
+        let due = self.source.due(&self.prompt.host).min(report).min(most).min(DRAIN_MS);
         // Also while a line runs: its message may have been taken before the pipe was written, and
         // an unread byte would end every further wait at once.
         if self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })? {
@@ -354,14 +355,14 @@ impl Session<'_> {
 
     /// Handles `stop` called by a handler that runs in the background.
     fn stopped_by_itself(&mut self) {
-        if !self.host.has_enough() {
+        if !self.prompt.has_enough() {
             return;
         }
-        let stopped = self.host.take_stop();
+        let stopped = self.prompt.take_stop();
         if stopped.is_some() && self.source.all_off().is_ok() {
             let text =
                 "stopped by a handler: all events are off; `on` of an event turns it on again";
-            self.host.shared().with(|context| context.note(Level::Info, text));
+            self.prompt.host.context().note(Level::Info, text);
         }
     }
 
@@ -370,13 +371,13 @@ impl Session<'_> {
             return;
         }
         let counts = self.source.take_counts();
-        match self.host.drawn(value, &counts) {
+        match self.prompt.drawn(value, &counts) {
             Ok(Some(parts)) => {
-                self.host.shared().with(|context| context.out.answer(&parts));
+                self.prompt.host.context().print(|out| out.answer(&parts));
             }
             Ok(None) => {
-                let text = self.host.text_of(value);
-                self.host.shared().with(|context| context.out.line(&text));
+                let text = self.prompt.text_of(value);
+                self.prompt.host.context().print(|out| out.line(&text));
             }
             Err(why) => self.fail(&format!("{why:#}")),
         }
@@ -384,11 +385,11 @@ impl Session<'_> {
 
     fn fail(&mut self, why: &str) {
         self.failed = true;
-        self.host.shared().with(|context| context.note(Level::Error, why));
+        self.prompt.host.context().note(Level::Error, why);
     }
 
     fn flush(&mut self) {
-        let flushed = self.host.shared().with(|context| context.out.flush());
+        let flushed = self.prompt.host.context().flush();
         let Err(why) = flushed else { return };
         self.ended = true;
         // The reader has closed the pipe.

@@ -11,12 +11,10 @@ use super::request::{HostOptions, RunRequest};
 use super::schedule::Cost;
 use crate::base::coverage::Coverage;
 use crate::base::draw::{Draw, Level, Report, Stamp};
-use crate::base::heat::Heat;
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
-use crate::script::context::RunContext;
+use crate::script::context::shared::SharedContext;
 use crate::script::host::Host;
-use crate::script::leaf::SharedContext;
 use crate::sys::{signal, terminal};
 
 /// Draws a run's reports.
@@ -78,16 +76,15 @@ impl Show {
             files_failed: None,
         };
         let now = show.stamp(0.0);
-        show.shared.with(|context| {
-            context.heat = show.heatmap.is_some().then(Heat::default);
-            context.heat_of_emitted.clone_from(&context.heat);
-        });
+        if show.heatmap.is_some() {
+            show.shared.collect_times();
+        }
         show.flames.iter_mut().for_each(|flames| flames.start(now));
         show
     }
 
     fn stamp(&self, time: f64) -> Stamp {
-        self.shared.with(|context| context.clock.stamp(context.clock.clock_ns(time)))
+        self.shared.stamp(time)
     }
 
     /// Sets up drawing of the script's delays, and lets the script write flame graphs: into the
@@ -158,10 +155,8 @@ impl Show {
             summary = if last { flames.summary() } else { Vec::new() };
         }
         if last && let Some(heatmap) = self.heatmap.take() {
-            let heats =
-                |context: &mut RunContext| (context.heat.take(), context.heat_of_emitted.take());
-            let (all, emitted) = self.shared.with(heats);
-            let heat = heatmap.choose(all.unwrap_or_default(), emitted.unwrap_or_default());
+            let (all, emitted) = self.shared.take_times();
+            let heat = heatmap.choose(all, emitted);
             summary.push(heatmap.write(&heat, time, (begin, now), coverage)?);
         }
         Ok(summary)
@@ -232,9 +227,7 @@ impl Show {
 
     /// Prints a note about the run.
     pub(super) fn remark(&mut self, text: Option<&str>) {
-        self.shared.with(|context| {
-            text.into_iter().for_each(|text| context.note(Level::Info, text));
-        });
+        text.into_iter().for_each(|text| self.shared.note(Level::Info, text));
     }
 
     /// Prints the cost of the run if requested: events that no handler received, code that is not
@@ -258,14 +251,11 @@ impl Show {
     }
 
     pub(super) fn draw(&mut self, time: f64, work: impl FnOnce(&mut dyn Draw, Stamp)) {
-        self.shared.with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(time));
-            work(&mut *context.out, stamp);
-        });
+        self.shared.draw(time, work);
     }
 
     pub(super) fn flush(&mut self) {
-        let flushed = self.shared.with(|context| context.out.flush());
+        let flushed = self.shared.flush();
         self.check(flushed);
     }
 
@@ -295,7 +285,7 @@ impl Show {
     /// # Errors
     /// The error could not be written.
     pub(super) fn fail(self, why: &str) -> anyhow::Result<()> {
-        self.shared.with(|context| context.note(Level::Error, why));
+        self.shared.note(Level::Error, why);
         self.end()
     }
 

@@ -10,8 +10,8 @@ use anyhow::anyhow;
 
 use super::request::{HostOptions, RunRequest};
 use crate::base::draw::Level;
-use crate::script::evsel::Role;
-use crate::script::leaf::SharedContext;
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
 use crate::source::open::attr::OWNER;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
@@ -71,7 +71,7 @@ pub(super) fn end(workload: Option<&mut Workload>, shared: &SharedContext) -> Op
     if runs() && workload.terminate().is_ok() {
         let pid = workload.pid();
         let text = format!("the command (pid {pid}) was still running; perilune sent SIGTERM");
-        shared.with(|context| context.note(Level::Info, &text));
+        shared.note(Level::Info, &text);
     }
     None
 }

@@ -10,6 +10,7 @@
 
 mod body;
 mod cells;
+pub(super) mod column;
 mod declare;
 mod draw;
 pub mod flame;

@@ -6,48 +6,33 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use mlua::{Function, Lua, Table};
+use mlua::{Function, Table};
 
-use super::call::place_of;
-use super::evsel::Role;
-use super::guard::{Failure, Guard, Phase};
-use super::leaf::SharedContext;
-use super::predicate::predicate;
-use super::printer::{self, Printers};
-use super::view;
+use super::context::printers::Printers;
+use super::context::shared::SharedContext;
+use super::evsel::role::Role;
+use super::vm::call::place_of;
+use super::vm::guard::{Failure, Guard, Phase};
+use super::vm::trusted::{TrustedLua, address};
 use crate::source::Batch;
 use crate::source::batch::Addresses;
-use failing::Errors;
+use errors::Errors;
+use predicate::predicate;
 
-mod draw;
+pub(super) mod draw;
+mod errors;
 mod failing;
 mod handlers;
+mod predicate;
+mod printer;
+pub(super) mod view;
 
-/// Loads the drivers over a batch's arrays. The function argument is called with a failing event.
-pub(super) type LoadDriver = Box<dyn Fn(Addresses, Function) -> mlua::Result<Table>>;
-
-/// Loads the check for misspelt fields in handlers.
-pub(super) type LoadFields = Box<dyn Fn() -> mlua::Result<Function>>;
-
-/// Tables and loaders that the trusted preludes made.
-pub(super) struct Trusted {
-    /// Values that the preludes share.
-    pub(super) exports: Table,
-    /// Exports of view.lua.
-    pub(super) views: Table,
-    /// Loads the drivers.
-    pub(super) load_driver: LoadDriver,
-    pub(super) load_fields: LoadFields,
-}
+const DRIVER: &str = include_str!("prelude/driver.lua");
 
 /// Lua side of a run: the tables of the preludes, the views, the drivers, and the error count.
 pub(super) struct Dispatch {
-    lua: Lua,
-    exports: Table,
-    views: Table,
-    load_driver: LoadDriver,
-    load_fields: LoadFields,
-    /// The function that `load_fields` returned.
+    trusted: TrustedLua,
+    /// The check for misspelt fields in handlers, once it is loaded.
     fields: OnceCell<Function>,
     shared: SharedContext,
     handlers: Vec<Handler>,
@@ -84,15 +69,9 @@ pub(super) struct WalkError {
 
 impl Dispatch {
     /// Creates a dispatch over loaded preludes, without views.
-    pub(super) fn new(lua: Lua, trusted: Trusted, shared: SharedContext) -> Self {
-        let errors = Rc::default();
-        let Trusted { exports, views, load_driver, load_fields } = trusted;
+    pub(super) fn new(trusted: TrustedLua, shared: SharedContext) -> Self {
         Dispatch {
-            lua,
-            exports,
-            views,
-            load_driver,
-            load_fields,
+            trusted,
             fields: OnceCell::new(),
             shared,
             handlers: Vec::new(),
@@ -101,7 +80,7 @@ impl Dispatch {
             driver: None,
             walked: None,
             walk: None,
-            errors,
+            errors: Rc::default(),
             places: Rc::default(),
             per_thread: false,
             chooses: false,
@@ -131,11 +110,15 @@ impl Dispatch {
         per_thread: bool,
     ) -> anyhow::Result<()> {
         self.per_thread = per_thread;
-        let event_of: Function = self.exports.get("event_of")?;
-        let make: Function = self.views.get("make")?;
+        let event_of = self.trusted.export("event_of")?;
+        let make: Function = self.trusted.views.get("make")?;
         let first = self.handlers.len();
-        let entries: Vec<Table> =
-            self.exports.get::<Table>("evsels")?.sequence_values().collect::<mlua::Result<_>>()?;
+        let entries: Vec<Table> = self
+            .trusted
+            .exports
+            .get::<Table>("evsels")?
+            .sequence_values()
+            .collect::<mlua::Result<_>>()?;
         // Evsels that fail now are not tried again.
         let made = std::mem::replace(&mut self.made, entries.len());
         for entry in &entries[made.min(entries.len())..] {
@@ -164,10 +147,11 @@ impl Dispatch {
             }
         }
         let errors = self.errors.clone();
-        let failed =
-            printer::failing(&self.lua, &self.shared, move || errors.borrow_mut().all += 1)?;
+        let failed = printer::failing(self.trusted.lua(), &self.shared, move || {
+            errors.borrow_mut().all += 1;
+        })?;
         let new = self.handlers[first..].iter().map(|handler| handler.role);
-        Ok(printer::install(&self.exports, printers, roles, new, &failed)?)
+        Ok(printer::install(&self.trusted.exports, printers, roles, new, &failed)?)
     }
 
     /// Attaches the new handlers to their drivers, over a batch's arrays and behind the predicates
@@ -177,7 +161,7 @@ impl Dispatch {
     /// The runtime's own Lua failed.
     pub(super) fn attach(&mut self, addresses: Addresses, roles: &[Role]) -> anyhow::Result<()> {
         if self.driver.is_none() {
-            let driver = (self.load_driver)(addresses, self.failing(addresses)?)?;
+            let driver = self.load_driver(addresses)?;
             self.walk = Some(driver.get("walk")?);
             self.driver = Some(driver);
             self.walked = Some(addresses);
@@ -223,14 +207,25 @@ impl Dispatch {
         renewed.into_iter().try_for_each(|handler| self.put(handler, roles))
     }
 
+    /// Loads the drivers over a batch's arrays.
+    fn load_driver(&self, addresses: Addresses) -> mlua::Result<Table> {
+        let native = self.trusted.lua().create_table()?;
+        native.set("slots", address(addresses.slots))?;
+        native.set("order", address(addresses.order))?;
+        native.set("kinds", address(addresses.kinds))?;
+        native.set("starts", address(addresses.starts))?;
+        native.set("failed", self.failing(addresses)?)?;
+        self.trusted.run("driver", DRIVER, native)
+    }
+
     fn put(&self, handler: &Handler, roles: &[Role]) -> anyhow::Result<()> {
         let Some(driver) = &self.driver else { return Ok(()) };
         let Handler { role, function, .. } = handler;
         let met = match roles.get(*role) {
-            Some(role) => predicate(&self.exports, &self.shared, role)?,
+            Some(role) => predicate(&self.trusted.exports, &self.shared, role)?,
             None => None,
         };
-        self.exports.get::<Function>("choose_by")?.call::<()>((*role, met.clone()))?;
+        self.trusted.export("choose_by")?.call::<()>((*role, met.clone()))?;
         let set: Function = driver.get("set")?;
         let hidden = self.shared.with(|context| context.hidden_of(*role));
         let hidden = self.chooses.then(|| hidden.map_or(-2, |pid| pid as i32));
@@ -262,9 +257,7 @@ impl Dispatch {
             Ok(seen) => return Ok(seen),
             Err(why) => why,
         };
-        let stood = self.views.get::<Function>("stood").and_then(|stood| stood.call(()));
-        let (role, rest, printing): (Option<usize>, Option<u64>, Option<bool>) =
-            stood.unwrap_or_default();
+        let (role, rest, printing) = self.stood();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
             // A loop would be stopped again on the next event, at a second of CPU time each.
             let what = if printing == Some(true) {
@@ -280,8 +273,16 @@ impl Dispatch {
         Err(WalkError { why: why.to_string(), rest: None })
     }
 
+    /// Ends a batch that ended abnormally. Returns the role that was running, if any, the position
+    /// after its event, and whether its printer was running.
+    fn stood(&self) -> (Option<usize>, Option<u64>, Option<bool>) {
+        // Cannot fail: it only stores, and allocates nothing.
+        let stood = self.trusted.views.get::<Function>("stood").and_then(|stood| stood.call(()));
+        stood.unwrap_or_default()
+    }
+
     fn unprint(&self, role: usize) {
-        if let Ok(unprint) = self.exports.get::<Function>("unprint") {
+        if let Ok(unprint) = self.trusted.export("unprint") {
             // Cannot fail, as in `clear`.
             let _ = unprint.call::<()>(role);
         }
@@ -306,12 +307,9 @@ impl Dispatch {
     /// # Errors
     /// A window's condition failed, or the guard stopped it. All views are dead afterwards.
     pub(super) fn print_waiting(&self, guard: &Guard, time: f64) -> Result<(), Failure> {
-        let print = || self.exports.get::<Function>("print_waiting")?.call::<()>(time);
+        let print = || self.trusted.export("print_waiting")?.call::<()>(time);
         guard.run(Phase::Handler, print).inspect_err(|why| {
-            // Cannot fail: it only stores, and allocates nothing.
-            let stood = self.views.get::<Function>("stood").and_then(|stood| stood.call(()));
-            let (role, _, printing): (Option<usize>, Option<u64>, Option<bool>) =
-                stood.unwrap_or_default();
+            let (role, _, printing) = self.stood();
             // A loop would be stopped again.
             if let (Failure::Stopped(_), Some(role), Some(true)) = (why, role, printing) {
                 self.unprint(role);
@@ -324,18 +322,18 @@ impl Dispatch {
     /// # Errors
     /// The runtime's own Lua failed.
     pub(super) fn recovery(&self) -> mlua::Result<Function> {
-        self.views.get("recover")
+        self.trusted.views.get("recover")
     }
 
     /// Returns the table that trusted Lua chunks share.
     pub(super) fn exports(&self) -> &Table {
-        &self.exports
+        &self.trusted.exports
     }
 
     /// Continues to handle events after a `stop`.
     pub(super) fn go_on(&self) {
         // Cannot fail: it only stores.
-        let _ = self.exports.get::<Function>("go_on").and_then(|go_on| go_on.call::<()>(()));
+        let _ = self.trusted.export("go_on").and_then(|go_on| go_on.call::<()>(()));
     }
 
     /// Removes all handlers.

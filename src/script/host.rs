@@ -5,44 +5,48 @@
 //! `attach` (once the batch exists), then batches and side-band records with `interval` in between,
 //! then `finish`.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use mlua::{Function, Table};
 
-use super::aggregate::{self, Aggregates};
-use super::bundle::{Library, Script};
-use super::call::{call, explained};
-use super::callback::FailureCount;
-use super::callbacks::Callbacks;
-use super::context::NoOutput;
+use super::aggregate::{AggregateSettings, Aggregates};
+use super::api;
+use super::context::shared::SharedContext;
+use super::context::state::ScriptState;
 use super::dispatch::Dispatch;
-use super::evsel::{Declarer, Role};
-use super::fault::file_name;
-use super::guard::{Guard, Phase};
-use super::job::Job;
-use super::leaf::SharedContext;
-use super::meter::Meter;
-use super::monitor::{Monitor, ScriptSource};
-use super::narrow::Narrowing as _;
+use super::load::library::{Library, Script};
+use super::load::monitor::{Monitor, ScriptSource};
 use super::option::OptionSpec;
-use super::prompt::Prompt;
-use super::register;
-use super::sampler::Sampler;
-pub use super::setting::Setting;
-use super::state::ScriptState;
-use super::vm::Vm;
+use super::vm::call::{call, explained};
+use super::vm::callback::FailureCount;
+use super::vm::fault::file_name;
+use super::vm::guard::{Guard, Phase};
+use super::vm::{Limits, Print, Vm};
 use crate::base::coverage::Coverage;
-use crate::base::draw::Level;
-use crate::event::filter::split::UserCondition;
+use crate::base::draw::{JitStats, Level};
 use crate::source::batch::Addresses;
 use crate::sys::cpus::online_cpus;
+use callbacks::Callbacks;
+use compiler::CompilerWatch;
+pub use setting::Setting;
 
-/// Number of handler errors of one event that switch the handler off.
-pub const ERRORS_PER_HANDLER: u64 = 10;
+mod callback;
+pub(super) mod callbacks;
+mod compiler;
+mod coverage;
+mod evsels;
+mod flame;
+mod history;
+mod idle;
+mod memory;
+mod printers;
+mod report;
+mod setting;
+mod side_band;
+mod sink;
+mod timers;
 
 /// Memory limit in bytes while a script is loaded; a run sets its own limit.
 const MEMORY: usize = 256 << 20;
@@ -52,35 +56,27 @@ pub struct Host {
     pub(super) vm: Vm,
     pub(super) guard: Guard,
     pub(super) aggregates: Aggregates,
-    pub(super) sums: aggregate::AggregateSettings,
+    pub(super) sums: AggregateSettings,
     pub(super) state: Rc<RefCell<ScriptState>>,
-    pub(super) shared: SharedContext,
+    pub(super) context: SharedContext,
     pub(super) dispatch: Dispatch,
-    pub(super) monitor: Option<Monitor>,
-    pub(super) callbacks: Callbacks,
+    monitor: Option<Monitor>,
+    callbacks: Rc<Callbacks>,
+    /// Callbacks of the monitors that run at a prompt.
+    pub(super) further_callbacks: Vec<Rc<Callbacks>>,
     /// Failures of the functions that draw columns.
-    pub(super) drawing: FailureCount,
-    pub(super) coverage: Coverage,
+    drawing: FailureCount,
+    coverage: Coverage,
     pub(super) rules: Rules,
     pub(super) ordered: bool,
-    pub(super) finishing: bool,
+    /// Whether the run goes on although nothing would reach the script any more, as at a prompt.
+    pub(super) may_idle: bool,
+    finishing: bool,
     /// Whether it was reported that the aggregates are out of memory.
-    pub(super) reported_full: bool,
+    reported_full: bool,
     /// Number of events for `-N`.
     pub(super) counted: u64,
-    /// The prompt of a session; none in a run.
-    pub(super) prompt: Option<Prompt>,
-    /// Whether a line has seen the events that it wanted.
-    pub(super) enough: Rc<Cell<bool>>,
-    /// Monitors that a session has started.
-    pub(super) jobs: Vec<Job>,
-    /// When a session stops handling what the rings still hold.
-    pub(super) deadline: Option<Instant>,
-    /// Cost of handlers, in a session.
-    pub(super) meter: Meter,
-    /// Reports LuaJIT's compilation of the script, if that is watched.
-    pub(super) uncompiled: Option<Function>,
-    pub(super) sampler: Option<Sampler>,
+    compiler: CompilerWatch,
 }
 
 /// How events are handled.
@@ -98,19 +94,17 @@ impl Host {
     /// # Errors
     /// Lua is out of memory, the runtime's own Lua failed, or there is another guard.
     pub fn new(allow_unsafe: bool) -> anyhow::Result<Self> {
-        let vm = Vm::new(super::vm::Limits { memory: MEMORY })?;
+        let vm = Vm::new(Limits { memory: MEMORY })?;
         vm.unsafe_mode(allow_unsafe)?;
         let state = Rc::new(RefCell::new(ScriptState::default()));
-        let shared = SharedContext::idle();
+        let context = SharedContext::idle();
         let highest = online_cpus().last().copied().unwrap_or(0);
-        let sums = aggregate::AggregateSettings {
-            cpus: highest + 1,
-            ..aggregate::AggregateSettings::default()
-        };
-        let words = vm.lua().create_table()?;
-        shared.share(&sums);
-        let aggregates = Aggregates::register(vm.lua(), &words, sums.clone())?;
-        let dispatch = register::register(&vm, &state, &shared, &aggregates, &words)?;
+        let sums = AggregateSettings { cpus: highest + 1, ..AggregateSettings::default() };
+        context.share(&sums);
+        let globals = vm.lua().create_table()?;
+        let aggregates = Aggregates::register(vm.lua(), &globals, sums.clone())?;
+        let trusted = api::register(&vm, &state, &context, &aggregates, &globals)?;
+        let dispatch = Dispatch::new(trusted, context.clone());
         vm.collect_from_now_on()?;
         let mut guard = Guard::new(&vm)?;
         guard.recover_with(dispatch.recovery()?);
@@ -120,24 +114,20 @@ impl Host {
             aggregates,
             sums,
             state,
-            shared,
+            context,
             dispatch,
             monitor: None,
-            callbacks: Callbacks::default(),
+            callbacks: Rc::default(),
+            further_callbacks: Vec::new(),
             drawing: FailureCount::default(),
             coverage: Coverage::default(),
             rules: Rules::default(),
             ordered: false,
+            may_idle: false,
             finishing: false,
             reported_full: false,
             counted: 0,
-            prompt: None,
-            enough: Rc::default(),
-            jobs: Vec::new(),
-            deadline: None,
-            meter: Meter::default(),
-            uncompiled: None,
-            sampler: None,
+            compiler: CompilerWatch::default(),
         })
     }
 
@@ -168,13 +158,13 @@ impl Host {
     /// Leaks Lua, and what its functions hold, until the process ends: tearing it down would take
     /// half as long as building it up.
     pub fn leave(self) {
-        self.shared.with(|context| context.out = Box::new(NoOutput));
+        self.context.close_output();
         std::mem::forget(self.vm.lua().clone());
     }
 
     /// Returns the context, which holds output and tasks.
-    pub fn shared(&self) -> &SharedContext {
-        &self.shared
+    pub fn context(&self) -> &SharedContext {
+        &self.context
     }
 
     /// Returns the guard, which knows of Ctrl-C.
@@ -198,28 +188,16 @@ impl Host {
         let (table, is_bundled) = (monitor.table.clone(), monitor.is_bundled());
         let specs = monitor.options.clone();
         self.state.borrow_mut().printers.come_with(is_bundled);
-        self.rules = rules;
-        self.limit_memory(setting.memory)?;
-        self.limit_aggregates(setting.aggregate_memory);
+        self.configure(setting, rules)?;
         self.sums.perins.set(setting.perins);
         self.sums.verbose.set(setting.verbose);
-        self.sums.by_thread.set(setting.per_thread);
         self.sums.totals.set(setting.totals);
-        {
-            let mut state = self.state.borrow_mut();
-            state.cpus.clone_from(&setting.cpus);
-            state.per_thread = setting.per_thread;
-            state.declarer = Some(Declarer::new(setting, state.evsels.clone()));
-        }
         table.raw_set("opt", options)?;
-        for name in ["init", "filter"] {
-            if let Some(callback) = table.get::<Option<Function>>(name)? {
-                call::<()>(&self.guard, Phase::Load, &callback, options)?;
-            }
-        }
+        self.call_init(&table, options)?;
         self.check_unused(options, &specs)?;
-        self.callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?.unwrap_or_default();
-        self.state.borrow().evsels.borrow_mut().sealed = true;
+        let callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?;
+        self.callbacks = Rc::new(callbacks.unwrap_or_default());
+        self.seal(true);
         ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         self.want_flames(setting)?;
@@ -232,7 +210,7 @@ impl Host {
             && (events.iter().any(|e| e.kind().is_probe()) || self.callbacks.of_watched_tasks());
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
-        self.shared.with(|context| context.roles = events);
+        self.context.with(|context| context.roles = events);
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
@@ -241,32 +219,27 @@ impl Host {
         if setting.catalog.is_whole() { self.dispatch.check_fields(0, is_bundled) } else { Ok(()) }
     }
 
-    /// Returns the roles that the script declared.
-    pub fn roles(&self) -> Vec<Role> {
-        self.state.borrow().evsels.borrow().roles.clone()
+    /// Applies the settings and rules of a run or a prompt.
+    pub(super) fn configure(&mut self, setting: &Setting, rules: Rules) -> anyhow::Result<()> {
+        self.rules = rules;
+        self.limit_memory(setting.memory)?;
+        self.limit_aggregates(setting.aggregate_memory);
+        self.sums.by_thread.set(setting.per_thread);
+        let mut state = self.state.borrow_mut();
+        state.cpus.clone_from(&setting.cpus);
+        state.per_thread = setting.per_thread;
+        state.declarer = Some(setting.declarer(state.evsels.clone()));
+        Ok(())
     }
 
-    /// Returns whether mmap records are wanted: by the script, or to resolve stacks.
-    pub fn wants_mmap(&self) -> bool {
-        self.callbacks.on_mmap.is_some() || self.takes_stacks()
-    }
-
-    /// Returns whether any event takes its call chain or names functions.
-    pub fn takes_stacks(&self) -> bool {
-        let state = self.state.borrow();
-        let named = |role: &Role| role.sampling.stack.is_some() || role.sampling.functions;
-        state.evsels.borrow().roles.iter().any(named)
-    }
-
-    /// Filters in user space what the kernel refused to filter: a condition, or the whole filter of
-    /// a role. It becomes part of the role's predicate. Must be called before `attach`.
-    ///
-    /// # Errors
-    /// A condition that only the kernel can evaluate.
-    pub fn filter_here(&mut self, role: u32, refused: Option<UserCondition>) -> anyhow::Result<()> {
-        let state = self.state.borrow();
-        let mut evsels = state.evsels.borrow_mut();
-        evsels.roles.get_mut(role as usize).map_or(Ok(()), |role| role.take_over(refused))
+    /// Calls `init` and `filter` of a monitor.
+    pub(super) fn call_init(&self, monitor: &Table, options: &Table) -> anyhow::Result<()> {
+        for name in ["init", "filter"] {
+            if let Some(callback) = monitor.get::<Option<Function>>(name)? {
+                call::<()>(&self.guard, Phase::Load, &callback, options)?;
+            }
+        }
+        Ok(())
     }
 
     /// Attaches every handler to its driver, over the arrays of the batch.
@@ -277,16 +250,14 @@ impl Host {
         self.dispatch.attach(addresses, &self.roles())
     }
 
-    /// Returns the roles to switch on or off, as requested since the last call.
-    pub fn take_switches(&mut self) -> BTreeMap<u32, bool> {
-        let state = self.state.borrow();
-        let mut evsels = state.evsels.borrow_mut();
-        std::mem::take(&mut evsels.switches)
-    }
-
     /// Returns whether events come in order of time.
     pub fn ordered(&self) -> bool {
         self.ordered
+    }
+
+    /// Redirects the output of `print`.
+    pub fn on_print(&self, print: Print) {
+        self.vm.on_print(print);
     }
 
     /// Returns the Lua state, for callers that make the options' table.
@@ -316,44 +287,43 @@ impl Host {
             || self.rules.max_events.is_some_and(|max| self.counted >= max)
     }
 
+    /// Starts to record LuaJIT's attempts to compile.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn watch_compiler(&mut self) -> anyhow::Result<()> {
+        self.compiler.record(&self.vm)
+    }
+
+    /// Starts to sample whether the script is compiled or interpreted. No other thread of the
+    /// process may take the profiler's signal.
+    ///
+    /// # Errors
+    /// The signal handler of the profiler cannot be changed.
+    pub fn sample_interpreter(&mut self) -> anyhow::Result<()> {
+        self.compiler.sample(&self.vm)
+    }
+
+    /// Returns the script lines that are not compiled, with the reason; nothing unless LuaJIT is
+    /// watched.
+    pub fn uncompiled(&self) -> Vec<String> {
+        self.compiler.uncompiled()
+    }
+
+    /// Returns LuaJIT's counters as far as it is watched.
+    pub fn compiler(&self) -> JitStats {
+        self.compiler.stats()
+    }
+
     /// Returns the number of the script's failures so far.
     pub fn errors(&self) -> u64 {
         self.dispatch.errors()
     }
 
-    /// Returns what was seen and missed so far. `lost` is the kernel's own count, if there is one:
-    /// it includes losses at the end, which no record reports.
-    pub fn coverage(&self, lost: Option<u64>) -> Coverage {
-        let open = self.aggregates.counts();
-        let filtered = self.dispatch.filtered();
-        Coverage {
-            events: self.coverage.events.saturating_sub(filtered),
-            filtered,
-            lost: lost.unwrap_or(self.coverage.lost),
-            unmatched: open.unmatched,
-            unsafe_: open.unsafe_,
-            exited: open.exited,
-            evicted: open.evicted + self.forgotten(),
-            disordered: open.disordered,
-            undefined: self.state.borrow().undefined.get() as u64,
-            clamped: open.clamped,
-            starts: open.starts,
-            open: open.open,
-            errors: self.dispatch.errors(),
-            ..self.coverage
-        }
-    }
-
-    /// Returns the number of starts of relations without any end, if the ends may be of other
-    /// tasks.
-    pub fn starts_without_any_end(&self) -> u64 {
-        self.aggregates.starts_without_any_end()
-    }
-
     /// Sets the current time of the run, for timers, notes and alerts. The stacks that are printed
     /// until the next call count as one drawing.
     pub fn set_now(&mut self, now: f64) {
-        self.shared.with(|context| {
+        self.context.with(|context| {
             context.now = now;
             if context.programs.is_some() {
                 context.naming.borrow_mut().begin();
@@ -361,26 +331,9 @@ impl Host {
         });
     }
 
-    /// Returns whether the handlers and the callbacks for tasks are switched off, and nothing is
-    /// counted. A timer alone gets no new data.
-    pub(super) fn is_idle(&self) -> bool {
-        let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
-        self.prompt.is_none() && self.dispatch.spent() && !self.callbacks.see_tasks() && !counts()
-    }
-
-    /// Ends a run in which nothing would reach the script any more.
-    pub(super) fn end_idle(&mut self) {
-        if self.state.borrow().stop.is_some() {
-            return;
-        }
-        self.state.borrow_mut().stop = Some(String::new());
-        let why = "every handler is switched off, so the run ends; fix the errors above";
-        self.shared.with(|context| context.note(Level::Error, why));
-    }
-
     /// Prints and counts a failure that does not belong to one event.
     pub(super) fn failed(&mut self, why: &str) {
         self.dispatch.count_error();
-        self.shared.with(|context| context.note(Level::Error, why));
+        self.context.note(Level::Error, why);
     }
 }

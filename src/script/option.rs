@@ -15,6 +15,7 @@ use detail::DetailOption;
 pub mod args;
 pub mod declare;
 pub mod detail;
+pub mod opt;
 pub mod shared;
 pub mod value;
 

@@ -18,13 +18,22 @@ use anyhow::Context as _;
 use mlua::chunk::ChunkMode;
 use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
 
-use super::bundle::{Library, Script, ScriptOrigin};
-use super::fault::STDLIB;
-pub use super::fault::{ScriptError, describe, tidy_traceback};
-use super::patterns;
+use super::load::library::{Library, Script, ScriptOrigin};
 use crate::base::nearest::{did_you_mean, nearest};
 use crate::base::text::message;
 use crate::sys::streams;
+use fault::STDLIB;
+pub use fault::{ScriptError, describe, tidy_traceback};
+
+pub(super) mod call;
+pub(super) mod callback;
+pub(super) mod cell;
+pub mod fault;
+pub mod guard;
+mod patterns;
+pub(super) mod sampler;
+pub mod syntax;
+pub(super) mod trusted;
 
 const SANDBOX: &str = include_str!("prelude/sandbox.lua");
 /// Raises LuaJIT's limits, which suit short programs. At 1000 traces or 2 MiB of machine code it
@@ -172,7 +181,7 @@ impl Vm {
         source: &str,
         args: impl IntoLuaMulti,
     ) -> mlua::Result<R> {
-        trusted(&self.lua, name, source, args)
+        trusted::run(&self.lua, name, source, args)
     }
 
     /// Runs a script's text in the sandbox and returns its first result.
@@ -274,16 +283,6 @@ impl Vm {
     }
 }
 
-fn trusted<R: FromLuaMulti>(
-    lua: &Lua,
-    name: &str,
-    source: &str,
-    args: impl IntoLuaMulti,
-) -> mlua::Result<R> {
-    let name = format!("={}{name}", super::fault::TRUSTED);
-    lua.load(source).set_name(name).set_mode(ChunkMode::Text).call(args)
-}
-
 fn in_sandbox(lua: &Lua, env: &Table, chunk_name: &str, text: &str) -> mlua::Result<Value> {
     lua.load(text)
         .set_name(chunk_name)
@@ -311,8 +310,8 @@ fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
         Ok(did_you_mean(&nearest(&name, names.iter().map(String::as_str))))
     })?;
     let patterns = patterns::library(lua)?;
-    let sort: Function = trusted(lua, "sort", SORT, ())?;
-    let env: Table = trusted(lua, "sandbox", SANDBOX, (write, suggest, patterns, sort))?;
+    let sort: Function = trusted::run(lua, "sort", SORT, ())?;
+    let env: Table = trusted::run(lua, "sandbox", SANDBOX, (write, suggest, patterns, sort))?;
     lua.set_named_registry_value("perilune.env", &env)?;
     Ok(env)
 }

@@ -17,7 +17,7 @@ use perilune::{
     },
     event::catalog::{Catalog, TracefsCatalog},
     run::request::RunRequest,
-    script::monitor::{self, Monitor, ScriptSource},
+    script::load::monitor::{self, Monitor, ScriptSource},
     source::replay::Replay,
 };
 
@@ -172,7 +172,7 @@ impl Runtime for Bench {
         Ok(Rc::new(TracefsCatalog::new(Box::new(move || Ok(listed.clone())), Box::new(read))))
     }
 
-    fn load_text(&mut self, script: &perilune::script::bundle::Script) -> Result<Monitor> {
+    fn load_text(&mut self, script: &perilune::script::load::library::Script) -> Result<Monitor> {
         let own = (script.name.clone(), script.name.clone(), script.text.clone());
         self.scripts.push(own);
         Ok(self.load(&script.name)?.expect("it was just put there"))

@@ -3,8 +3,10 @@
 use perilune::{
     cli::{help, host},
     script::{
-        bundle::Library,
-        monitor::{self, Monitor, ScriptSource},
+        load::{
+            library::Library,
+            monitor::{self, Monitor, ScriptSource},
+        },
         vm::{Limits, Vm, describe},
     },
 };

@@ -19,8 +19,8 @@ use perilune::{
         filter::split::UserCondition,
     },
     script::{
-        bundle::{Library, Script, ScriptOrigin},
         host::{Host, Rules, Setting},
+        load::library::{Library, Script, ScriptOrigin},
     },
     source::{Batch, Sink as _},
     sys::tracefs::Tracefs,
@@ -50,11 +50,10 @@ pub(crate) fn passing(
     }
     let mut batch = Batch::new(predicates.len());
     host.attach(batch.addresses()).unwrap();
-    host.shared().with(|context| {
-        context.out = Box::new(Heard(heard.clone()));
-        context.begin_notes();
-        context.tasks = Tasks::new(64);
-    });
+    let context = host.context().clone();
+    context.set_output(Box::new(Heard(heard.clone())));
+    context.begin_notes();
+    context.set_tasks(Tasks::new(64));
     let format = kernel::format(event).unwrap();
     let tid = format.field("common_pid").unwrap();
     for (index, sample) in samples.iter().enumerate() {
@@ -63,7 +62,7 @@ pub(crate) fn passing(
             other => panic!("{other:?}"),
         };
         // The task's name at the time of the event.
-        host.shared().with(|context| context.tasks.on_comm(tid, tid, &names[index]));
+        context.change_tasks(|tasks| tasks.on_comm(tid, tid, &names[index]));
         for role in 0..predicates.len() as u16 {
             batch.push(Slot {
                 time: index as f64,

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mlua::{Function, Value};
-use perilune::script::guard::{
+use perilune::script::vm::guard::{
     CpuLimits, Failure, Guard, Phase, Reason, Stopped, hook_stops_compiled_loops,
 };
 use perilune::script::vm::{Limits, Vm};
@@ -95,7 +95,7 @@ fn interrupt_me(count: u32) -> std::thread::JoinHandle<()> {
 #[test]
 fn the_hook_of_this_build_stops_compiled_loops() {
     let start = Instant::now();
-    assert!(hook_stops_compiled_loops(), "{}", perilune::script::guard::NO_HOOK);
+    assert!(hook_stops_compiled_loops(), "{}", perilune::script::vm::guard::NO_HOOK);
     eprintln!("the probe took {:?}", start.elapsed());
 }
 

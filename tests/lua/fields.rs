@@ -6,8 +6,8 @@ use std::rc::Rc;
 use perilune::decode::format::Format;
 use perilune::event::catalog::Catalog;
 use perilune::event::kind::{Counter, Event, EventKind, Tracepoint};
-use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
+use perilune::script::load::library::{Library, Script, ScriptOrigin};
 
 /// A catalog: `s:switch` has `prev_pid` and `next_pid`, `s:wakeup` has `pid`, and `clock` is a
 /// counter.

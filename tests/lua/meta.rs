@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use mlua::Lua;
-use perilune::script::functions::FORMATTERS;
+use perilune::script::api::format::FORMATTERS;
 
 /// Returns each file's name and text.
 fn files() -> Vec<(String, String)> {

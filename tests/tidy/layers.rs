@@ -111,7 +111,7 @@ fn first_names(rest: &str) -> Vec<String> {
 #[test]
 fn an_upward_import_is_found_however_it_is_written() {
     for (path, text) in [
-        ("src/decode/record.rs", "use crate::script::view;"),
+        ("src/decode/record.rs", "use crate::script::dispatch::view;"),
         ("src/decode/record.rs", "use crate::{base::value, output::{json, text}};"),
         ("src/decode/record.rs", "fn f() { crate::run::start() }"),
         ("src/decode/record.rs", "use super::super::cli;"),

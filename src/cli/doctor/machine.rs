@@ -8,7 +8,7 @@ use perf_event_open_sys::bindings as abi;
 use crate::cli::run::Bundled;
 use crate::decode::format::Format;
 use crate::decode::print::PrintProgram;
-use crate::script::guard::hook_stops_compiled_loops;
+use crate::script::vm::guard::hook_stops_compiled_loops;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
 use crate::sys::clock::ticks_per_second;

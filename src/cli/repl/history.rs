@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::script::trust;
+use crate::script::load::trust;
 use crate::sys::user::{effective_uid, is_only_of};
 
 /// Number of lines kept.

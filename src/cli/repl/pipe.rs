@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _};
 
 use super::LineReader;
 use crate::run::session::ConsoleMessage;
-use crate::script::syntax::Syntax;
+use crate::script::vm::syntax::Syntax;
 
 /// Reads to the end. An incomplete statement continues with the next line.
 pub(super) fn read(line: &LineReader) {

@@ -6,7 +6,7 @@ use super::requests::found;
 use crate::base::text::escape;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
-use crate::script::doc;
+use crate::script::load::doc;
 use std::path::PathBuf;
 
 /// Commands after a colon at the beginning of a line.
@@ -140,14 +140,14 @@ fn in_code(session: &Session<'_>, before: &str) -> Completions {
     let start = before.len() - word.len();
     let code = &before[..start];
     let Some(owner) = code.strip_suffix(['.', ':']) else {
-        let words = session.host.names("").into_iter();
+        let words = session.prompt.names("").into_iter();
         return (start, words.chain(KEYWORDS.map(str::to_owned)).collect());
     };
     let owner = word_at_end(owner);
     let parameter = before.contains(&format!("function({owner})"));
     match last_event(code).filter(|_| parameter && code.ends_with('.')) {
         Some(event) => (start, fields(session, &event)),
-        None => (start, session.host.names(owner)),
+        None => (start, session.prompt.names(owner)),
     }
 }
 
@@ -221,7 +221,7 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
 
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
     let mut names: Vec<String> =
-        crate::script::functions::OF_THE_SAMPLE.map(str::to_owned).to_vec();
+        crate::script::evsel::fields::OF_THE_SAMPLE.map(str::to_owned).to_vec();
     for event in found(session, event).unwrap_or_default() {
         if let Some(format) = event.format() {
             names.extend(format.fields.iter().filter(|f| !f.common).map(|f| f.name.clone()));

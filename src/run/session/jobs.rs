@@ -8,10 +8,10 @@ use mlua::{Table, Value};
 use super::Session;
 use crate::base::units::counted;
 use crate::run::request::RunRequest;
-use crate::script::bundle::Library;
-use crate::script::monitor::Monitor;
-use crate::script::opt;
+use crate::script::load::library::Library;
+use crate::script::load::monitor::Monitor;
 use crate::script::option::OptionSpec;
+use crate::script::option::opt;
 use crate::script::option::value::OptionValue;
 
 /// How monitors are found, and how their arguments are parsed.
@@ -44,7 +44,8 @@ impl Session<'_> {
     /// The monitor is not found or does not load, or its arguments are invalid.
     pub(super) fn load(&mut self, name: &str, words: &[OsString]) -> anyhow::Result<Value> {
         let script = self.monitors.library.find(name)?;
-        let monitor = self.host.load_job(&script, &self.monitors.library, &self.monitors.taken)?;
+        let monitor =
+            self.prompt.load_job(&script, &self.monitors.library, &self.monitors.taken)?;
         let request = (self.monitors.parse)(&monitor, name, words)?;
         let table = monitor.table;
         self.loaded.push((table.clone(), request));
@@ -79,26 +80,27 @@ impl Session<'_> {
             bail!("run: --flame-graph is not available at a prompt; run the monitor from a shell");
         }
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
-        let options = opt::table(self.host.lua(), &request.monitor.options, &request.values)?;
-        let known = self.host.roles().len();
-        let begun = self.host.begin_job(&request.monitor, &options, perins, request.rate());
-        let attached = self.source.attach(&mut self.host);
+        let options =
+            opt::table(self.prompt.host.lua(), &request.monitor.options, &request.values)?;
+        let known = self.prompt.host.roles().len();
+        let begun = self.prompt.begin_job(&request.monitor, &options, perins, request.rate());
+        let attached = self.source.attach(&mut self.prompt);
         let number = match begun.and_then(|number| attached.map(|()| number)) {
             Ok(number) => number,
             Err(why) => {
                 let roles: Vec<u32> =
-                    (known..self.host.roles().len()).map(|role| role as u32).collect();
+                    (known..self.prompt.host.roles().len()).map(|role| role as u32).collect();
                 self.source.close(&roles);
-                let last = self.host.jobs().last().filter(|job| job.roles.start >= known);
+                let last = self.prompt.jobs().last().filter(|job| job.roles.start >= known);
                 if let Some(number) = last.map(|job| job.number) {
-                    self.host.end_job(number)?;
+                    self.prompt.end_job(number)?;
                 }
                 return Err(why);
             }
         };
         // Includes switches that the line requested before.
-        let mut wished = self.host.take_switches();
-        for role in known..self.host.roles().len() {
+        let mut wished = self.prompt.host.take_switches();
+        for role in known..self.prompt.host.roles().len() {
             wished.entry(role as u32).or_insert(true);
         }
         self.source.switch(&wished)?;
@@ -118,17 +120,17 @@ impl Session<'_> {
     /// # Errors
     /// No monitor has this number, or its events cannot be switched off.
     pub(super) fn stop_job(&mut self, number: usize) -> anyhow::Result<()> {
-        let jobs = self.host.jobs().iter();
+        let jobs = self.prompt.jobs().iter();
         let roles = jobs.clone().find(|job| job.number == number).map(|job| job.roles.clone());
         let roles = roles
             .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
         let roles: Vec<u32> = roles.map(|role| role as u32).collect();
         self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
-        self.source.settle_down(&mut self.host);
+        self.source.settle_down(&mut self.prompt);
         self.report(number, true);
         self.source.close(&roles);
         self.paces.retain(|pace| pace.number != number);
-        self.host.end_job(number)?;
+        self.prompt.end_job(number)?;
         Ok(())
     }
 
@@ -138,14 +140,14 @@ impl Session<'_> {
     /// A monitor cannot be ended.
     pub(super) fn clear_jobs(&mut self) -> anyhow::Result<()> {
         let all: Vec<(usize, Vec<u32>)> = self
-            .host
+            .prompt
             .jobs()
             .iter()
             .map(|job| (job.number, job.roles.clone().map(|role| role as u32).collect()))
             .collect();
         for (number, roles) in all {
             self.source.close(&roles);
-            self.host.end_job(number)?;
+            self.prompt.end_job(number)?;
         }
         self.paces.clear();
         Ok(())
@@ -181,24 +183,21 @@ impl Session<'_> {
         }
         self.source.count();
         let counts = self.source.take_counts();
-        self.host.set_now(now);
-        let parts = self.host.job_report(number, seconds, &counts, last);
-        self.host.shared().with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(now));
-            context.out.report(stamp, &parts);
-        });
+        self.prompt.host.set_now(now);
+        let parts = self.prompt.job_report(number, seconds, &counts, last);
+        self.prompt.host.context().draw(now, |out, stamp| out.report(stamp, &parts));
     }
 
     /// `jobs`: returns a line for each monitor.
     pub(super) fn list_jobs(&self) -> String {
         let now = self.source.now();
-        let line = |job: &crate::script::job::Job| {
+        let line = |job: &crate::script::prompt::job::Job| {
             let pace = self.paces.iter().find(|pace| pace.number == job.number);
             let seconds = pace.map_or(0.0, |pace| (now - pace.begun) / 1e9);
-            let events: u64 = job.roles.clone().map(|role| self.host.spent(role).events).sum();
+            let events: u64 = job.roles.clone().map(|role| self.prompt.spent(role).events).sum();
             format!("{} {}: {} in {seconds:.0} s", job.number, job.name, counted(events, "event"))
         };
-        let lines: Vec<String> = self.host.jobs().iter().map(line).collect();
+        let lines: Vec<String> = self.prompt.jobs().iter().map(line).collect();
         if lines.is_empty() {
             "no monitor runs; run(\"NAME\") starts one".to_owned()
         } else {

@@ -14,8 +14,10 @@ use super::super::workload::refused;
 use crate::base::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
-use crate::script::evsel::Role;
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Setting};
+use crate::script::prompt::Prompt;
 use crate::source::counts::CountDelta;
 use crate::source::live::Live;
 use crate::source::live::change::Closer;
@@ -111,8 +113,9 @@ impl LiveSource {
     }
 
     /// Reports CPUs that go offline and come back, and steps of the wall clock.
-    pub(super) fn follow_machine(&mut self, host: &mut Host) {
-        self.changes.look(&mut self.live, host);
+    pub(super) fn follow_machine(&mut self, prompt: &mut Prompt) {
+        let context = prompt.host.context().clone();
+        self.changes.look(&mut self.live, &context, prompt);
     }
 
     /// Returns the messages about how the rings were opened.
@@ -131,34 +134,32 @@ impl LiveSource {
         if asked { "" } else { "your own process: perilune repl -p PID" }
     }
 
-    /// Gives the host this machine's tasks and clock.
-    pub(super) fn introduce(&self, host: &Host, request: &RunRequest) {
+    /// Gives the context this machine's tasks and clock.
+    pub(super) fn introduce(&self, context: &SharedContext, request: &RunRequest) {
         let processors = self.source_request.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
         let names = task_names();
-        let clock = *self.live.clock();
-        host.shared().with(|context| {
-            context.tasks = Tasks::new(processors);
-            context.tasks.snapshot(names.iter().map(running));
-            name_stacks(context, request.host.lines);
-            context.clock = clock;
-            context.hide_pid = (!request.host.watch_self).then(std::process::id);
-        });
+        let mut tasks = Tasks::new(processors);
+        tasks.snapshot(names.iter().map(running));
+        context.set_tasks(tasks);
+        name_stacks(context, request.host.lines);
+        context.set_clock(*self.live.clock());
+        context.hide_process((!request.host.watch_self).then(std::process::id));
     }
 
     /// Opens new events, switched off, and reopens the narrowed ones.
     ///
     /// # Errors
     /// The kernel refuses an event, or a handler reads a field that does not exist.
-    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+    pub(super) fn attach(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
         let known = self.open.len();
-        let settled = host.settle(known)?;
-        let roles = host.roles();
+        let settled = prompt.settle(known)?;
+        let roles = prompt.host.roles();
         // They count as known from here on, even if they cannot be opened.
         self.open.extend_from_slice(&roles[known..]);
         if let Some(refusal) = self.refused.as_ref().filter(|_| roles.len() > known) {
             return Err(refused(refusal, &roles[known..], self.alternative()));
         }
-        self.meet_tracefs(host)?;
+        self.meet_tracefs(prompt.host.context())?;
         if self.source_request.own_tids.is_empty()
             && roles.iter().any(|r| r.event.kind().is_probe())
         {
@@ -170,16 +171,16 @@ impl LiveSource {
                 .collect::<anyhow::Result<Vec<_>>>()?;
             let remarks = self.live.remarks().len();
             let refused = self.live.add(openings, &self.source_request, roles.len())?;
-            hand_over(host, &refused)?;
-            super::print_warnings(host, &self.live.remarks()[remarks..]);
+            hand_over(&mut prompt.host, &refused)?;
+            super::print_warnings(prompt.host.context(), &self.live.remarks()[remarks..]);
         }
-        host.attach(self.live.batch().addresses())?;
+        prompt.host.attach(self.live.batch().addresses())?;
         for role in settled.narrowed {
-            if let Err(why) = self.narrow(role, &roles, host) {
-                host.put_back(role, self.open[role as usize].clone());
+            if let Err(why) = self.narrow(role, &roles, prompt) {
+                prompt.put_back(role, self.open[role as usize].clone());
                 return Err(why);
             }
-            self.open[role as usize] = host.roles()[role as usize].clone();
+            self.open[role as usize] = prompt.host.roles()[role as usize].clone();
         }
         settled.misread.map_or(Ok(()), Err)
     }
@@ -190,28 +191,28 @@ impl LiveSource {
         std::iter::once(this).chain(self.others.iter().copied()).collect()
     }
 
-    fn narrow(&mut self, role: u32, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
+    fn narrow(&mut self, role: u32, roles: &[Role], prompt: &mut Prompt) -> anyhow::Result<()> {
         // A condition that only user space checks needs no new event.
         if roles[role as usize].filter != self.open[role as usize].filter {
             let opening = planned(role as usize, roles, &self.only)?;
             let refused = self.live.renew(role, opening, &self.source_request, &self.closer)?;
-            hand_over(host, &refused)?;
+            hand_over(&mut prompt.host, &refused)?;
         }
-        host.revive(role)
+        prompt.revive(role)
     }
 
     /// Prepares for the first tracepoint: the print formats, and the numbers of perilune's own
     /// threads in its records.
-    fn meet_tracefs(&mut self, host: &Host) -> anyhow::Result<()> {
+    fn meet_tracefs(&mut self, context: &SharedContext) -> anyhow::Result<()> {
         let Some(tracefs) = self.catalog.tracefs().filter(|_| !self.knows_own) else {
             return Ok(());
         };
         self.knows_own = true;
         if let Some(text) = mounted(tracefs) {
-            host.shared().with(|context| context.note(Level::Info, &text));
+            context.note(Level::Info, &text);
         }
         self.source_request.own_tids = self.own_tids(kernel_tid(tracefs)?);
-        host.shared().with(|context| print_by_formats(context, tracefs));
+        print_by_formats(context, tracefs);
         Ok(())
     }
 

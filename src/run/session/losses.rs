@@ -7,7 +7,7 @@ impl Session<'_> {
     /// Returns the events received and missed since the session began.
     pub(super) fn coverage(&mut self, all: bool) -> Coverage {
         let lost = self.source.lost(all);
-        let coverage = self.host.coverage(lost);
+        let coverage = self.prompt.host.coverage(lost);
         // Each error was shown when it happened.
         let coverage = Coverage { errors: 0, ..coverage };
         self.source.add_to(coverage)
@@ -23,10 +23,7 @@ impl Session<'_> {
         let since = coverage.since(&self.reported);
         self.reported_at = now;
         self.reported = coverage;
-        self.host.shared().with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(now));
-            context.out.coverage(stamp, &since, false);
-        });
+        self.prompt.host.context().draw(now, |out, stamp| out.coverage(stamp, &since, false));
         self.flush();
     }
 
@@ -34,10 +31,7 @@ impl Session<'_> {
     pub(super) fn end(&mut self) {
         let coverage = self.coverage(true);
         let now = self.source.now();
-        self.host.shared().with(|context| {
-            let stamp = context.clock.stamp(context.clock.clock_ns(now));
-            context.out.coverage(stamp, &coverage, true);
-        });
+        self.prompt.host.context().draw(now, |out, stamp| out.coverage(stamp, &coverage, true));
         self.flush();
     }
 }

@@ -8,7 +8,9 @@ use super::super::scope::setting;
 use crate::base::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::event::catalog::Catalog;
-use crate::script::host::{Host, Setting};
+use crate::script::context::shared::SharedContext;
+use crate::script::host::Setting;
+use crate::script::prompt::Prompt;
 use crate::source::Batch;
 use crate::source::counts::CountDelta;
 use crate::source::replay::Replay;
@@ -45,32 +47,30 @@ impl<'a> ReplaySource<'a> {
         Ok((ReplaySource { replay, player, batch, at: 0, now: 0.0, known: 0 }, setting))
     }
 
-    /// Gives the host the recording's tasks, clock and frame names.
-    pub(super) fn introduce(&self, host: &Host) {
+    /// Gives the context the recording's tasks, clock and frame names.
+    pub(super) fn introduce(&self, context: &SharedContext) {
         let processors = self.replay.cpus().last().map_or(0, |cpu| *cpu as usize + 1);
         let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
         let naming = Frames::of(&self.replay).naming();
-        host.shared().with(|context| {
-            context.tasks = Tasks::new(processors);
-            context.clock = Clock::new(start, 0);
-            *context.naming.borrow_mut() = naming;
-        });
+        context.set_tasks(Tasks::new(processors));
+        context.set_clock(Clock::new(start, 0));
+        context.set_naming(naming);
     }
 
     /// Applies the events that lines have declared and narrowed.
     ///
     /// # Errors
     /// A filter does not fit an event.
-    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
-        let settled = host.settle(self.known)?;
-        let roles = host.roles();
+    pub(super) fn attach(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
+        let settled = prompt.settle(self.known)?;
+        let roles = prompt.host.roles();
         let new = self.known..roles.len();
         self.known = roles.len();
         self.batch.set_roles(roles.len());
         self.player.take_roles(roles)?;
         new.for_each(|role| self.player.turn(role as u32, false));
-        host.attach(self.batch.addresses())?;
-        settled.narrowed.into_iter().try_for_each(|role| host.revive(role))
+        prompt.host.attach(self.batch.addresses())?;
+        settled.narrowed.into_iter().try_for_each(|role| prompt.revive(role))
     }
 
     /// Returns the number of roles.
@@ -79,36 +79,36 @@ impl<'a> ReplaySource<'a> {
     }
 
     /// Plays this many nanoseconds, or up to the end.
-    pub(super) fn carry(&mut self, time: Option<f64>, host: &mut Host) {
+    pub(super) fn carry(&mut self, time: Option<f64>, prompt: &mut Prompt) {
         let end = time.map_or(f64::INFINITY, |time| self.now + time);
-        let replay = self.replay.clone();
+        let (replay, context) = (self.replay.clone(), prompt.host.context().clone());
         while let Some(entry) = replay.entries().get(self.at) {
             let time = entry.time_ns as f64;
-            self.timers(time.min(end), host);
-            if time > end || host.interrupted() || host.has_enough() {
+            self.timers(time.min(end), prompt);
+            if time > end || prompt.host.interrupted() || prompt.has_enough() {
                 break;
             }
             self.now = time;
             self.at += 1;
-            self.player.play(self.at - 1, entry, &mut self.batch, host);
-            for (role, on) in host.take_switches() {
+            self.player.play(self.at - 1, entry, &mut self.batch, &context, prompt);
+            for (role, on) in prompt.host.take_switches() {
                 self.turn(role, on);
             }
         }
-        if end.is_finite() && !host.has_enough() {
-            self.timers(end, host);
+        if end.is_finite() && !prompt.has_enough() {
+            self.timers(end, prompt);
             self.now = end;
         }
-        host.set_now(self.now);
+        prompt.host.set_now(self.now);
     }
 
-    fn timers(&mut self, until: f64, host: &mut Host) {
+    fn timers(&mut self, until: f64, prompt: &mut Prompt) {
         for _ in 0..TURNS {
-            let Some(due) = host.next_timer().filter(|due| *due <= until) else { return };
-            host.set_now(due);
-            host.fire_timers(due);
+            let Some(due) = prompt.host.next_timer().filter(|due| *due <= until) else { return };
+            prompt.host.set_now(due);
+            prompt.host.fire_timers(due);
         }
-        host.skip_missed_timers(until);
+        prompt.host.skip_missed_timers(until);
     }
 
     /// Returns whether the recording has been played to its end.

@@ -12,7 +12,7 @@ use crate::event::catalog::expand;
 use crate::event::kind::Event;
 use crate::event::kind::function::FunctionName;
 use crate::event::selector::Selector;
-use crate::script::doc;
+use crate::script::load::doc;
 
 /// Converts a line to Lua: `:name text` becomes a call; `local` is dropped, since a local would end
 /// with the line.
@@ -49,7 +49,7 @@ pub(super) fn answer(
     let arg = |at: usize| args.get(at).unwrap_or(&Value::Nil);
     let word = |at: usize| arg(at).as_string().map(mlua::LuaString::to_string_lossy);
     let text = match what {
-        "attach" => return session.source.attach(&mut session.host).map(|()| Value::Nil),
+        "attach" => return session.source.attach(&mut session.prompt).map(|()| Value::Nil),
         "carry" => {
             let time = match arg(0) {
                 Value::Nil | Value::Boolean(_) => None,
@@ -62,11 +62,11 @@ pub(super) fn answer(
         "close" => {
             let roles = roles(session, arg(0))?;
             session.source.close(&roles);
-            session.host.forget(&roles)?;
+            session.prompt.forget(&roles)?;
             return Ok(Value::Nil);
         }
         "clear" => {
-            session.host.forget_timers();
+            session.prompt.forget_timers();
             session.clear_jobs()?;
             session.definitions.clear();
             return Ok(Value::Nil);
@@ -76,7 +76,7 @@ pub(super) fn answer(
             return Ok(Value::Nil);
         }
         "restart" => {
-            session.host.restart(arg(0));
+            session.prompt.restart(arg(0));
             return Ok(Value::Nil);
         }
         "draw" => return draw(session, arg(0), number(arg(1)).unwrap_or(10.0) as usize),
@@ -86,10 +86,10 @@ pub(super) fn answer(
         "events" => events(session, &word(0).unwrap_or_else(|| "*".to_owned()))?,
         "doc" => described(&word(0).context("doc needs a name: `:doc latency`")?)?,
         "save" => {
-            let (names, prints) = session.host.definitions()?;
+            let (names, prints) = session.prompt.definitions()?;
             let name = word(0).unwrap_or_default();
-            let Session { host, definitions, .. } = session;
-            let is_off = |role| host.has_failed(role);
+            let Session { prompt, definitions, .. } = session;
+            let is_off = |role| prompt.has_failed(role);
             saved_text(&name, &definitions.save(&name, &names, prints, &is_off)?)
         }
         "load" => {
@@ -114,7 +114,7 @@ pub(super) fn answer(
         "lost" => lost(session),
         other => bail!("{other}: no such function"),
     };
-    Ok(text.into_lua(session.host.lua())?)
+    Ok(text.into_lua(session.prompt.host.lua())?)
 }
 
 /// Returns a message about what was saved, and what the user should do about it.
@@ -165,12 +165,12 @@ fn period(value: &Value) -> anyhow::Result<f64> {
 fn roles(session: &Session<'_>, list: &Value) -> anyhow::Result<Vec<u32>> {
     let list = list.as_table().context("a list of evsels")?;
     let indexes = list.sequence_values::<usize>().collect::<mlua::Result<Vec<_>>>()?;
-    Ok(indexes.into_iter().flat_map(|index| session.host.roles_of(index)).collect())
+    Ok(indexes.into_iter().flat_map(|index| session.prompt.roles_of(index)).collect())
 }
 
 /// Draws the first rows of a table.
 fn draw(session: &mut Session<'_>, value: &Value, rows: usize) -> anyhow::Result<Value> {
-    let Some(mut parts) = session.host.drawn(value, &[])? else {
+    let Some(mut parts) = session.prompt.drawn(value, &[])? else {
         bail!("top needs an aggregate, such as one of kv or latency");
     };
     for part in &mut parts {
@@ -178,7 +178,7 @@ fn draw(session: &mut Session<'_>, value: &Value, rows: usize) -> anyhow::Result
             table.rows.truncate(rows);
         }
     }
-    session.host.shared().with(|context| context.out.answer(&parts));
+    session.prompt.host.context().print(|out| out.answer(&parts));
     Ok(Value::Nil)
 }
 
@@ -254,8 +254,8 @@ fn cost(session: &Session<'_>) -> String {
     let overhead = session.source.record_overhead();
     let mut lines =
         vec![format!("{:<36} {:>12} {:>8} {:>10}", "event", "events", "own(ns)", "kernel(ns)")];
-    for (index, role) in session.host.roles().iter().enumerate() {
-        let spent = session.host.spent(index);
+    for (index, role) in session.prompt.host.roles().iter().enumerate() {
+        let spent = session.prompt.spent(index);
         if spent.events == 0 {
             continue;
         }
@@ -273,7 +273,7 @@ fn cost(session: &Session<'_>) -> String {
             overhead.rejected
         ));
     }
-    lines.extend(session.host.uncompiled());
+    lines.extend(session.prompt.host.uncompiled());
     lines.join("\n")
 }
 

@@ -9,7 +9,9 @@ use super::live_source::LiveSource;
 use super::replay_source::ReplaySource;
 use crate::base::coverage::Coverage;
 use crate::event::catalog::Catalog;
+use crate::script::context::shared::SharedContext;
 use crate::script::host::{Host, Setting};
+use crate::script::prompt::Prompt;
 use crate::source::Sink as _;
 use crate::source::counts::CountDelta;
 use crate::sys::tracepoint_overhead::TracepointOverhead;
@@ -43,10 +45,10 @@ impl<'a> SessionSource<'a> {
         }
     }
 
-    pub(super) fn introduce(&self, host: &Host, request: &RunRequest) {
+    pub(super) fn introduce(&self, context: &SharedContext, request: &RunRequest) {
         match self {
-            SessionSource::Live(live, _) => live.introduce(host, request),
-            SessionSource::File(file, _) => file.introduce(host),
+            SessionSource::Live(live, _) => live.introduce(context, request),
+            SessionSource::File(file, _) => file.introduce(context),
         }
     }
 
@@ -91,19 +93,20 @@ impl<'a> SessionSource<'a> {
     ///
     /// # Errors
     /// The kernel refuses an event, or an event lacks a field.
-    pub(super) fn attach(&mut self, host: &mut Host) -> anyhow::Result<()> {
+    pub(super) fn attach(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
         let known = match self {
             SessionSource::Live(live, _) => live.roles(),
             SessionSource::File(file, _) => file.roles(),
         };
         let attached = match self {
-            SessionSource::Live(live, _) => live.attach(host),
-            SessionSource::File(file, _) => file.attach(host),
+            SessionSource::Live(live, _) => live.attach(prompt),
+            SessionSource::File(file, _) => file.attach(prompt),
         };
         if attached.is_err() {
-            let new: Vec<u32> = (known..host.roles().len()).map(|role| role as u32).collect();
+            let new: Vec<u32> =
+                (known..prompt.host.roles().len()).map(|role| role as u32).collect();
             self.close(&new);
-            host.forget(&new)?;
+            prompt.forget(&new)?;
         }
         attached
     }
@@ -172,42 +175,42 @@ impl<'a> SessionSource<'a> {
     }
 
     /// Delivers the available events, for a limited time. Returns whether there are more.
-    pub(super) fn drain(&mut self, host: &mut Host) -> bool {
+    pub(super) fn drain(&mut self, prompt: &mut Prompt) -> bool {
         let SessionSource::Live(live, _) = self else { return false };
-        live.follow_machine(host);
-        host.hurry(Some(TURN));
+        live.follow_machine(prompt);
+        prompt.hurry(Some(TURN));
         loop {
             let horizon = live.live.horizon();
-            host.skip_missed_timers(horizon);
-            let boundary = host.next_timer().unwrap_or(f64::INFINITY);
-            live.live.drain(horizon.min(boundary), host);
-            if horizon < boundary || host.stopped() {
-                return host.is_late();
+            prompt.host.skip_missed_timers(horizon);
+            let boundary = prompt.host.next_timer().unwrap_or(f64::INFINITY);
+            live.live.drain(horizon.min(boundary), prompt);
+            if horizon < boundary || prompt.stopped() {
+                return prompt.is_late();
             }
-            host.set_now(boundary);
-            host.fire_timers(boundary);
+            prompt.host.set_now(boundary);
+            prompt.host.fire_timers(boundary);
         }
     }
 
     /// Plays a recording for this many nanoseconds, until the event limit, Ctrl-C, or its end.
-    pub(super) fn play(&mut self, time: Option<f64>, host: &mut Host) {
+    pub(super) fn play(&mut self, time: Option<f64>, prompt: &mut Prompt) {
         let SessionSource::File(file, _) = self else { return };
         if file.is_over() {
             let text = "the recording has ended: there is nothing left to play";
-            super::print_warnings(host, &[text.to_owned()]);
+            super::print_warnings(prompt.host.context(), &[text.to_owned()]);
         }
-        file.carry(time, host);
+        file.carry(time, prompt);
     }
 
     /// Delivers what was written until now; with ordering, waits a little for it.
-    pub(super) fn settle_down(&mut self, host: &mut Host) {
+    pub(super) fn settle_down(&mut self, prompt: &mut Prompt) {
         let SessionSource::Live(live, _) = self else { return };
-        host.hurry(None);
+        prompt.hurry(None);
         let now = live.live.now();
         while live.live.horizon() < now {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        live.live.drain(now, host);
+        live.live.drain(now, prompt);
     }
 
     /// Reads the counters for the next drawing.

@@ -8,7 +8,7 @@ use crate::{
         draw::Cell,
         number::{IntegerType, Number, hex},
     },
-    script::table,
+    script::vm::cell::cell,
     stat::{
         strings::Strings,
         word::{Word, WordContent},
@@ -74,7 +74,7 @@ impl TableParts<'_> {
         if let Some(cell) = texts.get(&word) {
             return Ok(cell.clone());
         }
-        let cell = table::cell(draw.call::<Value>(self.value(word)?)?);
+        let cell = cell(draw.call::<Value>(self.value(word)?)?);
         texts.insert(word, cell.clone());
         Ok(cell)
     }

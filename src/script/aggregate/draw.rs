@@ -7,7 +7,7 @@ use super::cells::{EVICTED, TableParts};
 use super::spec::KeyColumn;
 use crate::{
     base::draw::{Align, Cell, Column, Report, Style, Table},
-    script::column::{column, column_key, make_unique},
+    script::aggregate::column::{column, column_key, make_unique},
     stat::word::Word,
 };
 use std::collections::HashMap;

@@ -4,7 +4,7 @@ use super::settings::AggregateSettings;
 use super::spec::KeyColumn;
 use crate::base::draw::Cell;
 use crate::base::stack_style::StackStyle;
-use crate::script::guard::pause::off_the_clock;
+use crate::script::vm::guard::pause::off_the_clock;
 use crate::stat::word::Word;
 use std::{collections::HashMap, rc::Rc};
 

@@ -1,13 +1,16 @@
 //! Draws what a report shows: aggregates, counters, and the script's own reports.
 
-use mlua::{Function, Table, Value};
+use mlua::{Function, Table, UserData, Value};
 
-use super::super::aggregate::{Aggregates, drawn_kinds};
-use super::super::call::place_of;
-use super::super::table::ReportTable;
 use super::Dispatch;
-use crate::base::draw::Report;
+use crate::base::draw::{self, Report};
+use crate::script::aggregate::{Aggregates, drawn_kinds};
+use crate::script::vm::call::place_of;
 use crate::source::counts::CountDelta;
+
+/// A table made by `report`, held by the script until it returns it.
+pub(in crate::script) struct ReportTable(pub(in crate::script) draw::Table);
+impl UserData for ReportTable {}
 
 impl Dispatch {
     /// Returns whether a value is drawn as a report instead of printed as text.
@@ -70,7 +73,7 @@ impl Dispatch {
         wanted: Option<&[Value]>,
     ) -> mlua::Result<Vec<Report>> {
         let Some(wanted) = wanted else {
-            let mut reports = aggregates.draw(&self.lua, None)?;
+            let mut reports = aggregates.draw(self.trusted.lua(), None)?;
             for entry in self.counter_tables()? {
                 reports.push(self.draw_counters(&entry, counts)?);
             }
@@ -87,21 +90,23 @@ impl Dispatch {
             {
                 reports.push(self.draw_counters(&entry, counts)?);
             } else {
-                reports.extend(aggregates.draw(&self.lua, Some(std::slice::from_ref(value)))?);
+                reports.extend(
+                    aggregates.draw(self.trusted.lua(), Some(std::slice::from_ref(value)))?,
+                );
             }
         }
         Ok(reports)
     }
 
     fn counter_tables(&self) -> mlua::Result<Vec<Table>> {
-        self.exports.get::<Table>("counter_tables")?.sequence_values().collect()
+        self.trusted.exports.get::<Table>("counter_tables")?.sequence_values().collect()
     }
 
     fn draw_counters(&self, entry: &Table, counts: &[CountDelta]) -> mlua::Result<Report> {
         let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
         instances.sort_unstable();
         instances.dedup();
-        let draw: Function = self.exports.get("draw_counters")?;
+        let draw = self.trusted.export("draw_counters")?;
         let made: mlua::UserDataRef<ReportTable> =
             draw.call((entry, instances, self.per_thread))?;
         Ok(Report::Table(made.0.clone()))

@@ -1,33 +1,14 @@
 //! Handler errors: each is printed and counted; after too many the handler is switched off.
 
-use std::collections::BTreeSet;
-
 use mlua::Function;
 
-use super::super::call::explained_error;
-use super::super::fault::describe_text;
-use super::super::host::ERRORS_PER_HANDLER;
-use super::super::leaf::raw_of;
 use super::Dispatch;
 use crate::base::draw::Level;
 use crate::base::slot::Slot;
+use crate::script::context::record::raw_of;
+use crate::script::vm::call::explained_error;
+use crate::script::vm::fault::describe_text;
 use crate::source::batch::Addresses;
-
-/// Handler errors, in total and by role, and the roles whose handlers they switched off.
-pub(super) struct Errors {
-    pub(super) all: u64,
-    /// Number of errors at which a handler is switched off.
-    pub(super) most: u64,
-    pub(super) by_role: Vec<u64>,
-    pub(super) off: BTreeSet<usize>,
-}
-
-impl Default for Errors {
-    fn default() -> Self {
-        let (by_role, off) = Default::default();
-        Errors { all: 0, most: ERRORS_PER_HANDLER, by_role, off }
-    }
-}
 
 impl Dispatch {
     /// Returns whether a role's handler was switched off.
@@ -58,7 +39,8 @@ impl Dispatch {
     pub(super) fn failing(&self, addresses: Addresses) -> mlua::Result<Function> {
         let (errors, shared) = (self.errors.clone(), self.shared.clone());
         let places = self.places.clone();
-        self.lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
+        let lua = self.trusted.lua();
+        lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
             let mut errors = errors.borrow_mut();
             errors.all += 1;
             if errors.by_role.len() <= role {

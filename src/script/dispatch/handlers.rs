@@ -5,6 +5,8 @@ use mlua::{Function, Table, Value};
 
 use super::{Dispatch, Handler};
 
+const FIELDS: &str = include_str!("../prelude/fields.lua");
+
 impl Dispatch {
     /// Checks all handlers for fields that they read and their events do not have; see
     /// `prelude/fields.lua`.
@@ -19,7 +21,7 @@ impl Dispatch {
         known: usize,
         typed_only: bool,
     ) -> anyhow::Result<()> {
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+        for entry in self.trusted.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
             let entry = entry?;
             let roles: Vec<usize> = entry.get("roles")?;
             let new = |h: &&Handler| h.role >= known && roles.contains(&h.role);
@@ -36,7 +38,7 @@ impl Dispatch {
     fn check(&self, entry: &Table, handler: &Function) -> anyhow::Result<()> {
         if self.fields.get().is_none() {
             // Cannot fail: the cell is empty, and only this thread sets it.
-            let _ = self.fields.set((self.load_fields)()?);
+            let _ = self.fields.set(self.trusted.run("fields", FIELDS, mlua::Nil)?);
         }
         let Some(missing) = self.fields.get() else { return Ok(()) };
         let name: String = entry.get::<Table>("ev")?.raw_get("name")?;
@@ -55,7 +57,7 @@ impl Dispatch {
         index: usize,
         check: bool,
     ) -> anyhow::Result<Option<Function>> {
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+        for entry in self.trusted.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
             let entry = entry?;
             if entry.get::<usize>("index")? == index {
                 let handler: Option<Function> = entry.get("handler")?;
@@ -82,7 +84,7 @@ impl Dispatch {
             let clear: Function = driver.get("clear")?;
             roles.iter().try_for_each(|role| clear.call::<()>(*role))?;
         }
-        for entry in self.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
+        for entry in self.trusted.exports.get::<Table>("evsels")?.sequence_values::<Table>() {
             let entry = entry?;
             if entry.get::<Vec<usize>>("roles")?.into_iter().any(is_one) {
                 entry.raw_set("handler", Value::Nil)?;

@@ -3,14 +3,14 @@
 -- One chunk per role, loaded separately, so that every handler gets its own traces and one that
 -- cannot be compiled does not affect the others. xpcall costs nothing once compiled; a failing
 -- event is reported and the walk continues with the next one.
-local ffi, view, slots_at, order_at, kinds_at, starts_at, failed = ...
+local ffi, view, native = ...
 
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
-local traceback = debug.traceback
-local slots = cast("const perilune_slot *", slots_at)
-local order = cast("const uint16_t *", order_at)
-local kinds = cast("const uint16_t *", kinds_at)
-local starts = cast("const uint16_t *", starts_at)
+local traceback, failed = debug.traceback, native.failed
+local slots = cast("const perilune_slot *", native.slots)
+local order = cast("const uint16_t *", native.order)
+local kinds = cast("const uint16_t *", native.kinds)
+local starts = cast("const uint16_t *", native.starts)
 
 local cursor, live, leave = view.cursor, view.live, view.leave
 local setmetatable = setmetatable

@@ -2,7 +2,10 @@
 --
 -- The Rust side (`declare`, `narrow`, `matching`, `switch`, `fields`) returns `nil, why` for
 -- mistakes of a script; the error is raised here, at the script's own line.
-local declare, narrow, matching, switch, replaced, fields, compile, exports = ...
+local _, _, native, exports = ...
+
+local declare, narrow, matching, switch, replaced, fields, compile = native.declare, native.narrow,
+  native.matching, native.switch, native.replaced, native.fields, native.compile
 
 local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
 

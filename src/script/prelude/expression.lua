@@ -5,7 +5,7 @@
 -- below. Each event of an evsel gets its own function, because its fields have other offsets.
 -- Operations that are undefined in C return 0 and increment a counter that the host reads. Nothing
 -- here raises an error or creates garbage, so handlers stay compiled.
-local ffi, view, leaves, undefined_at, native, slot_of, exports = ...
+local ffi, view, native, exports = ...
 
 local bit = require "bit"
 local cast, typeof, tonumber, type, error, floor, ceil =
@@ -17,8 +17,9 @@ local i64, u64 = typeof "int64_t", typeof "uint64_t"
 local scope, cursor, is_live = view.scope, view.cursor, view.is_live
 local fstr, text_len, loc_at, loc_len = scope.fstr, scope.text_len, scope.loc_at, scope.loc_len
 
-local count = cast("double *", undefined_at)
-local glob = cast("uint32_t (*)(const char *, uint32_t, const char *, uint32_t)", leaves.glob)
+local count = cast("double *", native.undefined)
+local glob = cast("uint32_t (*)(const char *, uint32_t, const char *, uint32_t)", native.glob)
+local slot_of = native.slot_of_kept
 
 local function undefined() count[0] = count[0] + 1 return 0 end
 local function undefined_long() count[0] = count[0] + 1 return 0LL end

@@ -7,7 +7,8 @@
 -- knows something for it (`if p:close(…)`). Any other condition may test whether the field exists,
 -- so code that depends on it is not checked. A field that is missed is an error at the first event
 -- that reads it.
-local getters_of, nearest = ...
+local _, view = ...
+local getters_of, nearest = view.getters_of, view.nearest
 
 local util, bit = require "jit.util", require "bit"
 local band, rshift = bit.band, bit.rshift

@@ -4,12 +4,12 @@
 -- copy in turn, so that the predicate of its role and the caller's condition can read it like the
 -- event itself. A window that ends in the future waits until Rust reports that its last event was
 -- read.
-local ffi, view, native, kept_slot, exports = ...
+local ffi, view, native, exports = ...
 
 local cast, pcall, type, error, pairs, ipairs, setmetatable, tostring =
   ffi.cast, pcall, type, error, pairs, ipairs, setmetatable, tostring
 local slot_pointer = ffi.typeof "const perilune_slot *"
-local role_of, plain = view.role_of, exports.plain
+local role_of, plain, kept_slot = view.role_of, exports.plain, native.slot_of_kept
 
 -- Maximum number of waiting windows. Further windows are counted and not printed.
 local WAITING = 1024

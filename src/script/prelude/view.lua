@@ -12,7 +12,8 @@
 -- The cursor points to a slot of the batch, to the copy of a kept event that `show` made, or to the
 -- copy that a history has read. Script code cannot change any of these while it runs: the cursor
 -- never points to memory of an aggregate.
-local ffi, leaves, context, nearest, hooks = ...
+local ffi, native = ...
+local nearest, hooks = native.nearest, native.hooks
 
 ffi.cdef [[
   typedef struct {
@@ -37,20 +38,20 @@ local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
 local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge })
-local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", leaves.text_len)
+local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", native.text_len)
 local loc_at = cast(
-  "const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_at)
+  "const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_at)
 local loc_len = cast(
-  "uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", leaves.loc_len)
-local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", leaves.comm)
-local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.own_comm)
-local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", leaves.text)
-local show_leaf = cast("const perilune_slot *(*)(void *, const perilune_slot *)", leaves.show)
-local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", leaves.met)
-local text_size = cast("uint32_t (*)(void *)", leaves.text_size)
-local intern_stack = cast("double (*)(void *, const perilune_slot *)", leaves.stack)
-local function_of = cast("double (*)(void *, const perilune_slot *)", leaves["function"])
-local ctx = cast("void *", context)
+  "uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_len)
+local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", native.comm)
+local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", native.own_comm)
+local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", native.text)
+local show_leaf = cast("const perilune_slot *(*)(void *, const perilune_slot *)", native.show)
+local met = cast("bool (*)(void *, uint32_t, const perilune_slot *)", native.met)
+local text_size = cast("uint32_t (*)(void *)", native.text_size)
+local intern_stack = cast("double (*)(void *, const perilune_slot *)", native.stack)
+local function_of = cast("double (*)(void *, const perilune_slot *)", native.function_of)
+local ctx = cast("void *", native.context)
 
 -- The id of the empty stack: an event without a stack needs no leaf call.
 local NO_STACK = 1
@@ -146,7 +147,7 @@ local function getters_of(role) return views[role].getters end
 local M = {
   cursor = cursor, live = live, is_live = is_live, getters_of = getters_of, nowhere = nowhere,
   make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
-  comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met,
+  comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, nearest = nearest,
 }
 
 --- Returns the metatable of a role's views.

@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use crate::script::host::Host;
+use super::Prompt;
 
-impl Host {
+impl Prompt {
     /// Limits the number of events that are handled from now on.
     pub fn limit_events(&mut self, most: Option<u64>) {
-        self.rules.max_events = most;
-        self.counted = 0;
+        self.host.rules.max_events = most;
+        self.host.counted = 0;
         if most.is_none()
-            && let Err(why) = self.dispatch.limit(u64::MAX)
+            && let Err(why) = self.host.dispatch.limit(u64::MAX)
         {
-            self.failed(&why.to_string());
+            self.host.failed(&why.to_string());
         }
     }
 
@@ -20,9 +20,9 @@ impl Host {
     /// again afterwards.
     pub fn take_stop(&mut self) -> Option<String> {
         let enough = self.enough.take();
-        let stop = self.state.borrow_mut().stop.take();
+        let stop = self.host.state.borrow_mut().stop.take();
         if stop.is_some() {
-            self.dispatch.go_on();
+            self.host.dispatch.go_on();
         }
         stop.or(enough.then(String::new))
     }
@@ -30,7 +30,7 @@ impl Host {
     /// Returns whether `show` has seen enough, handlers asked to stop, or the event limit is
     /// reached.
     pub fn has_enough(&self) -> bool {
-        self.enough.get() || self.satisfied()
+        self.enough.get() || self.host.satisfied()
     }
 
     /// Limits the time for which events are handled; checked before each batch.

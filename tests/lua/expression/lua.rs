@@ -9,8 +9,8 @@ use perilune::base::slot::Slot;
 use perilune::decode::format::Format;
 use perilune::event::catalog::Catalog;
 use perilune::event::kind::{Event, Tracepoint};
-use perilune::script::bundle::{Library, Script, ScriptOrigin};
 use perilune::script::host::{Host, Rules, Setting};
+use perilune::script::load::library::{Library, Script, ScriptOrigin};
 use perilune::source::{Batch, Sink as _};
 
 use super::record;
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         let setting = Setting::of(Rc::new(TwoEvents));
         let options = host.lua().create_table().unwrap();
         host.begin(&options, &setting, Rules::default()).unwrap();
-        host.shared().with(|context| context.out = Box::new(NoErrors));
+        host.context().set_output(Box::new(NoErrors));
         let batch = Batch::new(host.roles().len());
         host.attach(batch.addresses()).unwrap();
         Run { host, batch, records, _one: one }

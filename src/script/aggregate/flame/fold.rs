@@ -3,7 +3,7 @@
 use super::super::{cells::TableParts, settings::AggregateSettings};
 use crate::base::draw::Cell;
 use crate::base::flame::{Flame, FrameKind};
-use crate::script::guard::pause::off_the_clock;
+use crate::script::vm::guard::pause::off_the_clock;
 use crate::stack::fold::Fold;
 use crate::stat::sum::Sum;
 use crate::stat::word::{Word, WordContent};

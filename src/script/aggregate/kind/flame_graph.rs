@@ -10,7 +10,7 @@ use super::super::{
 use super::kv::{KvLook, KvTable};
 use crate::{
     base::{draw::Style, stack_style::StackStyle},
-    script::column::json_key,
+    script::aggregate::column::json_key,
 };
 use mlua::{Lua, Value};
 use std::rc::Rc;

@@ -16,7 +16,7 @@ use crate::{
         coverage::Coverage,
         draw::{Bucket, DrawnHistogram, Report},
     },
-    script::column::{column_key, json_key},
+    script::aggregate::column::{column_key, json_key},
     stat::{
         hist::{Histograms, Scale},
         strings::Marks,

@@ -25,7 +25,7 @@ use crate::{
         flame::Flame,
         stack_style::StackStyle,
     },
-    script::column::{column, column_key, json_key},
+    script::aggregate::column::{column, column_key, json_key},
     stat::{
         kv::{Kv, KvOptions, KvRow},
         leaf::{self, SharedAggregate},

@@ -17,7 +17,7 @@ use crate::{
         coverage::Coverage,
         draw::{Cell, Column, Report, Style},
     },
-    script::column::{column, json_key},
+    script::aggregate::column::{column, json_key},
     stat::{
         latency::{Latency, Timing},
         leaf::SharedAggregate,

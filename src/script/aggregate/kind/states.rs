@@ -15,7 +15,7 @@ use super::latency::{LatencyLook, LatencyTable, new_latency};
 use super::pending;
 use crate::{
     base::{coverage::Coverage, draw::Report},
-    script::column::json_key,
+    script::aggregate::column::json_key,
     stat::{
         leaf::{self, SharedAggregate},
         pending::PendingState,

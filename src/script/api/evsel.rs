@@ -1,0 +1,144 @@
+//! Functions `evsel`, `expr_of` and `exprs_of`: see `prelude/evsel.lua`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value, Variadic};
+
+use super::expression;
+use super::registry::Registry;
+use crate::event::rate::SamplingRate;
+use crate::script::context::state::ScriptState;
+use crate::script::evsel::declare::EvselInfo;
+
+const EVSEL: &str = include_str!("../prelude/evsel.lua");
+
+type State = Rc<RefCell<ScriptState>>;
+
+/// Adds the functions. With `system`, expressions may start programs.
+///
+/// # Errors
+/// The prelude failed to load.
+pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
+    let (lua, state) = (api.lua(), api.state);
+    let native = lua.create_table()?;
+    native.set("declare", declare(lua, state)?)?;
+    native.set("narrow", narrow(lua, state)?)?;
+    native.set("matching", matching(lua, state)?)?;
+    native.set("switch", switch(lua, state)?)?;
+    native.set("replaced", replaced(lua, state)?)?;
+    native.set("fields", fields(lua, state)?)?;
+    native.set("compile", expression::compiler(api, system)?)?;
+    api.trusted.run::<()>("evsel", EVSEL, native)?;
+    api.publish(&["evsel", "expr_of", "exprs_of"])?;
+    // A prompt has its own version; text that was typed there also runs in a monitor.
+    api.globals.set("probe", api.trusted.export("evsel")?)
+}
+
+fn declare(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (selector, options): (Value, Table)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "call evsel in init: no event is opened while a file is loaded");
+        };
+        match declarer.declare(&selector, &options) {
+            Ok(Some((index, info))) => {
+                (index, info_table(lua, &info)?, attrs(lua, &info)?).into_lua_multi(lua)
+            }
+            Ok(None) => Ok(MultiValue::new()),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn refuse(lua: &Lua, why: &str) -> mlua::Result<MultiValue> {
+    (Value::Nil, why).into_lua_multi(lua)
+}
+
+fn info_table(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.set("name", info.name.as_str())?;
+    table.set("id", info.first)?;
+    table.set("title", info.title.as_deref())?;
+    table.set("count", info.count_only)?;
+    table.set("names", info.names.clone())?;
+    match info.rate {
+        Some(SamplingRate::Frequency(hz)) => table.set("freq", hz)?,
+        Some(SamplingRate::Period(events)) => table.set("period", events)?,
+        None => {}
+    }
+    table.set("roles", (info.first..info.first + info.names.len()).collect::<Vec<_>>())?;
+    Ok(table)
+}
+
+fn attrs(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in &info.attrs {
+        match value {
+            Some(value) => table.set(name.as_str(), value.as_str())?,
+            None => table.set(name.as_str(), true)?,
+        }
+    }
+    Ok(table)
+}
+
+fn narrow(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (index, format, args): (usize, String, Variadic<Value>)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run to filter");
+        };
+        match declarer.narrow(index, &format, &args) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn matching(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, (index, field, list): (usize, String, String)| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run to filter");
+        };
+        match declarer.matching(index, &field, &list) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn switch(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, (index, on): (usize, bool)| {
+        if let Some(declarer) = &state.borrow().declarer {
+            declarer.switch(index, on);
+        }
+        Ok(())
+    })
+}
+
+fn replaced(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, index: usize| {
+        let state = state.borrow();
+        let Some(declarer) = &state.declarer else {
+            return refuse(lua, "there is no run whose handler can be replaced");
+        };
+        match declarer.replaced(index) {
+            Ok(()) => true.into_lua_multi(lua),
+            Err(why) => refuse(lua, &why),
+        }
+    })
+}
+
+fn fields(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |lua, index: usize| match &state.borrow().declarer {
+        Some(declarer) => declarer.fields(lua, index),
+        None => lua.create_table(),
+    })
+}

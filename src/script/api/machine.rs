@@ -1,0 +1,80 @@
+//! Functions that describe the machine: `machine sysctl cpu_times`.
+
+use mlua::{Function, IntoLua as _, Lua, Table, Value};
+
+use super::registry::Registry;
+use crate::sys::clock::tsc_khz;
+use crate::sys::cpu_model::{CpuModel, split_lock_detection};
+use crate::sys::cpu_time::away_times;
+use crate::sys::cpus::online_cpus;
+use crate::sys::machine;
+
+/// Adds the functions.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
+    let lua = api.lua();
+    api.globals.set("machine", machine_table(lua)?)?;
+    api.globals.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
+    api.globals.set("cpu_times", cpu_times(api)?)
+}
+
+fn machine_table(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.set("kernel", machine::kernel_release())?;
+    table.set("cpus", online_cpus().len())?;
+    table.set("page_size", machine::page_size())?;
+    // Measured or read only on access.
+    let lazy = lua.create_table()?;
+    let measured = |lua: &Lua, (_, name): (Value, String)| match name.as_str() {
+        "tsc_khz" => tsc_khz().map(|khz| khz as f64).into_lua(lua),
+        "cpu" => cpu_model(lua)?.into_lua(lua),
+        "split_lock_detect" => split_lock_detection().into_lua(lua),
+        _ => Ok(Value::Nil),
+    };
+    lazy.set("__index", lua.create_function(measured)?)?;
+    lazy.set("__metatable", false)?;
+    table.set_metatable(Some(lazy))?;
+    Ok(table)
+}
+
+fn cpu_model(lua: &Lua) -> mlua::Result<Table> {
+    let model = CpuModel::read();
+    let table = lua.create_table()?;
+    table.set("vendor", model.vendor)?;
+    table.set("family", model.family)?;
+    table.set("model", model.model)?;
+    table.set("name", model.name)?;
+    Ok(table)
+}
+
+/// Returns the value of a sysctl, as a number if it is one; nil if there is none.
+fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
+    let path = name.replace('.', "/");
+    if path.split('/').any(str::is_empty) {
+        return Ok(Value::Nil);
+    }
+    let Some(text) = machine::sysctl::<String>(&path) else { return Ok(Value::Nil) };
+    match text.parse() {
+        Ok(number) => Ok(Value::Number(number)),
+        Err(_) => text.into_lua(lua),
+    }
+}
+
+/// Returns idle and stolen time of each CPU; empty for a recording.
+fn cpu_times(api: &Registry<'_>) -> mlua::Result<Function> {
+    let state = api.state.clone();
+    api.lua().create_function(move |lua, ()| {
+        let table = lua.create_table()?;
+        let is_live = state.borrow().declarer.as_ref().is_some_and(|of| of.cpus.is_some());
+        let times = if is_live { away_times() } else { Vec::new() };
+        for (cpu, away) in times {
+            let of_cpu = lua.create_table_with_capacity(0, 2)?;
+            of_cpu.set("idle", away.idle_ns as f64)?;
+            of_cpu.set("stolen", away.stolen_ns as f64)?;
+            table.set(cpu, of_cpu)?;
+        }
+        Ok(table)
+    })
+}

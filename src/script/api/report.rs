@@ -1,0 +1,93 @@
+//! Function `report`: tables that a script builds itself; see `prelude/report.lua`.
+
+use mlua::{Function, Lua, Table, Value};
+
+use super::registry::Registry;
+use crate::base::draw::{self, Align, Cell, Column, Style};
+use crate::script::aggregate::column::{column_key, json_key, make_unique};
+use crate::script::dispatch::draw::ReportTable;
+use crate::script::vm::cell::cell;
+
+const REPORT: &str = include_str!("../prelude/report.lua");
+
+/// Adds the function.
+///
+/// # Errors
+/// The prelude failed to load.
+pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
+    let native = api.lua().create_table()?;
+    native.set("new_report", new_report(api.lua())?)?;
+    api.trusted.run::<()>("report", REPORT, native)?;
+    api.publish(&["report"])
+}
+
+/// Creates `new_report(title | false, columns, rows, name | nil)`.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(
+        |_, (title, columns, rows, name): (Value, Vec<Value>, Table, Option<String>)| {
+            let title = match title {
+                Value::String(text) => Some(text.to_string_lossy()),
+                _ => None,
+            };
+            let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
+            make_unique(&mut columns);
+            // One by one: mlua can hold at most some thousand references at once.
+            let rows = rows
+                .sequence_values::<Table>()
+                .map(|row| {
+                    let row = row?;
+                    (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
+                })
+                .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
+            let name = name.as_deref().or(title.as_deref());
+            let name = json_key(name.unwrap_or_default(), "report");
+            Ok(ReportTable(draw::Table {
+                name,
+                title,
+                style: Style::Plain,
+                samples: 0,
+                columns,
+                rows,
+            }))
+        },
+    )
+}
+
+/// Reads a column: its title, or `{ title, width =, align =, decimals = }`.
+fn column(it: &Value) -> mlua::Result<Column> {
+    let (title, options) = match it {
+        Value::String(title) => (title.to_string_lossy(), None),
+        Value::Table(t) => (t.get::<String>(1)?, Some(t)),
+        other => {
+            return Err(mlua::Error::runtime(format!(
+                "a column is a title, not a {}",
+                other.type_name()
+            )));
+        }
+    };
+    let option = |name: &str| options.map_or(Ok(Value::Nil), |t| t.get::<Value>(name));
+    let left = matches!(option("align")?, Value::String(s) if s == "left");
+    Ok(Column {
+        key: column_key(&title),
+        title,
+        width: option("width")?.as_usize().unwrap_or(0),
+        align: if left { Align::Left } else { Align::Right },
+        decimals: option("decimals")?.as_usize(),
+        arrow: false,
+        shrinks: false,
+        json_only: false,
+        spare: false,
+    })
+}
+
+/// Converts a script's value to a cell of that column: if the column has decimals, whole numbers
+/// have them, too.
+fn cell_of(column: &Column, value: Value) -> Cell {
+    match cell(value) {
+        Cell::Int(n) if column.decimals.is_some_and(|d| d > 0) => Cell::Num(n as f64),
+        cell => cell,
+    }
+}

@@ -1,0 +1,125 @@
+//! Prints events: those that a script emits, and those whose handler failed.
+
+use super::RunContext;
+use crate::base::draw::{Cell, DetailPosition, EventLine, EventText, Level};
+use crate::base::slot::Slot;
+use crate::base::text::unescape::until_nul;
+use crate::base::value::Value as Field;
+use crate::decode::flags;
+use crate::event::kind::is_tracepoint;
+use crate::script::vm::guard::pause::off_the_clock;
+
+/// Additions of a script to an event that it prints.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::script) struct EmitExtras<'a> {
+    /// The script's text, instead of the fields.
+    pub(in crate::script) text: Option<&'a [u8]>,
+    /// Further fields.
+    pub(in crate::script) extra: &'a [(String, Cell)],
+    /// The detail that the event is part of.
+    pub(in crate::script) detail: Option<DetailPosition>,
+}
+
+impl RunContext {
+    /// Prints one event now, with the script's additions.
+    pub(in crate::script) fn emit(
+        &mut self,
+        slot: &Slot,
+        raw: &[u8],
+        chain: &[u64],
+        extras: EmitExtras<'_>,
+    ) {
+        if self.hides(slot) {
+            return;
+        }
+        if extras.detail.is_none() {
+            self.heats.emitted.iter_mut().for_each(|heat| heat.add(slot.time));
+        }
+        if let Some(counts) = &self.flame_counts {
+            if !chain.is_empty() {
+                let comm = self.comm_of_slot(slot);
+                counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);
+            }
+            return;
+        }
+        let chain = if self.no_stacks { &[] } else { chain };
+        let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
+        let mut stack = std::mem::take(&mut self.frames);
+        stack.clear();
+        if !chain.is_empty() {
+            let space = self.space_of(slot);
+            off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
+            self.note_trouble();
+        }
+        let comm = self.comm_of_slot(slot);
+        let sample = [
+            ("period", Field::Uint(slot.period)),
+            ("ip", Field::Pointer(slot.ip)),
+            ("addr", Field::Pointer(slot.addr)),
+        ];
+        let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
+        let flags = event.kind().raw_format().map_or(flags::UNKNOWN, |format| {
+            let byte = |name| match format.field(name).map(|f| f.read(raw)) {
+                Some(Ok(Field::Uint(n))) => n as u8,
+                _ => 0,
+            };
+            flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count")))
+        });
+        let (mut of_record, mut of_sample);
+        let fields: &mut dyn Iterator<Item = _> = match event.format() {
+            Some(format) => {
+                of_record = format.values(raw);
+                &mut of_record
+            }
+            None => {
+                let known = if slot.addr == 0 { 2 } else { 3 };
+                of_sample = sample[..known].iter().copied();
+                &mut of_sample
+            }
+        };
+        // In a recording, a counter's samples have a format, too.
+        let is_counter = event.format().is_none() || !is_tracepoint(&event.name);
+        let period = is_counter.then_some(slot.period);
+        self.out.event(&mut EventLine {
+            stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
+            comm: until_nul(&comm),
+            pid: slot.pid,
+            tid: slot.tid,
+            cpu: slot.cpu.into(),
+            flags,
+            name: &event.name,
+            period,
+            fields,
+            text: match (extras.text, &print) {
+                (Some(text), _) => EventText::Printer(text),
+                (None, Some(print)) => EventText::Format(print),
+                (None, None) => EventText::Fields,
+            },
+            extra: extras.extra,
+            detail: extras.detail,
+            stack: &stack,
+        });
+        self.frames = stack;
+        // A closed output is detected at the next report.
+        let _ = self.out.flush_if_large();
+    }
+
+    /// Prints an event whose handler failed, as a message.
+    pub(in crate::script) fn note_event(&mut self, slot: &Slot, raw: &[u8]) {
+        let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
+        let mut line = Vec::new();
+        self.texts.push(&mut line, slot.ev as usize, &event, raw);
+        let comm = self.comm_of(slot.tid, slot.cpu.into());
+        let (comm, line) =
+            (String::from_utf8_lossy(until_nul(&comm)), String::from_utf8_lossy(&line));
+        let text = format!("in {} {} [{:03}] {}: {line}", comm, slot.tid, slot.cpu, event.name);
+        self.note(Level::Error, &text);
+    }
+}
+
+/// Returns the preemption depth where the event happened. The probe of perf disables preemption
+/// once itself before it reads the count; like ftrace, this subtracts that level. On a kernel that
+/// does not count preemption the value stays 0. The low half is the depth.
+fn own_depth(count: u8) -> u8 {
+    count - u8::from(count & 0xf != 0)
+}

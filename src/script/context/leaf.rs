@@ -1,0 +1,154 @@
+//! Leaves of a run: the functions that compiled Lua calls directly.
+//!
+//! A leaf does not call back, and never unwinds: it panics only on an error of the runtime itself,
+//! and then ends the process.
+
+use std::ffi::c_void;
+
+use super::emit::EmitExtras;
+use super::record::{chain_of, raw_of};
+use super::shared::{ContextCell, enter};
+use crate::base::chain;
+use crate::base::slot::Slot;
+use crate::stat::leaf::BorrowedEvent;
+
+/// Returns the name of a task, NUL-terminated, valid until the next call. FFI leaf.
+///
+/// # Safety
+/// `context` is `SharedContext::address` of a living context.
+pub(in crate::script) unsafe extern "C" fn comm(
+    context: *const c_void,
+    tid: u32,
+    cpu: u32,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<ContextCell>() };
+    enter(inner, |context| {
+        context.comm = context.comm_of(tid, cpu);
+        context.comm.as_ptr()
+    })
+}
+
+/// Returns the name of a slot's task, NUL-terminated, valid until the next call. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn own_comm(
+    context: *const c_void,
+    slot: *const Slot,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    enter(inner, |context| {
+        context.comm = context.comm_of_slot(slot);
+        context.comm.as_ptr()
+    })
+}
+
+/// Returns the id of the stack of a slot that has a call chain. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn stack_of(
+    context: *const c_void,
+    slot: *const Slot,
+) -> f64 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let chain = unsafe { chain_of(slot) };
+    // Ids are below 2^53.
+    enter(inner, |context| context.stack_of(slot, chain) as f64)
+}
+
+/// Returns the id of a stack of one frame: the function that contains a slot's `ip`. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn function_of(
+    context: *const c_void,
+    slot: *const Slot,
+) -> f64 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // Kernel addresses are the upper half.
+    let chain = [if slot.ip >> 63 == 0 { chain::USER } else { chain::KERNEL }, slot.ip];
+    enter(inner, |context| context.stack_of(slot, &chain) as f64)
+}
+
+/// Copies a kept event to a slot that does not change until the next call, and returns that slot:
+/// script code that runs while it is read may change the table that keeps the event. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn show(
+    context: *const c_void,
+    slot: *const Slot,
+) -> *const Slot {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
+    enter(inner, |context| context.shown.show(&context.owners, BorrowedEvent { slot, raw, chain }))
+}
+
+/// Prints the event of a slot. FFI leaf.
+///
+/// # Safety
+/// `context` is `SharedContext::address` of a living context; `slot` is a slot of the running batch
+/// or a kept one.
+pub(in crate::script) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
+    enter(inner, |context| context.emit(slot, raw, chain, EmitExtras::default()));
+}
+
+/// Returns a slot's event as text, without its name, valid until the next call; its length is
+/// [`text_size`]. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn text_of(
+    context: *const c_void,
+    slot: *const Slot,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let raw = unsafe { raw_of(slot) };
+    enter(inner, |context| {
+        context.text.clear();
+        if let Some(event) = context.roles.get(slot.ev as usize) {
+            context.texts.push(&mut context.text, slot.ev as usize, event, raw);
+        }
+        context.text.as_ptr()
+    })
+}
+
+/// Returns whether the event of a slot passes a filter of the context. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn met(
+    context: *const c_void,
+    filter: u32,
+    slot: *const Slot,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let raw = unsafe { raw_of(slot) };
+    enter(inner, |context| context.meets(filter as usize, slot, raw))
+}
+
+/// Returns the length in bytes of the last [`text_of`]. FFI leaf.
+///
+/// # Safety
+/// `context` is `SharedContext::address` of a living context.
+pub(in crate::script) unsafe extern "C" fn text_size(context: *const c_void) -> u32 {
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<ContextCell>() };
+    enter(inner, |context| context.text.len() as u32)
+}

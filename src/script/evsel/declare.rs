@@ -1,0 +1,283 @@
+//! Declares the events of a script: the selectors and options of its `evsel` calls.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use mlua::{Lua, Table, Value};
+
+use super::filter::{Narrowing, fill, names};
+use super::options::{EvselOptions, names_thread};
+use super::resolve::{Resolved, Trial, resolve};
+use super::role::{DeclaredEvsel, Evsels, Refused, Role};
+use super::watchable::Watchable;
+use crate::base::slot::ROLES_MAX;
+use crate::event::catalog::{Catalog, SelectedEvents, expand};
+use crate::event::kind::Event;
+use crate::event::rate::{DEFAULT_HZ, SamplingRate, settle};
+use crate::event::sampling::{Sampling, StackSampling};
+use crate::event::selector::Selector;
+
+/// Rust side of `evsel`, over a catalog of events.
+pub struct Declarer {
+    /// Known events.
+    pub catalog: Rc<dyn Catalog>,
+    /// Opens events on trial.
+    pub trial: Trial,
+    /// Declared evsels.
+    pub evsels: Rc<RefCell<Evsels>>,
+    /// Stack mode of evsels that do not set one.
+    pub stack: StackSampling,
+    /// Sampling rate of clocks and hardware events that do not set one.
+    pub rate: Cell<Option<SamplingRate>>,
+    /// CPUs that an event may be limited to; `None` leaves it to the recording.
+    pub cpus: Option<Watchable>,
+}
+
+impl Declarer {
+    /// Declares one `evsel(selector, options)`. Returns `Ok(None)` for an optional event that this
+    /// machine does not have.
+    ///
+    /// # Errors
+    /// The run has begun, or the selector or one of its options is invalid or cannot be met.
+    pub fn declare(
+        &self,
+        selector: &Value,
+        table: &Table,
+    ) -> Result<Option<(usize, EvselInfo)>, Refused> {
+        if self.evsels.borrow().sealed {
+            return Err("events are opened when the run begins; call evsel in init".to_owned());
+        }
+        let (chosen, from_table) = chosen(selector)?;
+        self.evsels.borrow_mut().used.insert(chosen.text.clone());
+        let options = EvselOptions::read(table, &chosen, from_table.as_ref(), self.stack)?;
+        self.check_cpus(&options.sampling)?;
+        let SelectedEvents { events, glob } = match self.events_of(&chosen, &options.sampling) {
+            Ok(selected) => selected,
+            Err(_) if options.optional => return Ok(None),
+            Err(why) => return Err(format!("{why:#}")),
+        };
+        for event in &events {
+            options.task.as_deref().map_or(Ok(()), |field| names_thread(event, field))?;
+        }
+        let filters = [chosen.filter.as_deref(), options.filter.as_deref()];
+        let mut roles = Vec::with_capacity(events.len());
+        for event in &events {
+            let mut role = Role {
+                event: event.clone(),
+                glob: glob.clone(),
+                filter: None,
+                rest: Vec::new(),
+                task: options.task.clone(),
+                sampling: self.settled(event, &options.sampling)?,
+            };
+            filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
+            roles.push(role);
+        }
+        let mut all = self.evsels.borrow_mut();
+        let first = all.roles.len();
+        if first + roles.len() > usize::from(ROLES_MAX) {
+            return Err(format!("a run has at most {ROLES_MAX} events; select fewer"));
+        }
+        let info = EvselInfo {
+            name: if events.len() == 1 { events[0].name.clone() } else { chosen.name.clone() },
+            title: options.title.clone().or_else(|| chosen.alias().map(str::to_owned)),
+            names: events.iter().map(|e| e.name.clone()).collect(),
+            first,
+            count_only: options.sampling.count,
+            rate: roles.first().and_then(|role| role.sampling.rate()),
+            attrs: chosen.attrs.clone(),
+        };
+        all.declared.push(DeclaredEvsel { first, count: events.len() });
+        all.roles.extend(roles);
+        if all.roles.len() > usize::from(u16::MAX) {
+            return Err(format!("'{}' selects too many events", chosen.text));
+        }
+        Ok(Some((all.declared.len() - 1, info)))
+    }
+
+    /// Returns the events of a selector as they open, and adds remarks about them.
+    ///
+    /// # Errors
+    /// The selector does not resolve to an event.
+    fn events_of(&self, chosen: &Selector, sampling: &Sampling) -> anyhow::Result<SelectedEvents> {
+        let rate = self.rate.get();
+        let Resolved { selected, remarks, fallback } =
+            resolve(&*self.catalog, &self.trial, rate, chosen, sampling)?;
+        let mut all = self.evsels.borrow_mut();
+        all.fallbacks.extend(fallback.clone());
+        let remarks = fallback.into_iter().chain(remarks);
+        let new: Vec<String> = remarks.filter(|remark| !all.remarks.contains(remark)).collect();
+        all.remarks.extend(new);
+        Ok(selected)
+    }
+
+    /// Returns how an event is sampled; adds a remark if no rate was set.
+    fn settled(&self, event: &Event, sampling: &Sampling) -> Result<Sampling, Refused> {
+        let of_run = self.rate.get();
+        let settled = settle(event, sampling, of_run).map_err(|why| why.to_string())?;
+        if of_run.is_none() && sampling.rate() != settled.rate() {
+            let remark = format!(
+                "{}: sampled {DEFAULT_HZ} times a second; -F, -c, freq= and period= set another \
+                 rate",
+                event.name
+            );
+            self.evsels.borrow_mut().remark(remark);
+        }
+        Ok(settled)
+    }
+
+    fn check_cpus(&self, sampling: &Sampling) -> Result<(), Refused> {
+        match (&self.cpus, &sampling.cpus) {
+            (Some(watchable), Some(asked)) => watchable.check(asked),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a typed selector that no evsel uses: its event and its CPUs must exist.
+    ///
+    /// # Errors
+    /// As [`Declarer::declare`].
+    pub fn check_unused(&self, lua: &Lua, selector: &Value) -> Result<(), Refused> {
+        let (chosen, from_table) = chosen(selector)?;
+        if self.evsels.borrow().used.contains(&chosen.text) {
+            return Ok(());
+        }
+        let none = lua.create_table().map_err(|why| why.to_string())?;
+        let options = EvselOptions::read(&none, &chosen, from_table.as_ref(), self.stack)?;
+        self.check_cpus(&options.sampling)?;
+        let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
+        let mut rates =
+            events.iter().map(|event| settle(event, &options.sampling, self.rate.get()));
+        rates.try_for_each(|rate| rate.map(drop).map_err(|why| why.to_string()))
+    }
+
+    /// ANDs a filter to an evsel. `args` fill `%s` (quoted) and `%d`; without arguments, `%` is the
+    /// operator.
+    ///
+    /// # Errors
+    /// The run has begun, the evsel is not of this run, or the filter is invalid.
+    pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
+        let text = if args.is_empty() { format.to_owned() } else { fill(format, args)? };
+        self.each_role(index, |role| role.narrow(&text))
+    }
+
+    /// ANDs to an evsel the condition that `field` matches a list of names and globs.
+    ///
+    /// # Errors
+    /// As [`Declarer::narrow`].
+    pub fn matching(&self, index: usize, field: &str, list: &str) -> Result<(), Refused> {
+        self.each_role(index, |role| role.narrow(&names(field, list, role)?))?;
+        let all = &mut self.evsels.borrow_mut().names;
+        if field.ends_with("comm") && !all.iter().any(|other| other == list) {
+            all.push(list.to_owned());
+        }
+        Ok(())
+    }
+
+    fn each_role(
+        &self,
+        index: usize,
+        narrow: impl Fn(&mut Role) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let mut all = self.evsels.borrow_mut();
+        if all.sealed {
+            return Err("a filter can be set only in init, in filter or at the prompt".into());
+        }
+        let Some(&DeclaredEvsel { first, count }) = all.declared.get(index) else {
+            return Err("this evsel belongs to another run".to_owned());
+        };
+        // All roles or none: a script may continue after an error.
+        let mut roles = all.roles[first..first + count].to_vec();
+        roles.iter_mut().try_for_each(narrow)?;
+        all.roles[first..first + count].clone_from_slice(&roles);
+        all.narrowed.extend((first..first + count).map(|role| role as u32));
+        Ok(())
+    }
+
+    /// Records that an evsel has a new handler.
+    ///
+    /// # Errors
+    /// The run has begun.
+    pub fn replaced(&self, index: usize) -> Result<(), Refused> {
+        let mut all = self.evsels.borrow_mut();
+        if all.sealed {
+            return Err("a handler can be replaced only in init or at the prompt".to_owned());
+        }
+        all.replaced.insert(index);
+        Ok(())
+    }
+
+    /// Requests to switch an evsel's events on or off between batches.
+    pub fn switch(&self, index: usize, on: bool) {
+        let mut all = self.evsels.borrow_mut();
+        if let Some(&DeclaredEvsel { first, count }) = all.declared.get(index) {
+            all.switches.extend((first..first + count).map(|role| (role as u32, on)));
+        }
+    }
+
+    /// Returns names and types of the fields of an evsel's first event.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn fields(&self, lua: &Lua, index: usize) -> mlua::Result<Table> {
+        let table = lua.create_table()?;
+        let all = self.evsels.borrow();
+        let role = all.declared.get(index).and_then(|d| all.roles.get(d.first));
+        if let Some(format) = role.and_then(|r| r.event.format()) {
+            for field in format.fields.iter().filter(|f| !f.common) {
+                table.set(field.name.as_str(), field.type_text.as_str())?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// The description of a declaration that `evsel` returns to the script.
+pub struct EvselInfo {
+    /// `sys:name`, or the glob.
+    pub name: String,
+    /// The title or alias asked for.
+    pub title: Option<String>,
+    /// The events of its roles.
+    pub names: Vec<String>,
+    /// Index of its first role.
+    pub first: usize,
+    /// Whether it only counts.
+    pub count_only: bool,
+    /// Sampling rate of its first event; `None` if every event is taken.
+    pub rate: Option<SamplingRate>,
+    /// Attributes as typed, in order.
+    pub attrs: Vec<(String, Option<String>)>,
+}
+
+/// Returns the selector, and the script's table if it is one of `opt.event[group][i]`.
+fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
+    match selector {
+        Value::String(text) => {
+            let text = text.to_str().map_err(|_| "a selector must be UTF-8 text".to_owned())?;
+            let mut all = Selector::parse_list(&text).map_err(|why| why.to_string())?;
+            match (all.pop(), all.is_empty()) {
+                (Some(one), true) => Ok((one, None)),
+                (None, _) => Err("a selector is empty; write sys:name".to_owned()),
+                _ => Err(format!("'{text}' selects several events; call evsel for each")),
+            }
+        }
+        Value::Table(table) => {
+            let text: String =
+                table.raw_get("text").map_err(|_| "this table is not a selector".to_owned())?;
+            let mut one = Selector::parse_list(&text)
+                .ok()
+                .and_then(|mut all| all.pop())
+                .ok_or_else(|| "this table is not a selector".to_owned())?;
+            // The script may have changed the filter.
+            one.filter = match table.raw_get("filter") {
+                Ok(Value::String(text)) => Some(text.to_string_lossy()),
+                _ => None,
+            };
+            Ok((one, Some(table.clone())))
+        }
+        other => {
+            Err(format!("a selector is text or one of opt.event, not a {}", other.type_name()))
+        }
+    }
+}

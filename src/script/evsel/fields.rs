@@ -1,0 +1,41 @@
+//! Names of the fields that the record of a role has.
+
+use super::role::Role;
+use crate::base::nearest::{did_you_mean, nearest};
+
+/// Fields of every record besides the event's own; see `sample_getters` of `prelude/view.lua`.
+pub const OF_THE_SAMPLE: [&str; 13] = [
+    "_time",
+    "_cpu",
+    "_pid",
+    "_tid",
+    "_comm",
+    "_instance",
+    "_event",
+    "_stack",
+    "_function",
+    "_period",
+    "_ip",
+    "_addr",
+    "_text",
+];
+
+/// Returns the end of a message about a field that the records of a role do not have: similar
+/// names, else all of them.
+pub(in crate::script) fn suggestion(role: Option<&Role>, name: &str) -> String {
+    let Some(format) = role.and_then(|role| role.event.format()) else {
+        let near = nearest(name, OF_THE_SAMPLE.into_iter());
+        return match near.is_empty() {
+            true => format!("; it has {}", OF_THE_SAMPLE.join(", ")),
+            false => did_you_mean(&near),
+        };
+    };
+    let own: Vec<&str> =
+        format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
+    let fields = format.fields.iter().map(|f| f.name.as_str());
+    let near = nearest(name, fields.chain(OF_THE_SAMPLE));
+    match near.is_empty() {
+        true => format!("; it has {}", own.join(", ")),
+        false => did_you_mean(&near),
+    }
+}

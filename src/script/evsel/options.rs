@@ -1,0 +1,203 @@
+//! Options of an `evsel` call besides the event: the keys of its table and the attributes of its
+//! selector.
+
+use mlua::{Table, Value};
+
+use super::role::Refused;
+use crate::base::cpulist;
+use crate::base::nearest::{did_you_mean, nearest};
+use crate::event::kind::Event;
+use crate::event::sampling::{CallGraph, Sampling, StackSampling};
+use crate::event::selector::Selector;
+use crate::sys::attr::Attr;
+
+/// Options of an `evsel` call.
+pub(in crate::script) struct EvselOptions {
+    pub(in crate::script) sampling: Sampling,
+    pub(in crate::script) task: Option<String>,
+    pub(in crate::script) filter: Option<String>,
+    pub(in crate::script) optional: bool,
+    pub(in crate::script) title: Option<String>,
+}
+
+const NAMES: [&str; 16] = [
+    "stack",
+    "count",
+    "freq",
+    "period",
+    "filter",
+    "exclude",
+    "optional",
+    "title",
+    "max_stack",
+    "cpus",
+    "task",
+    "everyone",
+    "hide_self",
+    "functions",
+    "group",
+    "cgroup",
+];
+
+impl EvselOptions {
+    /// Reads the table of an `evsel` call and the attributes of its selector. The rate and the
+    /// stack depth of the selector take precedence, and the CPUs of the table. `from` is the
+    /// script's own table of that selector.
+    ///
+    /// # Errors
+    /// An unknown option, an invalid value, or options that exclude each other.
+    pub(in crate::script) fn read(
+        table: &Table,
+        chosen: &Selector,
+        from: Option<&Table>,
+        usual: StackSampling,
+    ) -> Result<Self, Refused> {
+        let stack = chosen.stack() || from.is_some_and(|t| truthy(t, "stack"));
+        let mut sampling = Sampling {
+            stack: stack.then(|| StackSampling { depth: chosen.max_stack(), ..usual }),
+            cpus: match chosen.cpus() {
+                Some(list) => {
+                    Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
+                }
+                None => None,
+            },
+            ..Sampling::default()
+        };
+        let (mut filter, mut optional, mut title) = (None, false, None);
+        let (mut task, mut depth) = (None, None);
+        for pair in table.pairs::<String, Value>() {
+            let (key, value) =
+                pair.map_err(|_| "the options of an evsel need names: { freq = 99 }".to_owned())?;
+            let number = || match &value {
+                Value::Integer(n) if *n >= 0 => Ok(*n as u64),
+                Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
+                Value::Boolean(b) => Ok(u64::from(*b)),
+                other => {
+                    Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name()))
+                }
+            };
+            let text = || match &value {
+                Value::String(s) => Ok(s.to_string_lossy()),
+                other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
+            };
+            if matches!(value, Value::Boolean(false) | Value::Nil) {
+                continue;
+            }
+            match key.as_str() {
+                "stack" => {
+                    let walk = walk(&value)?.unwrap_or(usual.walk);
+                    sampling.stack =
+                        Some(StackSampling { walk, ..sampling.stack.unwrap_or(usual) });
+                }
+                "count" => sampling.count = true,
+                "freq" => sampling.freq = Some(number()?.max(1)),
+                "period" => sampling.period = Some(number()?.max(1)),
+                "max_stack" => depth = Some(number()?.clamp(1, u64::from(u16::MAX)) as u16),
+                "cpus" => {
+                    sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
+                }
+                "filter" => filter = Some(text()?),
+                "title" => title = Some(text()?),
+                "functions" => sampling.functions = true,
+                "task" => task = Some(text()?),
+                // `cgroup` is also a field of perf_event_attr: a number sets that field.
+                "cgroup" if matches!(value, Value::String(_)) => {
+                    sampling.cgroup = Some(text()?.into());
+                }
+                "group" => sampling.group = Some(text()?.into()),
+                "everyone" => sampling.everyone = true,
+                "hide_self" => sampling.hide_self = true,
+                "optional" => optional = true,
+                "exclude" => exclude(&mut sampling, &value)?,
+                field if Attr::names().any(|name| name == field) => {
+                    sampling.fields.push((key.clone(), number()?));
+                }
+                _ => {
+                    let known = NAMES.into_iter().chain(Attr::names());
+                    let hint = did_you_mean(&nearest(&key, known));
+                    return Err(format!("an evsel has no '{key}'{hint}"));
+                }
+            }
+        }
+        // In a selector, `max-stack=` also requests stacks; here it only limits the depth of stacks
+        // that are taken.
+        if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
+            stack.depth.get_or_insert(depth);
+        }
+        if sampling.everyone && task.is_some() {
+            return Err(
+                "an evsel has 'everyone' or 'task', not both: 'task' selects watched tasks"
+                    .to_owned(),
+            );
+        }
+        if !sampling.count && (sampling.group.is_some() || sampling.cgroup.is_some()) {
+            return Err("an evsel with 'group' or 'cgroup' only counts: add count = true".into());
+        }
+        if sampling.freq.is_some() && sampling.period.is_some() {
+            return Err("an evsel has 'freq' or 'period', not both: each sets the rate".into());
+        }
+        if let Some(rate) = chosen.rate() {
+            sampling.set_rate(rate);
+        }
+        sampling.whole_cpus = task.is_some() || sampling.everyone;
+        Ok(EvselOptions { sampling, task, filter, optional, title })
+    }
+}
+
+/// Parses the stack mode of `stack = "dwarf,16384"`; `None` leaves it to the run, as for
+/// `stack = true`.
+fn walk(value: &Value) -> Result<Option<CallGraph>, Refused> {
+    match value {
+        Value::String(text) => CallGraph::parse(&text.to_string_lossy())
+            .map(Some)
+            .map_err(|why| format!("'stack' of an evsel: {why}")),
+        _ => Ok(None),
+    }
+}
+
+const EXCLUDES: &str = "{ user = true, kernel = true, host = true, guest = true, idle = true }";
+
+fn exclude(sampling: &mut Sampling, value: &Value) -> Result<(), Refused> {
+    let Value::Table(modes) = value else {
+        return Err(format!("'exclude' of an evsel is a table: {EXCLUDES}"));
+    };
+    for pair in modes.pairs::<String, Value>() {
+        let (mode, on) =
+            pair.map_err(|_| format!("'exclude' of an evsel needs names: {EXCLUDES}"))?;
+        let on = !matches!(on, Value::Boolean(false));
+        match mode.as_str() {
+            "user" => sampling.exclude.user |= on,
+            "kernel" => sampling.exclude.kernel |= on,
+            "host" => sampling.exclude.host |= on,
+            "guest" => sampling.exclude.guest |= on,
+            "idle" => sampling.exclude.idle |= on,
+            _ => return Err(format!("'exclude' of an evsel has no '{mode}': {EXCLUDES}")),
+        }
+    }
+    Ok(())
+}
+
+fn truthy(table: &Table, key: &str) -> bool {
+    !matches!(table.raw_get::<Value>(key), Ok(Value::Nil | Value::Boolean(false)) | Err(_))
+}
+
+/// Checks that a field of the event can hold a thread id.
+///
+/// # Errors
+/// The event is not a tracepoint, it has no such field, or the field has another size.
+pub(in crate::script) fn names_thread(event: &Event, field: &str) -> Result<(), Refused> {
+    let Some(format) = event.format() else {
+        return Err(format!("{}: only a tracepoint has a field that names a thread", event.name));
+    };
+    match format.field(field) {
+        Some(found) if matches!(found.size, 4 | 8) => Ok(()),
+        Some(_) => Err(format!(
+            "{}: '{field}' is not a thread ID, which has 4 bytes, or 8 in a recording",
+            event.name
+        )),
+        None => {
+            let near = nearest(field, format.fields.iter().map(|f| f.name.as_str()));
+            Err(format!("{} has no field '{field}'{}", event.name, did_you_mean(&near)))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Roles: what a run opens for the evsels of its script.
+//!
+//! A role is one event of one evsel; a glob has several. A slot carries the index of its role.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::event::plan;
+use crate::event::sampling::Sampling;
+
+/// An error in a script's call, as text for the line of that call.
+pub(in crate::script) type Refused = String;
+
+/// Everything that was declared so far.
+#[derive(Default)]
+pub struct Evsels {
+    /// Roles by index.
+    pub roles: Vec<Role>,
+    /// Roles whose events are to be switched on or off; the last request for each.
+    pub switches: BTreeMap<u32, bool>,
+    /// Roles whose filter was narrowed since a session read this last.
+    pub narrowed: BTreeSet<u32>,
+    /// Evsels whose handler was replaced since a session read this last.
+    pub replaced: BTreeSet<usize>,
+    /// Whether the run has begun: its events are open, so nothing can be declared any more.
+    pub sealed: bool,
+    /// Lists of task names, as passed to `ev:matching`.
+    pub names: Vec<String>,
+    /// Remarks for the user about events that differ from what was requested.
+    pub remarks: Vec<String>,
+    /// Those of `remarks` that name an event used as a fallback for another.
+    pub fallbacks: Vec<String>,
+    /// Selectors of the evsels, as typed.
+    pub(super) used: BTreeSet<String>,
+    /// The evsels, by their index in Lua.
+    pub(super) declared: Vec<DeclaredEvsel>,
+}
+
+impl Evsels {
+    /// Returns the roles of an evsel, as indexes.
+    pub fn indexes_of(&self, index: usize) -> std::ops::Range<usize> {
+        self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)
+    }
+
+    /// Returns the roles of an evsel.
+    pub fn roles_of(&self, index: usize) -> &[Role] {
+        self.roles.get(self.indexes_of(index)).unwrap_or_default()
+    }
+
+    /// Adds a remark for the user, once.
+    pub(super) fn remark(&mut self, remark: String) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
+    }
+}
+
+/// One event of one evsel.
+pub type Role = plan::EventRole<Sampling>;
+
+/// The roles of one evsel.
+pub(super) struct DeclaredEvsel {
+    /// The first.
+    pub(super) first: usize,
+    /// Their number.
+    pub(super) count: usize,
+}

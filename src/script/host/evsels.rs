@@ -1,0 +1,109 @@
+//! The events of a host: declared by its script, and how they are opened.
+
+use std::collections::BTreeMap;
+
+use mlua::{Table, Value};
+
+use super::Host;
+use crate::event::filter::names::list_matches;
+use crate::event::filter::split::UserCondition;
+use crate::script::evsel::filter::Narrowing as _;
+use crate::script::evsel::role::Role;
+use crate::script::option::value::lua_name;
+use crate::script::option::{OptionKind, OptionSpec};
+
+impl Host {
+    /// Returns the roles that the script declared.
+    pub fn roles(&self) -> Vec<Role> {
+        self.state.borrow().evsels.borrow().roles.clone()
+    }
+
+    /// Returns whether mmap records are wanted: by the script, or to resolve stacks.
+    pub fn wants_mmap(&self) -> bool {
+        self.callbacks.on_mmap.is_some() || self.takes_stacks()
+    }
+
+    /// Returns whether any event takes its call chain or names functions.
+    pub fn takes_stacks(&self) -> bool {
+        let state = self.state.borrow();
+        let named = |role: &Role| role.sampling.stack.is_some() || role.sampling.functions;
+        state.evsels.borrow().roles.iter().any(named)
+    }
+
+    /// Filters in user space what the kernel refused to filter: a condition, or the whole filter of
+    /// a role. It becomes part of the role's predicate. Must be called before `attach`.
+    ///
+    /// # Errors
+    /// A condition that only the kernel can evaluate.
+    pub fn filter_here(&mut self, role: u32, refused: Option<UserCondition>) -> anyhow::Result<()> {
+        let state = self.state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        evsels.roles.get_mut(role as usize).map_or(Ok(()), |role| role.take_over(refused))
+    }
+
+    /// Returns the roles to switch on or off, as requested since the last call.
+    pub fn take_switches(&mut self) -> BTreeMap<u32, bool> {
+        let state = self.state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        std::mem::take(&mut evsels.switches)
+    }
+
+    /// Forbids or allows to declare and change events.
+    pub(in crate::script) fn seal(&self, sealed: bool) {
+        self.state.borrow().evsels.borrow_mut().sealed = sealed;
+    }
+
+    /// Checks the selectors that were typed and that the script has not opened, such as an untraced
+    /// event that only another option would open.
+    ///
+    /// # Errors
+    /// An event or a CPU that does not exist.
+    pub(in crate::script) fn check_unused(
+        &self,
+        options: &Table,
+        specs: &[OptionSpec],
+    ) -> anyhow::Result<()> {
+        let state = self.state.borrow();
+        let Some(declarer) = &state.declarer else { return Ok(()) };
+        for spec in specs {
+            let mut typed = Vec::new();
+            match (&spec.kind, options.raw_get::<Value>(lua_name(&spec.long))?) {
+                (OptionKind::Event { .. }, one @ Value::Table(_)) => typed.push(one),
+                (OptionKind::Events { .. }, Value::Table(groups)) => {
+                    for group in groups.sequence_values::<Table>() {
+                        typed.extend(group?.sequence_values::<Value>().flatten());
+                    }
+                }
+                _ => {}
+            }
+            for selector in typed {
+                let text = selector.as_table().and_then(|table| table.raw_get("text").ok());
+                // A default was not typed.
+                if spec.default.is_some() && text == spec.default {
+                    continue;
+                }
+                let checked = declarer.check_unused(self.lua(), &selector);
+                checked.map_err(|why| anyhow::anyhow!("{}: {why}", spec.typed()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a line for each event that is a fallback for the first choice, with the reason.
+    pub fn fallbacks(&self) -> Vec<String> {
+        self.state.borrow().evsels.borrow().fallbacks.clone()
+    }
+
+    /// Returns the remarks for the user about events that differ from the first choice.
+    pub fn remarks(&self) -> Vec<String> {
+        self.state.borrow().evsels.borrow().remarks.clone()
+    }
+
+    /// Returns the lists of task names that match none of `names`.
+    pub fn lists_without(&self, names: &[&[u8]]) -> Vec<String> {
+        let state = self.state.borrow();
+        let lists = state.evsels.borrow().names.clone();
+        let unmet = |list: &String| !names.iter().any(|name| list_matches(list, name));
+        lists.into_iter().filter(unmet).collect()
+    }
+}

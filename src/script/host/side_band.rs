@@ -1,0 +1,60 @@
+//! Updates address spaces and mapped objects from the records of a run that takes stacks.
+
+use super::Host;
+use crate::decode::side_band::FileIdentity;
+use crate::source::{Happening, SideBand};
+use crate::symbol::Ksymbol;
+use crate::task::maps::{Identity, Mapped};
+
+impl Host {
+    /// Updates the mappings of a process from a record. Does nothing in a run without stacks.
+    pub(in crate::script) fn follow(&mut self, side: &SideBand<'_>) {
+        self.context.with(|context| {
+            let Some(programs) = &context.programs else { return };
+            let mut programs = programs.borrow_mut();
+            // Cached lookups of its addresses are valid only for the mappings before.
+            let stale = match side.what {
+                Happening::Mmap { pid, .. } | Happening::Comm { pid, exec: true, .. } => Some(pid),
+                Happening::Exit { pid, tid } => (pid == tid).then_some(pid),
+                _ => None,
+            };
+            let stale = stale.and_then(|pid| programs.spaces.known_space_of(pid));
+            if let Some(space) = stale {
+                context.unwinder.forget_space(space);
+            }
+            let now = || context.clock.clock_ns(side.time);
+            match side.what {
+                Happening::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
+                Happening::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, now()),
+                // The exit of the first thread: the other threads nearly always end before it.
+                Happening::Exit { pid, tid } if pid == tid => programs.spaces.on_exit(pid, now()),
+                Happening::Mmap { pid, address, length, offset, file, path, .. } => {
+                    let (start, identity) = (address, identity(file));
+                    programs.on_mmap(pid, &Mapped { start, length, offset, identity, path });
+                }
+                Happening::Made { address, length, bpf, name } => {
+                    context.symbols.on_ksymbol(&Ksymbol { address, length, bpf, name });
+                }
+                Happening::Lost { of_tasks: true, .. } | Happening::TasksLost => {
+                    programs.spaces.on_lost();
+                    context.unwinder.forget();
+                }
+                _ => {}
+            }
+            drop(programs);
+            if let (Happening::Exit { .. }, Some(space)) = (side.what, stale) {
+                context.naming.borrow_mut().on_exit(space);
+            }
+        });
+    }
+}
+
+fn identity(file: FileIdentity<'_>) -> Identity {
+    match file {
+        FileIdentity::Inode { ino: 0, .. } => Identity::None,
+        FileIdentity::Inode { maj, min, ino, ino_generation } => {
+            Identity::Inode { major: maj, minor: min, inode: ino, generation: Some(ino_generation) }
+        }
+        FileIdentity::BuildId(id) => Identity::of_build_id(id).unwrap_or(Identity::None),
+    }
+}

@@ -1,0 +1,49 @@
+//! Handling of what a source yields at a prompt: as in a run, with the cost of handlers measured,
+//! for a limited time.
+
+use std::time::Duration;
+
+use super::Prompt;
+use super::meter::Spent;
+use crate::base::chain::ChainBuilder;
+use crate::source::{Batch, SideBand, Sink, UserStack};
+use crate::sys::clock::thread_cpu_ns;
+
+impl Prompt {
+    /// Returns the cost of a role's handler.
+    pub fn spent(&self, role: usize) -> Spent {
+        self.meter.of(role)
+    }
+
+    /// Returns whether a role's handler was switched off because it failed.
+    pub fn has_failed(&self, role: usize) -> bool {
+        self.host.dispatch.is_off(role)
+    }
+}
+
+impl Sink for Prompt {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
+        let Some(runs) = self.host.prepare(batch) else { return };
+        let begun = thread_cpu_ns();
+        self.host.handle(batch, runs);
+        let spent = thread_cpu_ns().saturating_sub(begun);
+        self.meter.add(batch.slots(), Duration::from_nanos(spent));
+        self.host.conclude(batch);
+    }
+
+    fn side(&mut self, side: SideBand<'_>) {
+        self.host.side(side);
+    }
+
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
+        self.host.unwind(stack, frames);
+    }
+
+    fn process_of(&self, tid: u32) -> Option<u32> {
+        self.host.process_of(tid)
+    }
+
+    fn stopped(&self) -> bool {
+        self.is_late() || self.host.stopped()
+    }
+}

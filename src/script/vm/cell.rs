@@ -1,0 +1,31 @@
+//! Converts values of scripts to cells of the output.
+
+use mlua::{Table, Value};
+
+use crate::base::draw::Cell;
+
+/// Converts a script's value to a cell.
+pub(in crate::script) fn cell(value: Value) -> Cell {
+    match value {
+        Value::Nil => Cell::Empty,
+        Value::Integer(n) => Cell::Int(i128::from(n)),
+        Value::Number(n) => Cell::from(n),
+        Value::String(s) => Cell::Text(s.to_string_lossy()),
+        Value::Boolean(b) => Cell::Bool(b),
+        other => Cell::Text(other.to_string().unwrap_or_else(|_| other.type_name().to_owned())),
+    }
+}
+
+/// Returns the named values of a Lua table, sorted by name because `pairs` has no order.
+///
+/// # Errors
+/// A key is not text.
+pub(in crate::script) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)>> {
+    let mut all = Vec::new();
+    for pair in table.pairs::<String, Value>() {
+        let (name, value) = pair?;
+        all.push((name, cell(value)));
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(all)
+}
