@@ -6,7 +6,7 @@
 use divan::{Bencher, counter::ItemsCount};
 use mlua::{Function, LightUserData, Lua};
 use perilune::{
-    base::slot::Slot,
+    base::event::slot::Slot,
     script::aggregate::{AggregateSettings, Aggregates},
 };
 

@@ -4,7 +4,7 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use perf_event_open_sys::bindings as abi;
-use perilune::base::slot::Slot;
+use perilune::base::event::slot::Slot;
 use perilune::decode::record;
 use perilune::decode::record_attrs::RecordAttrs;
 use perilune::decode::sample::RecordLayout;

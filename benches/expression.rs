@@ -8,7 +8,7 @@ mod host;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use perilune::base::slot::{BATCH, Slot};
+use perilune::base::event::slot::{BATCH, Slot};
 use perilune::script::host::Host;
 use perilune::source::Sink as _;
 

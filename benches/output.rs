@@ -2,9 +2,9 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use jiff::tz::TimeZone;
-use perilune::base::draw::{Draw, EventLine, EventText, Stamp};
-use perilune::base::stack_style::StackStyle;
-use perilune::base::value::Value;
+use perilune::base::event::value::Value;
+use perilune::base::report::draw::{Draw, EventLine, EventText, Stamp};
+use perilune::base::text::stack_style::StackStyle;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
 use perilune::output::text::{TextOptions, TextOutput};

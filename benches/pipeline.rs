@@ -10,7 +10,7 @@ mod host;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
-use perilune::base::slot::{BATCH, Slot};
+use perilune::base::event::slot::{BATCH, Slot};
 use perilune::decode::sample::Plain;
 use perilune::script::host::Host;
 use perilune::source::{Batch, Sink as _};

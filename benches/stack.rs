@@ -6,9 +6,9 @@
 use std::rc::Rc;
 
 use divan::{Bencher, counter::ItemsCount};
-use perilune::base::chain::{KERNEL, USER};
-use perilune::base::flame::Flame;
-use perilune::base::frame::{Frame, Space};
+use perilune::base::event::chain::{KERNEL, USER};
+use perilune::base::report::flame::Flame;
+use perilune::base::report::frame::{Frame, Space};
 use perilune::output::{folded, svg};
 use perilune::stack::{Stacks, fold::Fold, naming::Naming};
 use perilune::symbol::Symbolizer;

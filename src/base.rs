@@ -1,23 +1,13 @@
-//! Types that every layer shares: event slots, report rows, units. Independent of the kernel and of
-//! Lua.
+//! Types and functions that every layer shares, independent of the kernel and of Lua.
+//!
+//! - [`event`]: an event as scripts receive it: slot, call chain, field values.
+//! - [`report`]: what a run prints, as data: rows, histograms, stacks, coverage.
+//! - [`text`]: numbers, units, lists and stacks as text, and the escapes of untrusted text.
+//! - [`matching`]: globs, Lua patterns, suggestions for misspelt names.
+//! - [`kernel`]: names of the kernel's numbers.
 
-pub mod chain;
-pub mod coverage;
-pub mod cpulist;
-pub mod delay_map;
-pub mod draw;
-pub mod exit_reason;
-pub mod flame;
-pub mod frame;
-pub mod glob;
-pub mod heat;
-pub mod names;
-pub mod nearest;
-pub mod number;
-pub mod pattern;
-pub mod slot;
-pub mod stack_style;
+pub mod event;
+pub mod kernel;
+pub mod matching;
+pub mod report;
 pub mod text;
-pub mod time_grid;
-pub mod units;
-pub mod value;

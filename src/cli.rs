@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    base::nearest::{did_you_mean, nearest},
+    base::matching::nearest::{did_you_mean, nearest},
     base::text::message::{EscapingWriter, message},
     cli::{command::Parsed, run::Runtime},
     script::load::monitor::Monitor,

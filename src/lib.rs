@@ -12,14 +12,14 @@
 //! The *control plane* (argv → options → selectors → attributes → open) fails with an error that
 //! says what to do. The *data plane* (drain → decode → order → dispatch → aggregate) does not
 //! allocate per event in steady state, does not print and does not block; its failures are counted
-//! in [`base::coverage`] and shown with each report.
+//! in [`base::report::coverage`] and shown with each report.
 //!
 //! 1. The kernel writes a record into the ring of its CPU. The ring belongs to a `dummy` event,
 //!    which carries the side-band records of tasks; every other event of the CPU is redirected into
 //!    it ([`source::open`]).
 //! 2. [`source::live`] wakes by watermark or timer, reads the record in place, finds its decoder by
-//!    id, and fills a [`base::slot::Slot`]: plain memory, with a pointer into the ring. The call
-//!    chain of an event is there as the kernel wrote it, or unwound from a copy of the stack
+//!    id, and fills a [`base::event::slot::Slot`]: plain memory, with a pointer into the ring. The
+//!    call chain of an event is there as the kernel wrote it, or unwound from a copy of the stack
 //!    (`--call-graph=dwarf`, [`unwind`]), or built from branch records.
 //! 3. A batch of slots goes to the script in one call. A driver loop in Lua, one per event, walks
 //!    the slots and calls the handler; LuaJIT compiles loop, field loads and handler into one trace
@@ -27,7 +27,7 @@
 //! 4. The handler adds to aggregates through leaves: `extern "C"` functions called through the FFI
 //!    ([`stat`]).
 //! 5. After the batch, the tail of the ring moves. At the end of the interval the aggregates become
-//!    rows ([`base::draw`]), and [`output`] draws them.
+//!    rows ([`base::report::draw`]), and [`output`] draws them.
 //!
 //! # Layers
 //!

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 
-use crate::base::draw::{Draw, OpenedEvent, Stamp};
+use crate::base::report::draw::{Draw, OpenedEvent, Stamp};
 use crate::output::file::{self, Growing};
 use crate::output::format::{OutputFormat, OutputParts};
 use crate::output::screen::Screen;

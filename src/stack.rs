@@ -16,7 +16,7 @@ pub mod chain;
 pub mod fold;
 pub mod naming;
 
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 

@@ -30,7 +30,7 @@ pub use ksymbols::Ksymbol;
 pub use symbols::Symbols;
 pub use tables::ObjectSymbols;
 
-use crate::base::frame::{Frame, Space};
+use crate::base::report::frame::{Frame, Space};
 
 /// Names the addresses of call chains: live, from the tables of the kernel and of processes; in a
 /// replay, from the recording.

@@ -27,8 +27,8 @@ use std::rc::Rc;
 use framehop::{CacheNative, Error, FrameAddress, Module, Unwinder as _, UnwinderNative};
 use hashbrown::HashMap;
 
-use crate::base::chain::ChainBuilder;
-use crate::base::frame::Space;
+use crate::base::event::chain::ChainBuilder;
+use crate::base::report::frame::Space;
 use crate::source::UserStack;
 use crate::task::objects::Object;
 use crate::task::programs::Programs;

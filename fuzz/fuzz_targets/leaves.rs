@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use perilune::base::slot::Slot;
+use perilune::base::event::slot::Slot;
 use perilune::stat::budget::Budget;
 use perilune::stat::hist::{Hist, Scale};
 use perilune::stat::history::History;

@@ -1,7 +1,12 @@
-//! Formats values and untrusted text safely for display; most functions append to a buffer.
+//! Values as text: numbers, units, lists and stacks, parsed and formatted, and untrusted text
+//! escaped for display; most functions append to a buffer.
 
+pub mod cpulist;
 pub mod digits;
 pub mod escape;
 pub mod field;
 pub mod message;
+pub mod number;
+pub mod stack_style;
 pub mod unescape;
+pub mod units;

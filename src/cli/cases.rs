@@ -19,8 +19,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use similar::TextDiff;
 
 use super::{CommandError, run::Runtime};
+use crate::base::text::units::counted;
 use crate::base::text::{escape, message};
-use crate::base::units::counted;
 use crate::output::file;
 
 /// Runs the cases that `words` name, and reports the results to `out`.

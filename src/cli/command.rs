@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
 use super::{CommandError, host, refusal};
 use crate::{
-    base::units::human_ns,
+    base::text::units::human_ns,
     event::selector::Selector,
     run::request::RunRequest,
     script::{

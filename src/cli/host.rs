@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
-    base::{cpulist, stack_style::StackStyle, units::Unit},
+    base::{text::cpulist, text::stack_style::StackStyle, text::units::Unit},
     event::sampling::ChainPart,
     output::format::OutputFormat,
     run::request::{Color, HostOptions},

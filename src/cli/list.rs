@@ -16,8 +16,8 @@ use super::{
 };
 use crate::base::text::message;
 use crate::base::{
-    glob,
-    nearest::{did_you_mean, nearest},
+    matching::glob,
+    matching::nearest::{did_you_mean, nearest},
 };
 use crate::event::kind::Event;
 use crate::event::kind::function::FunctionName;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use anyhow::{Result, anyhow};
 
 use super::{CommandError, cases, run::Runtime, suggest, types};
-use crate::base::glob;
+use crate::base::matching::glob;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 use crate::event::filter::split::Split;

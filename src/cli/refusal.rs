@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::{
-    base::nearest::{did_you_mean, nearest},
+    base::matching::nearest::{did_you_mean, nearest},
     script::{load::monitor::Monitor, option::OptionSpec},
 };
 

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::base::frame::Frame;
+use crate::base::report::frame::Frame;
 use crate::symbol::ObjectSymbols;
 use crate::sys::maps::{ProcMapping, row};
 use crate::task::objects::Object;

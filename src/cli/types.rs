@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::{CommandError, run::Runtime};
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 use crate::event::kind::function;

@@ -5,7 +5,7 @@
 //! relates the clocks. The pair is never updated: if the wall clock is set during the run, output
 //! times continue without a step, so intervals between events stay correct.
 
-use crate::base::draw::Stamp;
+use crate::base::report::draw::Stamp;
 
 /// Converts the times of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

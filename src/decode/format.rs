@@ -9,8 +9,8 @@ pub mod parse;
 #[cfg(test)]
 mod tests;
 
+use crate::base::event::value::{Value, ValueType, read_int};
 use crate::base::text::unescape::until_nul;
-use crate::base::value::{Value, ValueType, read_int};
 
 /// The layout of one tracepoint's raw record.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{
     base::{
-        glob,
-        nearest::{did_you_mean, nearest},
+        matching::glob,
+        matching::nearest::{did_you_mean, nearest},
     },
     event::{
         kind::{

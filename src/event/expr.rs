@@ -60,7 +60,7 @@ mod text;
 mod value;
 
 use crate::{
-    base::number::IntegerType,
+    base::text::number::IntegerType,
     decode::{c, format::Format},
     event::syntax::SyntaxError,
 };

@@ -1,7 +1,7 @@
 //! Errors for fields that an event does not have.
 
 use crate::{
-    base::nearest::{did_you_mean, nearest},
+    base::matching::nearest::{did_you_mean, nearest},
     decode::format::Format,
 };
 

@@ -28,7 +28,7 @@ pub use pmu::ReadPmu;
 pub use properties::{EventAttr, EventProperties, RegisterFields};
 pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
-use crate::base::draw::OpenedEvent;
+use crate::base::report::draw::OpenedEvent;
 use crate::decode::format::Format;
 use function::{FunctionEvent, FunctionName, Functions, ProbeKind};
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use anyhow::{Result, bail};
 
-use crate::base::cpulist;
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::cpulist;
 use crate::event::exclude::Exclude;
 
 /// The sampling options of one evsel. Roles with different options are opened separately.

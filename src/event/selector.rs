@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 use quote::{Escape, skip_quoted, unquote};
 
 use crate::{
-    base::nearest::{did_you_mean, nearest},
+    base::matching::nearest::{did_you_mean, nearest},
     event::{
         kind::{
             self,

@@ -9,11 +9,11 @@
 
 use super::ByteSink;
 use super::text::{push_problems, stats_text};
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
-use crate::base::stack_style::StackStyle;
+use crate::base::event::value::Value;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
+use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
-use crate::base::value::Value;
 use jiff::Timestamp;
 use std::io::{self, Write};
 

@@ -5,7 +5,7 @@
 //! line. In a run with intervals, a line begins with the start of the interval as two frames,
 //! `2026-11-21;15:46:33;…`, so that `grep 15:46:33` selects that interval.
 
-use crate::base::flame::{Flame, FrameKind};
+use crate::base::report::flame::{Flame, FrameKind};
 use crate::base::text::digits;
 use jiff::tz::TimeZone;
 use std::io::{self, BufRead, Write};

@@ -4,7 +4,7 @@
 use super::events::Events;
 use super::json::Json;
 use super::text::{TextOptions, TextOutput};
-use crate::base::draw::{Draw, Stamp};
+use crate::base::report::draw::{Draw, Stamp};
 use std::io::Write;
 
 /// A format of results.

@@ -6,8 +6,8 @@
 
 use super::heat_svg::{self, colour};
 use super::svg::Caption;
-use crate::base::heat::{Heat, ROWS};
-use crate::base::units::human_ns;
+use crate::base::report::heat::{Heat, ROWS};
+use crate::base::text::units::human_ns;
 use std::io::{self, Write};
 
 const CELL_HEIGHT: usize = 8;

@@ -33,13 +33,13 @@
 
 use super::ByteSink;
 use super::wall::Wall;
-use crate::base::coverage::Coverage;
-use crate::base::draw::{
+use crate::base::event::value::Value;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{
     Cell, Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Stats, Table,
 };
-use crate::base::stack_style::StackStyle;
+use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
-use crate::base::value::Value;
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 use std::ops::Range;

@@ -5,7 +5,7 @@
 //! the start time. `trace2heatmap.pl` and `numpy.loadtxt` read this format.
 
 use super::folded::time_frames;
-use crate::base::draw::Stamp;
+use crate::base::report::draw::Stamp;
 use jiff::tz::TimeZone;
 use std::io::{self, Write};
 

@@ -7,7 +7,7 @@
 
 use super::heat_svg::{self, colour};
 use super::svg::Caption;
-use crate::base::delay_map::{DelayMap, ROWS};
+use crate::base::report::delay_map::{DelayMap, ROWS};
 use std::io::{self, Write};
 
 const LEFT: f64 = 92.0;

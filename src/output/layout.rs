@@ -1,6 +1,6 @@
 //! The layout of a table: its cells as text and the widths of its columns.
 
-use crate::base::draw::{Align, Cell, Column, Table};
+use crate::base::report::draw::{Align, Cell, Column, Table};
 use crate::base::text::{escape, field};
 
 /// The columns of a table that text output shows, their titles, and the text of every row.

@@ -1,9 +1,9 @@
 //! Helpers for the tests of all formats: a writer that can be read, and events to draw.
 
-use crate::base::draw::{Cell, Draw, EventLine, EventText, Stamp};
-use crate::base::frame::Frame;
-use crate::base::stack_style::StackStyle;
-use crate::base::value::Value;
+use crate::base::event::value::Value;
+use crate::base::report::draw::{Cell, Draw, EventLine, EventText, Stamp};
+use crate::base::report::frame::Frame;
+use crate::base::text::stack_style::StackStyle;
 use crate::output::Colour;
 use crate::output::text::{TextOptions, TextOutput};
 use jiff::tz::TimeZone;

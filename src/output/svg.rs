@@ -8,10 +8,10 @@
 
 use super::folded::time_frames;
 use super::text::push_problems;
-use crate::base::coverage::Coverage;
-use crate::base::draw::Stamp;
-use crate::base::flame::{Flame, FrameKind};
-use crate::base::units::human_ns;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Stamp;
+use crate::base::report::flame::{Flame, FrameKind};
+use crate::base::text::units::human_ns;
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use jiff::tz::TimeZone;

@@ -6,7 +6,7 @@
 
 use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks};
 use super::{Colour, shrink};
-use crate::base::draw::{Align, Cell, DrawnHistogram, Style, Table};
+use crate::base::report::draw::{Align, Cell, DrawnHistogram, Style, Table};
 use crate::base::text::{digits, escape, field};
 
 /// Number of stars of the fullest bucket.

@@ -18,12 +18,12 @@
 use super::table::{DIM, RED, painted, push_pair};
 use super::wall::Wall;
 use super::{ByteSink, Colour};
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, EventLine, EventText, Level, Report, Stamp, Stats};
-use crate::base::stack_style::StackStyle;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{Draw, EventLine, EventText, Level, Report, Stamp, Stats};
 use crate::base::text::message::{message, push_line};
+use crate::base::text::stack_style::StackStyle;
+use crate::base::text::units;
 use crate::base::text::{digits, escape};
-use crate::base::units;
 use event::{push_fields, push_record, push_sample, push_stack};
 use jiff::tz::TimeZone;
 use std::io::{self, Write};

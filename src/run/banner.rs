@@ -3,10 +3,10 @@
 
 use super::filters::{self, From};
 use super::request::RunRequest;
-use crate::base::cpulist;
-use crate::base::draw::Level;
-use crate::base::stack_style::StackStyle;
-use crate::base::units::counted;
+use crate::base::report::draw::Level;
+use crate::base::text::cpulist;
+use crate::base::text::stack_style::StackStyle;
+use crate::base::text::units::counted;
 use crate::event::sampling::ChainPart;
 use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;

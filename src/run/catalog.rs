@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
-use crate::base::nearest::nearest;
+use crate::base::matching::nearest::nearest;
 use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::kind::function::{FunctionName, ProbeKind};
 use crate::event::kind::{self, Event, EventFiles};

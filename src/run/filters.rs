@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::coverage::Coverage;
+use crate::base::report::coverage::Coverage;
 use crate::event::filter::Filter;
 use crate::script::evsel::role::Role;
 

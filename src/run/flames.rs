@@ -17,9 +17,9 @@ use indexmap::IndexMap;
 use jiff::tz::TimeZone;
 
 use super::request::RunRequest;
-use crate::base::coverage::Coverage;
-use crate::base::draw::Stamp;
-use crate::base::flame::Flame;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Stamp;
+use crate::base::report::flame::Flame;
 use crate::output::file::Making;
 use crate::output::folded;
 use crate::output::svg::{self, Caption};

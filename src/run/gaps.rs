@@ -3,8 +3,8 @@
 
 use super::filters;
 use super::request::RunRequest;
-use crate::base::coverage::Coverage;
-use crate::base::units::{counted, human_ns};
+use crate::base::report::coverage::Coverage;
+use crate::base::text::units::{counted, human_ns};
 use crate::script::host::Host;
 use crate::source::live::Live;
 

@@ -13,9 +13,9 @@ use anyhow::{Context as _, Result};
 
 use super::flames::text;
 use super::request::RunRequest;
-use crate::base::coverage::Coverage;
-use crate::base::draw::Stamp;
-use crate::base::heat::Heat;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Stamp;
+use crate::base::report::heat::Heat;
 use crate::output::file::Making;
 use crate::output::svg::Caption;
 use crate::output::{heatmap, lat_file::Latencies, latency_heatmap};

@@ -1,7 +1,7 @@
 //! Checks the machine once a second during a run, and reports CPUs that go offline and come back,
 //! steps of the wall clock, and late timers.
 
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
 use crate::script::host::Host;
 use crate::source::Sink;

@@ -1,8 +1,8 @@
 //! Notes at the end of a run about why stacks lack names: files that were not found, and mappings
 //! dropped for lack of memory.
 
-use crate::base::draw::Level;
-use crate::base::units::counted;
+use crate::base::report::draw::Level;
+use crate::base::text::units::counted;
 use crate::script::context::shared::SharedContext;
 
 /// Prints the notes, if there are any.

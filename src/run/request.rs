@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::base::stack_style::StackStyle;
+use crate::base::text::stack_style::StackStyle;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
 use crate::output::format::OutputFormat;

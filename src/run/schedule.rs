@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::request::RunRequest;
-use crate::base::coverage::Coverage;
-use crate::base::draw::{JitStats, Stats};
-use crate::base::units::human_ns;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{JitStats, Stats};
+use crate::base::text::units::human_ns;
 use crate::script::context::timers::last_due;
 use crate::script::host::Host;
 use crate::sys::{machine, sched};

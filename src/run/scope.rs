@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::flames;
 use super::request::{HostOptions, RunRequest};
-use crate::base::cpulist;
+use crate::base::text::cpulist;
 use crate::event::catalog::Catalog;
 use crate::script::host::Setting;
 use crate::script::option::value::OptionValue;

@@ -24,8 +24,8 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 
-use crate::base::coverage::Coverage;
-use crate::base::draw::Level;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Level;
 use crate::output::text::{TextOptions, TextOutput};
 use crate::script::context::shared::SharedContext;
 use crate::script::host::{Host, Rules};

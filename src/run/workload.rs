@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 
 use super::request::{HostOptions, RunRequest};
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::source::open::attr::OWNER;

@@ -24,7 +24,7 @@ mod sweep;
 mod upkeep;
 
 use crate::{
-    base::{coverage::Coverage, draw::Report, stack_style::StackStyle},
+    base::{report::coverage::Coverage, report::draw::Report, text::stack_style::StackStyle},
     stat::{kv::Kv, leaf::SharedAggregate as Leaf, strings::Strings},
 };
 use cells::TableParts;

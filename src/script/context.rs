@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::aggregate::flame::FlameCounts;
-use crate::base::chain::ChainBuilder;
-use crate::base::draw::{Draw, Level, Stamp};
-use crate::base::frame::{Frame, Space};
-use crate::base::slot::Slot;
+use crate::base::event::chain::ChainBuilder;
+use crate::base::event::slot::Slot;
+use crate::base::report::draw::{Draw, Level, Stamp};
+use crate::base::report::frame::{Frame, Space};
 use crate::base::text::unescape::until_nul;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use crate::base::units::Unit;
+use crate::base::text::units::Unit;
 use crate::event::sampling::CallGraph;
 use detail::DetailOption;
 

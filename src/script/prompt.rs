@@ -17,7 +17,7 @@ use super::load::library::{Library, Script, ScriptOrigin};
 use super::vm::fault::{describe_text, file_name};
 use super::vm::guard::{Failure, Phase};
 use super::vm::trusted::address;
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use job::Job;
 use meter::Meter;
 

@@ -19,7 +19,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, Lua, Table, Value};
 
 use super::load::library::{Library, Script, ScriptOrigin};
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::message;
 use crate::sys::streams;
 use fault::STDLIB;

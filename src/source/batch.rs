@@ -1,7 +1,7 @@
 //! A batch: slots of many events, and the runs (of one role each) in which drivers walk them.
 
 use super::chain_memory::Chains;
-use crate::base::slot::{BATCH, Slot};
+use crate::base::event::slot::{BATCH, Slot};
 
 /// Slots and the order to walk them in. Its memory never moves: Lua holds its addresses.
 pub struct Batch {

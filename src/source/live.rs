@@ -24,7 +24,7 @@ use super::ring::decoder::TimeSpan;
 use super::ring::presence::Presence;
 use super::ring::watched_tasks::WatchedTasks;
 use super::sink::Sink;
-use crate::base::draw::Stamp;
+use crate::base::report::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};

@@ -29,7 +29,7 @@ use std::os::fd::OwnedFd;
 
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 use crate::sys::attr::Attr;
 use crate::sys::limits::raise_nofile;
 use crate::sys::perf::{OpenResult, PerfEvent, PerfTarget};

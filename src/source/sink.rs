@@ -1,7 +1,7 @@
 //! The output of a source: batches of slots, and the side-band records between them.
 
 use super::batch::Batch;
-use crate::base::chain::ChainBuilder;
+use crate::base::event::chain::ChainBuilder;
 use crate::decode::sample_extra::SampledRegisters;
 use crate::decode::side_band::FileIdentity;
 

@@ -2,7 +2,7 @@
 //!
 //! The first address after a marker is that of the running code; the others are return addresses.
 
-use crate::base::chain::{KERNEL, TRUNCATED, USER, begins_kernel, is_marker};
+use crate::base::event::chain::{KERNEL, TRUNCATED, USER, begins_kernel, is_marker};
 
 /// Marker of a user chain that is delivered separately, when the task returns to user mode.
 const USER_DEFERRED: u64 = -640_i64 as u64;

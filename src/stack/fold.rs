@@ -3,8 +3,8 @@
 use super::Stacks;
 use super::chain::steps;
 use super::naming::{Naming, absent};
-use crate::base::flame::{Flame, FrameKind};
-use crate::base::frame::Frame;
+use crate::base::report::flame::{Flame, FrameKind};
+use crate::base::report::frame::Frame;
 
 /// Adds stacks to a flame graph.
 pub struct Fold<'a> {
@@ -108,8 +108,8 @@ fn is_nameless(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::chain::{KERNEL, TRUNCATED, USER};
-    use crate::base::frame::Space;
+    use crate::base::event::chain::{KERNEL, TRUNCATED, USER};
+    use crate::base::report::frame::Space;
     use crate::symbol::Symbolizer;
     use std::rc::Rc;
 

@@ -6,7 +6,7 @@
 
 use super::chain::{ChainStep, CodeSide, steps};
 use super::{EMPTY, OTHER, Stacks, fold};
-use crate::base::frame::{Frame, Space};
+use crate::base::report::frame::{Frame, Space};
 use crate::symbol::Symbolizer;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
@@ -192,7 +192,7 @@ impl Symbolizer for Unnamed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::chain::{KERNEL, TRUNCATED, USER};
+    use crate::base::event::chain::{KERNEL, TRUNCATED, USER};
     use std::cell::Cell;
 
     /// Returns two functions for each address, the inner one inlined; counts the lookups.

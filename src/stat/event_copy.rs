@@ -14,7 +14,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use crate::base::{frame::Space, slot::Slot};
+use crate::base::{event::slot::Slot, report::frame::Space};
 use crate::stat::history::{CopyPosition, History};
 use crate::stat::leaf::BorrowedEvent;
 

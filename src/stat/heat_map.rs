@@ -2,7 +2,7 @@
 //! taken.
 
 use super::leaf::Leaf;
-use crate::base::delay_map::DelayMap;
+use crate::base::report::delay_map::DelayMap;
 
 /// Maximum number of delays kept between two calls of [`HeatMap::take_points`]: one iteration of
 /// the run, 4 MiB.

@@ -13,7 +13,7 @@ use super::{
     strings::Marks,
     word::{Word, words},
 };
-use crate::base::draw::Bucket;
+use crate::base::report::draw::Bucket;
 use std::cmp::Ordering;
 use std::rc::Rc;
 

@@ -21,7 +21,7 @@ mod gone;
 
 use super::event_copy::{CopyAddress, EventCopy, EventOwner, Owners};
 use super::leaf::BorrowedEvent;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use copy::Copy;
 use gone::{EvictedSpan, Gone};
 use std::collections::VecDeque;

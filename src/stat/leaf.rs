@@ -10,7 +10,7 @@
 //! nanosecond.
 
 use super::{pending::Pending, states::States, strings::Strings, word::Word};
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use std::{cell::RefCell, ffi::c_void, rc::Rc};
 
 /// An aggregate that Rust and compiled Lua share.

@@ -26,7 +26,7 @@ use super::{
     leaf::{BorrowedEvent, EventLeaf},
     word::{Word, hash},
 };
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use hashbrown::HashTable;
 use iterate::SlotWalk;
 use read::CopyTarget;

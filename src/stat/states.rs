@@ -21,7 +21,7 @@ use super::{
     strings::Marks,
     word::{Word, words},
 };
-use crate::base::slot::Slot as EventSlot;
+use crate::base::event::slot::Slot as EventSlot;
 use hashbrown::HashTable;
 use std::rc::Rc;
 

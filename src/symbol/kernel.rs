@@ -15,7 +15,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 
 use super::ksymbols::{Ksymbol, KsymbolTable};
-use crate::base::frame::Frame;
+use crate::base::report::frame::Frame;
 use crate::decode::print::Symbol;
 use kallsyms::Kallsyms;
 use kallsyms_cache::KallsymsCache;

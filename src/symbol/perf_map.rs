@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 use std::hash::RandomState;
 
 use super::ranges::Ranges;
-use crate::base::frame::{Frame, Space};
+use crate::base::report::frame::{Frame, Space};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::mapped_file::{Links, open_regular};
 use crate::sys::tasks::{Inside, inside};

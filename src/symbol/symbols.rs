@@ -10,7 +10,7 @@ use std::hash::RandomState;
 
 use super::perf_map::PerfMaps;
 use super::{KernelSymbols, ObjectSymbols, Symbolizer};
-use crate::base::frame::{Frame, Space};
+use crate::base::report::frame::{Frame, Space};
 use crate::task::maps::{Backing, Mapping};
 use crate::task::objects::Object;
 use crate::task::programs::{Programs, SharedPrograms};

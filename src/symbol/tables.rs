@@ -20,7 +20,7 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use super::demangle::DemangledNames;
 use super::ranges::Ranges;
 use super::{debug_file, minidebuginfo};
-use crate::base::frame::Frame;
+use crate::base::report::frame::Frame;
 use crate::decode::elf::{COMPRESSED, Elf};
 use crate::sys::catch_panic::quietly;
 use crate::task::objects::Object;

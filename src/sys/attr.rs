@@ -8,7 +8,7 @@
 //! `wakeup_events` clear them). Getting returns the bits, whichever member they were set through;
 //! [`Attr::nonzero`] lists only the active member.
 
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::mem::{offset_of, size_of};
 

@@ -9,7 +9,7 @@ use super::machine;
 use super::perf::PerfEvent;
 use super::refusal::Refusal;
 use super::ring::Ring;
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 
 /// Maximum size of all rings of a run together, in bytes.
 pub const TOTAL: usize = 256 << 20;

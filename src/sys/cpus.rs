@@ -1,6 +1,6 @@
 //! The CPUs that are online.
 
-use crate::base::cpulist;
+use crate::base::text::cpulist;
 
 /// Returns the numbers of the online CPUs, ascending; at least one.
 ///

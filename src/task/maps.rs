@@ -22,7 +22,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::TidHasher;
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::sys::maps::{ProcMapping, executable};
 
 mod ended;

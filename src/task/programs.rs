@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use super::maps::{Mapped, Mapping, Spaces};
 use super::objects::{Object, Objects};
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::sys::tasks::{Inside, inside};
 
 /// The address spaces of a run and their files. Empty unless mapping records are requested.

@@ -2,7 +2,7 @@
 //! tests/stack/unwind.
 
 use super::*;
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::decode::cursor::Words;
 use crate::sys::registers::{FRAME_POINTER, INSTRUCTION_POINTER, LINK, STACK_POINTER, UNWOUND};
 use perf_event_open_sys::bindings as abi;

@@ -5,11 +5,11 @@ use std::io;
 use std::process::Command;
 use std::rc::Rc;
 
-use perilune::base::draw::{Draw as _, EventLine, EventText, Stamp};
-use perilune::base::frame::Frame;
-use perilune::base::slot::CPUS_MAX;
-use perilune::base::stack_style::parse_frame;
-use perilune::base::value::Value;
+use perilune::base::event::slot::CPUS_MAX;
+use perilune::base::event::value::Value;
+use perilune::base::report::draw::{Draw as _, EventLine, EventText, Stamp};
+use perilune::base::report::frame::Frame;
+use perilune::base::text::stack_style::parse_frame;
 use perilune::event::kind::EventKind;
 use perilune::output::events::Events;
 use perilune::source::replay::{Happened, RecordingLine, Replay, WALL_NS};

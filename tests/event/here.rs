@@ -10,9 +10,9 @@ use std::{
 
 use perilune::{
     base::{
-        draw::{Draw, Level, Stamp},
-        slot::Slot,
-        value::Value,
+        event::slot::Slot,
+        event::value::Value,
+        report::draw::{Draw, Level, Stamp},
     },
     event::{
         catalog::{Catalog, TracefsCatalog},

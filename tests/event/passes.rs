@@ -2,7 +2,7 @@
 //! events.
 
 use perilune::{
-    base::value::Value,
+    base::event::value::Value,
     event::filter::{Filter, KernelOnly},
 };
 

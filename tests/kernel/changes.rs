@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use perilune::base::chain::ChainBuilder;
+use perilune::base::event::chain::ChainBuilder;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::filter::Filter;
 use perilune::event::sampling::Sampling;

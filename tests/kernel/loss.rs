@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use perilune::base::chain::ChainBuilder;
+use perilune::base::event::chain::ChainBuilder;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;

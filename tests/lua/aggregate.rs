@@ -8,7 +8,7 @@ mod tables;
 
 use mlua::{FromLuaMulti, Lua};
 use perilune::{
-    base::draw::{Cell, DrawnHistogram, Report, Table},
+    base::report::draw::{Cell, DrawnHistogram, Report, Table},
     script::aggregate::{AggregateSettings, Aggregates},
 };
 

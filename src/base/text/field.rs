@@ -1,8 +1,8 @@
 //! Formats values as `name=value`.
 
 use super::{digits, escape};
-use crate::base::draw::Cell;
-use crate::base::value::Value;
+use crate::base::event::value::Value;
+use crate::base::report::draw::Cell;
 use std::io::Write;
 
 /// Appends a field's value.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustyline::ExternalPrinter;
 
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 use crate::sys::namespace::tid_in_records;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::{signal, threads};

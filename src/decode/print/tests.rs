@@ -3,7 +3,7 @@
 mod expressions;
 
 use super::*;
-use crate::base::value::Value as Field;
+use crate::base::event::value::Value as Field;
 
 /// A kernel with a few names.
 struct Few;

@@ -5,7 +5,7 @@ use super::printf;
 use super::scope::{ExprNames, ExprScope};
 use super::text::TextExpr;
 use super::value::{IntExpr, bounds};
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::c::{ExprNode, Fault, Int};
 
 /// Name and usage of each function.

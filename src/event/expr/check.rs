@@ -5,7 +5,7 @@ use super::scope::{ExprNames, ExprScope};
 use super::text::TextExpr;
 use super::value::{EXACT, IntExpr, bounds};
 use super::{arithmetic, call, sample};
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::c::{Binary, ExprKind as C, ExprNode, Fault, Int, Pointee, Type, Unary};
 use crate::decode::format::{Element, Field, FieldKind};
 use crate::event::{ffi_types, field};

@@ -5,8 +5,8 @@ use super::text::TextExpr;
 use super::value::{EXACT, IntExpr, bounds};
 use crate::decode::c::Int;
 
-/// Every CPU number is below this; see `base::slot`.
-const CPUS: i128 = crate::base::slot::CPUS_MAX as i128;
+/// Every CPU number is below this; see `base::event::slot`.
+const CPUS: i128 = crate::base::event::slot::CPUS_MAX as i128;
 
 /// Values that every sample has besides the event's fields.
 pub(super) const NAMES: [&str; 11] = [

@@ -6,7 +6,7 @@
 //! if they show that a result fits its type, no code is generated to wrap it. Generated code never
 //! yields `-0`, which would be a different key than `0`.
 
-use crate::base::number::IntegerType;
+use crate::base::text::number::IntegerType;
 use crate::decode::c::Int;
 
 /// A double holds every integer within ± this.

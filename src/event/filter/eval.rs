@@ -7,7 +7,7 @@ use super::{
     check::{Class, Subject},
 };
 use crate::{
-    base::{glob, value::read_int},
+    base::{event::value::read_int, matching::glob},
     decode::format::{Field, Format},
     event::syntax::SyntaxError,
 };

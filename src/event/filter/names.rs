@@ -2,7 +2,7 @@
 //! the kernel's language.
 
 use super::quote;
-use crate::{base::glob, event::syntax::SyntaxError};
+use crate::{base::matching::glob, event::syntax::SyntaxError};
 
 /// Returns a filter that passes if `field` matches an item of the list and no item with a `!`. A
 /// list of `!` items only passes everything else.

@@ -19,7 +19,7 @@ use boolean_structure::{Joint, Joints, trimmed};
 
 use super::{Bound, Filter, KernelOnly, LONGEST};
 use crate::{
-    base::nearest::nearest,
+    base::matching::nearest::nearest,
     decode::format::Format,
     event::{expr::Expr, kind::Event, syntax::SyntaxError},
 };

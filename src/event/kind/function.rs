@@ -18,7 +18,7 @@ use perf_event_open_sys::bindings as abi;
 
 use super::pmu::{self, ReadPmu};
 use super::properties::{EventAttr, EventProperties, RegisterFields};
-use crate::base::glob;
+use crate::base::matching::glob;
 use crate::decode::format::{Field, FieldKind, Format};
 use crate::event::sampling::Sampling;
 use crate::sys::registers;

@@ -1,7 +1,7 @@
 //! Tests of JSON lines, byte for byte.
 
 use super::*;
-use crate::base::draw::{Align, Bucket, Style};
+use crate::base::report::draw::{Align, Bucket, Style};
 use crate::output::probe::{Closed, ProbeContext, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@
 //! printed lines are omitted first, then rows; the title, the status and the keys always remain.
 
 use super::view::{View, visible};
-use crate::base::draw::{Align, Report, Table};
+use crate::base::report::draw::{Align, Report, Table};
 use crate::base::text::escape;
 use crate::output::Colour;
 use crate::output::layout::{MeasuredText, TableLayout, lay_out};

@@ -3,8 +3,10 @@
 use super::keys::Key;
 use super::paint::{PaintContext, paint};
 use super::view::{Page, View, ViewRequest};
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Align, Bucket, Cell, Column, DrawnHistogram, Report, Style, Table};
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{
+    Align, Bucket, Cell, Column, DrawnHistogram, Report, Style, Table,
+};
 use crate::output::Colour;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

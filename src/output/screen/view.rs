@@ -5,8 +5,8 @@
 //! lines that were printed, and the keys. This module is independent of the terminal.
 
 use super::keys::Key;
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Cell, Report, Table};
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{Cell, Report, Table};
 use std::cmp::Ordering;
 
 /// The content of the screen.
@@ -188,7 +188,9 @@ impl View {
 }
 
 /// Returns the columns that are shown, with their indices in a row.
-pub(super) fn visible(table: &Table) -> impl Iterator<Item = (usize, &crate::base::draw::Column)> {
+pub(super) fn visible(
+    table: &Table,
+) -> impl Iterator<Item = (usize, &crate::base::report::draw::Column)> {
     table.columns.iter().enumerate().filter(|(_, column)| !column.json_only)
 }
 

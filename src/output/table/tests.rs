@@ -1,7 +1,7 @@
 //! Tests of tables and histograms as text, byte for byte.
 
 use super::*;
-use crate::base::draw::{Bucket, Column, Draw, Report};
+use crate::base::report::draw::{Bucket, Column, Draw, Report};
 use crate::output::probe::{drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {

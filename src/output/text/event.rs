@@ -1,10 +1,10 @@
 //! The parts of an event's line, and the stack below it.
 
-use crate::base::draw::{EventLine, Stamp};
-use crate::base::frame::Frame;
-use crate::base::stack_style::StackStyle;
+use crate::base::event::value::Value;
+use crate::base::report::draw::{EventLine, Stamp};
+use crate::base::report::frame::Frame;
+use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
-use crate::base::value::Value;
 use crate::output::shrink;
 
 /// Appends a tracepoint's record up to its name, in the format of ftrace.

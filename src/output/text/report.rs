@@ -2,7 +2,7 @@
 
 use super::super::table::{self, BOLD, painted, push_pair};
 use super::TextOutput;
-use crate::base::draw::{DrawnHistogram, Report, Stamp, Style, Table};
+use crate::base::report::draw::{DrawnHistogram, Report, Stamp, Style, Table};
 use crate::base::text::digits;
 
 impl TextOutput {

@@ -1,10 +1,10 @@
 //! Tests of events, notes and rows as text, byte for byte.
 
 use super::*;
-use crate::base::draw::{Align, Cell, Column, JitStats};
-use crate::base::draw::{Style, Table};
-use crate::base::frame::Frame;
-use crate::base::value::Value;
+use crate::base::event::value::Value;
+use crate::base::report::draw::{Align, Cell, Column, JitStats};
+use crate::base::report::draw::{Style, Table};
+use crate::base::report::frame::Frame;
 use crate::output::probe::{Closed, ProbeContext, draw_event, drawn, drawn_with, named, stamp};
 use jiff::tz::TimeZone;
 

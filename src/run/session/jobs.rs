@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, bail};
 use mlua::{Table, Value};
 
 use super::Session;
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 use crate::run::request::RunRequest;
 use crate::script::load::library::Library;
 use crate::script::load::monitor::Monitor;

@@ -11,7 +11,7 @@ use super::super::machine_changes::MachineChanges;
 use super::super::request::RunRequest;
 use super::super::scope::{WatchScope, limit};
 use super::super::workload::refused;
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
 use crate::script::context::shared::SharedContext;

@@ -1,7 +1,7 @@
 //! Events that a session has missed: reported as they are lost, on request, and at its end.
 
 use super::Session;
-use crate::base::coverage::Coverage;
+use crate::base::report::coverage::Coverage;
 
 impl Session<'_> {
     /// Returns the events received and missed since the session began.

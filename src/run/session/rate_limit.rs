@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-use crate::base::coverage::Coverage;
-use crate::base::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
-use crate::base::units::counted;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::text::units::counted;
 use crate::sys::clock::monotonic_ns;
 
 /// Lines per second, more than a person can read.

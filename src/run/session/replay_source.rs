@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::replayed::{Frames, Player};
 use super::super::request::RunRequest;
 use super::super::scope::setting;
-use crate::base::draw::Stamp;
+use crate::base::report::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::event::catalog::Catalog;
 use crate::script::context::shared::SharedContext;

@@ -5,9 +5,9 @@ use mlua::{IntoLua as _, Value};
 
 use super::Session;
 use super::definitions::Saved;
-use crate::base::glob;
-use crate::base::nearest::{did_you_mean, nearest};
-use crate::base::units::{Unit, counted, parse_duration};
+use crate::base::matching::glob;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::units::{Unit, counted, parse_duration};
 use crate::event::catalog::expand;
 use crate::event::kind::Event;
 use crate::event::kind::function::FunctionName;
@@ -174,7 +174,7 @@ fn draw(session: &mut Session<'_>, value: &Value, rows: usize) -> anyhow::Result
         bail!("top needs an aggregate, such as one of kv or latency");
     };
     for part in &mut parts {
-        if let crate::base::draw::Report::Table(table) = part {
+        if let crate::base::report::draw::Report::Table(table) = part {
             table.rows.truncate(rows);
         }
     }

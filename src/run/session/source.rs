@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::request::RunRequest;
 use super::live_source::LiveSource;
 use super::replay_source::ReplaySource;
-use crate::base::coverage::Coverage;
+use crate::base::report::coverage::Coverage;
 use crate::event::catalog::Catalog;
 use crate::script::context::shared::SharedContext;
 use crate::script::host::{Host, Setting};

@@ -5,7 +5,7 @@
 
 use super::cells::TableParts;
 use crate::{
-    base::{coverage::Coverage, draw::Report, flame::Flame},
+    base::{report::coverage::Coverage, report::draw::Report, report::flame::Flame},
     stat::{
         history::{CopyPosition, History},
         pending::{PendingLosses, PendingState},

@@ -5,8 +5,8 @@ use super::spec::{KeyColumn, ReadsAs};
 use super::stack::stack_cell;
 use crate::{
     base::{
-        draw::Cell,
-        number::{IntegerType, Number, hex},
+        report::draw::Cell,
+        text::number::{IntegerType, Number, hex},
     },
     script::vm::cell::cell,
     stat::{

@@ -1,6 +1,6 @@
 //! Columns of a table: layout and JSON keys.
 
-use crate::base::draw::{Align, Column};
+use crate::base::report::draw::{Align, Column};
 
 /// Returns a right-aligned column of numbers with three decimals.
 pub(in crate::script) fn column(title: &str, key: &str, width: usize) -> Column {

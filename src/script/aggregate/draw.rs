@@ -6,7 +6,7 @@
 use super::cells::{EVICTED, TableParts};
 use super::spec::KeyColumn;
 use crate::{
-    base::draw::{Align, Cell, Column, Report, Style, Table},
+    base::report::draw::{Align, Cell, Column, Report, Style, Table},
     script::aggregate::column::{column, column_key, make_unique},
     stat::word::Word,
 };

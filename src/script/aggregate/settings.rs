@@ -2,7 +2,7 @@
 
 use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
-    base::flame::Flame,
+    base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
     stat::{budget::Budget, event_copy::Owners, heat_map::HeatMap, leaf::SharedAggregate as Leaf},
 };

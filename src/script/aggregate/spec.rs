@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 
-use crate::base::draw::Align;
-use crate::base::nearest::{did_you_mean, nearest};
-use crate::base::number::IntegerType;
-use crate::base::stack_style::StackStyle;
-use crate::base::units::parse_duration_with_unit;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::report::draw::Align;
+use crate::base::text::number::IntegerType;
+use crate::base::text::stack_style::StackStyle;
+use crate::base::text::units::parse_duration_with_unit;
 use mlua::{Function, Table, Value};
 
 /// A column that is part of the key.

@@ -2,8 +2,8 @@
 
 use super::settings::AggregateSettings;
 use super::spec::KeyColumn;
-use crate::base::draw::Cell;
-use crate::base::stack_style::StackStyle;
+use crate::base::report::draw::Cell;
+use crate::base::text::stack_style::StackStyle;
 use crate::script::vm::guard::pause::off_the_clock;
 use crate::stat::word::Word;
 use std::{collections::HashMap, rc::Rc};

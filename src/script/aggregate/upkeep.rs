@@ -2,7 +2,7 @@
 //! what was dropped, and limits the number of aggregates.
 
 use super::{Aggregates, DeclaredAggregate, Leaf, body::OpenState};
-use crate::base::coverage::Coverage;
+use crate::base::report::coverage::Coverage;
 use crate::stat::heat_map::HeatMap;
 use crate::stat::history::{CopyPosition, History};
 use mlua::{Lua, Value};

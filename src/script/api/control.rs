@@ -4,7 +4,7 @@ use mlua::{FromLua as _, Function, Table, Value};
 
 use super::period::{Period, misuse};
 use super::registry::Registry;
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::script::vm::callback::Callback;
 
 const STOP: &str = include_str!("../prelude/stop.lua");

@@ -3,7 +3,7 @@
 use mlua::{Function, Lua, LuaString, Table};
 
 use super::registry::Registry;
-use crate::base::draw::{DetailPosition, Report};
+use crate::base::report::draw::{DetailPosition, Report};
 use crate::script::context::emit::EmitExtras;
 use crate::script::context::leaf;
 use crate::script::context::record::slot_at;

@@ -7,10 +7,10 @@
 use mlua::{Function, Lua, Table, Value};
 
 use super::registry::Registry;
-use crate::base::draw::Level;
-use crate::base::exit_reason::{self, Isa};
-use crate::base::names;
-use crate::base::number::{IntegerType, Number};
+use crate::base::kernel::exit_reason::{self, Isa};
+use crate::base::kernel::names;
+use crate::base::report::draw::Level;
+use crate::base::text::number::{IntegerType, Number};
 use crate::decode::format::Format;
 use crate::event::expr::{Expr, ExprNames, ExprScope, ResultKind};
 use crate::script::context::shared::SharedContext;

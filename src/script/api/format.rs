@@ -13,8 +13,8 @@ use mlua::{Function, Lua, Table, Value};
 
 use super::raise;
 use crate::base::{
-    names,
-    number::{self, Number},
+    kernel::names,
+    text::number::{self, Number},
 };
 
 /// Formats a number as text.

@@ -2,7 +2,7 @@
 
 use mlua::{FromLua, Lua, Value};
 
-use crate::base::units::{Unit, parse_duration};
+use crate::base::text::units::{Unit, parse_duration};
 
 /// A period argument: `"10s"`, or a number of seconds.
 pub(in crate::script) struct Period {

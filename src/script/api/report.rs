@@ -3,7 +3,7 @@
 use mlua::{Function, Lua, Table, Value};
 
 use super::registry::Registry;
-use crate::base::draw::{self, Align, Cell, Column, Style};
+use crate::base::report::draw::{self, Align, Cell, Column, Style};
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
 use crate::script::vm::cell::cell;

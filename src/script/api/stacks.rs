@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value};
 
 use super::raise;
-use crate::base::stack_style::StackStyle;
+use crate::base::text::stack_style::StackStyle;
 use crate::script::aggregate::{Aggregates, frames_of};
 
 /// Adds the functions to `env`.

@@ -1,10 +1,10 @@
 //! Prints events: those that a script emits, and those whose handler failed.
 
 use super::RunContext;
-use crate::base::draw::{Cell, DetailPosition, EventLine, EventText, Level};
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
+use crate::base::event::value::Value as Field;
+use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, Level};
 use crate::base::text::unescape::until_nul;
-use crate::base::value::Value as Field;
 use crate::decode::flags;
 use crate::event::kind::is_tracepoint;
 use crate::script::vm::guard::pause::off_the_clock;

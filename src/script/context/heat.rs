@@ -1,6 +1,6 @@
 //! Times of events for `--heatmap`: of all events, and of those that the script emitted.
 
-use crate::base::heat::Heat;
+use crate::base::report::heat::Heat;
 
 /// The two collections; none without the option.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use std::ffi::c_void;
 use super::emit::EmitExtras;
 use super::record::{chain_of, raw_of};
 use super::shared::{ContextCell, enter};
-use crate::base::chain;
-use crate::base::slot::Slot;
+use crate::base::event::chain;
+use crate::base::event::slot::Slot;
 use crate::stat::leaf::BorrowedEvent;
 
 /// Returns the name of a task, NUL-terminated, valid until the next call. FFI leaf.

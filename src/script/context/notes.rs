@@ -1,6 +1,6 @@
 //! Messages to the user, which are kept until the run has an output.
 
-use crate::base::draw::{Draw, Level};
+use crate::base::report::draw::{Draw, Level};
 
 /// Maximum number of messages kept until the run has an output; further ones are counted.
 const EARLY_NOTES: usize = 100;

@@ -1,7 +1,7 @@
 //! The record and the call chain of a slot: the one place where its addresses become references.
 
 use super::RunContext;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use crate::source::Batch;
 use crate::stat::history::History;
 use crate::stat::leaf::BorrowedEvent;

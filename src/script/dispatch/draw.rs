@@ -3,7 +3,7 @@
 use mlua::{Function, Table, UserData, Value};
 
 use super::Dispatch;
-use crate::base::draw::{self, Report};
+use crate::base::report::draw::{self, Report};
 use crate::script::aggregate::{Aggregates, drawn_kinds};
 use crate::script::vm::call::place_of;
 use crate::source::counts::CountDelta;

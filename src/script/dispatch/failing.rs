@@ -3,8 +3,8 @@
 use mlua::Function;
 
 use super::Dispatch;
-use crate::base::draw::Level;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
+use crate::base::report::draw::Level;
 use crate::script::context::record::raw_of;
 use crate::script::vm::call::explained_error;
 use crate::script::vm::fault::describe_text;

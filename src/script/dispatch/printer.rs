@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use mlua::{Function, Lua, Table};
 
 use super::errors::ERRORS_PER_HANDLER;
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::script::context::printers::Printers;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;

@@ -11,8 +11,8 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table};
 
-use crate::base::glob;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
+use crate::base::matching::glob;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
 use crate::script::context::leaf;

@@ -10,7 +10,7 @@ use super::options::{EvselOptions, names_thread};
 use super::resolve::{Resolved, Trial, resolve};
 use super::role::{DeclaredEvsel, Evsels, Refused, Role};
 use super::watchable::Watchable;
-use crate::base::slot::ROLES_MAX;
+use crate::base::event::slot::ROLES_MAX;
 use crate::event::catalog::{Catalog, SelectedEvents, expand};
 use crate::event::kind::Event;
 use crate::event::rate::{DEFAULT_HZ, SamplingRate, settle};

@@ -1,7 +1,7 @@
 //! Names of the fields that the record of a role has.
 
 use super::role::Role;
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 
 /// Fields of every record besides the event's own; see `sample_getters` of `prelude/view.lua`.
 pub const OF_THE_SAMPLE: [&str; 13] = [

@@ -4,8 +4,8 @@
 use mlua::{Table, Value};
 
 use super::role::Refused;
-use crate::base::cpulist;
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::cpulist;
 use crate::event::kind::Event;
 use crate::event::sampling::{CallGraph, Sampling, StackSampling};
 use crate::event::selector::Selector;

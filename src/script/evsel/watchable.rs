@@ -1,7 +1,7 @@
 //! Checks CPUs that an event is limited to.
 
 use super::role::Refused;
-use crate::base::cpulist;
+use crate::base::text::cpulist;
 use crate::sys::cpus::absent;
 
 /// The CPUs that an event may be limited to.

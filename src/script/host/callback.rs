@@ -3,7 +3,7 @@
 use mlua::{FromLuaMulti, IntoLuaMulti};
 
 use super::Host;
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 use crate::script::vm::call::{call, place_of};
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::Phase;

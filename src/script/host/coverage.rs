@@ -1,7 +1,7 @@
 //! Counts of what a run has seen and missed.
 
 use super::Host;
-use crate::base::coverage::Coverage;
+use crate::base::report::coverage::Coverage;
 
 impl Host {
     /// Returns what was seen and missed so far. `lost` is the kernel's own count, if there is one:

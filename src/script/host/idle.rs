@@ -1,7 +1,7 @@
 //! Ends a run in which nothing would reach the script any more.
 
 use super::Host;
-use crate::base::draw::Level;
+use crate::base::report::draw::Level;
 
 impl Host {
     /// Returns whether the handlers and the callbacks for tasks are switched off, and nothing is

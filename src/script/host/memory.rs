@@ -3,8 +3,8 @@
 use anyhow::ensure;
 
 use super::Host;
-use crate::base::draw::Level;
-use crate::base::units::human_bytes;
+use crate::base::report::draw::Level;
+use crate::base::text::units::human_bytes;
 use crate::source::Batch;
 
 impl Host {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mlua::Value;
 
 use super::Host;
-use crate::base::draw::{Level, Report};
+use crate::base::report::draw::{Level, Report};
 use crate::script::context::RunContext;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::{Failure, Phase};

@@ -7,7 +7,7 @@ use mlua::Table;
 
 use super::Host;
 use super::callbacks::Callbacks;
-use crate::base::chain::ChainBuilder;
+use crate::base::event::chain::ChainBuilder;
 use crate::script::dispatch::WalkError;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::Phase;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use include_dir::{Dir, include_dir};
 
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::message;
 use crate::script::load::trust;
 use crate::sys::user::effective_uid;

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use mlua::{AnyUserData, Lua, Table, UserData, Value};
 
 use crate::base::{
-    nearest::{did_you_mean, nearest},
-    units::{self, Unit},
+    matching::nearest::{did_you_mean, nearest},
+    text::units::{self, Unit},
 };
 use crate::script::load::library::BUNDLED;
 use crate::script::option::{

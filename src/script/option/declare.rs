@@ -9,8 +9,8 @@ use mlua::{Lua, Table, UserData, Value};
 
 use super::{AttrKind, Attrs, GroupCount, LOADS, OptionKind, OptionSpec, value};
 use crate::base::{
-    nearest::{did_you_mean, nearest},
-    units::Unit,
+    matching::nearest::{did_you_mean, nearest},
+    text::units::Unit,
 };
 
 /// The functions, and the keys that each takes in addition to [`KEYS`].

@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::base::nearest;
-use crate::base::units::{Unit, bare_duration, parse_duration};
+use crate::base::matching::nearest;
+use crate::base::text::units::{Unit, bare_duration, parse_duration};
 
 /// The time range and the events to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

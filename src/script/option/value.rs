@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use indexmap::IndexMap;
 
 use super::{Attrs, GroupCount, OptionKind, OptionSpec, detail::DetailOption};
-use crate::base::{nearest, units};
+use crate::base::{matching::nearest, text::units};
 use crate::event::filter::split::Split;
 use crate::event::sampling::CallGraph;
 use crate::event::selector::Selector;

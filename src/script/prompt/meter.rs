@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 
 /// Time spent, by role.
 #[derive(Clone, Debug, Default)]

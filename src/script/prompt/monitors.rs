@@ -8,7 +8,7 @@ use mlua::{Function, Table};
 
 use super::Prompt;
 use super::job::Job;
-use crate::base::draw::Report;
+use crate::base::report::draw::Report;
 use crate::event::rate::SamplingRate;
 use crate::script::host::callbacks::Callbacks;
 use crate::script::load::library::{Library, Script};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Prompt;
 use super::meter::Spent;
-use crate::base::chain::ChainBuilder;
+use crate::base::event::chain::ChainBuilder;
 use crate::source::{Batch, SideBand, Sink, UserStack};
 use crate::sys::clock::thread_cpu_ns;
 

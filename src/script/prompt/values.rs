@@ -3,7 +3,7 @@
 use mlua::Value;
 
 use super::{Prompt, failure};
-use crate::base::draw::Report;
+use crate::base::report::draw::Report;
 use crate::script::vm::guard::Phase;
 use crate::source::counts::CountDelta;
 

@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use crate::base::draw::Cell;
+use crate::base::report::draw::Cell;
 
 /// Converts a script's value to a cell.
 pub(in crate::script) fn cell(value: Value) -> Cell {

@@ -5,7 +5,7 @@ use mlua::{Function, Lua, Table};
 
 use super::guard::hook;
 use super::trusted;
-use crate::base::pattern::{CAPTURES_MAX, CaptureLength, PatternError, PatternMatcher};
+use crate::base::matching::pattern::{CAPTURES_MAX, CaptureLength, PatternError, PatternMatcher};
 
 const PATTERNS: &str = include_str!("../prelude/patterns.lua");
 

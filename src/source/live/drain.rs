@@ -5,7 +5,7 @@
 //! at most one such record.
 
 use super::Live;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use crate::decode::sample::{Plain, identifier};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;

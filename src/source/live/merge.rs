@@ -9,7 +9,7 @@
 
 use super::Live;
 use super::holes::{due_at_end, due_before};
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use crate::decode::sample::RecordLayout;
 use crate::order::{NextRecord, Order};
 use crate::source::open::opened::OpenedSource;

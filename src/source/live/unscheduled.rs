@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::cpulist;
+use crate::base::text::cpulist;
 
 /// Pinned events that could not be counted, and which of them were reported.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use crate::base::units::counted;
+use crate::base::text::units::counted;
 use crate::source::request::Opening;
 
 /// Time in ms that the kernel takes to close a probe. It closes them one after the other.

@@ -7,7 +7,7 @@
 //! these tasks.
 
 use super::attr::{self, Common};
-use crate::base::cpulist;
+use crate::base::text::cpulist;
 use crate::decode::sample::RecordLayout;
 use crate::source::request::{Opening, SourceRequest};
 use crate::source::ring::cpu_ring::CpuRing;

@@ -1,7 +1,7 @@
 //! A format for an event that is known only by its lines, and raw records in this format.
 
 use super::line::{FieldText as Word, Literal, Mistake, ParsedLine};
-use crate::base::value::ValueType;
+use crate::base::event::value::ValueType;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::kind::is_tracepoint;
 use indexmap::IndexMap;

@@ -1,7 +1,7 @@
 //! Parses one line of a recording.
 
-use crate::base::slot::CPUS_MAX;
-use crate::base::value::ValueType;
+use crate::base::event::slot::CPUS_MAX;
+use crate::base::event::value::ValueType;
 use crate::event::kind::function::{ProbeKind, split_file};
 
 /// A line as written; its event has no layout yet.

@@ -1,7 +1,7 @@
 //! Recordings: values, formats, order, and errors in a line.
 
 use super::*;
-use crate::base::value::Value;
+use crate::base::event::value::Value;
 use crate::decode::format::Format;
 use crate::event::kind::EventKind;
 use proptest::prelude::*;

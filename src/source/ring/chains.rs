@@ -5,7 +5,7 @@
 //! from unwind tables or branch records are appended to the kernel part, and a truncated chain gets
 //! its marker.
 
-use crate::base::chain::{self, ChainBuilder};
+use crate::base::event::chain::{self, ChainBuilder};
 use crate::decode::cursor::Words;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::decode::sample_extra::{BranchStack, SampleExtra};

@@ -4,7 +4,7 @@ use super::chains::as_written;
 use super::decoder::{Decoder, ENDED, SAMPLE};
 use super::ids::Ids;
 use super::watched_tasks::WatchedTasks;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;

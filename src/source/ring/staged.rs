@@ -1,6 +1,6 @@
 //! The first unread record of a ring in a merge.
 
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
 
 /// The usual record, read when its ring offered it and added to the batch when it is the earliest
 /// of all.

@@ -3,8 +3,8 @@
 use super::super::event_copy::{EventCopy, EventOwner};
 use super::super::leaf::BorrowedEvent;
 use super::CopyPosition;
-use crate::base::frame::Space;
-use crate::base::slot::Slot;
+use crate::base::event::slot::Slot;
+use crate::base::report::frame::Space;
 
 /// Bytes of time, pid, tid, space, cpu, role, sizes, name and flags.
 const HEAD: usize = 48;

@@ -1,7 +1,7 @@
 //! Tests that a history returns what was pushed, except what it reports as evicted.
 
 use super::*;
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::stat::leaf::BorrowedEvent;
 use proptest::prelude::*;
 

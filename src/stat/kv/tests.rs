@@ -1,7 +1,7 @@
 //! Tests of a table of counts and sums at any bound.
 
 use super::*;
-use crate::base::draw::Cell;
+use crate::base::report::draw::Cell;
 use crate::stat::word::WordContent;
 use proptest::prelude::*;
 

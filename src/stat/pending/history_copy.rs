@@ -58,7 +58,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{frame::Space, slot::Slot};
+    use crate::base::{event::slot::Slot, report::frame::Space};
     use crate::stat::event_copy::{EventCopy, EventOwner, Owners};
     use crate::stat::{leaf::BorrowedEvent, pending::PendingOptions, word::Word};
     use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use super::{Pending, PendingState, state::mark_values};
 use crate::{
-    base::slot::Slot,
+    base::event::slot::Slot,
     stat::{
         strings::Marks,
         word::{Word, WordContent},

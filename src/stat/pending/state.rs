@@ -2,7 +2,7 @@
 
 use super::{NONE, VALUES};
 use crate::{
-    base::slot::Slot,
+    base::event::slot::Slot,
     stat::{strings::Marks, word::Word},
 };
 

@@ -1,7 +1,7 @@
 //! Tests of pending state: the normal case, and each way in which a slot is dropped.
 
 use super::*;
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::stat::event_copy::EventOwner;
 use proptest::prelude::*;
 use std::collections::HashMap;

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::super::{debug_file, minidebuginfo};
-use crate::base::nearest::{did_you_mean, nearest};
-use crate::base::units::counted;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::units::counted;
 use crate::decode::elf::Elf;
 use crate::decode::elf::symbols::{ElfFunction, SymbolTable};
 use crate::event::kind::function::FunctionLocation;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use crate::base::nearest::{did_you_mean, nearest};
+use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::event::kind::function::FunctionLocation;
 
 /// The kernel's functions at one moment.

@@ -4,7 +4,7 @@
 //! programs per second, only spaces with chains are worth keeping.
 
 use super::Spaces;
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 
 impl Spaces {
     pub(super) fn retire(&mut self, space: Space) {

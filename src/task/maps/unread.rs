@@ -1,7 +1,7 @@
 //! Reads the mappings that records do not contain, when a space is first looked up.
 
 use super::{GENERATIONS, Identity, Mapping, MappingOrigin, Spaces, is_process};
-use crate::base::frame::Space;
+use crate::base::report::frame::Space;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::maps::ProcMapping;
 

@@ -2,7 +2,7 @@
 
 use super::{Host, rows};
 use mlua::Value;
-use perilune::base::draw::{Cell, Report};
+use perilune::base::report::draw::{Cell, Report};
 
 #[test]
 fn only_printed_tables_are_reset() {

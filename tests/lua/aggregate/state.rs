@@ -2,7 +2,7 @@
 
 use super::Host;
 use mlua::LightUserData;
-use perilune::base::slot::Slot;
+use perilune::base::event::slot::Slot;
 
 #[test]
 fn pending_closes_an_opened_state() {

@@ -2,9 +2,9 @@
 
 use super::{Host, keys, rows, titles};
 use mlua::Value;
-use perilune::base::chain::USER;
-use perilune::base::draw::{Align, Cell, Report, Style};
-use perilune::base::frame::Space;
+use perilune::base::event::chain::USER;
+use perilune::base::report::draw::{Align, Cell, Report, Style};
+use perilune::base::report::frame::Space;
 
 #[test]
 fn latency_has_exact_columns_sorted_by_total() {

@@ -126,7 +126,7 @@ fn names_are_looked_up_at_their_source() {
     #[cfg(target_arch = "x86_64")]
     let first = "getpid";
     #[cfg(not(target_arch = "x86_64"))]
-    let first = perilune::base::names::syscall_name(39u32.into());
+    let first = perilune::base::kernel::names::syscall_name(39u32.into());
     assert_eq!(texts(&all, &records)[0], [first, "syscall_-1", "HLT", "hlt", "swapper", "<...>"]);
     let own = &texts(&["exit_reason_str(12)"], &records)[0];
     assert!(["HLT", "read_cr12"].contains(&own[0].as_str()), "{own:?}");

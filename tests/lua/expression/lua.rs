@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::sync::MutexGuard;
 
-use perilune::base::coverage::Coverage;
-use perilune::base::draw::{Draw, Level, Stamp};
-use perilune::base::slot::Slot;
+use perilune::base::event::slot::Slot;
+use perilune::base::report::coverage::Coverage;
+use perilune::base::report::draw::{Draw, Level, Stamp};
 use perilune::decode::format::Format;
 use perilune::event::catalog::Catalog;
 use perilune::event::kind::{Event, Tracepoint};

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::rc::Rc;
 
-use perilune::base::chain::{self, ChainBuilder};
-use perilune::base::frame::{Frame, Space};
+use perilune::base::event::chain::{self, ChainBuilder};
+use perilune::base::report::frame::{Frame, Space};
 use perilune::decode::side_band::FileIdentity;
 use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;

@@ -40,7 +40,7 @@ fn each_argument_is_read_from_its_register_in_the_block() {
         .collect();
     assert_eq!(block.len(), format.fixed_size);
     for (field, register) in format.fields.iter().zip(registers::ARGUMENTS) {
-        let value = crate::base::value::Value::Int(register.into());
+        let value = crate::base::event::value::Value::Int(register.into());
         assert_eq!(field.read(&block), Ok(value), "{}", field.name);
     }
     assert_eq!(super::format(ProbeKind::Kretprobe).fixed_size, 8);

@@ -6,7 +6,7 @@ use super::super::Aggregates;
 use super::super::stack::of_stacks;
 use super::fold::{fold, sum_of, unit};
 use super::{BYTES, DrawnGraph, FlameCounts, FlameOptions};
-use crate::base::flame::Flame;
+use crate::base::report::flame::Flame;
 use crate::stat::Aggregate as _;
 use crate::stat::kv::{Kv, KvOptions};
 use crate::stat::word::{Word, WordContent};

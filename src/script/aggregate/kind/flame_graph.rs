@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::kv::{KvLook, KvTable};
 use crate::{
-    base::{draw::Style, stack_style::StackStyle},
+    base::{report::draw::Style, text::stack_style::StackStyle},
     script::aggregate::column::json_key,
 };
 use mlua::{Lua, Value};

@@ -7,7 +7,7 @@ use super::super::{
     spec::{AggregateSpec, Checked},
 };
 use crate::{
-    base::coverage::Coverage,
+    base::report::coverage::Coverage,
     stat::{heat_map::HeatMap, leaf::SharedAggregate, strings::Marks},
 };
 use mlua::Value;

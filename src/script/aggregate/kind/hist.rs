@@ -13,8 +13,8 @@ use super::super::{
 };
 use crate::{
     base::{
-        coverage::Coverage,
-        draw::{Bucket, DrawnHistogram, Report},
+        report::coverage::Coverage,
+        report::draw::{Bucket, DrawnHistogram, Report},
     },
     script::aggregate::column::{column_key, json_key},
     stat::{

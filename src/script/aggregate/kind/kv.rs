@@ -20,10 +20,10 @@ use super::super::{
 };
 use crate::{
     base::{
-        coverage::Coverage,
-        draw::{Align, Cell, Column, Report, Style},
-        flame::Flame,
-        stack_style::StackStyle,
+        report::coverage::Coverage,
+        report::draw::{Align, Cell, Column, Report, Style},
+        report::flame::Flame,
+        text::stack_style::StackStyle,
     },
     script::aggregate::column::{column, column_key, json_key},
     stat::{

@@ -14,8 +14,8 @@ use super::super::{
 };
 use crate::{
     base::{
-        coverage::Coverage,
-        draw::{Cell, Column, Report, Style},
+        report::coverage::Coverage,
+        report::draw::{Cell, Column, Report, Style},
     },
     script::aggregate::column::{column, json_key},
     stat::{

@@ -8,7 +8,7 @@ use super::super::{
     spec::{AggregateSpec, Checked},
 };
 use crate::{
-    base::coverage::Coverage,
+    base::report::coverage::Coverage,
     stat::{leaf::SharedAggregate, rate::Rates, strings::Marks},
 };
 use mlua::Value;

@@ -14,7 +14,7 @@ use super::super::{
 use super::latency::{LatencyLook, LatencyTable, new_latency};
 use super::pending;
 use crate::{
-    base::{coverage::Coverage, draw::Report},
+    base::{report::coverage::Coverage, report::draw::Report},
     script::aggregate::column::json_key,
     stat::{
         leaf::{self, SharedAggregate},

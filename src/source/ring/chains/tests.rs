@@ -1,8 +1,8 @@
 //! Chains from encoded samples: every kind of walk, complete and truncated.
 
 use super::*;
-use crate::base::chain::{KERNEL, TRUNCATED, USER};
-use crate::base::slot::Slot;
+use crate::base::event::chain::{KERNEL, TRUNCATED, USER};
+use crate::base::event::slot::Slot;
 use crate::decode::record_attrs::RecordAttrs;
 use crate::decode::tests::encode::{self, Values};
 use crate::event::kind::Counter;

@@ -4,9 +4,9 @@
 use std::rc::Rc;
 
 use crate::base::{
-    coverage::Coverage,
-    frame::Frame,
-    value::{Value, ValueType},
+    event::value::{Value, ValueType},
+    report::coverage::Coverage,
+    report::frame::Frame,
 };
 
 /// A point in time, on both clocks.

@@ -8,10 +8,10 @@
 //!
 //! [`parse_frame`] parses such a line, so recordings store stacks as printed.
 
-use super::frame::Frame;
-use super::nearest::{did_you_mean, nearest};
-use super::text::digits;
-use super::text::unescape::unescape;
+use super::digits;
+use super::unescape::unescape;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::report::frame::Frame;
 
 /// The parts of a stack that are printed. A frame without any of the selected parts is printed as
 /// its address, or else as `[unknown]`.

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::number::Number;
+use crate::base::text::number::Number;
 
 /// Returns the system call of this machine's architecture: `openat`; `syscall_9999` for an unknown
 /// number.

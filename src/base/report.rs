@@ -1,0 +1,9 @@
+//! The output of a run, as data: scripts return it, `output` draws it.
+
+pub mod coverage;
+pub mod delay_map;
+pub mod draw;
+pub mod flame;
+pub mod frame;
+pub mod heat;
+pub mod time_grid;
