@@ -11,6 +11,7 @@ local cpu_modes = require "cpu_modes"
 local m = monitor {
   summary = "CPU time by mode: user, system, guest, irq, softirq, steal, idle",
   every = "1s",
+  whole_cpus = true,
   options = { "exclude-user", "exclude-kernel", "exclude-guest", "guest" },
 }
 

@@ -49,7 +49,7 @@ function m.init(opt)
     if not timer then return end                           -- set before the run
     -- Replaces a start whose end is missing, so that it counts as unmatched.
     if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end
-    timer = armed:close(e.hrtimer, e)
+    timer = armed:close(e.hrtimer, e) --[[@as perilune.State]]
     if timer.expires == 0 then return end
     local delay = math.max(0.0, e.now - timer.expires)
     late:add(delay, cpu, name(e))

@@ -1,18 +1,18 @@
 --- Detects interrupts that stay off too long, by a timer on each CPU, and shows what ran then.
 -- The timer fires every half of -L. If it fires late, interrupts were off: at least since it was
 -- due (off_min_us), at most since the CPU last handled a timer (off_max_us). Both are printed if
--- off_max_us, less the time that a hypervisor may have taken from the CPU, is longer than -L. That
--- time is also subtracted from off_min_us. With -g the stack is that of the place where interrupts
--- were enabled again. Only ticks in the kernel are judged; --precise adds those in user mode and in
--- idle CPUs. Two cases are counted in notes instead: one or two ticks are missing and the next one
--- is on time (under load, the kernel did not write their samples); all CPUs were late at once (the
--- hypervisor paused the machine, or the kernel stopped all CPUs).
+-- off_max_us, less the time that a hypervisor may have taken from the CPU (also subtracted from
+-- off_min_us), is longer than -L. With -g the stack is that of the place where interrupts were
+-- enabled again. Only ticks in the kernel are judged; --precise adds those in user mode and in idle
+-- CPUs. Notes count what does not mean that: missing ticks before one that was on time, and times
+-- when all CPUs were late at once (the machine was paused, or the kernel stopped all CPUs).
 --   perilune irq-off -g
 --   perilune irq-off -L 5ms -C 0-3 --precise
 local ticks = require "ticks"
 
 local m = monitor {
   summary = "interrupts that stay off for too long, and what ran then",
+  whole_cpus = true,
   options = {
     duration { "latency", short = "L", unit = "us", default = "20ms",
       help = "print periods that may be longer than this" },

@@ -28,7 +28,7 @@ function m.init(opt)
   -- cpu-clock opens on every machine.
   local event = opt.event or split_locks.event(machine.cpu) .. "|cpu-clock"
   local counted = evsel(event, { count = true, title = "split locks", exclude = exclude })
-  if not opt.event and counted.name == "cpu-clock" then
+  if not opt.event and counted.name:find "^cpu%-clock" then
     split_locks.refuse "its hardware counters are not available here, as on most virtual machines"
   end
   counters { counted }

@@ -12,7 +12,7 @@ local lockup = require "lockup"
 
 local m = monitor {
   summary = "predict soft and hard lockups, with what was seen before",
-  order = true,
+  whole_cpus = true,
   options = {
     "freq", "call-graph",
     percent { "than", default = 60, help = "predict at this share of the kernel's threshold" },
@@ -32,7 +32,7 @@ function m.init(opt)
   local sample = evsel("bus-cycles|cycles|cpu-clock", {
     freq = opt.freq, stack = opt.call_graph, exclude_callchain_user = 1, exclude = { idle = true },
   })
-  local is_nmi = sample.name ~= "cpu-clock"
+  local is_nmi = not sample.name:find "^cpu%-clock"
   sample:each(function(e) seen:sampled(e, is_nmi) end)
   if is_nmi then return end
   note "cpu-clock is not an NMI: hard lockups are predicted from timers that do not expire"

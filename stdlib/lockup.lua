@@ -16,10 +16,15 @@ local lockup = {
   CANCELLERS = 'COMM ~ "kworker/*" || COMM ~ "cpuhp/*" || COMM ~ "watchdog/*"',
 }
 
---- Returns `watchdog_thresh` in nanoseconds: the kernel reports a hard lockup after this time.
----@param instead? number|false this threshold; the sysctls are then not read, as in a replay
-local function threshold(instead)
-  if instead then return instead end
+--- Returns whether the events come from this machine, not from a recording.
+local function is_live() return next(cpu_times()) ~= nil end
+
+--- Returns the threshold in nanoseconds: the kernel reports a hard lockup after this time. A
+--- recording contains no sysctls, so `instead` is used unchecked.
+---@param instead? number|false use this threshold
+---@param share number part of it after which a lockup is predicted
+local function threshold(instead, share)
+  if instead and not is_live() then return instead end
   local seconds = sysctl "kernel.watchdog_thresh"
   if not seconds then
     error("this kernel has no lockup detector: it needs CONFIG_LOCKUP_DETECTOR=y", 0)
@@ -27,13 +32,18 @@ local function threshold(instead)
   if seconds == 0 or sysctl "kernel.watchdog" == 0 then
     error("the kernel's lockup detector is off: set kernel.watchdog=1 and watchdog_thresh=10", 0)
   end
-  return seconds * 1e9
+  local expires = seconds * lockup.PERIOD_PERCENT / 100
+  if instead and instead / 1e9 * share <= expires then
+    error(("--thresh: the kernel's timer expires each %g s (kernel.watchdog_thresh=%g): use more "
+      .. "than %.1fs"):format(expires, seconds, expires / share), 0)
+  end
+  return instead or seconds * 1e9
 end
 
---- Returns the watched CPUs that the detector covers (`watchdog_cpumask`).
----@param all? any treat all CPUs as covered, as in a replay
+--- Returns the watched CPUs that the detector covers (`watchdog_cpumask`); in a replay, all.
 ---@return integer[]
-local function covered_cpus(all)
+local function covered_cpus()
+  local all = not is_live()
   local mask, covered, list = tostring(sysctl "kernel.watchdog_cpumask" or ""), {}, {}
   for first, last in mask:gmatch "(%d+)%-?(%d*)" do
     for cpu = tonumber(first), tonumber(last) or tonumber(first) do covered[cpu] = true end
@@ -104,10 +114,10 @@ function lockup.detector(opt)
   end
   ---@type perilune.lockup.Detector
   local self = setmetatable({
-    share = opt.than / 100, thresh = threshold(opt.thresh),
+    share = opt.than / 100, thresh = threshold(opt.thresh, opt.than / 100),
     switches = pending { key = "cpu", keep = true }, samples = pending { key = "cpu", keep = true },
     turns = latency { "cpu", count = "turns", title = "watchdog turns", unit = "ms" },
-    cpus = covered_cpus(opt.thresh), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
+    cpus = covered_cpus(), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
     alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
     hard = per_cpu(0), soft = per_cpu(0),
   }, Detector)

@@ -34,11 +34,11 @@ pub fn write(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::Result
 
 /// The help text about workloads.
 const COMMAND: &str = "\
-     A COMMAND is started and watched until it ends. The report covers the whole\n\
-     run; -i adds a report per interval. A run that ends first (Ctrl-C, --duration,\n\
-     -N) sends SIGTERM to the COMMAND and exits with 0. Otherwise the exit code is\n\
-     that of the COMMAND, or 128 plus the signal that ended it; 127 if it is not\n\
-     found, 126 if it cannot be executed, 125 if perilune itself fails.\n\
+     A COMMAND is started and watched until it ends. One report covers the whole\n\
+     run; with -i, there is one per interval instead. A run that ends first (Ctrl-C,\n\
+     --duration, -N) sends SIGTERM to the COMMAND and exits with 0. Otherwise the\n\
+     exit code is that of the COMMAND, or 128 plus the signal that ended it; 127 if\n\
+     it is not found, 126 if it cannot be executed, 125 if perilune itself fails.\n\
      Ctrl-C, SIGTERM and SIGHUP end the run, which prints its last report; SIGUSR1\n\
      and SIGUSR2 print a report at once.";
 

@@ -26,7 +26,7 @@ use crate::output::format::OutputFormat;
 use crate::run::session::{Completions, Console, ConsoleMessage, Outlet};
 use crate::script::load::library::{Script, ScriptOrigin};
 use crate::script::option::value::OptionValue;
-use crate::sys::namespace::tid_in_records;
+use crate::sys::own_tid::tid_in_records;
 use crate::sys::sched;
 use crate::sys::signal::{self, listener};
 use crate::sys::streams::{self, stdout};

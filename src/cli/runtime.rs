@@ -26,8 +26,8 @@ use crate::script::option::opt;
 use crate::script::vm::guard::Failure;
 use crate::source::open::probe_open::try_out;
 use crate::source::replay::Replay;
+use crate::sys::attr::PerfTarget;
 use crate::sys::cpus::online_cpus;
-use crate::sys::perf::PerfTarget;
 use crate::sys::terminal::typeahead::Typeahead;
 use crate::sys::tracefs::Tracefs;
 

@@ -295,7 +295,8 @@ impl Catalog for TracefsCatalog {
 
     fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
         let Some(functions) = &self.functions else { return Ok(Vec::new()) };
-        function::pmu(glob.kind, &*self.read_pmu).map_err(|why| anyhow!("{glob}: {why}"))?;
+        function::check_kernel(glob.kind, &*self.read_pmu)
+            .map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Outcome;
 use super::banner::greet;
 use super::catalog::MachineCatalog;
+use super::counters_only::check_counters;
 use super::gaps;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::machine_changes::MachineChanges;
@@ -30,7 +31,7 @@ use crate::source::open::probe_limit;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
-use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::own_tid::{kernel_tid, tid_in_records};
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
@@ -53,7 +54,7 @@ pub(super) fn run(
     let settings = &request.host;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
-    let scope = WatchScope::of(settings, workload.as_ref())?;
+    let scope = WatchScope::of(request, workload.as_ref())?;
     let setting = scope.setting(request, catalog.clone())?;
     let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
@@ -61,6 +62,7 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let WatchScope { cpus, tasks } = scope;
     let roles = host.roles();
+    check_counters(&roles, settings)?;
     let mut openings = openings(&roles)?;
     let source = SourceRequest {
         cpus: of_rings(&cpus, &mut openings),

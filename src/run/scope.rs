@@ -12,9 +12,9 @@ use crate::script::host::Setting;
 use crate::script::option::value::OptionValue;
 use crate::source::open::probe_open::try_out;
 use crate::source::request::Opening;
+use crate::sys::attr::PerfTarget;
 use crate::sys::child::Workload;
 use crate::sys::cpus::{absent, online_cpus};
-use crate::sys::perf::PerfTarget;
 use crate::sys::tasks::{any_alive, threads_of};
 
 /// The watched part of this machine.
@@ -31,10 +31,17 @@ impl WatchScope {
     /// # Errors
     /// A CPU is not online, or a task does not exist.
     pub(super) fn of(
-        settings: &HostOptions,
+        request: &RunRequest,
         workload: Option<&Workload>,
     ) -> anyhow::Result<WatchScope> {
-        Ok(WatchScope { cpus: cpus(settings)?, tasks: tasks(settings, workload)? })
+        let settings = &request.host;
+        if request.monitor.whole_cpus && !(settings.pids.is_empty() && settings.tids.is_empty()) {
+            bail!(
+                "{} watches whole CPUs, not single tasks; omit -p and -t (-C selects CPUs)",
+                request.called
+            );
+        }
+        Ok(WatchScope { cpus: cpus(settings)?, tasks: tasks(request, workload)? })
     }
 
     /// Returns the settings of a script. Events are tried on the first thread, or on the first CPU.
@@ -114,10 +121,11 @@ fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
     }
 }
 
-fn tasks(settings: &HostOptions, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
+fn tasks(request: &RunRequest, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
+    let settings = &request.host;
     if let Some(workload) = workload {
         // With -C, -a, -p or -t, these are watched, and the workload only limits the run's time.
-        let clock = settings.cpus.is_some() || settings.all_cpus;
+        let clock = settings.cpus.is_some() || settings.all_cpus || request.monitor.whole_cpus;
         if settings.pids.is_empty() && settings.tids.is_empty() {
             return Ok((!clock).then(|| vec![workload.pid()]));
         }

@@ -85,7 +85,7 @@ pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) 
         Err(why) => return why,
     };
     let alternative = format!("your own command: perilune {} -- COMMAND", request.called);
-    let may = request.host.workload.is_empty();
+    let may = request.host.workload.is_empty() && !request.monitor.whole_cpus;
     refused(&refusal, roles, if may { &alternative } else { "" })
 }
 

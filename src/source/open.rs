@@ -26,14 +26,18 @@ pub(super) mod rings;
 
 use anyhow::{anyhow, bail};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
 use crate::base::text::units::counted;
 use crate::sys::attr::Attr;
+use crate::sys::attr::PerfTarget;
+use crate::sys::dynamic_event::DynamicEvent;
+use crate::sys::errno::errno;
 use crate::sys::limits::raise_nofile;
-use crate::sys::perf::{OpenResult, PerfEvent, PerfTarget};
-use crate::sys::refusal::Refusal;
+use crate::sys::perf::{Membership, OpenResult, PerfEvent};
+use crate::sys::refusal::{Refusal, RefusedCall};
 use groups::{CounterGroups, Joining, cgroup_of};
 use kernel_filter::{remark, set_accepted_parts};
 use omitted::OmittedEvents;
@@ -65,7 +69,7 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
         refused: Vec::new(),
         omitted: OmittedEvents::default(),
     };
-    let probes = openings.iter().map(|opening| opening.probes(&request.cpus)).sum();
+    let probes = openings.iter().map(Opening::probes).sum();
     opened.remarks.extend(allow(0, probes)?);
     for (index, opening) in openings.iter().enumerate() {
         open_event(&mut opened, index, opening, request, tasks.as_deref())?;
@@ -141,7 +145,9 @@ pub(super) fn open_event(
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
     let tids = tasks.unwrap_or(&[-1]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
-    let perf_events = PerfEvents { index, opening, attr, tids, cgroup, own, on, on_exec };
+    let probe = None;
+    let mut perf_events =
+        PerfEvents { index, opening, attr, tids, cgroup, probe, own, on, on_exec };
     let filter = perf_events.open(opened)?;
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
     let tasks_checked = opened.tasks_checked;
@@ -161,6 +167,8 @@ struct PerfEvents<'a> {
     /// Threads to watch; -1 stands for all.
     tids: &'a [i32],
     cgroup: Option<OwnedFd>,
+    /// The event that was made in tracefs.
+    probe: Option<Arc<DynamicEvent>>,
     /// Threads that the in-kernel filter excludes.
     own: &'a [i32],
     /// Whether a role has them on.
@@ -178,11 +186,25 @@ struct AcceptedFilter {
 
 impl PerfEvents<'_> {
     /// Opens all of them. If the kernel refuses one and the event may be omitted, closes them.
-    fn open(&self, opened: &mut OpenedSource) -> anyhow::Result<AcceptedFilter> {
+    fn open(&mut self, opened: &mut OpenedSource) -> anyhow::Result<AcceptedFilter> {
         // Set when the first event is open; the other events get the same text.
         let mut filter = None;
         if self.opening.cpu_time().is_some() {
             return Ok(AcceptedFilter::default());
+        }
+        if let Some(point) = self.opening.event.kind().probe() {
+            match DynamicEvent::create(point) {
+                Ok(probe) => {
+                    self.attr.set("config", probe.id())?;
+                    self.probe = Some(probe);
+                }
+                Err(why) => {
+                    let call = RefusedCall::CreateProbe(point.of_kernel());
+                    let name = &self.opening.event.name;
+                    opened.omitted.add(self.opening, Refusal::new(name, call, errno(&why)))?;
+                    return Ok(AcceptedFilter::default());
+                }
+            }
         }
         let before = opened.events.len();
         'cpus: for position in 0..opened.rings.len() {
@@ -197,6 +219,7 @@ impl PerfEvents<'_> {
                 let joining = Joining {
                     target,
                     cgroup: self.cgroup.as_ref(),
+                    probe: self.probe.as_ref(),
                     on: self.on,
                     on_exec: self.on_exec,
                 };
@@ -234,7 +257,10 @@ impl PerfEvents<'_> {
             accepted.text.iter().try_for_each(|text| got.event.set_filter(text))?;
         } else {
             let (opening, name) = (self.opening, &self.opening.event.name);
-            let again = || PerfEvent::open(&self.attr, target, name).map(|got| got.event);
+            let probe = self.probe.as_ref();
+            let member = Membership { probe, ..Membership::default() };
+            let again =
+                || PerfEvent::open_as(&self.attr, target, name, member).map(|got| got.event);
             let narrowed = set_accepted_parts(&got.event, opening, self.own, &again)?;
             opened.remarks.extend(narrowed.refused.iter().map(|rest| remark(opening, rest)));
             let refused = opening.hand_over(&narrowed.refused);

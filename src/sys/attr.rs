@@ -12,6 +12,15 @@ use crate::base::matching::nearest::{did_you_mean, nearest};
 use perf_event_open_sys::bindings::{self, perf_event_attr};
 use std::mem::{offset_of, size_of};
 
+/// Task and CPU of an event, as `perf_event_open(2)` takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerfTarget {
+    /// Thread id; 0 is the calling thread, -1 is every task of `cpu`.
+    pub pid: i32,
+    /// CPU number; -1 is every CPU that the thread runs on.
+    pub cpu: i32,
+}
+
 /// The event to count or sample, and the contents of its records: the argument of
 /// `perf_event_open(2)`.
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@
 //! with those away from it.
 
 use super::attr::Attr;
-use super::perf::{PerfEvent, PerfTarget};
+use super::attr::PerfTarget;
+use super::perf::PerfEvent;
 use super::ring::Ring;
 use super::tracefs::Tracefs;
 use perf_event_open_sys::bindings as b;

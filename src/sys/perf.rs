@@ -5,8 +5,10 @@
 //! the same event on the next CPU with those, and nothing is refused twice. The event ends when it
 //! is dropped, unless a ring of it is still mapped.
 
-use super::attr::Attr;
+use super::attr::{Attr, PerfTarget};
 use super::attr_fallback;
+use super::dynamic_event::DynamicEvent;
+use super::errno::errno;
 use super::read_format::{COUNT_WORDS, MEMBER_WORDS, parse, parse_group};
 pub use super::read_format::{EventCounts, is_unscheduled};
 use super::refusal::{Refusal, RefusedCall};
@@ -15,15 +17,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::raw::c_int;
-
-/// Task and CPU of an event, as `perf_event_open(2)` takes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PerfTarget {
-    /// Thread id; 0 is the calling thread, -1 is every task of `cpu`.
-    pub pid: i32,
-    /// CPU number; -1 is every CPU that the thread runs on.
-    pub cpu: i32,
-}
+use std::sync::Arc;
 
 /// Groups that an event belongs to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +27,8 @@ pub struct Membership<'a> {
     /// The folder of the control group whose tasks it counts, on one CPU; the target's `pid` is not
     /// used then.
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// The event in tracefs that it opens.
+    pub probe: Option<&'a Arc<DynamicEvent>>,
 }
 
 /// An open event.
@@ -41,6 +37,8 @@ pub struct PerfEvent {
     fd: OwnedFd,
     name: Box<str>,
     attr: Attr,
+    /// Removed from tracefs after the last event of it was closed.
+    probe: Option<Arc<DynamicEvent>>,
 }
 
 /// An opened event, and the attributes that were dropped.
@@ -72,20 +70,32 @@ impl PerfEvent {
         member: Membership<'_>,
     ) -> Result<OpenResult, Refusal> {
         let landed = attr_fallback::descend(attr, |attr| open_exactly(attr, target, member))
-            .map_err(|errno| Refusal::new(name, RefusedCall::Open(attr, target), errno))?;
-        let event = PerfEvent { fd: landed.opened, name: name.into(), attr: landed.attr };
+            .map_err(|errno| {
+                let call = match member.probe {
+                    Some(probe) => RefusedCall::OpenProbe(probe.of_kernel(), attr, target),
+                    None => RefusedCall::Open(attr, target),
+                };
+                Refusal::new(name, call, errno)
+            })?;
+        let probe = member.probe.cloned();
+        let event = PerfEvent { fd: landed.opened, name: name.into(), attr: landed.attr, probe };
         Ok(OpenResult { event, dropped: landed.dropped })
     }
 
     /// Returns an event of any file descriptor.
     #[cfg(test)]
     pub(crate) fn of_fd(fd: OwnedFd, attr: Attr) -> PerfEvent {
-        PerfEvent { fd, name: "cycles".into(), attr }
+        PerfEvent { fd, name: "cycles".into(), attr, probe: None }
     }
 
     /// Returns the name that identifies the event in messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the event in tracefs that was opened, if it was made for this event.
+    pub fn probe(&self) -> Option<&Arc<DynamicEvent>> {
+        self.probe.as_ref()
     }
 
     /// Returns the attributes in force.
@@ -314,11 +324,6 @@ fn open_exactly(
 
 fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Returns the errno of a failed system call; `EIO` if the error has none.
-pub(super) fn errno(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[cfg(test)]

@@ -7,10 +7,14 @@
 //! Sources: `perf_event_open(2)`, Documentation/admin-guide/{perf-security,sysctl/kernel}.rst, and
 //! the return values of kernel/events/core.c and kernel/trace/trace_event_perf.c.
 
-use super::attr::Attr;
-use super::perf::PerfTarget;
+mod probe;
+
+pub use probe::FUNCTIONS_NEED_ROOT;
+
+use super::attr::{Attr, PerfTarget};
 use super::privileges::Privileges;
 use perf_event_open_sys::bindings as b;
+use probe::{create_probe, probe};
 
 /// A refused call, as a line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +38,10 @@ const ENOTSUPP: i32 = 524;
 pub enum RefusedCall<'a> {
     /// `perf_event_open(2)`.
     Open(&'a Attr, PerfTarget),
+    /// Creating a probe in tracefs; true if it is in the kernel.
+    CreateProbe(bool),
+    /// `perf_event_open(2)` of such a probe.
+    OpenProbe(bool, &'a Attr, PerfTarget),
     /// `mmap(2)` of a ring with this many data pages.
     Map(usize),
     /// `PERF_EVENT_IOC_SET_FILTER`.
@@ -58,6 +66,12 @@ impl Refusal {
     pub fn from_facts(what: &str, call: RefusedCall<'_>, errno: i32, facts: &Privileges) -> Self {
         let why = match call {
             RefusedCall::Open(attr, target) => open(attr, target, errno, facts),
+            RefusedCall::CreateProbe(of_kernel) => create_probe(of_kernel, errno, facts),
+            RefusedCall::OpenProbe(of_kernel, attr, target) => match probe(of_kernel, errno, facts)
+            {
+                Some(why) if attr.as_raw().branch_sample_type == 0 => why.to_owned(),
+                _ => open(attr, target, errno, facts),
+            },
             RefusedCall::Map(pages) => map(pages, errno, facts),
             RefusedCall::Filter(filter) => self::filter(filter, errno),
             RefusedCall::Output(owner) => output(owner, errno),
@@ -65,7 +79,15 @@ impl Refusal {
             RefusedCall::Events(at) => events(at, errno, facts),
             RefusedCall::Start => start(errno, facts),
         };
-        let of_event = matches!(call, RefusedCall::Open(a, _) if is_of_event(a, errno, facts));
+        let of_event = match call {
+            RefusedCall::Open(attr, _) | RefusedCall::OpenProbe(_, attr, _) => {
+                is_of_event(attr, errno, facts)
+            }
+            RefusedCall::CreateProbe(_) => {
+                !matches!(errno, libc::EACCES | libc::EPERM | libc::EROFS)
+            }
+            _ => false,
+        };
         Refusal { errno, what: what.to_owned(), why, of_event }
     }
 
@@ -100,12 +122,6 @@ fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Privileges) -> bool {
 fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> String {
     let raw = attr.as_raw();
     let PerfTarget { pid, cpu } = target;
-    if let Some(kind) = facts.probes.iter().position(|pmu| *pmu == Some(raw.type_))
-        && raw.branch_sample_type == 0
-        && let Some(why) = probe(kind == 0, errno, facts)
-    {
-        return why.to_owned();
-    }
     match errno {
         libc::EACCES | libc::EPERM => permission(attr, target, facts),
         libc::EINTR if raw.type_ == b::PERF_TYPE_TRACEPOINT => "another tracer uses it: a uprobe \
@@ -179,41 +195,6 @@ fn no_descriptor(facts: &Privileges) -> String {
          a service), or watch fewer events, tasks or CPUs",
         facts.nofile
     )
-}
-
-/// Refusal of function events to unprivileged users.
-pub const FUNCTIONS_NEED_ROOT: &str = "permission denied; functions need root or CAP_PERFMON, \
-    regardless of perf_event_paranoid: run as root";
-
-/// Explains refusals that are specific to functions, of the kernel or not: `kernel/trace`'s
-/// `create_local_trace_kprobe()`, `create_local_trace_uprobe()`, and the functions that they call.
-fn probe(of_kernel: bool, errno: i32, facts: &Privileges) -> Option<&'static str> {
-    Some(match (errno, of_kernel) {
-        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_NEED_ROOT,
-        (libc::ENOENT, true) => {
-            "the kernel cannot find the function; its module may have been unloaded: load it first"
-        }
-        (libc::EINVAL, true) => {
-            "the kernel does not allow a probe on this function (probes use it themselves, or it \
-             runs where probes are not allowed); watch a function that calls it"
-        }
-        (libc::EADDRNOTAVAIL, true) => {
-            "several functions have this name, and the kernel cannot choose one; watch a function \
-             that calls it"
-        }
-        (libc::EILSEQ | libc::EOPNOTSUPP | ENOTSUPP, _) => {
-            "the kernel cannot put a probe on its first instruction; watch a function that calls it"
-        }
-        (libc::ENOENT | libc::EINVAL, false) => {
-            "the kernel cannot probe its file; check that the file still exists and is on a disk \
-             of this machine"
-        }
-        (libc::EIO, false) => {
-            "its file system does not support probes, as it has no page cache; copy the program to \
-             another one and start it there"
-        }
-        _ => return None,
-    })
 }
 
 /// Explains missing branch records: only hardware counters have them, and not on all hardware.

@@ -11,8 +11,9 @@
 //!
 //! The protocol follows the comment on `data_head` in include/uapi/linux/perf_event.h.
 
+use super::errno::errno;
 use super::machine;
-use super::perf::{self, PerfEvent};
+use super::perf::PerfEvent;
 use super::refusal::{Refusal, RefusedCall};
 use memmap2::{MmapOptions, MmapRaw};
 use perf_event_open_sys::bindings::{perf_event_header, perf_event_mmap_page};
@@ -54,7 +55,7 @@ impl Ring {
         let map = MmapOptions::new()
             .len(bytes)
             .map_raw(owner.as_fd().as_raw_fd())
-            .map_err(|e| refuse(perf::errno(&e)))?;
+            .map_err(|e| refuse(errno(&e)))?;
         let control = map.as_mut_ptr().cast::<perf_event_mmap_page>();
         // SAFETY: the mapping has more than one page, and the data begin with the second:
         // `data_offset` confirms it since 4.1, and before that it was the only layout.

@@ -6,7 +6,8 @@ mod rings;
 mod workloads;
 
 use super::attr::Attr;
-use super::perf::{PerfEvent, PerfTarget};
+use super::attr::PerfTarget;
+use super::perf::PerfEvent;
 use super::ring::{Piece, Ring, Scratch};
 use perf_event_open_sys::bindings as b;
 

@@ -4,7 +4,7 @@
 //! there is none and this user may mount it, it is mounted at its usual place and stays mounted, as
 //! with other tracers. See Documentation/trace/events.rst.
 
-use super::perf::errno;
+use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::unescape::unescape;
 use std::ffi::{CStr, CString, OsString};

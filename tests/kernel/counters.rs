@@ -26,6 +26,8 @@ live_tests! {
     the_states_of_each_cpu_match_the_kernels_accounting,
     the_times_of_a_cpu_match_the_kernels_accounting,
     the_time_of_a_cpu_is_counted_only_while_it_is_switched_on,
+    options_that_have_no_effect_on_counters_are_refused,
+    monitors_of_whole_cpus_refuse_single_tasks,
 }
 
 const CALLS: u32 = 5000;
@@ -337,4 +339,31 @@ fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
     let of = |column| run.of("row").filter_map(|row| row[column].as_f64()).sum::<f64>();
     assert!(of("user") > 0.0, "{:?}", run.objects);
     assert_eq!(of("system"), 0.0, "{:?}", run.objects);
+}
+
+/// Returns the exit code and the messages of a run that is refused.
+fn refused(args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+    let output = command.args(args).args(["--duration", "5s"]).output().expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn options_that_have_no_effect_on_counters_are_refused() {
+    for (option, why) in [
+        (&["--total"][..], "--total: counts have no total"),
+        (&["--events"], "--events: this monitor reads counts"),
+        (&["-N", "3"], "-N: this monitor reads counts"),
+    ] {
+        let (code, text) = refused(&[&["percpu-stat"], option].concat());
+        assert!(code == Some(1) && text.contains(why), "{code:?} {text}");
+    }
+}
+
+fn monitors_of_whole_cpus_refuse_single_tasks() {
+    let own = std::process::id().to_string();
+    for monitor in ["irq-off", "watchdog", "cpu-util"] {
+        let (code, text) = refused(&[monitor, "-p", &own]);
+        let why = format!("{monitor} watches whole CPUs, not single tasks");
+        assert!(code == Some(1) && text.contains(&why), "{code:?} {text}");
+    }
 }

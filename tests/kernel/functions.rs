@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     io::Write as _,
     os::unix::fs::FileExt as _,
+    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -25,6 +26,7 @@ live_tests! {
     each_return_of_a_function_has_its_return_value,
     an_int_is_half_a_register,
     a_running_process_is_watched_alone_and_can_still_fork,
+    a_call_is_seen_once_even_if_its_thread_is_moved_to_another_cpu,
     stacks_name_the_callers,
     a_recording_of_calls_is_replayed_by_the_same_selector,
     functions_are_listed_and_selected_by_globs,
@@ -67,8 +69,12 @@ struct Program {
 
 impl Program {
     fn built(flags: &[&str]) -> Program {
+        Program::of(SOURCE, flags)
+    }
+
+    fn of(source: &str, flags: &[&str]) -> Program {
         let folder = tempfile::tempdir().expect("there is room for a program");
-        std::fs::write(folder.path().join("chain.c"), SOURCE).expect("it can be written");
+        std::fs::write(folder.path().join("chain.c"), source).expect("it can be written");
         let program = Program { folder };
         program.run(
             Command::new("gcc")
@@ -214,6 +220,44 @@ fn a_running_process_is_watched_alone_and_can_still_fork() {
     run.is_complete();
 }
 
+/// Calls `work` N times, while a child moves it from one CPU to the other all the time.
+const MOVED: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noipa)) long work(long i) { return i + 1; }
+int main(int argc, char **argv) {
+    pid_t self = getpid(), mover = fork();
+    for (int cpu = 0; !mover; cpu ^= 1) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        if (sched_setaffinity(self, sizeof one, &one)) _exit(1);
+        usleep(20);
+    }
+    for (long i = 0, n = atol(argv[1]); i < n; i++) work(i);
+    kill(mover, SIGKILL);
+    return waitpid(mover, NULL, 0) != mover;
+}
+"#;
+
+fn a_call_is_seen_once_even_if_its_thread_is_moved_to_another_cpu() {
+    const CALLS: u32 = 20_000;
+    let program = Program::of(MOVED, &[]);
+    let event = program.function("uprobe", "work");
+    let run = program.watched(&["trace", "-m", "1024", "-e", &event], CALLS, 0);
+    let mut calls = HashMap::new();
+    for event in run.of("event") {
+        let before = calls.insert(event["arg1"].to_string(), event);
+        assert!(before.is_none(), "seen twice: {before:?} {event:?}");
+    }
+    assert_eq!(calls.len() as u32, CALLS, "{}", run.stderr);
+    run.is_complete();
+}
+
 fn stacks_name_the_callers() {
     for flags in [&[][..], &["-O1", "-fomit-frame-pointer"]] {
         stacks_name_the_callers_of(&Program::built(flags), flags.is_empty());
@@ -335,6 +379,15 @@ fn nothing_is_left_behind_by_a_run_that_is_killed() {
     assert!(cfg!(not(target_arch = "x86_64")) || watched[0] == 0xcc, "{watched:x?}");
     drop(tool);
     assert_eq!(bytes(), before);
+    // The next run removes what the killed one left in tracefs, and its own event at its end.
+    let run = program.watched(&["trace", "-e", &program.function("uprobe", "work")], 1, 0);
+    assert_eq!(run.of("event").count(), 1, "{}", run.stderr);
+    let left = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+    let of_ended = |line: &&str| {
+        let pid = line.split_once(":perilune_")?.1.split_once('/')?.0;
+        (!Path::new("/proc").join(pid).exists()).then_some(())
+    };
+    assert_eq!(left.lines().find(|line| of_ended(line).is_some()), None);
     for _ in 0..2 {
         next_line(&mut child);
     }

@@ -11,11 +11,12 @@ use crate::decode::print::PrintProgram;
 use crate::script::vm::guard::hook_stops_compiled_loops;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
+use crate::sys::attr::PerfTarget;
 use crate::sys::clock::ticks_per_second;
 use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
-use crate::sys::perf::{PerfEvent, PerfTarget};
+use crate::sys::perf::PerfEvent;
 use crate::sys::privileges::{CAP_IPC_LOCK, Privileges, capability};
 use crate::sys::tracefs::Tracefs;
 

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use rustyline::ExternalPrinter;
 
 use crate::base::text::units::counted;
-use crate::sys::namespace::tid_in_records;
+use crate::sys::own_tid::tid_in_records;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::{signal, threads};
 

@@ -20,7 +20,7 @@ use super::{LineReader, highlight, history};
 use crate::run::session::ConsoleMessage;
 use crate::script::load::doc;
 use crate::script::vm::syntax::Syntax;
-use crate::sys::namespace::tid_in_records;
+use crate::sys::own_tid::tid_in_records;
 use crate::sys::sched::RtBoost;
 use crate::sys::signal::{self, typed_line};
 use crate::sys::terminal::typeahead;

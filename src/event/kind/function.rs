@@ -1,11 +1,10 @@
 //! Function events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` at the call of a function,
 //! `kretprobe:` and `uretprobe:` at its return.
 //!
-//! They are opened through the PMUs `kprobe` and `uprobe` (kernel/events/core.c, since 4.17), never
-//! through files of tracefs: the probe belongs to the event and is removed with it, also if this
-//! process is killed. Instead of a raw record, a sample has the registers that hold the arguments
-//! or the return value. A [`Format`] describes where each register lies, so code for tracepoint
-//! records handles these samples as well.
+//! Each is made as an event in tracefs ([`crate::sys::dynamic_event`]) and opened like a
+//! tracepoint. Instead of a raw record, a sample has the registers that hold the arguments or the
+//! return value. A [`Format`] describes where each register lies, so code for tracepoint records
+//! handles these samples as well.
 
 mod named;
 mod place;
@@ -21,6 +20,7 @@ use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
 use crate::decode::format::{Field, FieldKind, Format};
 use crate::event::sampling::Sampling;
+use crate::sys::dynamic_event::ProbePoint;
 use crate::sys::registers;
 
 /// A function event.
@@ -30,8 +30,6 @@ pub struct FunctionEvent {
     pub kind: ProbeKind,
     /// Layout of its registers in the register block of a sample.
     pub format: Format,
-    /// The PMU, set to calls or returns.
-    pub pmu: EventAttr,
     /// Where the function begins.
     pub place: FunctionLocation,
 }
@@ -59,10 +57,8 @@ pub trait Functions {
 }
 
 impl EventProperties for FunctionEvent {
-    /// Returns the PMU with the string of the probe's location, which the event owns.
     fn attr(&self) -> EventAttr {
-        let config1 = self.place.text().as_ptr().addr() as u64;
-        EventAttr { config1, config2: self.place.offset(), ..self.pmu }
+        EventAttr { type_: abi::PERF_TYPE_TRACEPOINT, ..EventAttr::default() }
     }
 
     fn sample_type(&self) -> u64 {
@@ -81,8 +77,9 @@ impl EventProperties for FunctionEvent {
         Some(RegisterFields { mask, of_any_task: !self.kind.of_file() })
     }
 
-    fn is_probe(&self) -> bool {
-        true
+    fn probe(&self) -> Option<ProbePoint<'_>> {
+        let (place, offset) = (self.place.text(), self.place.offset());
+        Some(ProbePoint { place, offset, at_return: self.kind.at_return() })
     }
 
     fn is_user_entry(&self) -> bool {
@@ -161,9 +158,9 @@ pub fn describe(
     if named.function.is_empty() || named.file.as_deref() == Some("") {
         bail!("{name}: incomplete name; write {}", named.kind.usage());
     }
-    let pmu = pmu(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
+    check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
-    Ok(FunctionEvent { kind: named.kind, format: format(named.kind), pmu, place })
+    Ok(FunctionEvent { kind: named.kind, format: format(named.kind), place })
 }
 
 /// Returns at most `most` functions that match a glob. The parts that compilers split off functions
@@ -186,15 +183,15 @@ pub fn matching(
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }
 
-/// Returns the PMU of a kind, set to calls or returns.
+/// Checks whether this kernel has probes of a kind. Where it has their PMU, it has the file in
+/// tracefs, too (`CONFIG_KPROBE_EVENTS`, `CONFIG_UPROBE_EVENTS`).
 ///
 /// # Errors
-/// This kernel does not have the PMU.
-pub fn pmu(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<EventAttr> {
-    let terms = if kind.at_return() { "retprobe" } else { "" };
+/// It has none.
+pub fn check_kernel(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<()> {
     let pmu = kind.pmu();
-    match pmu::parse(&format!("{pmu}/{terms}/"), read) {
-        Ok(Some(counter)) => Ok(counter.attr),
+    match pmu::parse(&format!("{pmu}//"), read) {
+        Ok(Some(_)) => Ok(()),
         _ => bail!(
             "this kernel has no PMU '{pmu}' (CONFIG_{}_EVENTS, since 4.17); {}",
             pmu.to_ascii_uppercase(),

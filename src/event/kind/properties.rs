@@ -7,6 +7,7 @@ use perf_event_open_sys::bindings as abi;
 use crate::decode::format::Format;
 use crate::event::exclude::Exclude;
 use crate::event::sampling::Sampling;
+use crate::sys::dynamic_event::ProbePoint;
 
 /// The `perf_event_attr` fields that select an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,7 +38,7 @@ pub struct RegisterFields {
 /// Properties of an event that depend on its kind. The defaults are those of a counter that the
 /// kernel counts in software.
 pub trait EventProperties {
-    /// Returns the fields that select the event. They may point into the event.
+    /// Returns the fields that select the event. `config` of a probe is 0 until it is made.
     fn attr(&self) -> EventAttr;
 
     /// Returns the bits of `sample_type` for the data that only samples of this kind have.
@@ -62,10 +63,15 @@ pub trait EventProperties {
         None
     }
 
-    /// Returns whether it is a probe in code: it is opened for whole CPUs only, closes slowly, and
-    /// needs privileges that no setting grants.
+    /// Returns the location of the probe for which an event is made in tracefs. Such an event is
+    /// opened for whole CPUs only, closes slowly, and needs privileges that no setting grants.
+    fn probe(&self) -> Option<ProbePoint<'_>> {
+        None
+    }
+
+    /// Returns whether it is a probe in code.
     fn is_probe(&self) -> bool {
-        false
+        self.probe().is_some()
     }
 
     /// Returns whether the kernel's tracing raises it (`perf_event_is_tracing()`,

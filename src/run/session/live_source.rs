@@ -23,7 +23,7 @@ use crate::source::live::Live;
 use crate::source::live::change::Closer;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::sys::cpus::online_cpus;
-use crate::sys::namespace::{kernel_tid, tid_in_records};
+use crate::sys::own_tid::{kernel_tid, tid_in_records};
 use crate::sys::refusal::Refusal;
 use crate::sys::tasks::task_names;
 use crate::sys::tracepoint_overhead::{self, TracepointOverhead};
@@ -59,7 +59,7 @@ impl LiveSource {
     ) -> anyhow::Result<(LiveSource, Setting)> {
         let settings = &request.host;
         let catalog = Rc::new(MachineCatalog::default());
-        let scope = WatchScope::of(settings, None)?;
+        let scope = WatchScope::of(request, None)?;
         let setting = scope.setting(request, catalog.clone())?;
         let (sender, tid) = std::sync::mpsc::channel();
         let closer = Closer::start(move || {

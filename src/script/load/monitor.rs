@@ -24,7 +24,7 @@ pub const CALLBACKS: [&str; 11] = [
 ];
 
 /// Keys of `monitor {}`.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "summary",
     "api",
     "options",
@@ -35,6 +35,7 @@ const KEYS: [&str; 10] = [
     "screen",
     "idle",
     "all_tasks",
+    "whole_cpus",
 ];
 
 /// Version of the API that scripts see; see `docs/stability.md`.
@@ -69,6 +70,8 @@ pub struct Monitor {
     pub idle: Option<String>,
     /// Whether `on_fork` and the like are also called for tasks that are not watched.
     pub all_tasks: bool,
+    /// Whether it watches whole CPUs: single tasks cannot be selected.
+    pub whole_cpus: bool,
     /// `m` itself, with the callbacks.
     pub table: Table,
 }
@@ -117,6 +120,7 @@ struct MonitorDeclaration {
     screen: bool,
     idle: Option<String>,
     all_tasks: bool,
+    whole_cpus: bool,
 }
 
 impl UserData for MonitorDeclaration {}
@@ -169,6 +173,7 @@ impl Monitor {
             screen: declared.screen,
             idle: declared.idle,
             all_tasks: declared.all_tasks,
+            whole_cpus: declared.whole_cpus,
             table,
         })
     }
@@ -270,7 +275,8 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
             ("screen", Value::Boolean(on)) => declared.screen = *on,
             ("screen", _) => return Err(wrong("true or false")),
             ("all_tasks", Value::Boolean(on)) => declared.all_tasks = *on,
-            ("all_tasks", _) => return Err(wrong("true or false")),
+            ("whole_cpus", Value::Boolean(on)) => declared.whole_cpus = *on,
+            ("all_tasks" | "whole_cpus", _) => return Err(wrong("true or false")),
             ("idle", Value::String(text)) => declared.idle = Some(one_line(&text.to_str()?)?),
             ("idle", _) => return Err(wrong("a line of text")),
             ("pages", _) => declared.pages = Some(pages(&value)?),

@@ -128,9 +128,8 @@ impl Live {
     }
 
     fn place_all(&mut self, openings: Vec<Opening>, request: &SourceRequest) -> anyhow::Result<()> {
-        let cpus: Vec<u32> = self.opened.rings.iter().map(|ring| ring.cpu).collect();
         let new = openings.iter().filter(|opening| self.like(opening).is_none());
-        let remark = allow(self.probes(), new.map(|opening| opening.probes(&cpus)).sum())?;
+        let remark = allow(self.probes(), new.map(Opening::probes).sum())?;
         for opening in openings {
             self.place(opening, request)?;
         }

@@ -19,10 +19,10 @@ use crate::source::open::opened::OpenedSource;
 use crate::source::open::rings::{EVERY_TASK, open_owner};
 use crate::source::ring::presence::Presence;
 use crate::source::sink::Sink;
+use crate::sys::attr::PerfTarget;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::page_size;
-use crate::sys::perf::PerfTarget;
 
 /// How thorough a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Live {
         let cpu = ring.cpu;
         let like = events.iter().find(|open| open.opening == at);
         let (Some(like), true) = (like, opening.is_on(cpu)) else { return Ok(()) };
-        let mut attr = *like.event.attr();
+        let (mut attr, probe) = (*like.event.attr(), like.event.probe().cloned());
         attr.set("disabled", 1)?;
         attr.set("enable_on_exec", 0)?;
         // A member of a group is not pinned itself; its leader is, which is reopened.
@@ -145,7 +145,8 @@ impl Live {
                 continue;
             }
             let target = PerfTarget { pid: tid, cpu: cpu as i32 };
-            let joining = Joining { target, cgroup: cgroup.as_ref(), on, on_exec: false };
+            let (cgroup, probe) = (cgroup.as_ref(), probe.as_ref());
+            let joining = Joining { target, cgroup, probe, on, on_exec: false };
             let (event, in_group) = match groups.open(opening, &attr, &joining) {
                 Ok((opened, in_group)) => (opened.event, in_group),
                 Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,

@@ -1,7 +1,8 @@
 //! The rings, events and attributes that a run has open.
 
+use std::collections::BTreeSet;
+
 use super::Live;
-use crate::source::open::open_event::OpenEvent;
 use crate::source::open::rings::pages_of;
 
 impl Live {
@@ -21,11 +22,13 @@ impl Live {
         names.len()
     }
 
-    /// Returns the number of open function probes: each CPU has its own.
+    /// Returns the number of open function probes, each of which has an event on each CPU.
     pub fn probes(&self) -> usize {
-        let is = |open: &&OpenEvent| self.openings[open.opening].event.kind().is_probe();
-        self.opened.events.iter().filter(is).count()
+        let openings = self.opened.events.iter().map(|open| open.opening);
+        let is = |opening: &usize| self.openings[*opening].event.kind().is_probe();
+        openings.filter(is).collect::<BTreeSet<usize>>().len()
     }
+
     /// Returns the pages of each ring that events write to.
     pub fn pages(&self) -> usize {
         if self.opened.rings.is_empty() { 0 } else { pages_of(&self.opened.rings) }

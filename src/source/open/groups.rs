@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::bail;
 
@@ -19,9 +20,11 @@ use super::attr;
 use super::open_event::OpenEvent;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::attr::Attr;
+use crate::sys::attr::PerfTarget;
 use crate::sys::cgroup;
+use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::perf::{
-    EventCounts, Membership, OpenResult as OpenedEvent, PerfEvent, PerfTarget, is_unscheduled,
+    EventCounts, Membership, OpenResult as OpenedEvent, PerfEvent, is_unscheduled,
 };
 use crate::sys::refusal::Refusal;
 
@@ -107,6 +110,8 @@ pub(in crate::source) struct Joining<'a> {
     pub(in crate::source) target: PerfTarget,
     /// The directory of its control group.
     pub(in crate::source) cgroup: Option<&'a OwnedFd>,
+    /// The event in tracefs that it opens.
+    pub(in crate::source) probe: Option<&'a Arc<DynamicEvent>>,
     /// Whether it counts as soon as its group does.
     pub(in crate::source) on: bool,
     /// Whether its group starts with the exec of the task.
@@ -126,7 +131,9 @@ impl CounterGroups {
     ) -> anyhow::Result<(OpenedEvent, bool)> {
         let (target, name) = (joining.target, opening.event.name.as_str());
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
-        let alone = || PerfEvent::open_as(attr, target, name, Membership { leader: None, cgroup });
+        let probe = joining.probe;
+        let alone =
+            || PerfEvent::open_as(attr, target, name, Membership { leader: None, cgroup, probe });
         let Some(key) = opening.group_of_counters() else { return Ok((alone()?, false)) };
         let requested = key.name.clone();
         let group = match self.with_room(key, attr, joining) {
@@ -139,7 +146,7 @@ impl CounterGroups {
         member.set("enable_on_exec", 0)?;
         member.set("pinned", 0)?;
         let leader = Some(&group.leader);
-        match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup }) {
+        match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup, probe }) {
             Ok(opened) => {
                 group.members.push(opened.event.id()?);
                 Ok((opened, true))
@@ -168,7 +175,7 @@ impl CounterGroups {
         let groups = self.all.entry((key, target.cpu as u32, target.pid)).or_default();
         if groups.last().is_none_or(|group| group.members.len() >= MEMBERS_MAX) {
             let attr = attr::of_leader(attr, on_exec);
-            let member = Membership { leader: None, cgroup };
+            let member = Membership { leader: None, cgroup, probe: None };
             let leader = PerfEvent::open_as(&attr, target, attr::OWNER, member)?.event;
             groups.push(CounterGroup { leader, members: Vec::new(), enabled: Cell::new(on_exec) });
         }

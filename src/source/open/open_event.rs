@@ -1,7 +1,8 @@
 //! An open perf event of an opening.
 
 use super::counter_reading::CounterReading;
-use crate::sys::perf::{PerfEvent, PerfTarget};
+use crate::sys::attr::PerfTarget;
+use crate::sys::perf::PerfEvent;
 
 /// An open perf event of an opening.
 pub(in crate::source) struct OpenEvent {

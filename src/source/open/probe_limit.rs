@@ -8,18 +8,16 @@ use crate::source::request::Opening;
 /// Time in ms that the kernel takes to close a probe. It closes them one after the other.
 pub const CLOSED_IN_MS: usize = 70;
 
-/// Probes that may be open at once, one for each function and CPU. Closing them takes about 18 s.
+/// Probes that may be open at once. Closing them takes about 18 s.
 const OPEN_MAX: usize = 256;
 
 /// Closing time in ms from which on the user is warned.
 const WARN_MS: usize = 5000;
 
 impl Opening {
-    /// Returns the number of probes that it needs on these CPUs.
-    pub(in crate::source) fn probes(&self, cpus: &[u32]) -> usize {
-        let only = self.sampling.cpus.as_ref();
-        let on = || cpus.iter().filter(|cpu| only.is_none_or(|only| only.contains(cpu))).count();
-        if self.event.kind().is_probe() { on() } else { 0 }
+    /// Returns the number of probes that it needs.
+    pub(in crate::source) fn probes(&self) -> usize {
+        usize::from(self.event.kind().is_probe())
     }
 }
 
@@ -32,8 +30,7 @@ pub(in crate::source) fn allow(open: usize, more: usize) -> anyhow::Result<Optio
     let all = open + more;
     ensure!(
         more == 0 || all <= OPEN_MAX,
-        "{all} function probes, one for each function and CPU, exceed the limit of {OPEN_MAX} open \
-         at once; narrow the globs, or watch fewer CPUs (-C)"
+        "{all} function probes exceed the limit of {OPEN_MAX} open at once; narrow the globs"
     );
     let long = |probes: usize| probes * CLOSED_IN_MS >= WARN_MS;
     Ok((long(all) && !long(open)).then(|| {

@@ -10,10 +10,7 @@ use std::rc::Rc;
 
 use super::attr::{self, Common};
 use crate::event::{kind::Event as Described, sampling::Sampling};
-use crate::sys::{
-    perf::{PerfEvent, PerfTarget},
-    refusal::Refusal,
-};
+use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 
 /// An event that can be opened.
 #[derive(Clone, Debug)]

@@ -11,10 +11,11 @@ use crate::base::text::cpulist;
 use crate::decode::sample::RecordLayout;
 use crate::source::request::{Opening, SourceRequest};
 use crate::source::ring::cpu_ring::CpuRing;
+use crate::sys::attr::PerfTarget;
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
 use crate::sys::machine::page_size;
-use crate::sys::perf::{PerfEvent, PerfTarget};
+use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
 use crate::sys::ring::Ring;
 

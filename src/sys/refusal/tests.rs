@@ -48,22 +48,31 @@ fn a_tracepoint_without_permission_names_the_sysctl_and_its_value() {
 
 #[test]
 fn a_refused_probe_is_explained_for_its_function() {
-    let (kernels, programs) = (Attr::counter(6, 0), Attr::counter(8, 0));
-    let privileged = Privileges { perfmon: true, ..facts() };
-    let mut with_branches = programs;
+    let plain = Attr::tracepoint(7);
+    let mut with_branches = plain;
     with_branches.set("branch_sample_type", 1).unwrap();
-    for (attr, errno, facts, why) in [
-        (with_branches, libc::EOPNOTSUPP, &privileged, "this PMU has no branch records"),
-        (kernels, libc::EACCES, &facts(), "permission denied; functions need root or CAP_PERFMON"),
-        (programs, libc::EACCES, &privileged, "permission denied even to root"),
-        (kernels, libc::ENOENT, &privileged, "the kernel cannot find the function"),
-        (kernels, libc::EINVAL, &privileged, "the kernel does not allow a probe on this function"),
-        (kernels, libc::EADDRNOTAVAIL, &privileged, "several functions have this name"),
-        (programs, libc::EIO, &privileged, "its file system does not support probes"),
-        (programs, 524, &privileged, "the kernel cannot put a probe on its first instruction"),
-        (programs, libc::EMFILE, &privileged, "no file descriptor is left"),
+    let privileged = Privileges { perfmon: true, ..facts() };
+    let (create, kernel, program) = (
+        RefusedCall::CreateProbe,
+        RefusedCall::OpenProbe(true, &plain, CPU0),
+        RefusedCall::OpenProbe(false, &plain, CPU0),
+    );
+    let branches = RefusedCall::OpenProbe(false, &with_branches, CPU0);
+    for (call, errno, facts, why) in [
+        (branches, libc::EOPNOTSUPP, &privileged, "it has no branch records"),
+        (create(true), libc::EACCES, &facts(), "permission denied; functions need root"),
+        (create(false), libc::EACCES, &privileged, "permission denied; functions need root"),
+        (create(false), libc::EROFS, &privileged, "tracefs is mounted read-only"),
+        (kernel, libc::EACCES, &facts(), "permission denied; functions need root"),
+        (program, libc::EACCES, &privileged, "permission denied even to root"),
+        (create(true), libc::ENOENT, &privileged, "the kernel cannot find the function"),
+        (kernel, libc::EINVAL, &privileged, "the kernel does not allow a probe on this function"),
+        (create(true), libc::EADDRNOTAVAIL, &privileged, "several functions have this name"),
+        (program, libc::EIO, &privileged, "its file system does not support probes"),
+        (program, 524, &privileged, "the kernel cannot put a probe on its first instruction"),
+        (program, libc::EMFILE, &privileged, "no file descriptor is left"),
     ] {
-        let line = line("uprobe:x:f", RefusedCall::Open(&attr, CPU0), errno, facts);
+        let line = line("uprobe:x:f", call, errno, facts);
         assert!(line.starts_with(&format!("uprobe:x:f: {why}")) && line.contains(';'), "{line}");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
 use super::{HOME, count, interrupting_set, interrupts, knock_signal, send_to, typed_line};
-use crate::sys::namespace::tid_in_records;
+use crate::sys::own_tid::tid_in_records;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::threads;
 

@@ -3,7 +3,8 @@
 use super::*;
 use crate::sys::cpus::online_cpus;
 use crate::sys::live_tests::{Forked, getppid, needs_root, tracepoint};
-use crate::sys::namespace::{in_root_pid_namespace, kernel_tid};
+use crate::sys::namespace::in_root_pid_namespace;
+use crate::sys::own_tid::kernel_tid;
 use crate::sys::tracefs::Tracefs;
 use std::io::{Read, Write};
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::sys::cpus::online_cpus;
 use crate::sys::live_tests::{Forked, getppid, needs_root, tracepoint};
 use crate::sys::machine::page_size;
-use crate::sys::namespace::kernel_tid;
+use crate::sys::own_tid::kernel_tid;
 use crate::sys::poll::Poller;
 use crate::sys::tracefs::Tracefs;
 use std::io::{Read, Write};

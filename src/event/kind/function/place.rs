@@ -15,7 +15,7 @@ pub enum FunctionLocation {
 }
 
 impl FunctionLocation {
-    /// Returns the string that `kprobe_func` or `uprobe_path` of an attr points to.
+    /// Returns the name of a kernel function, or a path of the file.
     pub fn text(&self) -> &CStr {
         match self {
             FunctionLocation::Kernel(name) => name,
@@ -23,11 +23,11 @@ impl FunctionLocation {
         }
     }
 
-    /// Returns `probe_offset` of an attr.
-    pub fn offset(&self) -> u64 {
+    /// Returns the offset in the file; None for a function of the kernel.
+    pub fn offset(&self) -> Option<u64> {
         match self {
-            FunctionLocation::Kernel(_) => 0,
-            FunctionLocation::File(_, offset) => *offset,
+            FunctionLocation::Kernel(_) => None,
+            FunctionLocation::File(_, offset) => Some(*offset),
         }
     }
 }

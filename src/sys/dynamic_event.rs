@@ -1,0 +1,187 @@
+//! Probes on functions, as events that this process makes in tracefs.
+//!
+//! An event is a line of `uprobe_events` or `kprobe_events`, with a number like that of a
+//! tracepoint (Documentation/trace/{uprobetracer,kprobetrace}.rst). It is made in the group
+//! `perilune_PID` and removed with its last perf event. Those of a process that was killed stay,
+//! without effect, until perilune makes its next one.
+//!
+//! The PMUs `uprobe` and `kprobe` need no such line, but each perf event of theirs is a probe of
+//! its own. With one per CPU, all of them run at each call; and if the thread is moved between two
+//! of them, the call is counted twice or not at all.
+
+use std::ffi::CStr;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use super::tracefs::Tracefs;
+
+/// Where a probe is placed, and when it fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbePoint<'a> {
+    /// A function of the kernel by name, or the path of a file; without blanks.
+    pub place: &'a CStr,
+    /// Byte offset in the file; None for a function of the kernel.
+    pub offset: Option<u64>,
+    /// Whether it fires when the function returns, instead of at its call.
+    pub at_return: bool,
+}
+
+/// An event that this process made in tracefs. It is removed when the last reference is dropped;
+/// its perf events must be closed by then.
+#[derive(Debug)]
+pub struct DynamicEvent {
+    /// The file that lists events of this kind.
+    list: PathBuf,
+    group: String,
+    name: String,
+    id: u64,
+    of_kernel: bool,
+}
+
+/// Prefix of the names of groups; the process ID follows.
+const GROUP: &str = "perilune_";
+
+/// Maximum number of names that are tried: others may be used by a process with the same ID in
+/// another PID namespace.
+const TRIES: u32 = 1000;
+
+/// Number of attempts to remove an event, and the pause between them: the kernel releases the last
+/// perf event a little after it was closed.
+const REMOVALS: (u32, Duration) = (20, Duration::from_millis(10));
+
+impl ProbePoint<'_> {
+    /// Returns whether it is in the kernel.
+    pub fn of_kernel(&self) -> bool {
+        self.offset.is_none()
+    }
+
+    /// Returns the name of the file in tracefs that lists such events.
+    fn list(&self) -> &'static str {
+        if self.of_kernel() { "kprobe_events" } else { "uprobe_events" }
+    }
+
+    /// Returns the line that makes the event.
+    fn line(&self, group: &str, name: &str) -> String {
+        let kind = if self.at_return { 'r' } else { 'p' };
+        let place = self.place.to_string_lossy();
+        match self.offset {
+            Some(offset) => format!("{kind}:{group}/{name} {place}:{offset:#x}"),
+            None => format!("{kind}:{group}/{name} {place}"),
+        }
+    }
+}
+
+impl DynamicEvent {
+    /// Makes an event for a probe. The first call removes the events that killed processes left.
+    ///
+    /// # Errors
+    /// tracefs cannot be written, or the kernel refuses the probe.
+    pub fn create(point: ProbePoint<'_>) -> io::Result<Arc<DynamicEvent>> {
+        static SWEPT: Once = Once::new();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let tracefs =
+            Tracefs::find().map_err(|refusal| io::Error::from_raw_os_error(refusal.errno))?;
+        SWEPT.call_once(|| sweep(tracefs.root()));
+        let list = tracefs.root().join(point.list());
+        let group = format!("{GROUP}{}", std::process::id());
+        for _ in 0..TRIES {
+            let name = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
+            match append(&list, &point.line(&group, &name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let mut event =
+                        DynamicEvent { list, group, name, id: 0, of_kernel: point.of_kernel() };
+                    event.id = tracefs.id(&event.group, &event.name)?;
+                    return Ok(Arc::new(event));
+                }
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Returns its number, `perf_event_attr.config` of type `PERF_TYPE_TRACEPOINT`.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns whether it is a probe in the kernel.
+    pub fn of_kernel(&self) -> bool {
+        self.of_kernel
+    }
+}
+
+impl Drop for DynamicEvent {
+    fn drop(&mut self) {
+        let (tries, pause) = REMOVALS;
+        for _ in 0..tries {
+            match append(&self.list, &removal(&self.group, &self.name)) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(pause);
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn removal(group: &str, name: &str) -> String {
+    format!("-:{group}/{name}")
+}
+
+/// Adds a line. Opening the file for writing alone would remove all events.
+fn append(list: &Path, line: &str) -> io::Result<()> {
+    OpenOptions::new().append(true).open(list)?.write_all(line.as_bytes())
+}
+
+/// Removes the events of processes that no longer exist, and those of an earlier process with this
+/// one's ID. The kernel refuses to remove an event that is in use.
+fn sweep(root: &Path) {
+    for list in ["uprobe_events", "kprobe_events"].map(|name| root.join(name)) {
+        let Ok(text) = fs::read_to_string(&list) else { continue };
+        for (group, name) in text.lines().filter_map(left_by_perilune) {
+            // An event that cannot be removed has no effect.
+            let _ = append(&list, &removal(group, name));
+        }
+    }
+}
+
+/// Returns the group and name of an event that a perilune made that has ended, from a line
+/// `KIND:GROUP/NAME …`.
+fn left_by_perilune(line: &str) -> Option<(&str, &str)> {
+    let (group, name) = line.split_once(':')?.1.split_whitespace().next()?.split_once('/')?;
+    let pid: u32 = group.strip_prefix(GROUP)?.parse().ok()?;
+    let lives = pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists();
+    (!lives).then_some((group, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_a_line_of_its_list() {
+        let file = ProbePoint { place: c"/proc/self/fd/7", offset: Some(0x1139), at_return: false };
+        assert_eq!(file.line("perilune_7", "p0"), "p:perilune_7/p0 /proc/self/fd/7:0x1139");
+        let kernel = ProbePoint { place: c"do_exit", offset: None, at_return: true };
+        assert_eq!(kernel.line("perilune_7", "p1"), "r:perilune_7/p1 do_exit");
+        assert_eq!((file.list(), kernel.list()), ("uprobe_events", "kprobe_events"));
+    }
+
+    #[test]
+    fn only_events_of_ended_perilunes_are_removed() {
+        let own = format!("p:perilune_{}/p3 /bin/true:0x10", std::process::id());
+        assert_eq!(left_by_perilune(&own).map(|(_, name)| name), Some("p3"));
+        let ended = "r16:perilune_4294967295/p12 do_exit+0";
+        assert_eq!(left_by_perilune(ended), Some(("perilune_4294967295", "p12")));
+        for other in
+            ["p:perilune_1/p0 f", "p:probe_a/work /bin/a:0x1", "p:perilune_x/p f", "", "p:"]
+        {
+            assert_eq!(left_by_perilune(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Explains refusals of function probes.
+
+use super::{ENOTSUPP, strange};
+use crate::sys::privileges::Privileges;
+
+/// Refusal of function events to unprivileged users.
+pub const FUNCTIONS_NEED_ROOT: &str = "permission denied; functions need root, regardless of \
+    perf_event_paranoid: run as root";
+
+/// Explains why tracefs refuses a probe.
+pub(super) fn create_probe(of_kernel: bool, errno: i32, facts: &Privileges) -> String {
+    let file = if of_kernel { "kprobe_events" } else { "uprobe_events" };
+    match errno {
+        libc::EROFS => {
+            format!("tracefs is mounted read-only; remount it so that {file} can be written")
+        }
+        libc::EACCES | libc::EPERM => FUNCTIONS_NEED_ROOT.to_owned(),
+        errno => match probe(of_kernel, errno, facts) {
+            Some(why) => why.to_owned(),
+            None => strange(errno, "the last lines of `error_log` in tracefs explain it"),
+        },
+    }
+}
+
+/// Explains refusals that are specific to functions, of the kernel or not, by `trace_kprobe.c` and
+/// `trace_uprobe.c` of kernel/trace.
+pub(super) fn probe(of_kernel: bool, errno: i32, facts: &Privileges) -> Option<&'static str> {
+    Some(match (errno, of_kernel) {
+        (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_NEED_ROOT,
+        (libc::ENOENT, true) => {
+            "the kernel cannot find the function; its module may have been unloaded: load it first"
+        }
+        (libc::EINVAL, true) => {
+            "the kernel does not allow a probe on this function (probes use it themselves, or it \
+             runs where probes are not allowed); watch a function that calls it"
+        }
+        (libc::EADDRNOTAVAIL, true) => {
+            "several functions have this name, and the kernel cannot choose one; watch a function \
+             that calls it"
+        }
+        (libc::EILSEQ | libc::EOPNOTSUPP | ENOTSUPP, _) => {
+            "the kernel cannot put a probe on its first instruction; watch a function that calls it"
+        }
+        (libc::ENOENT | libc::EINVAL, false) => {
+            "the kernel cannot probe its file; check that the file still exists and is on a disk \
+             of this machine"
+        }
+        (libc::EIO, false) => {
+            "its file system does not support probes, as it has no page cache; copy the program to \
+             another one and start it there"
+        }
+        _ => return None,
+    })
+}
