@@ -208,6 +208,10 @@ fn branches(pmu_type: u32) -> String {
     format!("{why}; use --call-graph=fp or --call-graph=dwarf")
 }
 
+/// Refusal of `perf_event_open` to a privileged user.
+const DENIED_TO_ROOT: &str = "permission denied even to root; a seccomp profile (containers), a \
+    security module or lockdown forbids it: allow perf_event_open there, or run on the host";
+
 /// Explains a missing permission by the first reason that applies.
 fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
     let raw = attr.as_raw();
@@ -238,9 +242,7 @@ fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
             .into();
     }
     if facts.perfmon {
-        return "permission denied even to root; a seccomp profile (containers), a security module \
-                or lockdown forbids it: allow perf_event_open there, or run on the host"
-            .into();
+        return DENIED_TO_ROOT.into();
     }
     match facts.paranoid {
         Some(paranoid) if paranoid > needed => format!(

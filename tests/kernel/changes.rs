@@ -93,7 +93,7 @@ fn a_function_of_a_rebuilt_file_has_a_separate_probe() {
     let (mut live, request) = rings();
     let mut probes = |role| {
         live.add(vec![opening_of(&function, role)], &request, 3).expect("it can be watched");
-        live.probes() / request.cpus.len()
+        live.probes()
     };
     assert_eq!((probes(0), probes(1)), (1, 1), "the same event is opened once");
     std::fs::rename(&other, &file).expect("it is ours");
@@ -106,7 +106,7 @@ fn the_number_of_open_probes_is_limited() {
     let libc = paths.find(|path| path.contains("libc.so")).expect("tests have a libc");
     let function = format!("uprobe:{libc}:getppid");
     let (mut live, request) = rings();
-    let most = 256 / request.cpus.len();
+    let most = 256;
     live.add(vec![opening_of(&function, 0)], &request, 1).expect("it can be watched");
     let others = |count: usize| {
         let of = |role| opening_of(&format!("uprobe:{libc}:getpid"), role as u32);
@@ -114,15 +114,9 @@ fn the_number_of_open_probes_is_limited() {
     };
     let refused = live.add(others(most), &request, most + 1).expect_err("one more than the limit");
     assert!(refused.to_string().contains("exceed the limit of 256 open at once"), "{refused}");
-    assert_eq!(live.probes(), request.cpus.len());
-    // On a single CPU each of them needs one probe.
-    let one: Vec<u32> = request.cpus[..1].to_vec();
-    let few = others(3).into_iter().map(|mut opening| {
-        opening.sampling.cpus = Some(one.clone());
-        opening
-    });
-    live.add(few.collect(), &request, 4).expect("they are below the limit");
-    assert_eq!(live.probes(), request.cpus.len() + 1, "three roles share one");
+    assert_eq!(live.probes(), 1);
+    live.add(others(3), &request, 4).expect("they are below the limit");
+    assert_eq!(live.probes(), 2, "three roles share one");
 }
 
 fn events_turned_on_together_are_delivered_from_the_same_time_on() {

@@ -1,6 +1,6 @@
 //! Explains refusals of function probes.
 
-use super::{ENOTSUPP, strange};
+use super::{DENIED_TO_ROOT, ENOTSUPP, strange};
 use crate::sys::privileges::Privileges;
 
 /// Refusal of function events to unprivileged users.
@@ -27,6 +27,7 @@ pub(super) fn create_probe(of_kernel: bool, errno: i32, facts: &Privileges) -> S
 pub(super) fn probe(of_kernel: bool, errno: i32, facts: &Privileges) -> Option<&'static str> {
     Some(match (errno, of_kernel) {
         (libc::EACCES | libc::EPERM, _) if !facts.perfmon => FUNCTIONS_NEED_ROOT,
+        (libc::EACCES | libc::EPERM, _) => DENIED_TO_ROOT,
         (libc::ENOENT, true) => {
             "the kernel cannot find the function; its module may have been unloaded: load it first"
         }

@@ -81,10 +81,12 @@ fn described(name: &str) -> Result<FunctionEvent> {
 }
 
 #[test]
-fn the_pmu_type_and_the_return_bit_are_read_from_sysfs() {
-    for (name, config) in [("kprobe:f", 0), ("kretprobe:f", 8)] {
-        let attr = described(name).unwrap().attr();
-        assert_eq!((attr.type_, attr.config), (6, config), "{name}");
+fn a_function_is_a_probe_at_its_call_or_return() {
+    for (name, at_return) in [("kprobe:f", false), ("kretprobe:f", true)] {
+        let event = described(name).unwrap();
+        let place = ProbePoint { place: c"f", offset: None, at_return };
+        assert_eq!(event.probe(), Some(place), "{name}");
+        assert_eq!(event.attr().type_, abi::PERF_TYPE_TRACEPOINT);
     }
 }
 
