@@ -134,6 +134,7 @@ fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
 }
 
 fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
+    own_only();
     let output = unprivileged(&["profile", "-e", "cpu-clock"]);
     let said = String::from_utf8_lossy(&output.stderr);
     let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or \
