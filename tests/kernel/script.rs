@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 
 use serde_json::Value;
@@ -187,15 +187,19 @@ const FORKS: &str = r#"
 fn callbacks_report_watched_tasks_or_all_tasks_on_request() {
     let three = ["--", "sh", "-c", "sleep 0.3; for i in 1 2 3; do /bin/true; done"];
     let beside_others = |script: &str| {
-        let others = std::thread::spawn(|| {
-            for _ in 0..30 {
-                let status = Command::new("/bin/true").status();
-                assert!(status.is_ok_and(|status| status.success()));
-            }
-        });
-        let ran = run(script, &three);
-        others.join().expect("the other handlers have run");
-        ran
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Others execute as long as the run takes, however late it starts to watch.
+            scope.spawn(|| {
+                while !ended.load(Relaxed) {
+                    let status = Command::new("/bin/true").status();
+                    assert!(status.is_ok_and(|status| status.success()));
+                }
+            });
+            let ran = run(script, &three);
+            ended.store(true, Relaxed);
+            ran
+        })
     };
     let ran = beside_others(&FORKS.replace("ALL", ""));
     let counts = ["forks", "ends", "execs"].map(|key| ran.number(key));
