@@ -1,11 +1,12 @@
-//! Output formats: reports and events in; text, JSON or `.events` out. Independent of records and
-//! of Lua.
+//! Output formats: reports and events in; text, JSON, CSV or `.events` out. Independent of records
+//! and of Lua.
 //!
 //! Each format implements [`Draw`](crate::base::report::draw::Draw) over a buffer in memory, which
 //! `flush` writes to the operating system: at each interval, and whenever 64 KiB are pending.
 //! Drawing an event without a stack neither allocates nor formats through `std::fmt`, because
 //! `trace` draws every record.
 
+pub mod csv;
 pub mod events;
 pub mod file;
 pub mod folded;

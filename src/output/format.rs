@@ -1,6 +1,7 @@
 //! The formats of results: a new one is a file here, a variant, a row of `FORMATS`, and its option
 //! in the host's table of options.
 
+use super::csv::Csv;
 use super::events::Events;
 use super::json::Json;
 use super::text::{TextOptions, TextOutput};
@@ -15,6 +16,8 @@ pub enum OutputFormat {
     Text,
     /// One JSON object per line.
     Json,
+    /// Comma-separated values.
+    Csv,
     /// A recording that `--replay` reads.
     Events,
 }
@@ -35,15 +38,43 @@ pub struct OutputParts<'a> {
 
 type CreateOutput = fn(OutputParts<'_>) -> Box<dyn Draw>;
 
-/// Each format with the option that selects it, empty for the default, and its constructor.
-const FORMATS: [(OutputFormat, &str, CreateOutput); 3] = [
-    (OutputFormat::Text, "", |parts| {
-        Box::new(TextOutput::new(parts.results, parts.messages, parts.look))
-    }),
-    (OutputFormat::Json, "json", |parts| {
-        Box::new(Json::new(parts.results, parts.monitor, parts.look.stacks))
-    }),
-    (OutputFormat::Events, "events", |parts| Box::new(Events::new(parts.results, parts.start))),
+/// One format.
+struct FormatRow {
+    format: OutputFormat,
+    /// The option that selects it, without dashes; empty for the default.
+    option: &'static str,
+    /// Whether notes are part of the results; otherwise they go to stderr.
+    notes_in_results: bool,
+    create: CreateOutput,
+}
+
+const FORMATS: [FormatRow; 4] = [
+    FormatRow {
+        format: OutputFormat::Text,
+        option: "",
+        notes_in_results: false,
+        create: |parts| Box::new(TextOutput::new(parts.results, parts.messages, parts.look)),
+    },
+    FormatRow {
+        format: OutputFormat::Json,
+        option: "json",
+        notes_in_results: true,
+        create: |parts| Box::new(Json::new(parts.results, parts.monitor, parts.look.stacks)),
+    },
+    FormatRow {
+        format: OutputFormat::Csv,
+        option: "csv",
+        notes_in_results: false,
+        create: |parts| {
+            Box::new(Csv::new(parts.results, parts.messages, parts.monitor, parts.look))
+        },
+    },
+    FormatRow {
+        format: OutputFormat::Events,
+        option: "events",
+        notes_in_results: true,
+        create: |parts| Box::new(Events::new(parts.results, parts.start)),
+    },
 ];
 
 impl OutputFormat {
@@ -52,24 +83,31 @@ impl OutputFormat {
     /// # Errors
     /// Returns the options if several are given.
     pub fn selected(is_given: impl Fn(&str) -> bool) -> Result<OutputFormat, [&'static str; 2]> {
-        let mut given = FORMATS.iter().filter(|(_, option, _)| is_given(option));
+        let mut given = FORMATS.iter().filter(|row| is_given(row.option));
         match (given.next(), given.next()) {
             (None, _) => Ok(OutputFormat::default()),
-            (Some((format, _, _)), None) => Ok(*format),
-            (Some((_, one, _)), Some((_, other, _))) => Err([one, other]),
+            (Some(row), None) => Ok(row.format),
+            (Some(one), Some(other)) => Err([one.option, other.option]),
         }
     }
 
     /// Returns the option that selects it, without the dashes; empty for the default.
     pub fn option(self) -> &'static str {
-        FORMATS.iter().find(|(format, ..)| *format == self).map_or("", |(_, option, _)| option)
+        self.row().option
+    }
+
+    /// Returns whether notes are part of the results; otherwise they go to stderr.
+    pub fn has_notes(self) -> bool {
+        self.row().notes_in_results
     }
 
     /// Creates the output.
     pub fn create(self, parts: OutputParts<'_>) -> Box<dyn Draw> {
-        let (_, _, create) =
-            FORMATS.iter().find(|(format, ..)| *format == self).unwrap_or(&FORMATS[0]);
-        create(parts)
+        (self.row().create)(parts)
+    }
+
+    fn row(self) -> &'static FormatRow {
+        FORMATS.iter().find(|row| row.format == self).unwrap_or(&FORMATS[0])
     }
 }
 
@@ -87,8 +125,10 @@ mod tests {
 
     #[test]
     fn each_format_has_a_row() {
-        for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::Events] {
-            assert!(FORMATS.iter().any(|(row, ..)| *row == format), "{format:?}");
+        for format in
+            [OutputFormat::Text, OutputFormat::Json, OutputFormat::Csv, OutputFormat::Events]
+        {
+            assert!(FORMATS.iter().any(|row| row.format == format), "{format:?}");
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::base::text::cpulist;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::units::counted;
 use crate::event::sampling::ChainPart;
-use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
@@ -61,8 +60,8 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
     }
     let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
     context.note(Level::Info, &watching);
-    if request.host.format != OutputFormat::Text {
-        // These formats keep stderr free of notes, but a caller may wait there for the start.
+    if request.host.format.has_notes() {
+        // Such a format keeps stderr free of notes, but a caller may wait there for the start.
         streams::print_message(&format!("note: {watching}"));
     }
     if request.host.verbose > 0 {

@@ -14,7 +14,7 @@ fn redirected(words: &str, to: &str) -> (Option<i32>, String) {
 }
 
 /// Commands that print something and need no privilege.
-const PRINTING: [&str; 9] = [
+const PRINTING: [&str; 10] = [
     "--help",
     "--version",
     "monitors",
@@ -24,6 +24,7 @@ const PRINTING: [&str; 9] = [
     "signal --replay tests/scripts/signal.events",
     "signal --replay tests/scripts/signal.events --json",
     "syscalls --replay tests/scripts/sys.events",
+    "syscalls --replay tests/scripts/sys.events --csv",
 ];
 
 #[test]
