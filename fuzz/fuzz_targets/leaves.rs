@@ -10,15 +10,15 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use perilune::base::event::slot::Slot;
 use perilune::stat::budget::Budget;
-use perilune::stat::hist::{Hist, Scale};
+use perilune::stat::event_copy::{EventOwner, Owners, PrintedCopy};
+use perilune::stat::hist::{Histograms, Scale};
 use perilune::stat::history::History;
-use perilune::stat::kept::{Owners, Shown, Whose};
-use perilune::stat::kv::{self, Kv};
+use perilune::stat::kv::{Kv, KvOptions};
 use perilune::stat::latency::Latency;
-use perilune::stat::leaf::{self, Event, Shared};
-use perilune::stat::pending::{self, Pending, State};
-use perilune::stat::rate::Rate;
-use perilune::stat::states::{self, States};
+use perilune::stat::leaf::{self, BorrowedEvent, SharedAggregate};
+use perilune::stat::pending::{Pending, PendingOptions, PendingState};
+use perilune::stat::rate::Rates;
+use perilune::stat::states::{States, StatesOptions};
 
 /// An incoming event: its record, its call chain and its task.
 #[derive(Arbitrary, Debug, Clone)]
@@ -102,17 +102,17 @@ enum Call {
 }
 
 struct Tables {
-    kv: Shared<Kv>,
-    latency: Shared<Latency>,
-    hist: Shared<Hist>,
-    rate: Shared<Rate>,
-    pending: Shared<Pending>,
-    states: Shared<States>,
+    kv: SharedAggregate<Kv>,
+    latency: SharedAggregate<Latency>,
+    hist: SharedAggregate<Histograms>,
+    rate: SharedAggregate<Rates>,
+    pending: SharedAggregate<Pending>,
+    states: SharedAggregate<States>,
     owners: Rc<Owners>,
-    shown: Shown,
+    shown: PrintedCopy,
 }
 
-fn share<T>(value: T) -> Shared<T> {
+fn share<T>(value: T) -> SharedAggregate<T> {
     Rc::new(RefCell::new(value))
 }
 
@@ -149,8 +149,8 @@ impl Tables {
         if with_history {
             owners.past_or(|| History::new(8 << 10).telling(&owners));
         }
-        let shape = kv::Shape { keys: 2, sums: 2, first: vec![1], named: true, bound: 4 << 10 };
-        let pending = pending::Shape {
+        let of_kv = KvOptions { keys: 2, sums: 2, first: vec![1], named: true, bound: 4 << 10 };
+        let pending = PendingOptions {
             values: 2,
             by_task: true,
             keep_lost: false,
@@ -160,17 +160,17 @@ impl Tables {
             bound: 4 << 10,
         };
         let of_states =
-            states::Shape { values: 1, state: 0, than: 5.0, keep_event: true, bound: 4 << 10 };
+            StatesOptions { values: 1, state: 0, than: 5.0, keep_event: true, bound: 4 << 10 };
         let spent = share(Latency::new(1, 4 << 10).within(&budget));
         Tables {
-            kv: share(Kv::new(shape).within(&budget)),
+            kv: share(Kv::new(of_kv).within(&budget)),
             latency: share(Latency::new(3, 4 << 10).within(&budget)),
-            hist: share(Hist::new(Scale::Log2, 3, 4 << 10).within(&budget)),
-            rate: share(Rate::new(100.0, 1, 4 << 10).within(&budget)),
+            hist: share(Histograms::new(Scale::Log2, 3, 4 << 10).within(&budget)),
+            rate: share(Rates::new(100.0, 1, 4 << 10).within(&budget)),
             pending: share(Pending::new(pending).asking(&owners).within(&budget)),
             states: share(States::new(of_states, spent).asking(&owners).within(&budget)),
             owners,
-            shown: Shown::default(),
+            shown: PrintedCopy::default(),
         }
     }
 
@@ -180,8 +180,8 @@ impl Tables {
         let (leaf, pointer) = match table % 4 {
             0 => (leaf::take::<Kv>(4), leaf::pointer(&self.kv)),
             1 => (leaf::take::<Latency>(4), leaf::pointer(&self.latency)),
-            2 => (leaf::take::<Hist>(4), leaf::pointer(&self.hist)),
-            _ => (leaf::take::<Rate>(2), leaf::pointer(&self.rate)),
+            2 => (leaf::take::<Histograms>(4), leaf::pointer(&self.hist)),
+            _ => (leaf::take::<Rates>(2), leaf::pointer(&self.rate)),
         };
         let leaf = leaf.expect("a leaf of so many doubles");
         // SAFETY: the type is the leaf's own, and the pointer is that of its table.
@@ -199,21 +199,14 @@ impl Tables {
     /// Returns the slots that can be read now.
     fn handed_out(&self) -> [*const Slot; 3] {
         let (pending, states) = (self.pending.borrow(), self.states.borrow());
-        let event = |state: &State| state.event;
+        let event = |state: &PendingState| state.event;
         [event(pending.closed()), event(pending.read()), event(states.ended())]
     }
 
     fn open(&self, event: Option<&Seen>, key: u8, time: u16, values: [f64; 2], kinds: u32) {
         let slot = event.map(|event| slot_of(event, time.into()));
-        type Open = unsafe extern "C" fn(
-            *const c_void,
-            *const Slot,
-            f64,
-            f64,
-            f64,
-            f64,
-            u32,
-        ) -> u32;
+        type Open =
+            unsafe extern "C" fn(*const c_void, *const Slot, f64, f64, f64, f64, u32) -> u32;
         let open = leaf::open::<Pending>(4).expect("a leaf of four doubles");
         let at = slot.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the type is the leaf's own, the pointer is that of its table, and the
@@ -293,10 +286,10 @@ impl Tables {
         &self,
         event: &Option<Seen>,
         time: u16,
-        enter: impl FnOnce(&mut States, Option<Event<'_>>, f64),
+        enter: impl FnOnce(&mut States, Option<BorrowedEvent<'_>>, f64),
     ) {
         let slot = event.as_ref().map(|event| slot_of(event, time.into()));
-        let event = slot.as_ref().zip(event.as_ref()).map(|(slot, event)| Event {
+        let event = slot.as_ref().zip(event.as_ref()).map(|(slot, event)| BorrowedEvent {
             slot,
             raw: &event.raw[..slot.raw_size.into()],
             chain: &event.chain[..slot.chain_len.into()],
@@ -314,8 +307,8 @@ impl Tables {
         for (slot, event) in slots.iter().zip(events) {
             let (raw, chain) =
                 (&event.raw[..slot.raw_size.into()], &event.chain[..slot.chain_len.into()]);
-            let event = Event { slot, raw, chain };
-            while !history.push(&event, &Whose::default(), false) {
+            let event = BorrowedEvent { slot, raw, chain };
+            while !history.push(&event, &EventOwner::default(), false) {
                 let room = history.room(f64::NEG_INFINITY);
                 self.pending.borrow_mut().rescue(&history, room);
                 history.turn(room);
@@ -323,7 +316,7 @@ impl Tables {
         }
         drop(history);
         for (n, slot) in slots.iter().enumerate() {
-            let event = Event {
+            let event = BorrowedEvent {
                 slot,
                 raw: &events[n].raw[..slot.raw_size.into()],
                 chain: &events[n].chain[..slot.chain_len.into()],
@@ -349,7 +342,7 @@ impl Tables {
             let raw = unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size.into()) };
             // SAFETY: as above.
             let chain = unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len.into()) };
-            let shown = self.shown.show(&self.owners, Event { slot, raw, chain });
+            let shown = self.shown.show(&self.owners, BorrowedEvent { slot, raw, chain });
             let before = read(shown);
             if !matches!(then, Call::Show { .. }) {
                 self.call(then);

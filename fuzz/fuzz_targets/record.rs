@@ -4,7 +4,8 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use perilune::decode::record::{Record, parse};
-use perilune::decode::sample::{Layout, Shape, identifier};
+use perilune::decode::record_attrs::RecordAttrs;
+use perilune::decode::sample::{RecordLayout, identifier};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -14,17 +15,19 @@ struct Input<'a> {
     sample_regs_user: u64,
     sample_regs_intr: u64,
     sample_id_all: bool,
+    fixed_period: u64,
     record: &'a [u8],
 }
 
 fuzz_target!(|input: Input<'_>| {
-    let layout = Layout::new(Shape {
+    let layout = RecordLayout::new(RecordAttrs {
         sample_type: input.sample_type,
         read_format: input.read_format,
         branch_sample_type: input.branch_sample_type,
         sample_regs_user: input.sample_regs_user,
         sample_regs_intr: input.sample_regs_intr,
         sample_id_all: input.sample_id_all,
+        fixed_period: input.fixed_period,
     });
     let record = input.record;
     let _ = (layout.time(record), layout.trailer(record), identifier(record));

@@ -11,6 +11,7 @@ const ALLOWED: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    "NCSA",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
