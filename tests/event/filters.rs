@@ -5,6 +5,17 @@ use std::fs;
 use perilune::event::filter::Filter;
 
 use crate::kernel::{self, Of, Tracepoint};
+use crate::live::live_tests;
+
+live_tests! {
+    root: [],
+    any: [
+        the_kernel_accepts_each_filter_that_perilune_accepts_and_prints,
+        the_kernel_refuses_each_filter_that_perilune_refuses,
+        the_longest_filter_is_as_long_as_the_kernels,
+        random_filters_get_the_same_verdict_from_both,
+    ]
+}
 
 const SWITCH: &str = "sched:sched_switch";
 const SIGNAL: &str = "signal:signal_generate";
@@ -175,17 +186,13 @@ const REFUSED_BY_US_ALONE: &[(&str, &str)] = &[
     ("ipi:ipi_send_cpumask", "cpumask == 1"),
 ];
 
-#[test]
 fn the_kernel_accepts_each_filter_that_perilune_accepts_and_prints() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     for (event, filter) in ACCEPTED {
         if kernel::format(event).is_none()
             || (filter.contains('1') && filter.contains("CPUS") && cpus.trim() == "0")
         {
-            eprintln!("skipped: {event} or its CPUs are not here: {filter}");
+            eprintln!("not compared: {event} or its CPUs are not here: {filter}");
             continue;
         }
         let ours = verdict(event, filter).unwrap_or_else(|e| panic!("{event} {filter}: {e}"));
@@ -199,14 +206,10 @@ fn the_kernel_accepts_each_filter_that_perilune_accepts_and_prints() {
     }
 }
 
-#[test]
 fn the_kernel_refuses_each_filter_that_perilune_refuses() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     for (event, filter) in REFUSED {
         if kernel::format(event).is_none() {
-            eprintln!("skipped: no {event}");
+            eprintln!("not compared: no {event}");
             continue;
         }
         assert!(verdict(event, filter).is_err(), "perilune accepts {event} {filter}");
@@ -221,11 +224,7 @@ fn the_kernel_refuses_each_filter_that_perilune_refuses() {
     }
 }
 
-#[test]
 fn the_longest_filter_is_as_long_as_the_kernels() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     for (spare, accepted) in [(1, true), (0, false)] {
         let mut filter = String::from("prev_pid == 1");
         while filter.len() + " || prev_pid == 1".len() < 4096 {
@@ -237,11 +236,7 @@ fn the_longest_filter_is_as_long_as_the_kernels() {
     }
 }
 
-#[test]
 fn random_filters_get_the_same_verdict_from_both() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     let format = kernel::format(SWITCH).unwrap();
     // Closing the last event of a tracepoint is slow, so one stays open.
     let _open = Tracepoint::open(format.id, Of::Me, 0).unwrap();

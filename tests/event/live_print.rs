@@ -13,7 +13,15 @@ use perilune::decode::print::PrintProgram;
 use perilune::symbol::RunningKernel;
 
 use crate::kernel;
+use crate::live::{live_tests, skip};
 use crate::workload;
+
+live_tests! {
+    root: [],
+    any: [
+        the_text_of_an_event_equals_the_kernels,
+    ]
+}
 
 /// Systems whose events the workload triggers, and some that it does not.
 const SYSTEMS: &[&str] = &[
@@ -80,10 +88,9 @@ const SYSTEMS: &[&str] = &[
 const CALLS: &[&str] =
     &["openat", "close", "getppid", "read", "write", "kill", "clone3", "mmap", "socket"];
 
-#[test]
 fn the_text_of_an_event_equals_the_kernels() {
-    let Some(root) = kernel::tracefs() else { return };
-    let Some(instance) = Instance::create(&root) else { return };
+    let root = kernel::tracefs();
+    let instance = Instance::create(&root);
     for system in SYSTEMS {
         instance.try_write(&format!("events/{system}/enable"), "1");
     }
@@ -312,12 +319,10 @@ fn pipe(path: &Path) -> Vec<u8> {
 struct Instance(PathBuf);
 
 impl Instance {
-    fn create(root: &Path) -> Option<Instance> {
+    fn create(root: &Path) -> Instance {
         let path = root.join("instances").join(format!("perilune-test-{}", std::process::id()));
         if let Err(why) = fs::create_dir(&path) {
-            assert!(std::env::var_os("CI").is_none(), "no instance of ftrace: {why}");
-            eprintln!("skipped: no instance of ftrace: {why}");
-            return None;
+            skip(&format!("no instance of ftrace: {why}"));
         }
         let instance = Instance(path);
         instance.write("tracing_on", "0");
@@ -327,7 +332,7 @@ impl Instance {
         instance.try_write("options/hash-ptr", "0");
         instance.write("options/overwrite", "0");
         instance.write("buffer_size_kb", "4096");
-        Some(instance)
+        instance
     }
 
     fn write(&self, file: &str, text: &str) {

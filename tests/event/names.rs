@@ -10,16 +10,26 @@ use perilune::event::{
 };
 
 use crate::kernel;
+use crate::live::{live_tests, skip_anywhere};
 
-fn catalog() -> Option<TracefsCatalog> {
-    let root = kernel::tracefs()?;
+live_tests! {
+    root: [],
+    any: [
+        every_software_event_opens_and_every_other_is_known_or_refused,
+        a_pmu_of_this_machine_is_found,
+        selectors_find_the_tracepoints_of_this_kernel,
+    ]
+}
+
+fn catalog() -> TracefsCatalog {
+    let root = kernel::tracefs();
     let events = kernel::events(&root);
     let list = move || Ok(events.clone());
     let read = move |sys: &str, name: &str| {
         fs::read_to_string(root.join("events").join(sys).join(name).join("format"))
     };
     let pmus = |path: &str| fs::read_to_string(format!("/sys/bus/event_source/devices/{path}"));
-    Some(TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmus)))
+    TracefsCatalog::new(Box::new(list), Box::new(read)).with_pmus(Box::new(pmus))
 }
 
 fn open(event: &EventAttr) -> io::Result<()> {
@@ -40,9 +50,8 @@ fn open(event: &EventAttr) -> io::Result<()> {
     Ok(())
 }
 
-#[test]
 fn every_software_event_opens_and_every_other_is_known_or_refused() {
-    let Some(catalog) = catalog() else { return };
+    let catalog = catalog();
     let mut opened = 0;
     for (name, _) in NAME_FAMILIES.iter().flat_map(NameFamily::names) {
         let event = catalog.describe(&name).unwrap();
@@ -57,12 +66,10 @@ fn every_software_event_opens_and_every_other_is_known_or_refused() {
     assert!(opened >= 11);
 }
 
-#[test]
 fn a_pmu_of_this_machine_is_found() {
-    let Some(catalog) = catalog() else { return };
+    let catalog = catalog();
     let Ok(type_) = fs::read_to_string("/sys/bus/event_source/devices/msr/type") else {
-        eprintln!("skipped: no PMU msr");
-        return;
+        skip_anywhere("no PMU msr");
     };
     let event = catalog.describe("msr/tsc/").unwrap();
     let attr = event.kind().attr();
@@ -70,9 +77,8 @@ fn a_pmu_of_this_machine_is_found() {
     open(&attr).unwrap();
 }
 
-#[test]
 fn selectors_find_the_tracepoints_of_this_kernel() {
-    let Some(catalog) = catalog() else { return };
+    let catalog = catalog();
     let names = |selector: &str| -> Vec<String> {
         let list = Selector::parse_list(selector).unwrap();
         let events = list.iter().flat_map(|s| expand(&catalog, s).unwrap());

@@ -6,10 +6,22 @@ use perilune::{
     event::filter::{Filter, KernelOnly},
 };
 
+use crate::live::{live_tests, skip_anywhere};
 use crate::{
     compare::compare,
     kernel::{self, Of, Sample},
 };
+
+live_tests! {
+    root: [],
+    any: [
+        signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter,
+        switches_that_pass_the_in_kernel_filter_pass_the_user_space_filter,
+        dynamic_text_passes_as_in_the_kernel,
+        numbers_of_64_bits_pass_as_in_the_kernel,
+        conditions_on_data_outside_the_record_are_left_to_the_kernel,
+    ]
+}
 
 const SWITCH: &str = "sched:sched_switch";
 const SIGNAL: &str = "signal:signal_generate";
@@ -98,11 +110,7 @@ const SPLIT_SIGNALS: &[(&str, &str)] = &[
     ("sig == 10 && 0", "sig == 10 && sig == 12"),
 ];
 
-#[test]
 fn signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     let names = [c"flt-alpha", c"9lives", c"flt-0123abcdef!", c"flt"];
     let order: Vec<&[u8]> = names.iter().flat_map(|n| [n.to_bytes(); 6]).collect();
     let seen = std::cell::Cell::new(0);
@@ -137,11 +145,7 @@ fn signals_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
     assert_eq!(signals, names.len() * 6);
 }
 
-#[test]
 fn switches_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     let filters = [
         "prev_state == 0",
         "prev_state & 0x1",
@@ -201,10 +205,9 @@ fn switches_that_pass_the_in_kernel_filter_pass_the_user_space_filter() {
     assert!(events >= 20, "{events}");
 }
 
-#[test]
 fn dynamic_text_passes_as_in_the_kernel() {
-    if kernel::tracefs().is_none() || kernel::format("sched:sched_process_exec").is_none() {
-        return;
+    if kernel::format("sched:sched_process_exec").is_none() {
+        skip_anywhere("no event sched:sched_process_exec");
     }
     let filters = [
         "filename == \"/bin/true\"",
@@ -241,10 +244,9 @@ fn dynamic_text_passes_as_in_the_kernel() {
     assert!(events >= 2, "{events}");
 }
 
-#[test]
 fn numbers_of_64_bits_pass_as_in_the_kernel() {
-    if kernel::tracefs().is_none() || kernel::format("syscalls:sys_enter_close").is_none() {
-        return;
+    if kernel::format("syscalls:sys_enter_close").is_none() {
+        skip_anywhere("no event syscalls:sys_enter_close");
     }
     // SAFETY: the descriptors are not open, and the kernel uses 32 bits of them; the page is
     // referenced only here.
@@ -302,11 +304,7 @@ fn numbers_of_64_bits_pass_as_in_the_kernel() {
 /// Flags of an anonymous mapping, which is used only for its address.
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-#[test]
 fn conditions_on_data_outside_the_record_are_left_to_the_kernel() {
-    if kernel::tracefs().is_none() {
-        return;
-    }
     for (event, filter) in [
         ("timer:hrtimer_start", "function.function == hrtimer_wakeup"),
         ("syscalls:sys_enter_openat", "filename.ustring == \"a\""),

@@ -7,10 +7,18 @@ use perilune::decode::print::{PrintProgram, TEXT_MAX, Unknown};
 use perilune::symbol::RunningKernel;
 
 use crate::kernel;
+use crate::live::live_tests;
 
-#[test]
+live_tests! {
+    root: [],
+    any: [
+        nearly_every_print_format_of_this_kernel_is_evaluated,
+        any_record_gives_a_bounded_text_or_none,
+    ]
+}
+
 fn nearly_every_print_format_of_this_kernel_is_evaluated() {
-    let Some(root) = kernel::tracefs() else { return };
+    let root = kernel::tracefs();
     let (built, mut formats, mut refused) = (
         RunningKernel::new(perilune::sys::clock::ticks_per_second(), &root, std::rc::Rc::default()),
         0,
@@ -31,9 +39,8 @@ fn nearly_every_print_format_of_this_kernel_is_evaluated() {
     assert!(refused.len() * 100 <= formats, "{refused:#?}");
 }
 
-#[test]
 fn any_record_gives_a_bounded_text_or_none() {
-    let Some(root) = kernel::tracefs() else { return };
+    let root = kernel::tracefs();
     // A generator that returns the same records in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {

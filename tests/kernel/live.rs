@@ -1,13 +1,14 @@
 //! Live tests as a list: each runs on a thread of its own, and one that cannot run on this machine
-//! is shown as ignored, with the reason.
+//! is shown as ignored, with the reason. Every test program that lists its tests includes this
+//! file.
 
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::process::ExitCode;
 use std::thread;
 
-use libtest_mimic::{Completion, Failed, Trial};
-
-use crate::load;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use perilune::sys::machine::is_root;
 
 /// Lists the tests of a file: first those that need root, then those that decide themselves. The
 /// compiler reports a test that is not listed as dead code.
@@ -23,6 +24,12 @@ macro_rules! live_tests {
     ($($test:ident),* $(,)?) => { $crate::live::live_tests!(root: [$($test),*], any: []); };
 }
 pub(crate) use live_tests;
+
+/// Runs the tests of these files as the arguments of the test program request.
+pub(crate) fn run<const N: usize>(files: [Vec<Trial>; N]) -> ExitCode {
+    let tests = files.into_iter().flatten().collect();
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}
 
 /// Why a test cannot run; it unwinds the test's thread.
 struct Skipped(String);
@@ -52,7 +59,7 @@ pub(crate) fn test(module: &str, name: &str, needs_root: bool, test: fn()) -> Tr
 
 /// Ends the test if this machine does not let it trace.
 pub(crate) fn can_trace() {
-    if !load::is_root() {
+    if !is_root() {
         skip("not root");
     }
     if !Path::new("/proc/sys/kernel/perf_event_paranoid").exists() {

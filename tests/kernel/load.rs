@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Timeout after which a workload counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A child that waits for [`Load::run`]. Killed on drop, or when the test's thread ends.
 pub(crate) struct Load {

@@ -8,10 +8,25 @@
 mod programs;
 mod watch;
 
+use crate::live::live_tests;
 use perilune::event::sampling::{CallGraph, ChainPart, Sampling, StackSampling};
-use perilune::sys::machine::is_root;
 use programs::{WITH_FRAME_POINTERS, WITHOUT_FRAME_POINTERS};
 use watch::{Seen, Walked, watch};
+
+live_tests! {
+    a_c_program_without_frame_pointers_is_unwound_to_its_start,
+    a_program_with_debug_frames_only_is_unwound_as_well,
+    a_cpp_program_without_frame_pointers_is_unwound_to_its_start,
+    a_rust_program_without_frame_pointers_is_unwound_to_its_start,
+    a_thread_is_unwound_to_where_it_began,
+    the_frame_interrupted_by_a_signal_follows_its_handler,
+    code_of_the_kernel_in_user_space_is_unwound,
+    frame_pointers_lead_to_main_where_a_program_keeps_them,
+    a_stack_deeper_than_its_copy_is_marked_and_counted_as_truncated,
+    the_kernel_part_precedes_the_user_part_and_either_can_be_omitted,
+    branch_records_are_refused_with_an_alternative,
+    the_command_walks_stacks_by_its_option_and_counts_truncated_ones,
+}
 
 const GETPPID: &str = "syscalls:sys_enter_getppid";
 const DWARF: CallGraph = CallGraph::Dwarf { bytes: 8192 };
@@ -22,21 +37,6 @@ fn stack(walk: CallGraph) -> StackSampling {
 
 fn sampled(stack: StackSampling) -> Sampling {
     Sampling { stack: Some(stack), ..Sampling::default() }
-}
-
-/// Returns whether this process may trace; required on a build machine that runs as root.
-fn can_trace(test: &str) -> bool {
-    let can = is_root() && std::path::Path::new("/sys/kernel/tracing/events").exists();
-    if can {
-        return true;
-    }
-    let excused = std::env::var_os("CI").is_none() || !is_root();
-    assert!(excused, "{test}: cannot run on a build machine without tracefs");
-    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
-    {
-        eprintln!("{test}: skipped: needs root and tracefs");
-    }
-    false
 }
 
 fn user_names(walked: &Walked) -> Vec<&str> {
@@ -55,11 +55,7 @@ fn are_whole(seen: &Seen, count: usize, first: &[&str]) {
     assert_eq!(seen.truncated, 0);
 }
 
-#[test]
 fn a_c_program_without_frame_pointers_is_unwound_to_its_start() {
-    if !can_trace("unwinding C") {
-        return;
-    }
     for flags in [&["-pie"][..], &["-no-pie"], &["-static"], &["-static-pie"]] {
         let built = programs::c(programs::CHAIN, &[&WITHOUT_FRAME_POINTERS, flags].concat());
         let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
@@ -69,11 +65,7 @@ fn a_c_program_without_frame_pointers_is_unwound_to_its_start() {
     }
 }
 
-#[test]
 fn a_program_with_debug_frames_only_is_unwound_as_well() {
-    if !can_trace("unwinding by .debug_frame") {
-        return;
-    }
     let flags = ["-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
     let built = programs::c(programs::CHAIN, &[&WITHOUT_FRAME_POINTERS[..], &flags].concat());
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
@@ -84,11 +76,7 @@ fn a_program_with_debug_frames_only_is_unwound_as_well() {
     }
 }
 
-#[test]
 fn a_cpp_program_without_frame_pointers_is_unwound_to_its_start() {
-    if !can_trace("unwinding C++") {
-        return;
-    }
     let built = programs::cpp(programs::CPP, &WITHOUT_FRAME_POINTERS);
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
     let chain = [
@@ -101,11 +89,7 @@ fn a_cpp_program_without_frame_pointers_is_unwound_to_its_start() {
     assert_eq!(seen.stacks[0].user.len(), 7, "{:?}", seen.stacks[0]);
 }
 
-#[test]
 fn a_rust_program_without_frame_pointers_is_unwound_to_its_start() {
-    if !can_trace("unwinding Rust") {
-        return;
-    }
     let flags = ["-O", "-C", "force-frame-pointers=no", "--edition", "2024"];
     let built = programs::rust(programs::RUST, &flags);
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
@@ -123,22 +107,14 @@ fn a_rust_program_without_frame_pointers_is_unwound_to_its_start() {
     }
 }
 
-#[test]
 fn a_thread_is_unwound_to_where_it_began() {
-    if !can_trace("unwinding a thread") {
-        return;
-    }
     let built = programs::c(programs::THREAD, &WITHOUT_FRAME_POINTERS);
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
     assert_eq!((seen.stacks.len(), seen.truncated), (1, 0));
     assert_eq!(user_names(&seen.stacks[0])[..3], ["leaf", "bravo", "work"]);
 }
 
-#[test]
 fn the_frame_interrupted_by_a_signal_follows_its_handler() {
-    if !can_trace("unwinding a signal handler") {
-        return;
-    }
     let built = programs::c(programs::SIGNAL, &WITHOUT_FRAME_POINTERS);
     let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
     assert_eq!((seen.stacks.len(), seen.truncated), (1, 0), "{:?}", seen.stacks);
@@ -151,11 +127,7 @@ fn the_frame_interrupted_by_a_signal_follows_its_handler() {
     assert_eq!(names.last(), Some(&"_start"));
 }
 
-#[test]
 fn code_of_the_kernel_in_user_space_is_unwound() {
-    if !can_trace("unwinding the vdso") {
-        return;
-    }
     let built = programs::c(programs::CLOCK, &WITHOUT_FRAME_POINTERS);
     let sampling = Sampling { freq: Some(4000), ..sampled(stack(DWARF)) };
     let seen = watch(&built, "cpu-clock:u", sampling).unwrap();
@@ -172,11 +144,7 @@ fn code_of_the_kernel_in_user_space_is_unwound() {
     }
 }
 
-#[test]
 fn frame_pointers_lead_to_main_where_a_program_keeps_them() {
-    if !can_trace("frame pointers") {
-        return;
-    }
     let built = programs::c(programs::CHAIN, &WITH_FRAME_POINTERS);
     for walk in [CallGraph::FramePointers, DWARF] {
         let seen = watch(&built, GETPPID, sampled(stack(walk))).unwrap();
@@ -192,11 +160,7 @@ fn frame_pointers_lead_to_main_where_a_program_keeps_them() {
     }
 }
 
-#[test]
 fn a_stack_deeper_than_its_copy_is_marked_and_counted_as_truncated() {
-    if !can_trace("a deep stack") {
-        return;
-    }
     let built = programs::c(programs::DEEP, &WITH_FRAME_POINTERS);
     let one = |stack: StackSampling| {
         let mut seen = watch(&built, GETPPID, sampled(stack)).unwrap();
@@ -222,11 +186,7 @@ fn a_stack_deeper_than_its_copy_is_marked_and_counted_as_truncated() {
     assert_eq!((walked.user.len(), walked.cut, truncated), (16, true, 1));
 }
 
-#[test]
 fn the_kernel_part_precedes_the_user_part_and_either_can_be_omitted() {
-    if !can_trace("parts of a stack") {
-        return;
-    }
     let built = programs::c(programs::SLEEPER, &WITHOUT_FRAME_POINTERS);
     let of = |walk, part| {
         let seen =
@@ -259,11 +219,7 @@ fn the_kernel_part_precedes_the_user_part_and_either_can_be_omitted() {
     }
 }
 
-#[test]
 fn branch_records_are_refused_with_an_alternative() {
-    if !can_trace("branch records") {
-        return;
-    }
     let built = programs::c(programs::CHAIN, &WITHOUT_FRAME_POINTERS);
     for event in [GETPPID, "cpu-clock"] {
         let why = watch(&built, event, sampled(stack(CallGraph::Branches)))
@@ -302,11 +258,7 @@ fn run(words: &[&str], built: &programs::Built) -> (Vec<serde_json::Value>, Stri
     (objects, String::from_utf8(output.stderr).unwrap())
 }
 
-#[test]
 fn the_command_walks_stacks_by_its_option_and_counts_truncated_ones() {
-    if !can_trace("the command's stacks") {
-        return;
-    }
     let built = programs::c(programs::CHAIN, &WITHOUT_FRAME_POINTERS);
     let of = |words: &[&str]| {
         let (objects, _) = run(words, &built);

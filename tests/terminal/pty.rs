@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Timeout on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const UP: &str = "\x1b[?1049h";
 pub(crate) const DOWN: &str = "\x1b[?1049l";
@@ -30,21 +30,6 @@ pub(crate) struct OnTerminal {
 struct Settings {
     modes: [libc::tcflag_t; 4],
     characters: [libc::cc_t; libc::NCCS],
-}
-
-/// Returns whether this machine lets the test trace; prints the reason if not, which is a failure
-/// on a build machine.
-pub(crate) fn can_trace(test: &str) -> bool {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none(), "{test}: cannot run on a build machine: not root");
-    #[expect(clippy::print_stderr, reason = "the output must show which tests were skipped")]
-    {
-        eprintln!("{test}: skipped: not root");
-    }
-    false
 }
 
 impl OnTerminal {
@@ -104,15 +89,35 @@ impl OnTerminal {
 
     /// Waits for text behind the text that was waited for last.
     pub(crate) fn wait_for(&mut self, wanted: &str) {
+        if !self.appears(wanted, PATIENCE) {
+            let text = self.text();
+            panic!("no {wanted:?} in …{:?}", text.get(text.len().saturating_sub(600)..));
+        }
+    }
+
+    /// Presses keys until their answer appears: a Ctrl-C of before may still discard typed keys.
+    pub(crate) fn press_until(&mut self, keys: &str, wanted: &str) {
+        let since = Instant::now();
+        loop {
+            self.press(keys);
+            if self.appears(wanted, Duration::from_secs(2)) {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "no {wanted:?} in …{:?}", self.text());
+        }
+    }
+
+    fn appears(&mut self, wanted: &str, patience: Duration) -> bool {
         let since = Instant::now();
         loop {
             let text = self.text();
             if let Some(found) = text.get(self.at..).and_then(|text| text.find(wanted)) {
                 self.at += found + wanted.len();
-                return;
+                return true;
             }
-            let last = text.len().saturating_sub(600);
-            assert!(since.elapsed() < PATIENCE, "no {wanted:?} in …{:?}", text.get(last..));
+            if since.elapsed() >= patience {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }

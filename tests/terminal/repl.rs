@@ -2,13 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-mod files;
-mod live;
-mod mistakes;
+pub(crate) mod files;
+pub(crate) mod live;
+pub(crate) mod mistakes;
 mod piped;
-mod sessions;
-mod typed;
-mod user;
+pub(crate) mod sessions;
+pub(crate) mod typed;
+pub(crate) mod user;
 
 /// Prepares the prompt of a command, with pipes and a fixed environment.
 fn piped(mut command: Command) -> Command {

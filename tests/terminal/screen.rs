@@ -4,14 +4,22 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use crate::pty::{CTRL_C, DOWN, OnTerminal, UP, can_trace};
+use crate::live::live_tests;
+use crate::pty::{CTRL_C, DOWN, OnTerminal, UP};
 
-#[test]
+live_tests! {
+    the_screen_sorts_by_keys_and_leaves_a_report_behind,
+    the_second_interrupt_stops_a_pattern_that_backtracks_and_leaves_the_terminal_as_it_was,
+    a_quit_signal_leaves_the_terminal_as_it_was,
+    a_stop_signal_restores_the_terminal_first,
+    a_stopped_run_does_not_write_to_the_terminal_in_the_background,
+    a_stopped_handler_is_reported_on_the_screen_and_after_it,
+    a_terminal_that_is_too_small_gets_text_until_it_is_resized,
+    batch_and_json_are_never_a_screen,
+}
+
 fn the_screen_sorts_by_keys_and_leaves_a_report_behind() {
     for end in ["q", CTRL_C] {
-        if !can_trace("the screen") {
-            return;
-        }
         let mut top = top(100, 20, &["-i", "200"]);
         top.wait_for(UP);
         top.wait_for("SCHED_SWITCH");
@@ -29,11 +37,7 @@ fn the_screen_sorts_by_keys_and_leaves_a_report_behind() {
     }
 }
 
-#[test]
 fn the_second_interrupt_stops_a_pattern_that_backtracks_and_leaves_the_terminal_as_it_was() {
-    if !can_trace("the second interrupt") {
-        return;
-    }
     let mut stuck = script("local s = ('a'):rep(40) s:find(('a?'):rep(40) .. s)");
     stuck.wait_for(UP);
     stuck.wait_until_it_spins();
@@ -46,11 +50,7 @@ fn the_second_interrupt_stops_a_pattern_that_backtracks_and_leaves_the_terminal_
     assert!(after.contains("handler stopped by Ctrl-C"), "{after}");
 }
 
-#[test]
 fn a_quit_signal_leaves_the_terminal_as_it_was() {
-    if !can_trace("a quit signal") {
-        return;
-    }
     let mut top = top(100, 20, &["-i", "200"]);
     top.wait_for(UP);
     top.wait_for("SCHED_SWITCH");
@@ -60,11 +60,7 @@ fn a_quit_signal_leaves_the_terminal_as_it_was() {
     assert_eq!(status.signal(), Some(libc::SIGQUIT), "{after}");
 }
 
-#[test]
 fn a_stop_signal_restores_the_terminal_first() {
-    if !can_trace("a stop signal") {
-        return;
-    }
     let mut top = top(100, 20, &["-i", "200"]);
     top.wait_for(UP);
     top.wait_for("SCHED_SWITCH");
@@ -78,11 +74,7 @@ fn a_stop_signal_restores_the_terminal_first() {
     assert_eq!(status.code(), Some(0), "{after}");
 }
 
-#[test]
 fn a_stopped_run_does_not_write_to_the_terminal_in_the_background() {
-    if !can_trace("stopping") {
-        return;
-    }
     let job = "set -m; \"$@\"; echo stopped $?; bg; read -r line; echo got $line; fg; exit $?";
     let command = env!("CARGO_BIN_EXE_perilune");
     // If the test fails, the shell may leave it running.
@@ -105,11 +97,7 @@ fn a_stopped_run_does_not_write_to_the_terminal_in_the_background() {
     assert_eq!(status.code(), Some(0), "{after}");
 }
 
-#[test]
 fn a_stopped_handler_is_reported_on_the_screen_and_after_it() {
-    if !can_trace("a runaway handler") {
-        return;
-    }
     let mut runaway = script("while true do end");
     runaway.wait_for(UP);
     runaway.wait_for("it ran for over");
@@ -119,11 +107,7 @@ fn a_stopped_handler_is_reported_on_the_screen_and_after_it() {
     assert!(after.contains("it ran for over"), "{after}");
 }
 
-#[test]
 fn a_terminal_that_is_too_small_gets_text_until_it_is_resized() {
-    if !can_trace("sizes") {
-        return;
-    }
     let mut top = top(30, 5, &["-i", "200"]);
     top.wait_for("  sample ");
     assert!(!top.text().contains(UP), "{}", top.text());
@@ -138,11 +122,7 @@ fn a_terminal_that_is_too_small_gets_text_until_it_is_resized() {
     assert_eq!(status.code(), Some(0), "{after}");
 }
 
-#[test]
 fn batch_and_json_are_never_a_screen() {
-    if !can_trace("no screen") {
-        return;
-    }
     for (option, sign) in [("--batch", "  sample "), ("--json", "\"coverage\"")] {
         let mut top = top(100, 20, &["-i", "200", option]);
         top.wait_for(sign);

@@ -6,6 +6,7 @@
 
 mod circles;
 mod functions;
+mod harness;
 mod imports;
 mod language;
 mod layers;
@@ -51,6 +52,7 @@ fn the_tree_keeps_the_house_rules() {
     let mut findings: Vec<Finding> =
         files.iter().flat_map(|f| RULES.iter().flat_map(|r| r(f))).collect();
     findings.extend(circles::imports_form_no_circle(&files));
+    findings.extend(harness::listed_tests_have_no_attribute(&files));
     findings.extend(language::names_of_types_are_unique(&files));
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }

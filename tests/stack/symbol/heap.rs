@@ -4,6 +4,16 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::programs::Program;
+use crate::live::{live_tests, skip};
+
+live_tests! {
+    root: [],
+    any: [
+        the_heap_checker_names_the_leaking_function,
+        symbols_are_printed_in_the_order_of_the_addresses,
+        without_mappings_addresses_are_file_addresses,
+    ]
+}
 
 const LEAK: &str = r"
 __attribute__((noinline)) void *the_leaking_function(void) { char *p = malloc(12345); memset(p, 1, 12345); return p; }
@@ -18,15 +28,10 @@ const LIBRARIES: [&str; 3] = [
     "/usr/lib64/libtcmalloc.so.4",
 ];
 
-#[test]
 fn the_heap_checker_names_the_leaking_function() {
     let Some(library) = LIBRARIES.into_iter().find(|path| std::path::Path::new(path).exists())
     else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "no libtcmalloc.so.4: install libgoogle-perftools-dev"
-        );
-        return eprintln!("skipped: there is no libtcmalloc.so.4 (libgoogle-perftools-dev)");
+        skip("no libtcmalloc.so.4; install libgoogle-perftools-dev");
     };
     let program = Program::c(LEAK, &[]);
     let folder = std::path::Path::new(program.path()).parent().unwrap();
@@ -45,7 +50,6 @@ fn the_heap_checker_names_the_leaking_function() {
     assert_eq!(names, ["the_leaking_function", "its_caller", "main"], "{said}");
 }
 
-#[test]
 fn symbols_are_printed_in_the_order_of_the_addresses() {
     let program = Program::c(LEAK, &["-no-pie"]);
     let symbols = program.tool("nm").arg("chain").output().unwrap();
@@ -73,7 +77,6 @@ fn symbols_are_printed_in_the_order_of_the_addresses() {
     assert_eq!(answers, "main\nthe_leaking_function\n??\nits_caller\n");
 }
 
-#[test]
 fn without_mappings_addresses_are_file_addresses() {
     for how in ["-no-pie", "-pie"] {
         let program = Program::c(LEAK, &[how]);

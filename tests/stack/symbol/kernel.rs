@@ -3,9 +3,14 @@
 
 use std::process::{Command, Stdio};
 
-use super::can_watch;
 use super::programs::Program;
 use super::stacks::Watched;
+use crate::live::{live_tests, skip_anywhere};
+
+live_tests! {
+    a_bpf_program_that_was_loaded_later_has_a_name,
+    hidden_kernel_addresses_are_explained_once,
+}
 
 /// Makes the watcher read the list of symbols, then loads a BPF program, lets it run, and unloads
 /// it.
@@ -42,14 +47,10 @@ function m.sample(e) emit(e) end
 return m
 "#;
 
-#[test]
 fn a_bpf_program_that_was_loaded_later_has_a_name() {
-    if !can_watch("BPF") {
-        return;
-    }
     if std::fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").is_ok_and(|on| on.trim() == "0")
     {
-        return eprintln!("skipped: BPF programs are interpreted");
+        skip_anywhere("BPF programs are interpreted here");
     }
     let program = Program::c(FILTER, &[]);
     let monitor = program.directory().join("both.lua");
@@ -63,17 +64,13 @@ fn a_bpf_program_that_was_loaded_later_has_a_name() {
     assert!(made.count() > 0, "{}", watched.printed);
 }
 
-#[test]
 fn hidden_kernel_addresses_are_explained_once() {
-    if !can_watch("hidden addresses") {
-        return;
-    }
     let sysctl = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap();
         text.trim().parse::<i32>().unwrap()
     };
     if sysctl("kptr_restrict") == 0 && sysctl("perf_event_paranoid") < 2 {
-        return eprintln!("skipped: every user may see kernel addresses here");
+        skip_anywhere("every user may see kernel addresses here");
     }
     let output = Command::new("setpriv")
         .args([

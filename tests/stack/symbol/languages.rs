@@ -1,8 +1,16 @@
 //! Names of each language, for each way to link.
 
+use super::CHAIN;
 use super::programs::{CHAIN as SOURCE, Program};
 use super::stacks::Watched;
-use super::{CHAIN, can_watch};
+use crate::live::live_tests;
+
+live_tests! {
+    symbols_are_found_for_every_way_of_linking,
+    names_of_cpp_are_readable,
+    names_of_rust_are_readable_in_both_manglings,
+    lines_and_inlined_functions_are_shown_on_request,
+}
 
 const CPP: &str = r"
 namespace outer {
@@ -47,33 +55,21 @@ fn main() {
 }
 "#;
 
-#[test]
 fn symbols_are_found_for_every_way_of_linking() {
-    if !can_watch("links") {
-        return;
-    }
     for flags in [&["-pie", "-fPIE"][..], &["-no-pie"], &["-static"], &["-Wl,-z,noseparate-code"]] {
         let program = Program::c(SOURCE, flags);
         Watched::run(&[], &[program.path()]).is_only(&CHAIN, 10);
     }
 }
 
-#[test]
 fn names_of_cpp_are_readable() {
-    if !can_watch("C++") {
-        return;
-    }
     let program = Program::cpp(CPP, &[]);
     let names =
         ["outer::Widget<int>::three(int, char const*)", "outer::two(int)", "one(double)", "main"];
     Watched::run(&[], &[program.path()]).is_only(&names, 10);
 }
 
-#[test]
 fn names_of_rust_are_readable_in_both_manglings() {
-    if !can_watch("Rust") {
-        return;
-    }
     let legacy = Program::rust(RUST, &[]);
     let names = ["chain::inner::Thing<T>::three", "chain::inner::two", "chain::one", "chain::main"];
     Watched::run(&[], &[legacy.path()]).is_only(&names, 10);
@@ -83,11 +79,7 @@ fn names_of_rust_are_readable_in_both_manglings() {
     Watched::run(&[], &[v0.path()]).is_only(&names, 10);
 }
 
-#[test]
 fn lines_and_inlined_functions_are_shown_on_request() {
-    if !can_watch("lines") {
-        return;
-    }
     let source = r"
 __attribute__((noinline)) long three(void) { return ask() + 1; }
 static inline __attribute__((always_inline)) long two(void) {

@@ -1,14 +1,21 @@
 //! Programs that have ended, or are in another namespace, when their addresses are resolved.
 
+use super::CHAIN;
 use super::programs::{CHAIN as SOURCE, Program};
 use super::stacks::Watched;
-use super::{CHAIN, can_watch};
+use crate::live::live_tests;
 
-#[test]
+live_tests! {
+    a_program_started_before_the_run_has_symbols,
+    a_deleted_running_program_has_symbols,
+    a_program_in_a_file_system_of_its_own_is_named_by_its_path_there,
+    a_file_of_the_same_path_in_another_namespace_gives_no_symbols,
+    thousands_of_programs_that_exit_at_once_are_named,
+    a_child_without_exec_has_its_parents_symbols,
+    a_library_loaded_later_and_its_replacement_are_distinguished,
+}
+
 fn a_program_started_before_the_run_has_symbols() {
-    if !can_watch("a running program") {
-        return;
-    }
     let source = SOURCE.replace("int main(void) {", "int main(void) { sleep(2);");
     let program = Program::c(&source, &[]);
     let mut child = program.tool(program.path()).spawn().unwrap();
@@ -19,11 +26,7 @@ fn a_program_started_before_the_run_has_symbols() {
     assert!(reaped.join().unwrap().unwrap().success());
 }
 
-#[test]
 fn a_deleted_running_program_has_symbols() {
-    if !can_watch("a deleted program") {
-        return;
-    }
     let source = SOURCE.replace("int main(void) {", "int main(int n, char **v) { unlink(v[0]);");
     let source = source.replace("return 0;", "usleep(300000); return 0;");
     let program = Program::c(&source, &[]);
@@ -31,11 +34,7 @@ fn a_deleted_running_program_has_symbols() {
     assert!(!std::path::Path::new(program.path()).exists());
 }
 
-#[test]
 fn a_program_in_a_file_system_of_its_own_is_named_by_its_path_there() {
-    if !can_watch("a mount namespace") {
-        return;
-    }
     let program = Program::c(SOURCE, &[]);
     let hidden = program.directory().join("hidden");
     std::fs::create_dir(&hidden).unwrap();
@@ -52,11 +51,7 @@ fn a_program_in_a_file_system_of_its_own_is_named_by_its_path_there() {
     assert!(!std::path::Path::new(&inside).exists());
 }
 
-#[test]
 fn a_file_of_the_same_path_in_another_namespace_gives_no_symbols() {
-    if !can_watch("two files of one path") {
-        return;
-    }
     let program = Program::c(SOURCE, &[]);
     let wrong = Program::c(&SOURCE.replace("three", "wrong_a").replace("two", "wrong_b"), &[]);
     let line = format!("mount --bind {} {} && exec {1}", program.path(), wrong.path());
@@ -65,11 +60,7 @@ fn a_file_of_the_same_path_in_another_namespace_gives_no_symbols() {
     assert_eq!(watched.stacks.len(), 10);
 }
 
-#[test]
 fn thousands_of_programs_that_exit_at_once_are_named() {
-    if !can_watch("short programs") {
-        return;
-    }
     let program = Program::c(&SOURCE.replace("i < 10", "i < 1"), &[]);
     let spawner = r"
 int main(int n, char **v) {
@@ -84,11 +75,7 @@ int main(int n, char **v) {
     Watched::run(&["-m", "2048"], &[spawner.path(), program.path()]).is_only(&CHAIN, 2000);
 }
 
-#[test]
 fn a_child_without_exec_has_its_parents_symbols() {
-    if !can_watch("forks") {
-        return;
-    }
     let source = SOURCE.replace(
         "for (int i = 0; i < 10; i++) one();",
         "for (int i = 0; i < 10; i++) { if (fork() == 0) { one(); _exit(0); } wait(NULL); }",
@@ -97,11 +84,7 @@ fn a_child_without_exec_has_its_parents_symbols() {
     Watched::run(&[], &[program.path()]).is_only(&CHAIN, 10);
 }
 
-#[test]
 fn a_library_loaded_later_and_its_replacement_are_distinguished() {
-    if !can_watch("dlopen") {
-        return;
-    }
     let source = r#"
 #include <dlfcn.h>
 int main(int n, char **v) {

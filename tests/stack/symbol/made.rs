@@ -4,9 +4,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::can_watch;
 use super::programs::Program;
 use super::stacks::Watched;
+use crate::live::live_tests;
+
+live_tests! {
+    jit_code_has_the_names_of_its_perf_map_even_after_exit,
+    jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report,
+    jit_code_without_a_trusted_perf_map_has_no_name,
+    in_a_container_the_perf_map_has_the_inner_pid_and_the_inner_tmp,
+}
 
 /// Creates a function in anonymous memory, writes a perf map if an argument asks for it, and calls
 /// the function ten times.
@@ -41,11 +48,7 @@ fn remove_maps(watched: &Watched) {
     }
 }
 
-#[test]
 fn jit_code_has_the_names_of_its_perf_map_even_after_exit() {
-    if !can_watch("a perf map") {
-        return;
-    }
     let program = Program::c(MAKER, &[]);
     let watched = Watched::run(&[], &[program.path(), "map"]);
     remove_maps(&watched);
@@ -53,11 +56,7 @@ fn jit_code_has_the_names_of_its_perf_map_even_after_exit() {
     assert_eq!(watched.stacks[0][0].dso, "[anon]");
 }
 
-#[test]
 fn jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report() {
-    if !can_watch("a perf map that is removed") {
-        return;
-    }
     let program = Program::c(MAKER, &[]);
     let may_end = program.directory().join("may-end");
     let line = format!(
@@ -83,7 +82,7 @@ fn jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report() {
 
 /// Waits until a process keeps a perf map open, and returns the path of this map.
 fn opened_map(pid: u32) -> PathBuf {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
@@ -97,11 +96,7 @@ fn opened_map(pid: u32) -> PathBuf {
     panic!("process {pid} opened no perf map");
 }
 
-#[test]
 fn jit_code_without_a_trusted_perf_map_has_no_name() {
-    if !can_watch("no perf map") {
-        return;
-    }
     let program = Program::c(MAKER, &[]);
     for arguments in [&[][..], &["map", "65534"], &["map", "65534", "stay"]] {
         let watched = Watched::run(&[], &[&[program.path()], arguments].concat());
@@ -111,11 +106,7 @@ fn jit_code_without_a_trusted_perf_map_has_no_name() {
     }
 }
 
-#[test]
 fn in_a_container_the_perf_map_has_the_inner_pid_and_the_inner_tmp() {
-    if !can_watch("a perf map in a container") {
-        return;
-    }
     let program = Program::c(MAKER, &[]);
     let directory = program.directory().join("hidden");
     std::fs::create_dir(&directory).unwrap();

@@ -30,7 +30,7 @@ impl Watched {
     pub(crate) fn by(monitor: &[&str], options: &[&str], workload: &[&str]) -> Watched {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(monitor)
-            .args(["--order", "--duration", "20s"])
+            .args(["--order", "--duration", "120s"])
             .args(options)
             .args(if workload.is_empty() { &[][..] } else { &["--"] })
             .args(workload)

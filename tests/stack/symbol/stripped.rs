@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
+use super::CHAIN;
 use super::programs::{CHAIN as SOURCE, Program};
 use super::stacks::Watched;
-use super::{CHAIN, can_watch};
+use crate::live::live_tests;
+
+live_tests! {
+    a_program_without_symbols_has_addresses_and_its_file,
+    a_debug_file_is_found_by_build_id,
+    a_debug_file_is_found_by_its_link_and_must_have_its_crc,
+    mini_debug_info_names_what_dynsym_does_not,
+}
 
 /// A file outside the tests' directories, removed on drop.
 struct Placed(PathBuf);
@@ -15,11 +23,7 @@ impl Drop for Placed {
     }
 }
 
-#[test]
 fn a_program_without_symbols_has_addresses_and_its_file() {
-    if !can_watch("a stripped program") {
-        return;
-    }
     let program = Program::c(SOURCE, &["-s"]);
     let watched = Watched::run(&[], &[program.path()]);
     assert_eq!(watched.stacks.len(), 10);
@@ -28,11 +32,7 @@ fn a_program_without_symbols_has_addresses_and_its_file() {
     }
 }
 
-#[test]
 fn a_debug_file_is_found_by_build_id() {
-    if !can_watch("a debug file by build-id") {
-        return;
-    }
     let program =
         Program::c(SOURCE, &["-g", "-Wl,--build-id=0xfeedc0de00112233445566778899aabbccddeeff"]);
     program.shell("objcopy --only-keep-debug chain chain.debug && strip chain");
@@ -49,11 +49,7 @@ fn a_debug_file_is_found_by_build_id() {
     assert_eq!(Watched::run(&[], &[program.path()]).count(&CHAIN), 0);
 }
 
-#[test]
 fn a_debug_file_is_found_by_its_link_and_must_have_its_crc() {
-    if !can_watch("a debug link") {
-        return;
-    }
     let program = Program::c(SOURCE, &["-g", "-Wl,--build-id=none"]);
     program.shell(
         "mkdir .debug && objcopy --only-keep-debug chain .debug/chain.debug && strip chain \
@@ -64,11 +60,7 @@ fn a_debug_file_is_found_by_its_link_and_must_have_its_crc() {
     assert_eq!(Watched::run(&[], &[program.path()]).count(&CHAIN), 0);
 }
 
-#[test]
 fn mini_debug_info_names_what_dynsym_does_not() {
-    if !can_watch("MiniDebugInfo") {
-        return;
-    }
     let program = Program::c(SOURCE, &[]);
     program.shell(
         "objcopy -S --keep-symbol=one --keep-symbol=two --keep-symbol=three --keep-symbol=main \

@@ -9,6 +9,17 @@ use perilune::sys::mapped_file;
 use perilune::task::objects::Object;
 
 use super::programs::{CHAIN, Program};
+use crate::live::live_tests;
+
+live_tests! {
+    root: [],
+    any: [
+        the_vdso_has_names,
+        a_thousand_addresses_of_a_large_program_are_named,
+        a_part_of_a_function_keeps_its_own_name_when_lines_are_shown,
+        a_malformed_object_does_not_end_the_run,
+    ]
+}
 
 fn names(object: &Rc<Object>, path: &Path, lines: bool, offsets: &[u64]) -> Vec<String> {
     let tables = ObjectSymbols::of(object, path, &[PathBuf::from("/")], lines);
@@ -26,7 +37,6 @@ fn code(object: &Object, step: usize) -> Vec<u64> {
     code.flat_map(|s| (s.offset..s.offset + s.file_size).step_by(step)).collect()
 }
 
-#[test]
 fn the_vdso_has_names() {
     let bytes = mapped_file::vdso().unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -37,7 +47,6 @@ fn the_vdso_has_names() {
     assert!(names.iter().any(|name| name.contains("clock_gettime")), "{names:?}");
 }
 
-#[test]
 fn a_thousand_addresses_of_a_large_program_are_named() {
     let path = Path::new(env!("CARGO_BIN_EXE_perilune"));
     let object = Rc::new(Object::open(path, 1).unwrap());
@@ -49,7 +58,6 @@ fn a_thousand_addresses_of_a_large_program_are_named() {
     assert!(named > 950, "{named}");
 }
 
-#[test]
 fn a_part_of_a_function_keeps_its_own_name_when_lines_are_shown() {
     let source = r#"
 int odd;
@@ -85,7 +93,6 @@ int main(int count, char **words) { return work(count) > 3; }
     }
 }
 
-#[test]
 fn a_malformed_object_does_not_end_the_run() {
     let program = Program::c(CHAIN, &["-g"]);
     let good = std::fs::read(program.path()).unwrap();

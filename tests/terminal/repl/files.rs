@@ -7,7 +7,22 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::pty::{OnTerminal, can_trace};
+use crate::live::live_tests;
+use crate::pty::OnTerminal;
+
+live_tests! {
+    root: [
+        a_history_writable_by_other_users_is_neither_read_nor_written,
+        the_history_is_kept_where_only_root_can_write,
+        root_loads_no_file_that_other_users_can_write,
+    ],
+    any: [
+        a_file_is_run_before_the_first_line_and_its_names_stay,
+        an_error_in_a_file_is_reported_with_its_line_and_the_session_continues,
+        saving_outside_the_current_folder_needs_confirmation_and_system_folders_are_refused,
+        unreferenced_tables_are_freed_for_new_ones,
+    ]
+}
 
 const CTRL_D: &str = "\x04";
 const UP: &str = "\x1b[A";
@@ -35,11 +50,7 @@ fn remembered(state: &Path) -> String {
     text
 }
 
-#[test]
 fn the_history_is_kept_where_only_root_can_write() {
-    if !can_trace("a history") {
-        return;
-    }
     let folder = of_root();
     remembered(folder.path());
     let history = folder.path().join("perilune/history");
@@ -50,12 +61,8 @@ fn the_history_is_kept_where_only_root_can_write() {
     assert!(remembered(folder.path()).contains("\nplanted\r\n"));
 }
 
-#[test]
 fn a_history_writable_by_other_users_is_neither_read_nor_written() {
     const USER: Option<u32> = Some(65534);
-    if !can_trace("a history of another user") {
-        return;
-    }
     type Spoil = fn(&Path);
     let cases: [(&str, Spoil); 5] = [
         ("its folder is open to all", |state| mode(&state.join("perilune"), 0o777)),
@@ -104,7 +111,6 @@ fn begun_with(file: &Path, lines: &str) -> (String, String, Option<i32>) {
     (text(&output.stdout), text(&output.stderr), output.status.code())
 }
 
-#[test]
 fn a_file_is_run_before_the_first_line_and_its_names_stay() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("begin.lua");
@@ -119,7 +125,6 @@ fn a_file_is_run_before_the_first_line_and_its_names_stay() {
     assert!(said.contains("prompt:2: "), "{said}");
 }
 
-#[test]
 fn an_error_in_a_file_is_reported_with_its_line_and_the_session_continues() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("begin.lua");
@@ -132,7 +137,6 @@ fn an_error_in_a_file_is_reported_with_its_line_and_the_session_continues() {
     assert!(said.contains("absent.lua"), "{said}");
 }
 
-#[test]
 fn saving_outside_the_current_folder_needs_confirmation_and_system_folders_are_refused() {
     let (here, other) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
     let other = other.path().join("x.lua");
@@ -165,11 +169,7 @@ fn saving_outside_the_current_folder_needs_confirmation_and_system_folders_are_r
     assert_eq!(output.status.code(), Some(1));
 }
 
-#[test]
 fn root_loads_no_file_that_other_users_can_write() {
-    if !can_trace("a file of another user") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("begin.lua");
     fs::write(&file, "print(\"theirs\")\n").expect("a file can be written");
@@ -179,7 +179,6 @@ fn root_loads_no_file_that_other_users_can_write() {
     assert!(said.contains("root alone can write"), "{said}");
 }
 
-#[test]
 fn unreferenced_tables_are_freed_for_new_ones() {
     let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/sched.events");
     let lines = [

@@ -5,12 +5,22 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::piped::{NO_FILES, Session, close_in_vain, counting};
-use crate::pty::can_trace;
-#[test]
+use crate::live::live_tests;
+
+live_tests! {
+    a_probe_counts_while_lines_are_read,
+    events_before_a_probe_is_turned_off_are_handled,
+    a_filter_narrows_a_probe_that_is_open,
+    several_probes_are_opened_and_closed_and_a_failing_one_does_not_affect_the_others,
+    two_probes_of_one_event_count_the_same_and_are_filtered_separately,
+    an_event_of_everyone_is_read_on_all_cpus,
+    run_delivers_declared_events_only_while_it_lasts,
+    typed_lines_are_saved_as_a_monitor_that_runs,
+    threads_of_the_session_are_named,
+    show_prints_interrupts_of_the_session_itself,
+}
+
 fn a_probe_counts_while_lines_are_read() {
-    if !can_trace("a probe in the background") {
-        return;
-    }
     let first = NO_FILES[0];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
@@ -31,11 +41,7 @@ fn a_probe_counts_while_lines_are_read() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn events_before_a_probe_is_turned_off_are_handled() {
-    if !can_trace("a probe that is turned off") {
-        return;
-    }
     let first = NO_FILES[5];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
@@ -51,11 +57,7 @@ fn events_before_a_probe_is_turned_off_are_handled() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn a_filter_narrows_a_probe_that_is_open() {
-    if !can_trace("narrowing a probe") {
-        return;
-    }
     let first = NO_FILES[1];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
@@ -78,11 +80,7 @@ fn a_filter_narrows_a_probe_that_is_open() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn several_probes_are_opened_and_closed_and_a_failing_one_does_not_affect_the_others() {
-    if !can_trace("several probes") {
-        return;
-    }
     let first = NO_FILES[2];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
@@ -101,11 +99,7 @@ fn several_probes_are_opened_and_closed_and_a_failing_one_does_not_affect_the_ot
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn two_probes_of_one_event_count_the_same_and_are_filtered_separately() {
-    if !can_trace("two probes of one event") {
-        return;
-    }
     let first = NO_FILES[6];
     let mut session = Session::begin(&[]);
     session.ask("n, m = 0, 0");
@@ -133,11 +127,7 @@ fn run_on(cpus: &libc::cpu_set_t) {
     assert_eq!(set, 0);
 }
 
-#[test]
 fn an_event_of_everyone_is_read_on_all_cpus() {
-    if !can_trace("events of everyone") {
-        return;
-    }
     // SAFETY: the sets are filled before they are read, and their size is passed.
     let (own, cpus) = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -164,11 +154,7 @@ fn an_event_of_everyone_is_read_on_all_cpus() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn run_delivers_declared_events_only_while_it_lasts() {
-    if !can_trace("run") {
-        return;
-    }
     let first = NO_FILES[3];
     let mut session = Session::begin(&[]);
     session.ask("n = 0");
@@ -183,11 +169,7 @@ fn run_delivers_declared_events_only_while_it_lasts() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn typed_lines_are_saved_as_a_monitor_that_runs() {
-    if !can_trace("a saved session") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("closes.lua");
     let path = path.to_str().expect("a path in UTF-8");
@@ -203,7 +185,7 @@ fn typed_lines_are_saved_as_a_monitor_that_runs() {
     assert!(saved.starts_with("wrote "), "{saved}");
     assert_eq!(session.end(), 0);
     let mut run = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args([path, "--duration", "1s"])
+        .args([path, "--duration", "120s"])
         .env_remove("PERILUNE_PATH")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -215,6 +197,8 @@ fn typed_lines_are_saved_as_a_monitor_that_runs() {
     assert!(line.contains("watching"), "{line}");
     close_in_vain(NO_FILES[4] + 3, 42);
     close_in_vain(NO_FILES[4] + 4, 7);
+    // SAFETY: a child of this process that has not been waited for.
+    assert_eq!(unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) }, 0);
     let output = run.wait_with_output().expect("our own child can be waited for");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let counts: Vec<&str> = text.lines().filter(|line| line.contains("10000")).collect();
@@ -222,11 +206,7 @@ fn typed_lines_are_saved_as_a_monitor_that_runs() {
     assert!(matches!(counts[..], [line] if line.trim_end().ends_with(" 42")), "{text}");
 }
 
-#[test]
 fn threads_of_the_session_are_named() {
-    if !can_trace("threads of a session") {
-        return;
-    }
     let mut session = Session::begin(&[]);
     session.ask("p = probe(\"sched:sched_process_exec\", function() end)");
     let folder = format!("/proc/{}/task", session.child.id());
@@ -238,11 +218,7 @@ fn threads_of_the_session_are_named() {
     assert_eq!(session.end(), 0);
 }
 
-#[test]
 fn show_prints_interrupts_of_the_session_itself() {
-    if !can_trace("interrupts of the session") {
-        return;
-    }
     let mut session = Session::begin(&[]);
     session.ask("every(\"1ms\", function() for i = 1, 2e6 do end end)");
     let shown = session.ask("show(\"timer:hrtimer_expire_entry\", { n = 200, time = \"5s\" })");

@@ -4,15 +4,21 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::piped::{NO_FILES, Session, close_in_vain, counting};
-use crate::pty::can_trace;
+use crate::live::live_tests;
+use crate::pty::PATIENCE;
+
+live_tests! {
+    a_misspelt_field_is_reported_before_any_event_is_opened,
+    a_misspelt_field_of_eval_is_reported_before_any_event_is_opened,
+    a_failed_handler_is_not_saved_as_a_working_one,
+    a_count_whose_key_is_misspelt_leaves_no_event_behind,
+    a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state,
+    a_line_that_other_lines_need_is_saved_although_its_handler_failed,
+}
 
 const MISSPELT: &str = "syscalls:sys_enter_close has no field 'fdd'; did you mean 'fd'?";
 
-#[test]
 fn a_misspelt_field_is_reported_before_any_event_is_opened() {
-    if !can_trace("a misspelt field") {
-        return;
-    }
     let first = NO_FILES[8];
     let mut session = Session::heard();
     assert_eq!(session.ask("n = 0"), "");
@@ -38,17 +44,13 @@ fn a_misspelt_field_is_reported_before_any_event_is_opened() {
     assert_eq!(session.end(), 1, "lines have failed");
 }
 
-#[test]
 fn a_misspelt_field_of_eval_is_reported_before_any_event_is_opened() {
-    if !can_trace("a misspelt field of eval") {
-        return;
-    }
     let probe = "probe(\"syscalls:sys_enter_close\", function(e) n = e.fdd end)";
     for words in [&["-e", "syscalls:sys_enter_close", "n = e.fdd"][..], &[probe]] {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .arg("eval")
             .args(words)
-            .args(["--duration", "10s"])
+            .args(["--duration", "120s"])
             .env_remove("PERILUNE_PATH")
             .output()
             .expect("the built command runs");
@@ -58,11 +60,7 @@ fn a_misspelt_field_of_eval_is_reported_before_any_event_is_opened() {
     }
 }
 
-#[test]
 fn a_failed_handler_is_not_saved_as_a_working_one() {
-    if !can_trace("a saved session with a handler that failed") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("closes.lua");
     let path = path.to_str().expect("a path in UTF-8");
@@ -93,11 +91,7 @@ fn a_failed_handler_is_not_saved_as_a_working_one() {
     session.end();
 }
 
-#[test]
 fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
-    if !can_trace("a misspelt key of count") {
-        return;
-    }
     let mut session = Session::heard();
     assert_eq!(session.ask("n = 0"), "");
     let before = session.events();
@@ -105,7 +99,7 @@ fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
     assert!(why.contains(MISSPELT), "{why}");
     let since = Instant::now();
     // Another thread closes the events.
-    while session.events() != before && since.elapsed() < Duration::from_secs(5) {
+    while session.events() != before && since.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(session.events(), before);
@@ -114,11 +108,7 @@ fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
     assert_eq!(session.end(), 1, "a line has failed");
 }
 
-#[test]
 fn a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state() {
-    if !can_trace("a line with a mistake and an event") {
-        return;
-    }
     let first = NO_FILES[4];
     let mut session = Session::heard();
     session.ask("n = 0");
@@ -146,11 +136,7 @@ fn a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state() {
     session.end();
 }
 
-#[test]
 fn a_line_that_other_lines_need_is_saved_although_its_handler_failed() {
-    if !can_trace("a saved session whose lines need each other") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("closes.lua");
     let path = path.to_str().expect("a path in UTF-8");

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::pty::PATIENCE;
+
 /// A session whose lines this test writes.
 pub(crate) struct Session {
     pub(crate) child: Child,
@@ -65,7 +67,7 @@ impl Session {
             if answer == wanted.to_string() {
                 return;
             }
-            assert!(since.elapsed() < Duration::from_secs(5), "{line} is {answer}, not {wanted}");
+            assert!(since.elapsed() < PATIENCE, "{line} is {answer}, not {wanted}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -5,13 +5,20 @@
 //! Lines begin with `> `, continuation lines with `.. `. `BLESS=1 cargo test --test terminal
 //! every_session` rewrites the answers; review the difference.
 
+use crate::live::live_tests;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+live_tests! {
+    root: [],
+    any: [
+        every_session_prints_the_expected_answers,
+    ]
+}
 
 /// Separates the answers.
 const MARK: &str = "-- next --";
 
-#[test]
 fn every_session_prints_the_expected_answers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sessions");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)

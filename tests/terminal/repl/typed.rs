@@ -2,7 +2,22 @@
 
 use std::time::Duration;
 
-use crate::pty::{CTRL_C, OnTerminal, can_trace};
+use crate::live::{live_tests, skip_anywhere};
+use crate::pty::{CTRL_C, OnTerminal};
+
+live_tests! {
+    typed_lines_have_priority_over_output_and_signals,
+    a_line_is_answered_and_ctrl_d_ends_the_session,
+    a_statement_may_have_several_lines,
+    tab_completes_events_fields_functions_and_methods,
+    output_of_events_appears_above_the_typed_line,
+    a_flood_of_output_is_limited_and_omitted_lines_are_counted,
+    ctrl_c_ends_a_line_that_loops_and_not_the_session,
+    a_termination_signal_restores_the_terminal,
+    a_ctrl_c_that_arrives_together_with_the_line_stops_it,
+    a_ctrl_c_during_start_or_between_lines_does_not_end_the_session,
+    ctrl_c_stops_every_kind_of_endless_line,
+}
 
 const CTRL_D: &str = "\x04";
 /// Deletes the typed line.
@@ -15,11 +30,7 @@ fn prompt() -> OnTerminal {
     prompt
 }
 
-#[test]
 fn a_line_is_answered_and_ctrl_d_ends_the_session() {
-    if !can_trace("a prompt") {
-        return;
-    }
     let mut prompt = prompt();
     prompt.press("20 + 22\r");
     prompt.wait_for("\n42\r\n");
@@ -28,11 +39,7 @@ fn a_line_is_answered_and_ctrl_d_ends_the_session() {
     assert_eq!(status.code(), Some(0), "{text}");
 }
 
-#[test]
 fn a_statement_may_have_several_lines() {
-    if !can_trace("several lines") {
-        return;
-    }
     let mut prompt = prompt();
     prompt.press("for i = 1, 2 do\r");
     prompt.press("print(\"line \" .. i * 21)\r");
@@ -43,11 +50,7 @@ fn a_statement_may_have_several_lines() {
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn tab_completes_events_fields_functions_and_methods() {
-    if !can_trace("completion") {
-        return;
-    }
     let mut prompt = prompt();
     for (typed, wanted) in [
         ("\"sched:sched_process_for\t\"", "\nsched:sched_process_fork\r\n"),
@@ -71,11 +74,7 @@ fn tab_completes_events_fields_functions_and_methods() {
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn output_of_events_appears_above_the_typed_line() {
-    if !can_trace("output in the background") {
-        return;
-    }
     let mut prompt = prompt();
     prompt.press("every(\"300ms\", function() print(\"tick\" .. \"tock\") end)\r");
     prompt.press("half");
@@ -86,11 +85,7 @@ fn output_of_events_appears_above_the_typed_line() {
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn a_flood_of_output_is_limited_and_omitted_lines_are_counted() {
-    if !can_trace("a flood in the background") {
-        return;
-    }
     let mut prompt = prompt();
     prompt.press("every(\"1ms\", function() for i = 1, 10 do print(\"flo\" .. \"od\") end end)\r");
     prompt.wait_for("lines omitted");
@@ -105,7 +100,6 @@ fn a_flood_of_output_is_limited_and_omitted_lines_are_counted() {
     assert!((50..2000).contains(&flood), "{flood}");
 }
 
-#[test]
 fn typed_lines_have_priority_over_output_and_signals() {
     // SAFETY: the calls only read their arguments; the policy is that of a thread that ends here.
     let may = std::thread::spawn(|| unsafe {
@@ -114,8 +108,8 @@ fn typed_lines_have_priority_over_output_and_signals() {
         libc::getpriority(libc::PRIO_PROCESS, 0) == 0
             && libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest) == 0
     });
-    if !can_trace("priorities") || !may.join().expect("the thread does not panic") {
-        return;
+    if !may.join().expect("the thread does not panic") {
+        skip_anywhere("this process may not raise its priority");
     }
     let mut prompt = prompt();
     let tasks = std::fs::read_dir(format!("/proc/{}/task", prompt.child.id())).expect("it runs");
@@ -139,15 +133,14 @@ fn typed_lines_have_priority_over_output_and_signals() {
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
-    if !can_trace("Ctrl-C") {
-        return;
-    }
     let mut prompt = prompt();
     for line in ["while true do end\r", "run()\r"] {
         prompt.press(line);
-        std::thread::sleep(Duration::from_millis(500));
+        // `run` waits, and a Ctrl-C that arrives before it starts stops it as well.
+        if line.starts_with("while") {
+            prompt.wait_until_it_spins();
+        }
         prompt.press(CTRL_C);
         prompt.press("6 * 7\r");
         prompt.wait_for("\n42\r\n");
@@ -157,11 +150,7 @@ fn ctrl_c_ends_a_line_that_loops_and_not_the_session() {
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn a_termination_signal_restores_the_terminal() {
-    if !can_trace("SIGTERM") {
-        return;
-    }
     let prompt = prompt();
     // SAFETY: a child of this process that has not been waited for.
     unsafe { libc::kill(prompt.child.id() as i32, libc::SIGTERM) };
@@ -181,11 +170,7 @@ fn catches_interrupts(prompt: &OnTerminal) {
     }
 }
 
-#[test]
 fn a_ctrl_c_that_arrives_together_with_the_line_stops_it() {
-    if !can_trace("Ctrl-C") {
-        return;
-    }
     let mut prompt = prompt();
     for n in 1..=10 {
         // One write: the terminal has both before the line is read.
@@ -197,18 +182,12 @@ fn a_ctrl_c_that_arrives_together_with_the_line_stops_it() {
     }
     // Ctrl-C in an unfinished line discards the line.
     prompt.press("6 * \x03");
-    std::thread::sleep(Duration::from_millis(300));
-    prompt.press("7 * 7\r");
-    prompt.wait_for("\n49\r\n");
+    prompt.press_until("7 * 7\r", "\n49\r\n");
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn a_ctrl_c_during_start_or_between_lines_does_not_end_the_session() {
-    if !can_trace("Ctrl-C between lines") {
-        return;
-    }
     let mut prompt = OnTerminal::start(100, 24, &["repl"]);
     let pid = prompt.child.id().cast_signed();
     // SAFETY: it takes no pointer; the child is not reaped before it is waited for.
@@ -218,19 +197,13 @@ fn a_ctrl_c_during_start_or_between_lines_does_not_end_the_session() {
     prompt.wait_for("> ");
     for (line, wanted) in [("6 * 7\r", "\n42\r\n"), ("7 * 7\r", "\n49\r\n")] {
         interrupt();
-        std::thread::sleep(Duration::from_millis(200));
-        prompt.press(line);
-        prompt.wait_for(wanted);
+        prompt.press_until(line, wanted);
     }
     prompt.press(CTRL_D);
     assert_eq!(prompt.finish().0.code(), Some(0));
 }
 
-#[test]
 fn ctrl_c_stops_every_kind_of_endless_line() {
-    if !can_trace("Ctrl-C") {
-        return;
-    }
     let mut prompt = prompt();
     for line in [
         "xpcall(function() while true do end end, function() while true do end end)\r",

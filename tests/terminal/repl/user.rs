@@ -9,17 +9,22 @@ use std::process::{Child, Command};
 
 use tempfile::TempDir;
 
-use crate::pty::can_trace;
+use crate::live::{live_tests, skip};
+
+live_tests! {
+    a_user_without_privileges_can_do_everything_that_needs_no_event,
+    a_user_watches_an_own_process_and_the_excluded_part_is_noted,
+}
 
 const USER: u32 = 65534;
 
-/// Returns whether users may watch only their own processes, in user mode.
-fn own_only(test: &str) -> bool {
+/// Ends the test unless users may watch only their own processes, in user mode.
+fn own_only() {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.unwrap_or_default();
-    let shown = paranoid.trim() == "2" || std::env::var_os("CI").is_none();
-    assert!(shown, "{test}: perf_event_paranoid is {}", paranoid.trim());
-    can_trace(test) && paranoid.trim() == "2"
+    if paranoid.trim() != "2" {
+        skip(&format!("perf_event_paranoid is {}, not 2", paranoid.trim()));
+    }
 }
 
 /// Returns a copy of the command in a folder from which an unprivileged user may execute it.
@@ -65,16 +70,16 @@ impl Drop for Spinning {
     }
 }
 
-#[test]
 fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
-    if !own_only("a user who may watch nothing") {
-        return;
-    }
+    own_only();
     let lines = "20 + 22\nfields \"page-faults\"\n:jobs\nprobe(\"page-faults\")\n\
                  every(\"50ms\", function() print(\"tick\") end)\nrun \"1s\"\n:lost\n";
+    let since = std::time::Instant::now();
     let (text, said) = answers(&[], lines);
+    // On a busy machine the second ends late.
+    let most = since.elapsed().as_millis() / 50;
     let ticks = text.matches("tick\n").count();
-    assert!((2..=20).contains(&ticks), "{ticks} times 50 ms of a second");
+    assert!(ticks >= 2 && ticks as u128 <= most, "{ticks} times 50 ms, not 2 to {most}");
     let wanted = "42\na counter: _period, _ip, _addr\nno monitor runs; run(\"NAME\") starts one\n\
                   0 events: nothing lost\n";
     assert_eq!(text.replace("tick\n", ""), wanted, "{said}");
@@ -91,11 +96,8 @@ fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
     assert!(said.ends_with(wanted), "{said}");
 }
 
-#[test]
 fn a_user_watches_an_own_process_and_the_excluded_part_is_noted() {
-    if !own_only("a user and his own process") {
-        return;
-    }
+    own_only();
     let spinning = Spinning::begin();
     let pid = spinning.0.id().to_string();
     let lines = format!(
@@ -103,8 +105,8 @@ fn a_user_watches_an_own_process_and_the_excluded_part_is_noted() {
          p = probe(\"cpu-clock\", {{ freq = 997 }}, function(e)\n\
          if e._pid == {pid} then own = own + 1 else others = others + 1 end\n\
          end)\n\
-         run \"500ms\"\n\
-         print(own > 50, own < 550, others)\n"
+         run \"1s\"\n\
+         print(own > 10, own < 1100, others)\n"
     );
     let (text, said) = answers(&["-p", &pid], &lines);
     assert_eq!(text, "true\ttrue\t0\n", "{said}");
