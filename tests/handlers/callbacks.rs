@@ -1,6 +1,8 @@
 //! Callbacks other than handlers: timers, reports and functions that draw columns.
 
-use crate::{last_coverage, replay_with};
+use std::fmt::Write as _;
+
+use crate::{last_coverage, replay_file, replay_with};
 
 #[test]
 fn a_callback_that_fails_ten_times_is_disabled_and_reported_once() {
@@ -30,6 +32,46 @@ fn a_callback_that_fails_ten_times_is_disabled_and_reported_once() {
     ] {
         assert_eq!(text.matches(off).count(), 1, "{off}: {text}");
     }
+}
+
+#[test]
+fn each_callback_of_task_records_is_disabled_alone_after_ten_errors() {
+    let script = r#"
+        local m = monitor { summary = "fails in its callbacks" }
+        local exits = 0
+        function m.init() evsel("signal:signal_generate", function(e) end) end
+        function m.on_fork(r) error "fork" end
+        function m.on_exec(r) error "exec" end
+        function m.on_comm(r) error "comm" end
+        function m.on_exit(r) exits = exits + 1 end
+        function m.deinit() emit { exits = exits } end
+        return m
+    "#;
+    const TASKS: u32 = 12;
+    let mut lines = String::new();
+    for tid in 200..200 + TASKS {
+        for (order, change) in
+            ["FORK: ppid=100 ptid=100", "EXEC: comm=sh", "COMM: comm=job", "EXIT:"]
+                .iter()
+                .enumerate()
+        {
+            writeln!(lines, "0.{tid}{order} 0 {tid} sh {change}").expect("memory");
+        }
+    }
+    lines.push_str("0.9 0 100 sh signal:signal_generate: sig=9\n");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tasks.events");
+    std::fs::write(&path, lines).expect("the recording can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    let (coverage, text) = last_coverage(&replay_file("task-callbacks", path, script, &[]));
+    for (name, line) in [("on_fork", 5), ("on_exec", 6), ("on_comm", 7)] {
+        let off = format!(".lua:{line}: {name} failed 10 times and is switched off");
+        assert_eq!(text.matches(&off).count(), 1, "{off}: {text}");
+    }
+    // Ten of each; the callback that works is called for every task.
+    assert_eq!(coverage["errors"], 30, "{text}");
+    assert!(text.contains(&format!("\"exits\":{TASKS}")), "{text}");
+    assert_eq!(coverage["events"], 1, "{text}");
 }
 
 #[test]

@@ -20,13 +20,18 @@ fn replay(name: &str, events: &str, script: &str) -> Output {
 
 /// Like [`replay`], with further options.
 fn replay_with(name: &str, events: &str, script: &str, options: &[&str]) -> Output {
+    let recording = format!("{}/tests/scripts/{events}.events", env!("CARGO_MANIFEST_DIR"));
+    replay_file(name, &recording, script, options)
+}
+
+/// Like [`replay_with`], for a recording at a path.
+fn replay_file(name: &str, recording: &str, script: &str, options: &[&str]) -> Output {
     let path = std::env::temp_dir().join(format!("perilune-{}-{name}.lua", std::process::id()));
     let mut file = std::fs::File::create(&path).expect("a file in the temporary folder");
     file.write_all(script.as_bytes()).expect("the script can be written");
-    let events = format!("{}/tests/scripts/{events}.events", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .arg(&path)
-        .args(["--json", "--replay", &events])
+        .args(["--json", "--replay", recording])
         .args(options)
         .stdin(Stdio::null())
         .output()
