@@ -79,6 +79,14 @@ fn still_works(vm: &Vm, guard: &Guard) {
     );
 }
 
+/// Returns the CPU time of this thread: on a busy machine more time passes.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a live local.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 /// Sends SIGINT `count` times to the calling thread, the first after a moment.
 fn interrupt_me(count: u32) -> std::thread::JoinHandle<()> {
     // SAFETY: pthread_self has no arguments.
@@ -107,9 +115,10 @@ fn every_spin_is_stopped_by_cpu_time_with_its_line() {
         let guard = Guard::with_limits(&vm, short()).unwrap();
         let spin = handler(&vm, body);
         for call in [spin.clone(), driver(&vm, &spin)] {
-            let start = Instant::now();
+            let start = cpu_time();
             let stopped = stopped(guard.run(Phase::Handler, || call.call::<()>(())));
-            assert!(start.elapsed() < Duration::from_secs(3), "{name}: {:?}", start.elapsed());
+            let used = cpu_time() - start;
+            assert!(used < Duration::from_secs(3), "{name}: {used:?}");
             assert_eq!(stopped.reason, Reason::CpuTime(Duration::from_millis(100)), "{name}");
             assert_eq!(
                 stopped.to_string(),
@@ -129,11 +138,12 @@ fn every_spin_is_stopped_by_the_second_ctrl_c() {
         let guard = Guard::with_limits(&vm, never()).unwrap();
         let spin = driver(&vm, &handler(&vm, body));
         signal::forget_interrupts();
-        let start = Instant::now();
+        let start = cpu_time();
         let sender = interrupt_me(2);
         let stopped = stopped(guard.run(Phase::Handler, || spin.call::<()>(())));
         sender.join().unwrap();
-        assert!(start.elapsed() < Duration::from_secs(3), "{name}: {:?}", start.elapsed());
+        let used = cpu_time() - start;
+        assert!(used < Duration::from_secs(3), "{name}: {used:?}");
         assert_eq!(stopped.to_string(), "spin.lua:3: handler stopped by Ctrl-C", "{name}");
         assert!(guard.interrupted());
         still_works(&vm, &guard);
@@ -290,7 +300,7 @@ fn an_interrupt_sent_to_another_thread_is_counted() {
     .join()
     .unwrap();
     let start = Instant::now();
-    while signal::interrupts() == 0 && start.elapsed() < Duration::from_secs(3) {
+    while signal::interrupts() == 0 && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(signal::interrupts(), 1);
@@ -302,11 +312,11 @@ fn an_interrupt_ends_a_wait_at_once() {
     let sender = interrupt_me(1);
     let start = Instant::now();
     // SAFETY: no descriptors are passed.
-    let result = unsafe { libc::poll(std::ptr::null_mut(), 0, 10_000) };
+    let result = unsafe { libc::poll(std::ptr::null_mut(), 0, 120_000) };
     let errno = std::io::Error::last_os_error();
     sender.join().unwrap();
     assert_eq!((result, errno.raw_os_error()), (-1, Some(libc::EINTR)));
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

@@ -59,10 +59,14 @@ fn a_command_has_one_report_unless_an_interval_is_given() {
 
 fn realtime_applies_to_the_run_and_not_to_its_command() {
     // The 41st field of proc(5) is the policy, first that of perilune, then that of a child of the
-    // command.
-    let script = "sleep 0.3; cut -d' ' -f41 /proc/$PPID/stat /proc/self/stat >&2";
-    let policies = |options: &[&str]| {
-        let words = [&["profile", "-q", "-e", "cpu-clock"], options, &["--", "sh", "-c", script]];
+    // command. perilune changes its own after it has started the command.
+    let script = "for i in $(seq 600); do \
+                    [ $(cut -d' ' -f41 /proc/$PPID/stat) = $0 ] && break; sleep 0.1; \
+                  done; cut -d' ' -f41 /proc/$PPID/stat /proc/self/stat >&2";
+    let policies = |options: &[&str], expected: i32| {
+        let expected = expected.to_string();
+        let command = ["--", "sh", "-c", script, &expected];
+        let words = [&["profile", "-q", "-e", "cpu-clock"], options, &command];
         let ran = perilune(&words.concat()).stderr(Stdio::piped()).output();
         String::from_utf8_lossy(&ran.expect("the built command runs").stderr).into_owned()
     };
@@ -71,9 +75,9 @@ fn realtime_applies_to_the_run_and_not_to_its_command() {
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     // A nice value other than 0 was set by the user and is not changed.
     let real_time = if nice == 0 { libc::SCHED_RR } else { fair };
-    let run = policies(&["--realtime"]);
+    let run = policies(&["--realtime"], real_time);
     assert!(run.ends_with(&format!("{real_time}\n{fair}\n")), "{run}");
-    assert_eq!(policies(&[]), format!("{fair}\n{fair}\n"));
+    assert_eq!(policies(&[], fair), format!("{fair}\n{fair}\n"));
 }
 
 fn a_run_without_events_reports_this_and_a_possible_reason() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     live::live_tests,
-    load::Pipes,
+    load::{PATIENCE, Pipes},
     tool::{Run, Tool},
 };
 
@@ -38,7 +38,7 @@ fn weights(folder: &Path, least: usize) -> Vec<u64> {
             let weight = |line: &str| line.rsplit_once(' ').and_then(|(_, n)| n.parse().ok());
             return text.lines().map(|line| weight(line).expect("a whole line")).collect();
         }
-        assert!(since.elapsed() < Duration::from_secs(20), "{least} lines did not arrive: {text}");
+        assert!(since.elapsed() < PATIENCE, "{least} lines did not arrive: {text}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     live::live_tests,
-    load::Pipes,
+    load::{PATIENCE, Pipes},
     tool::{Run, Tool},
 };
 
@@ -264,7 +264,7 @@ fn holder_of_pipes(pid: u32, least: usize) -> Child {
             assert!(read.is_ok(), "it could not open them");
             return holder;
         }
-        assert!(since.elapsed() < Duration::from_secs(20), "{} ends of pipes", ends.len());
+        assert!(since.elapsed() < PATIENCE, "{} ends of pipes", ends.len());
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -26,8 +26,9 @@ live_tests! {
     ]
 }
 
-/// Timeout of the machine from start to end, in seconds.
-const PATIENCE: &str = "120";
+/// Timeout of the machine from start to end, in seconds. Beside other programs that use all CPUs
+/// it takes minutes, because an emulated CPU that waits for the other one spins.
+const PATIENCE: &str = "900";
 
 /// Runs a command to its end and returns its stdout.
 fn run(command: &mut Command) -> Vec<u8> {
@@ -109,7 +110,7 @@ fn boot(unpacked: &OsStr) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let image = root(&of_kernel, folder.path());
     let machine = ["-accel", "tcg,thread=multi", "-cpu", "max,+svm", "-m", "1024", "-smp", "2"];
-    let console = run(Command::new("timeout")
+    let output = Command::new("timeout")
         .args(["-k", "1", PATIENCE, "qemu-system-x86_64", "-nographic", "-no-reboot"])
         .args(["-nic", "none", "-append", "console=ttyS0 quiet panic=-1"])
         .args(machine)
@@ -117,8 +118,13 @@ fn boot(unpacked: &OsStr) -> String {
         .arg(kernel)
         .arg("-initrd")
         .arg(image)
-        .stdin(Stdio::null()));
-    String::from_utf8_lossy(&console).into_owned()
+        .stdin(Stdio::null())
+        .output()
+        .expect("timeout runs");
+    let console = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the machine: {}: {said}{console}", output.status);
+    console
 }
 
 /// Returns the objects that follow this prefix.

@@ -51,7 +51,12 @@ fn shares_add_up_to_a_hundred() {
     assert_eq!(samples("processes"), samples("functions"));
     let expected = measured.get(2) as f64 / 1e9 * 997.0;
     let got = samples("functions") as f64;
-    assert!((expected * 0.9 - 5.0..expected * 1.1 + 5.0).contains(&got), "{got} of {expected}");
+    // Timers of a virtual machine may be late, which must be noted; a timer is never early.
+    let is_noted = run.of("note").any(|note| {
+        note["text"].to_string().contains("samples arrived, but its running time implies")
+    });
+    assert!(got > 0.0 && got < expected * 1.1 + 5.0, "{got} of {expected}");
+    assert!(is_noted || got > expected * 0.8 - 5.0, "{got} of {expected}: {}", run.stderr);
     assert!(of_table(&run, "processes").all(|row| row["pid"] == pid), "{:?}", run.objects);
     run.is_complete();
 }

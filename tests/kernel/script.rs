@@ -82,13 +82,13 @@ fn quiet(wake: &str) -> String {
 }
 
 fn an_event_that_init_turned_off_stays_off_when_the_command_is_executed() {
-    let ran = run(&quiet(""), &["--duration", "20s", "--", "sleep", "0.1"]);
+    let ran = run(&quiet(""), &["--duration", "120s", "--", "sleep", "0.1"]);
     assert_eq!((ran.number("calls"), ran.number("exits")), (0, 1), "{}", ran.text);
     assert_eq!(ran.code, Some(0));
 }
 
 fn an_event_that_init_turned_off_is_delivered_once_it_is_on() {
-    let ran = run(&quiet("quiet:on()"), &["--duration", "20s", "--", "sleep", "1"]);
+    let ran = run(&quiet("quiet:on()"), &["--duration", "120s", "--", "sleep", "3"]);
     assert_eq!((ran.number("ends"), ran.number("exits")), (1, 1), "{}", ran.text);
 }
 
@@ -102,7 +102,7 @@ fn a_run_whose_handlers_are_all_disabled_ends_with_the_reason() {
         function m.deinit() emit { seen = seen } end
         return m
     "#;
-    let ran = run(script, &["--duration", "20s"]);
+    let ran = run(script, &["--duration", "120s"]);
     assert_eq!(ran.number("seen"), 10, "{}", ran.text);
     assert_eq!(ran.text.matches("every handler is switched off, so the run ends").count(), 1);
     assert_eq!(ran.code, Some(1), "{}", ran.text);
@@ -163,7 +163,7 @@ fn a_script_has_an_events_text_as_the_kernel_would_print_it() {
         end
         return m
     "#;
-    let ran = run(script, &["--duration", "20s", "--", "/bin/true"]);
+    let ran = run(script, &["--duration", "120s", "--", "/bin/true"]);
     let rows: Vec<&Value> = ran.objects.iter().filter(|o| o["type"] == "row").collect();
     assert_eq!(rows.len(), 1, "{}", ran.text);
     let text = rows[0]["text"].as_str().unwrap_or_default();

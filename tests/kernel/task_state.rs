@@ -184,7 +184,7 @@ impl Frozen {
         let (stat, since) = (format!("/proc/{}/stat", writer.id()), std::time::Instant::now());
         while !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains("(frozen-writer) D "))
         {
-            assert!(since.elapsed() < Duration::from_secs(20), "the writer never waited");
+            assert!(since.elapsed() < load::PATIENCE, "the writer never waited");
             std::thread::sleep(Duration::from_millis(5));
         }
         (thaw, writer)

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::live::skip_anywhere;
 
 /// Timeout for the command to attach, and to end after an interrupt.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command, attached to its events.
 pub(crate) struct Tool {
@@ -88,7 +88,7 @@ impl Tool {
     pub(crate) fn wait_for_lines(&self, wanted: usize) {
         let since = Instant::now();
         while self.lines.load(Relaxed) < wanted {
-            assert!(since.elapsed() < PATIENCE, "it has not printed {wanted} lines after 20 s");
+            assert!(since.elapsed() < PATIENCE, "it has not printed {wanted} lines after 120 s");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -106,7 +106,7 @@ impl Tool {
                 }
                 Err(why) => {
                     let what = match why {
-                        RecvTimeoutError::Timeout => "is not watching after 20 s",
+                        RecvTimeoutError::Timeout => "is not watching after 120 s",
                         RecvTimeoutError::Disconnected => "ended before it watched",
                     };
                     panic!("`perilune {}` {what}; it printed: {:?}", args.join(" "), self.said);
@@ -151,7 +151,7 @@ impl Tool {
             if let Some(status) = self.child.try_wait().expect("our own child can be waited for") {
                 break status;
             }
-            assert!(since.elapsed() < PATIENCE, "still running 20 s after the interrupt");
+            assert!(since.elapsed() < PATIENCE, "still running 120 s after the interrupt");
             std::thread::sleep(Duration::from_millis(5));
         };
         let text = self.stdout.take().map(JoinHandle::join);
