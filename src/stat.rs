@@ -19,6 +19,7 @@ pub mod keys;
 pub mod kv;
 pub mod latency;
 pub mod leaf;
+pub mod owners;
 pub mod pending;
 pub mod rate;
 pub mod states;

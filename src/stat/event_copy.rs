@@ -1,22 +1,22 @@
-//! Copies of events that outlive their records, and the events' owners.
+//! Copies of events that outlive their records.
 //!
 //! Each slot of a table owns its two vectors and reuses them, so a copy allocates only when a
 //! record is longer than any before it in that slot.
-//!
-//! By the time a copy is read, its process may have executed another program, or its pid may have
-//! been reused. The owner is therefore looked up when the copy is made. A slot has no room for it,
-//! so it is stored beside the copy. Copies are returned as slots at a few addresses that never
-//! change, by which [`Owners::of`] finds their owner; any other slot belongs to a live event.
-//!
-//! If the run has a history, each event is copied already: pending state stores the position of
-//! that copy, and copies the event only when it is read or before the history evicts it.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::base::{event::slot::Slot, report::frame::Space};
-use crate::stat::history::{CopyPosition, History};
 use crate::stat::leaf::BorrowedEvent;
+
+/// Position of a copy in the history: the bytes of all blocks before it since the run began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CopyPosition(pub(super) u64);
+
+impl CopyPosition {
+    /// The position of no copy; greater than all others.
+    pub const NONE: CopyPosition = CopyPosition(u64::MAX);
+}
 
 /// The owner of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,80 +27,24 @@ pub struct EventOwner {
     pub comm: [u8; 16],
 }
 
-/// Returns the owner of an event while the event is handled.
-pub type Ask = Box<dyn Fn(&BorrowedEvent<'_>) -> EventOwner>;
-
-/// Looks up the owners of copied events, and stores the owners of the copies returned last.
+/// The addresses at which copies are returned.
 #[derive(Default)]
-pub struct Owners {
-    ask: RefCell<Option<Ask>>,
-    places: RefCell<Vec<Rc<CopyAddress>>>,
-    past: OnceCell<Rc<RefCell<History>>>,
-}
+pub(super) struct CopyAddresses(RefCell<Vec<Rc<CopyAddress>>>);
 
-impl Owners {
-    /// Returns the run's history, if it has one.
-    #[inline]
-    pub fn past(&self) -> Option<&Rc<RefCell<History>>> {
-        self.past.get()
-    }
-
-    /// Returns the run's history; creates it with `begin` if there is none.
-    pub fn past_or(&self, begin: impl FnOnce() -> History) -> &Rc<RefCell<History>> {
-        self.past.get_or_init(|| Rc::new(RefCell::new(begin())))
-    }
-
-    /// Sets the function that looks up owners.
-    pub fn ask_by(&self, ask: Ask) {
-        self.ask.replace(Some(ask));
-    }
-
+impl CopyAddresses {
     /// Returns the owner of the copy that `slot` is part of; None if the slot is not a copy.
     #[inline]
-    pub fn of(&self, slot: &Slot) -> Option<EventOwner> {
-        let places = self.places.borrow();
-        let place = places.iter().find(|place| std::ptr::eq(place.at, slot));
-        place.map(|place| place.owner.get())
-    }
-
-    pub(super) fn ask(&self, event: &BorrowedEvent<'_>) -> EventOwner {
-        self.ask.borrow().as_ref().map_or_else(EventOwner::default, |ask| ask(event))
+    pub(super) fn owner_of(&self, slot: &Slot) -> Option<EventOwner> {
+        let addresses = self.0.borrow();
+        let address = addresses.iter().find(|address| std::ptr::eq(address.at, slot));
+        address.map(|address| address.owner.get())
     }
 
     /// Registers a slot at which copies are returned from now on; it must not move.
-    pub(super) fn place(&self, slot: &Slot) -> Rc<CopyAddress> {
-        let place = Rc::new(CopyAddress { at: slot, owner: Cell::default() });
-        self.places.borrow_mut().push(place.clone());
-        place
-    }
-}
-
-/// A copy of an event for printing, which no table can change.
-pub struct PrintedCopy {
-    kept: Box<EventCopy>,
-    /// Its place, registered with the owners passed last.
-    place: Option<(Rc<Owners>, Rc<CopyAddress>)>,
-}
-
-impl Default for PrintedCopy {
-    fn default() -> PrintedCopy {
-        PrintedCopy { kept: Box::new(EventCopy::new()), place: None }
-    }
-}
-
-impl PrintedCopy {
-    /// Copies an event and returns its slot. The copy is valid until the next call; the slot's
-    /// address never changes.
-    pub fn show(&mut self, owners: &Rc<Owners>, event: BorrowedEvent<'_>) -> *const Slot {
-        if !std::ptr::eq(event.slot, &self.kept.slot) {
-            let owner = owners.of(event.slot).unwrap_or_default();
-            self.kept.fill(event.slot, event.raw, event.chain);
-            if self.place.as_ref().is_none_or(|(of, _)| !Rc::ptr_eq(of, owners)) {
-                self.place = Some((owners.clone(), owners.place(&self.kept.slot)));
-            }
-            self.place.iter().for_each(|(_, place)| place.owner.set(owner));
-        }
-        &raw const self.kept.slot
+    pub(super) fn register(&self, slot: &Slot) -> Rc<CopyAddress> {
+        let address = Rc::new(CopyAddress { at: slot, owner: Cell::default() });
+        self.0.borrow_mut().push(address.clone());
+        address
     }
 }
 
@@ -108,21 +52,6 @@ impl PrintedCopy {
 pub(super) struct CopyAddress {
     at: *const Slot,
     pub(super) owner: Cell<EventOwner>,
-}
-
-/// A table's source of owners, and the places at which it returns the events of ended and of read
-/// slots.
-pub(super) struct CopyOwner {
-    pub(super) owners: Rc<Owners>,
-    pub(super) ended: Rc<CopyAddress>,
-    pub(super) read: Option<Rc<CopyAddress>>,
-}
-
-impl CopyOwner {
-    pub(super) fn new(owners: &Rc<Owners>, ended: &Slot, read: Option<&Slot>) -> CopyOwner {
-        let (ended, read) = (owners.place(ended), read.map(|slot| owners.place(slot)));
-        CopyOwner { owners: owners.clone(), ended, read }
-    }
 }
 
 /// The copy of an event; the slot points into the two vectors.
@@ -143,9 +72,8 @@ impl EventCopy {
         EventCopy { slot, raw: Vec::new(), chain: Vec::new(), owner, at }
     }
 
-    pub(super) fn copy(&mut self, event: BorrowedEvent<'_>, owner_lookup: Option<&CopyOwner>) {
-        self.owner =
-            owner_lookup.map_or_else(EventOwner::default, |lookup| lookup.owners.ask(&event));
+    pub(super) fn copy(&mut self, event: BorrowedEvent<'_>, owner: EventOwner) {
+        self.owner = owner;
         self.fill(event.slot, event.raw, event.chain);
     }
 
@@ -155,7 +83,7 @@ impl EventCopy {
         self.fill(&other.slot, &other.raw, &other.chain);
     }
 
-    fn fill(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) {
+    pub(super) fn fill(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) {
         self.at = CopyPosition::NONE;
         self.raw.clear();
         self.raw.extend_from_slice(raw);
@@ -166,13 +94,6 @@ impl EventCopy {
             chain: if chain.is_empty() { std::ptr::null() } else { self.chain.as_ptr() },
             ..*slot
         };
-    }
-
-    /// Copies the event from the history; clears the slot if it has been evicted there.
-    pub(super) fn recall(&mut self, history: &History) {
-        if !history.recall(self.at, self) {
-            (self.slot, self.at) = (Slot::NONE, CopyPosition::NONE);
-        }
     }
 
     /// Returns the bytes allocated in addition to the struct itself.

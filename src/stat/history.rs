@@ -19,7 +19,7 @@
 mod copy;
 mod gone;
 
-use super::event_copy::{CopyAddress, EventCopy, EventOwner, Owners};
+use super::event_copy::{CopyAddress, CopyAddresses, CopyPosition, EventCopy, EventOwner};
 use super::leaf::BorrowedEvent;
 use crate::base::event::slot::Slot;
 use copy::Copy;
@@ -39,15 +39,6 @@ const BLOCKS: usize = 16;
 /// Maximum number of stored losses. A window with more of them indicates other problems of the run.
 const LOSSES: usize = 1024;
 
-/// Position of a copy: the bytes of all blocks before it since the run began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CopyPosition(u64);
-
-impl CopyPosition {
-    /// The position of no copy; greater than all others.
-    pub const NONE: CopyPosition = CopyPosition(u64::MAX);
-}
-
 /// The most recent events of a run.
 pub struct History {
     blocks: VecDeque<Block>,
@@ -64,7 +55,7 @@ pub struct History {
     batch: BatchCopies,
     walk: WindowWalk,
     read: Box<EventCopy>,
-    place: Option<Rc<CopyAddress>>,
+    address: Rc<CopyAddress>,
 }
 
 /// A block of consecutive copies.
@@ -102,9 +93,11 @@ struct WindowWalk {
 
 impl History {
     /// Returns an empty history of at most `bytes` bytes. An event that does not fit into a
-    /// sixteenth of them is counted as evicted at once.
-    pub fn new(bytes: usize) -> History {
+    /// sixteenth of them is counted as evicted at once. The address of the event that is read back
+    /// is registered in `addresses`.
+    pub(super) fn new(bytes: usize, addresses: &CopyAddresses) -> History {
         let size = (bytes / BLOCKS).clamp(1, BLOCK);
+        let read = Box::new(EventCopy::new());
         History {
             blocks: VecDeque::new(),
             first: CopyPosition(0),
@@ -115,15 +108,9 @@ impl History {
             lost: VecDeque::new(),
             batch: BatchCopies::default(),
             walk: WindowWalk::default(),
-            read: Box::new(EventCopy::new()),
-            place: None,
+            address: addresses.register(&read.slot),
+            read,
         }
-    }
-
-    /// Also reports the owners of the events that are read back, through `owners`.
-    pub fn telling(mut self, owners: &Owners) -> History {
-        self.place = Some(owners.place(&self.read.slot));
-        self
     }
 
     /// Begins a batch: these slots are pushed next, in this order.
@@ -194,13 +181,17 @@ impl History {
         (position >= self.first && position != CopyPosition::NONE).then_some(position)
     }
 
-    /// Reads the copy at a position; returns false if it has been evicted.
-    pub(super) fn recall(&self, position: CopyPosition, into: &mut EventCopy) -> bool {
-        let copy = position.0.checked_sub(self.first.0).and_then(|distance| {
+    /// Reads the event of a copy that has only its position; clears the copy if the event has been
+    /// evicted. Returns whether it was read.
+    pub(super) fn recall(&self, kept: &mut EventCopy) -> bool {
+        let copy = kept.at.0.checked_sub(self.first.0).and_then(|distance| {
             let (nth, at) = (distance as usize / self.size, distance as usize % self.size);
             Copy::at(&self.blocks.get(nth)?.bytes, at)
         });
-        copy.iter().for_each(|copy| copy.read(into));
+        match &copy {
+            Some(copy) => copy.read(kept),
+            None => (kept.slot, kept.at) = (Slot::NONE, CopyPosition::NONE),
+        }
         copy.is_some()
     }
 
@@ -236,7 +227,7 @@ impl History {
                     let again = copy.again();
                     copy.read(&mut self.read);
                     self.walk = WindowWalk { window, block, at };
-                    self.place.iter().for_each(|place| place.owner.set(self.read.owner));
+                    self.address.owner.set(self.read.owner);
                     return Some(again);
                 }
             }

@@ -1,4 +1,5 @@
-//! Leaves: the functions that compiled Lua calls through its FFI, and the only unsafe code here.
+//! Leaves: the functions that compiled Lua calls through its FFI. They are the only unsafe code of
+//! this folder. Those of a single aggregate are in the `leaf.rs` of its folder.
 //!
 //! A leaf takes a pointer, some doubles and flags, and returns a number. It never calls back into
 //! Lua, never panics (its code is total; a panic would abort the process instead of unwinding
@@ -9,7 +10,7 @@
 //! script runs, the leaf does nothing instead of aliasing it. This check costs less than a
 //! nanosecond.
 
-use super::{pending::Pending, states::States, strings::Strings, word::Word};
+use super::strings::Strings;
 use crate::base::event::slot::Slot;
 use std::{cell::RefCell, ffi::c_void, rc::Rc};
 
@@ -113,7 +114,7 @@ pub struct BorrowedEvent<'a> {
 /// # Safety
 /// `slot` is null or points to a slot whose own pointers are null or valid for their sizes, for as
 /// long as `'a`.
-unsafe fn event_at<'a>(slot: *const Slot) -> Option<BorrowedEvent<'a>> {
+pub(super) unsafe fn event_at<'a>(slot: *const Slot) -> Option<BorrowedEvent<'a>> {
     // SAFETY: the caller's promise.
     let slot = unsafe { slot.as_ref() }?;
     let raw = if slot.raw.is_null() {
@@ -141,149 +142,4 @@ pub fn intern() -> *mut c_void {
         this.try_borrow_mut().map_or(super::strings::OTHER, |mut this| this.intern(text))
     }
     intern as *mut c_void
-}
-
-/// Returns the other leaves of [`Pending`], as name and address:
-///
-/// - `close_call(p, key, time, call, kinds)`: whether there was one,
-/// - `close(p, key, time, kinds)` and `get(p, key, kinds)`: whether there was one,
-/// - `next(p, index)`: the index to continue with, or 0,
-/// - `recall(p)`: makes the event of the closed slot readable,
-/// - `set(p, index, generation, field, value, kinds)`: whether the slot is still open,
-/// - `miss(p, key, kinds)`,
-/// - `len(p)`.
-pub fn of_pending() -> [(&'static str, *mut c_void); 8] {
-    [
-        ("close", close as *mut c_void),
-        ("close_call", close_call as *mut c_void),
-        ("get", get as *mut c_void),
-        ("next", next as *mut c_void),
-        ("recall", recall as *mut c_void),
-        ("set", set as *mut c_void),
-        ("miss", miss as *mut c_void),
-        ("len", len as *mut c_void),
-    ]
-}
-
-unsafe extern "C" fn close(this: *const RefCell<Pending>, key: f64, time: f64, kinds: u32) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut()
-        .map_or(0, |mut this| u32::from(this.close(Word::passed(key, kinds & 1 != 0), time)))
-}
-
-unsafe extern "C" fn close_call(
-    this: *const RefCell<Pending>,
-    key: f64,
-    time: f64,
-    call: f64,
-    kinds: u32,
-) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().map_or(0, |mut this| {
-        u32::from(this.close_call(Word::passed(key, kinds & 1 != 0), time, call))
-    })
-}
-
-unsafe extern "C" fn get(this: *const RefCell<Pending>, key: f64, kinds: u32) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut()
-        .map_or(0, |mut this| u32::from(this.get(Word::passed(key, kinds & 1 != 0))))
-}
-
-unsafe extern "C" fn next(this: *const RefCell<Pending>, index: u32) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().map_or(0, |mut this| this.next(index))
-}
-
-unsafe extern "C" fn recall(this: *const RefCell<Pending>) {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().iter_mut().for_each(|this| this.recall());
-}
-
-unsafe extern "C" fn set(
-    this: *const RefCell<Pending>,
-    index: u32,
-    generation: u32,
-    field: u32,
-    value: f64,
-    kinds: u32,
-) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut()
-        .map_or(0, |mut this| u32::from(this.set(index, generation, field as usize, value, kinds)))
-}
-
-unsafe extern "C" fn miss(this: *const RefCell<Pending>, key: f64, kinds: u32) {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().iter_mut().for_each(|this| this.miss(Word::passed(key, kinds & 1 != 0)));
-}
-
-unsafe extern "C" fn len(this: *const RefCell<Pending>) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow().map_or(0, |this| this.len() as u32)
-}
-
-/// Returns the other leaves of [`States`], as name and address:
-///
-/// - `move(p, slot, tid, time, mask, state)`: a [`Moved`](super::states::Moved),
-/// - `switch(p, slot, prev, next, time, state)`: the result of [`States::switch`],
-/// - `leave(p, tid, time)`: as `move`,
-/// - `still(p, index, time)`: the index to continue with, or 0.
-pub fn of_states() -> [(&'static str, *mut c_void); 4] {
-    [
-        ("move", move_to as *mut c_void),
-        ("switch", switch as *mut c_void),
-        ("leave", leave as *mut c_void),
-        ("still", still as *mut c_void),
-    ]
-}
-
-unsafe extern "C" fn still(this: *const RefCell<States>, index: u32, time: f64) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().map_or(0, |mut this| this.still(index, time))
-}
-
-unsafe extern "C" fn switch(
-    this: *const RefCell<States>,
-    slot: *const Slot,
-    prev: u32,
-    next: u32,
-    time: f64,
-    state: i32,
-) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    // SAFETY: as in `move_to`.
-    let event = unsafe { event_at(slot) };
-    this.try_borrow_mut().map_or(0, |mut this| this.switch(event, prev, next, time, state))
-}
-
-unsafe extern "C" fn move_to(
-    this: *const RefCell<States>,
-    slot: *const Slot,
-    tid: u32,
-    time: f64,
-    mask: u32,
-    state: i32,
-) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    // SAFETY: Lua passes null or the slot at its cursor, which is valid until the batch ends.
-    let event = unsafe { event_at(slot) };
-    this.try_borrow_mut().map_or(1, |mut this| this.move_to(event, tid, time, mask, state) as u32)
-}
-
-unsafe extern "C" fn leave(this: *const RefCell<States>, tid: u32, time: f64) -> u32 {
-    // SAFETY: as for every leaf.
-    let this = unsafe { &*this };
-    this.try_borrow_mut().map_or(1, |mut this| this.leave(tid, time) as u32)
 }

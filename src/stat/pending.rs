@@ -12,6 +12,7 @@
 
 mod history_copy;
 mod iterate;
+mod leaf;
 mod links;
 mod losses;
 mod nested;
@@ -21,9 +22,9 @@ mod state;
 
 use super::{
     budget::{Budget, BudgetGrant},
-    event_copy::{CopyOwner, EventCopy, Owners},
-    history::CopyPosition,
+    event_copy::{CopyPosition, EventCopy},
     leaf::{BorrowedEvent, EventLeaf},
+    owners::{CopyOwner, Owners},
     word::{Word, hash},
 };
 use crate::base::event::slot::Slot;
@@ -33,6 +34,7 @@ use read::CopyTarget;
 use state::{PendingSlot, is_at};
 use std::rc::Rc;
 
+pub use leaf::leaves;
 pub use shape::{PendingLosses, PendingOptions};
 pub use state::PendingState;
 
@@ -346,13 +348,14 @@ impl Pending {
             kept.slot = Slot::NONE;
             return;
         };
-        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.owners.past());
+        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.past());
         if let Some(position) = past.and_then(|past| past.borrow().position_of(event.slot)) {
             kept.at = position;
             return;
         }
         let before = kept.bytes();
-        kept.copy(event, self.owner_lookup.as_ref());
+        let owner = self.owner_lookup.as_ref().map(|lookup| lookup.look_up(&event));
+        kept.copy(event, owner.unwrap_or_default());
         self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
         self.evict_for_bytes(index);
     }

@@ -12,11 +12,18 @@
 //! were entered before must be dropped ([`States::drop_before`]). When the table is full, a task is
 //! evicted.
 
+mod leaf;
+mod losses;
+mod open;
+pub mod switch;
+mod transition;
+
 use super::{
     budget::{Budget, BudgetGrant},
-    event_copy::{CopyOwner, EventCopy, Owners},
+    event_copy::EventCopy,
     latency::Latency,
     leaf::{BorrowedEvent, EventLeaf, SharedAggregate},
+    owners::{CopyOwner, Owners},
     pending::{PendingLosses, PendingState, VALUES},
     strings::Marks,
     word::{Word, words},
@@ -24,6 +31,8 @@ use super::{
 use crate::base::event::slot::Slot as EventSlot;
 use hashbrown::HashTable;
 use std::rc::Rc;
+
+pub use leaf::leaves;
 
 /// Options of a table of states.
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +218,10 @@ impl States {
 
     fn keep(&mut self, index: usize, event: Option<BorrowedEvent<'_>>) {
         match (self.kept.get_mut(index), event) {
-            (Some(kept), Some(event)) => kept.copy(event, self.owner_lookup.as_ref()),
+            (Some(kept), Some(event)) => {
+                let owner = self.owner_lookup.as_ref().map(|lookup| lookup.look_up(&event));
+                kept.copy(event, owner.unwrap_or_default());
+            }
             (Some(kept), None) => kept.slot = EventSlot::NONE,
             (None, _) => {}
         }
@@ -376,9 +388,5 @@ impl EventLeaf for States {
     }
 }
 
-mod losses;
-mod open;
-pub mod switch;
 #[cfg(test)]
 mod tests;
-mod transition;

@@ -4,16 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Finding, imports::Crate, source::Source};
 
-/// Circles that still stand: a folder, and files below it. Each is to be opened; none may be added.
-const ALLOWED: &[(&str, &str)] =
-    &[("src/stat", "event_copy history history/copy latency leaf pending states")];
-
 /// Reports each set of files that import each other in a circle. A submodule is a part of its
 /// module, so its imports from there do not count.
 pub(crate) fn imports_form_no_circle(files: &[Source]) -> Vec<Finding> {
-    let found = circles(&Crate::read(files).arrows());
-    let new = found.iter().filter(|circle| !ALLOWED.iter().any(|allowed| stands(circle, *allowed)));
-    new.map(|circle| {
+    let found = circles(&Crate::read(files).arrows()).into_iter();
+    found.map(|circle| {
         format!(
             "{}:1: these files import each other in a circle: {}; move the part that they share to \
              a file below them",
@@ -22,15 +17,6 @@ pub(crate) fn imports_form_no_circle(files: &[Source]) -> Vec<Finding> {
         )
     })
     .collect()
-}
-
-/// Returns whether all files of a circle are among those of a folder.
-fn stands(circle: &[String], (folder, files): (&str, &str)) -> bool {
-    let is_of = |file: &str| {
-        let below = file.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
-        files.split_whitespace().find(|name| *name == below)
-    };
-    circle.iter().all(|file| is_of(file).is_some())
 }
 
 /// Returns the sets of files that reach each other, each sorted.

@@ -7,7 +7,8 @@ use super::cells::TableParts;
 use crate::{
     base::{report::coverage::Coverage, report::draw::Report, report::flame::Flame},
     stat::{
-        history::{CopyPosition, History},
+        event_copy::CopyPosition,
+        history::History,
         pending::{PendingLosses, PendingState},
         strings::Marks,
         word::Word,

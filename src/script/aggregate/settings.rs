@@ -4,7 +4,7 @@ use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
     base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
-    stat::{budget::Budget, event_copy::Owners, heat_map::HeatMap, leaf::SharedAggregate as Leaf},
+    stat::{budget::Budget, heat_map::HeatMap, leaf::SharedAggregate as Leaf, owners::Owners},
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},

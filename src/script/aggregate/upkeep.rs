@@ -3,8 +3,9 @@
 
 use super::{Aggregates, DeclaredAggregate, Leaf, body::OpenState};
 use crate::base::report::coverage::Coverage;
+use crate::stat::event_copy::CopyPosition;
 use crate::stat::heat_map::HeatMap;
-use crate::stat::history::{CopyPosition, History};
+use crate::stat::history::History;
 use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

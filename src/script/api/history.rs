@@ -14,7 +14,7 @@ use crate::base::text::units::parse_size;
 use crate::script::context::RunContext;
 use crate::script::vm::cell::cell;
 use crate::script::vm::trusted::address;
-use crate::stat::history::{BYTES, History, Missing};
+use crate::stat::history::{BYTES, Missing};
 
 const HISTORY: &str = include_str!("../prelude/history.lua");
 
@@ -107,8 +107,7 @@ fn bytes(memory: &Value) -> Result<usize, String> {
 
 fn open(context: &mut RunContext, bytes: usize, before: f64) -> LightUserData {
     context.past.before = context.past.before.max(before);
-    let owners = context.owners.clone();
-    let past = owners.past_or(|| History::new(bytes).telling(&owners));
+    let past = context.owners.past_or_begin(bytes);
     address(&raw const *past.borrow().read())
 }
 

@@ -169,7 +169,7 @@ impl SharedContext {
         });
         // Weak, because the context holds the owners, which hold this closure.
         let inner = Rc::downgrade(&self.0);
-        sums.owners.ask_by(Box::new(move |event| {
+        sums.owners.look_up_with(Box::new(move |event| {
             let owner =
                 |inner: Rc<ContextCell>| enter(&inner, |context| context.owner_of_event(event));
             inner.upgrade().map(owner).unwrap_or_default()

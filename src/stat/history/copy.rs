@@ -1,8 +1,7 @@
 //! The stored form of one event: a head, followed by the record and the call chain.
 
-use super::super::event_copy::{EventCopy, EventOwner};
+use super::super::event_copy::{CopyPosition, EventCopy, EventOwner};
 use super::super::leaf::BorrowedEvent;
-use super::CopyPosition;
 use crate::base::event::slot::Slot;
 use crate::base::report::frame::Space;
 

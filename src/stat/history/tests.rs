@@ -41,6 +41,11 @@ impl Owned {
 }
 
 /// Reads a window back.
+/// Returns an empty history of at most `bytes` bytes.
+fn empty(bytes: usize) -> History {
+    History::new(bytes, &CopyAddresses::default())
+}
+
 fn window(history: &mut History, from: f64, to: f64) -> (Vec<Owned>, Missing) {
     let missing = history.between(from, to);
     let mut all = Vec::new();
@@ -60,7 +65,7 @@ fn times(history: &mut History, from: f64, to: f64) -> Vec<f64> {
 
 #[test]
 fn an_event_round_trips() {
-    let mut history = History::new(BYTES);
+    let mut history = empty(BYTES);
     let full = Owned {
         ip: u64::MAX,
         raw: (0..=255).collect(),
@@ -76,7 +81,7 @@ fn an_event_round_trips() {
 
 #[test]
 fn a_window_includes_both_ends() {
-    let mut history = History::new(BYTES);
+    let mut history = empty(BYTES);
     (0..10).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
     assert_eq!(times(&mut history, 3.0, 6.0), [3.0, 4.0, 5.0, 6.0]);
     assert_eq!(times(&mut history, 9.5, 20.0), [0.0; 0]);
@@ -85,7 +90,7 @@ fn a_window_includes_both_ends() {
 
 #[test]
 fn a_history_of_few_events_uses_one_block() {
-    let mut history = History::new(BYTES);
+    let mut history = empty(BYTES);
     assert_eq!(history.bytes(), 0);
     Owned::at(1.0).push(&mut history);
     assert_eq!(history.bytes(), BLOCK);
@@ -94,7 +99,7 @@ fn a_history_of_few_events_uses_one_block() {
 #[test]
 fn evictions_are_counted_and_memory_is_reused() {
     // Blocks of 256 bytes hold three copies of 68.
-    let mut history = History::new(4096);
+    let mut history = empty(4096);
     (0..10_000).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
     assert_eq!(history.bytes(), 4096);
     let (left, missing) = window(&mut history, 0.0, 10_000.0);
@@ -108,7 +113,7 @@ fn evictions_are_counted_and_memory_is_reused() {
 
 #[test]
 fn events_before_the_floor_use_no_memory() {
-    let mut history = History::new(1 << 20);
+    let mut history = empty(1 << 20);
     for n in 0..100_000 {
         let time = f64::from(n);
         Owned::at(time).push_with_floor(time - 100.0, &mut history);
@@ -133,7 +138,7 @@ fn events_before_the_floor_use_no_memory() {
 
 #[test]
 fn a_copy_is_found_by_its_slot_until_it_is_evicted() {
-    let mut history = History::new(4096);
+    let mut history = empty(4096);
     let slots: Vec<Slot> = (0..5).map(|n| Slot { time: f64::from(n), ..Slot::EMPTY }).collect();
     history.begin_batch(&slots);
     assert_eq!(history.position_of(&slots[0]), None, "not pushed yet");
@@ -146,30 +151,33 @@ fn a_copy_is_found_by_its_slot_until_it_is_evicted() {
     let mut kept = EventCopy::new();
     for slot in &slots {
         let position = history.position_of(slot).unwrap();
-        assert!(history.recall(position, &mut kept));
+        kept.at = position;
+        assert!(history.recall(&mut kept));
         assert_eq!((kept.slot.time, kept.raw.as_slice()), (slot.time, &[slot.time as u8; 20][..]));
     }
     assert_eq!(history.position_of(&slots[0].clone()), None, "a slot outside the batch");
     let first = history.position_of(&slots[0]).unwrap();
     (0..100).for_each(|n| Owned::at(f64::from(n)).push(&mut history));
-    assert!(!history.recall(first, &mut kept));
+    kept.at = first;
+    assert!(!history.recall(&mut kept));
+    assert_eq!((kept.slot.time, kept.at), (Slot::NONE.time, CopyPosition::NONE));
 }
 
 #[test]
 fn an_event_larger_than_a_block_is_counted_as_missing() {
-    let mut history = History::new(4096);
+    let mut history = empty(4096);
     Owned { raw: vec![0; 4096], ..Owned::at(5.0) }.push(&mut history);
     Owned::at(6.0).push(&mut history);
     let (left, missing) = window(&mut history, 0.0, 9.0);
     assert_eq!((left.len(), missing.gone), (1, 1));
-    let mut tiny = History::new(1);
+    let mut tiny = empty(1);
     Owned::at(1.0).push(&mut tiny);
     assert_eq!(window(&mut tiny, 0.0, 9.0), (vec![], Missing { gone: 1, lost: 0 }));
 }
 
 #[test]
 fn the_largest_record_and_the_longest_chain_fit() {
-    let mut history = History::new(BYTES);
+    let mut history = empty(BYTES);
     let largest = Owned { raw: vec![9; 65_535], chain: vec![7; 9218], ..Owned::at(1.0) };
     (0..3).for_each(|_| largest.push(&mut history));
     assert_eq!(window(&mut history, 0.0, 9.0).0, vec![largest; 3]);
@@ -177,7 +185,7 @@ fn the_largest_record_and_the_longest_chain_fit() {
 
 #[test]
 fn a_loss_is_reported_in_the_windows_that_contain_it() {
-    let mut history = History::new(BYTES);
+    let mut history = empty(BYTES);
     history.lose(10.0, 20.0, 5);
     history.lose(30.0, 30.0, 2);
     let lost = |from, to, history: &mut History| history.between(from, to).lost;
@@ -206,7 +214,7 @@ proptest! {
         bytes in 1usize..40_000,
         windows in prop::collection::vec((0u32..6000, 0u32..6000), 1..20),
     ) {
-        let mut history = History::new(bytes);
+        let mut history = empty(bytes);
         let (mut all, mut time) = (Vec::<Owned>::new(), 0.0);
         for (n, (step, raw, chain, sampled)) in events.into_iter().enumerate() {
             time += f64::from(step);

@@ -2,7 +2,8 @@
 //! them.
 
 use super::{NONE, Pending};
-use crate::stat::history::{CopyPosition, History};
+use crate::stat::event_copy::CopyPosition;
+use crate::stat::history::History;
 
 impl Pending {
     /// Returns when the oldest open slot was opened, in nanoseconds of the run; infinity if none is
@@ -27,19 +28,19 @@ impl Pending {
 
     /// Makes the event of the closed slot readable.
     pub fn recall(&mut self) {
-        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.owners.past()).cloned();
+        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.past()).cloned();
         past.iter().for_each(|past| self.recall_closed(&past.borrow(), CopyPosition::NONE));
     }
 
     /// Makes the event of an open slot readable.
     pub(super) fn recall_to_read(&mut self, index: u32) {
-        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.owners.past()).cloned();
+        let past = self.owner_lookup.as_ref().and_then(|lookup| lookup.past()).cloned();
         past.iter().for_each(|past| self.recall_open(index, &past.borrow()));
     }
 
     fn recall_closed(&mut self, history: &History, until: CopyPosition) {
         if self.closed_kept.at < until {
-            self.closed_kept.recall(history);
+            history.recall(&mut self.closed_kept);
             let ended = self.owner_lookup.as_ref().map(|lookup| &lookup.ended);
             ended.iter().for_each(|place| place.owner.set(self.closed_kept.owner));
         }
@@ -49,7 +50,7 @@ impl Pending {
         let Some(kept) = self.kept.get_mut(index as usize) else { return };
         if kept.at != CopyPosition::NONE {
             let before = kept.bytes();
-            kept.recall(history);
+            history.recall(kept);
             self.kept_bytes = self.kept_bytes.saturating_add(kept.bytes()).saturating_sub(before);
         }
     }
@@ -59,8 +60,9 @@ impl Pending {
 mod tests {
     use super::*;
     use crate::base::{event::slot::Slot, report::frame::Space};
-    use crate::stat::event_copy::{EventCopy, EventOwner, Owners};
-    use crate::stat::{leaf::BorrowedEvent, pending::PendingOptions, word::Word};
+    use crate::stat::event_copy::{EventCopy, EventOwner};
+    use crate::stat::leaf::BorrowedEvent;
+    use crate::stat::{owners::Owners, pending::PendingOptions, word::Word};
     use std::rc::Rc;
 
     const SHAPE: PendingOptions = PendingOptions {
@@ -81,7 +83,7 @@ mod tests {
     fn an_event_is_copied_before_the_history_evicts_it() {
         let owners = Rc::new(Owners::default());
         // Blocks of 256 bytes hold three copies each, 48 in all. Open slots are older than that.
-        let past = owners.past_or(|| History::new(4096)).clone();
+        let past = owners.past_or_begin(4096).clone();
         let mut pending = Pending::new(SHAPE).asking(&owners);
         let (mut read, mut rescued) = (0, 0);
         for n in 0..1000u32 {

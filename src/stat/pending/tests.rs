@@ -211,7 +211,7 @@ fn a_copy_has_the_owner_of_its_event() {
     let now = Rc::new(std::cell::Cell::new(1));
     let owner = |n: u32| EventOwner { space: Space(n), comm: [n as u8; 16] };
     let (owners, current) = (Rc::new(Owners::default()), now.clone());
-    owners.ask_by(Box::new(move |_| owner(current.get())));
+    owners.look_up_with(Box::new(move |_| owner(current.get())));
     let mut pending = Pending::new(PendingOptions { keep_event: true, ..SHAPE }).asking(&owners);
     for key in [1, 2] {
         now.set(key);

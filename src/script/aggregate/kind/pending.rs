@@ -9,9 +9,10 @@ use super::super::{
 use crate::{
     base::report::coverage::Coverage,
     stat::{
-        history::{CopyPosition, History},
-        leaf::{self, SharedAggregate},
-        pending::{Pending, PendingOptions, PendingState, VALUES},
+        event_copy::CopyPosition,
+        history::History,
+        leaf::SharedAggregate,
+        pending::{self, Pending, PendingOptions, PendingState, VALUES},
         strings::Marks,
     },
 };
@@ -23,7 +24,7 @@ pub(super) const KIND: AggregateKind = AggregateKind {
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/pending.lua"),
-        leaves: |lua| named_leaves(lua, leaf::of_pending()),
+        leaves: |lua| named_leaves(lua, pending::leaves()),
     }),
 };
 

@@ -17,9 +17,9 @@ use crate::{
     base::{report::coverage::Coverage, report::draw::Report},
     script::aggregate::column::json_key,
     stat::{
-        leaf::{self, SharedAggregate},
+        leaf::SharedAggregate,
         pending::PendingState,
-        states::{States, StatesOptions},
+        states::{self, States, StatesOptions},
         strings::Marks,
     },
 };
@@ -31,7 +31,7 @@ pub(super) const KIND: AggregateKind = AggregateKind {
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/states.lua"),
-        leaves: |lua| named_leaves(lua, leaf::of_states()),
+        leaves: |lua| named_leaves(lua, states::leaves()),
     }),
 };
 
