@@ -26,6 +26,7 @@ pub mod own_tid;
 pub mod perf;
 pub mod poll;
 pub mod privileges;
+mod probe_list;
 pub mod proc_stat;
 mod read_format;
 pub mod refusal;

@@ -23,8 +23,9 @@ local function is_live() return next(cpu_times()) ~= nil end
 --- recording contains no sysctls, so `instead` is used unchecked.
 ---@param instead? number|false use this threshold
 ---@param share number part of it after which a lockup is predicted
-local function threshold(instead, share)
-  if instead and not is_live() then return instead end
+---@param live boolean whether the events come from this machine
+local function threshold(instead, share, live)
+  if instead and not live then return instead end
   local seconds = sysctl "kernel.watchdog_thresh"
   if not seconds then
     error("this kernel has no lockup detector: it needs CONFIG_LOCKUP_DETECTOR=y", 0)
@@ -41,15 +42,15 @@ local function threshold(instead, share)
 end
 
 --- Returns the watched CPUs that the detector covers (`watchdog_cpumask`); in a replay, all.
+---@param live boolean whether the events come from this machine
 ---@return integer[]
-local function covered_cpus()
-  local all = not is_live()
+local function covered_cpus(live)
   local mask, covered, list = tostring(sysctl "kernel.watchdog_cpumask" or ""), {}, {}
   for first, last in mask:gmatch "(%d+)%-?(%d*)" do
     for cpu = tonumber(first), tonumber(last) or tonumber(first) do covered[cpu] = true end
   end
   for _, cpu in ipairs(cpus()) do
-    if all or covered[cpu] then list[#list + 1] = cpu end
+    if covered[cpu] or not live then list[#list + 1] = cpu end
   end
   if #list > 0 then return list end
   error(("-C: the kernel's lockup detector covers CPU %s only; name one of them"):format(mask), 0)
@@ -112,12 +113,13 @@ function lockup.detector(opt)
   if opt.than <= lockup.PERIOD_PERCENT or opt.than > 95 then
     error("--than: the kernel's timer expires each 40 % of the threshold: use 41 to 95", 0)
   end
+  local live = is_live()
   ---@type perilune.lockup.Detector
   local self = setmetatable({
-    share = opt.than / 100, thresh = threshold(opt.thresh, opt.than / 100),
+    share = opt.than / 100, thresh = threshold(opt.thresh, opt.than / 100, live),
     switches = pending { key = "cpu", keep = true }, samples = pending { key = "cpu", keep = true },
     turns = latency { "cpu", count = "turns", title = "watchdog turns", unit = "ms" },
-    cpus = covered_cpus(), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
+    cpus = covered_cpus(live), turn = 0, timers = {}, off = {}, stolen_since = away.watch(),
     alive = per_cpu(math.huge), assumed = per_cpu(0), ran = per_cpu(math.huge),
     hard = per_cpu(0), soft = per_cpu(0),
   }, Detector)

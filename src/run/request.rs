@@ -129,6 +129,13 @@ pub struct HostOptions {
     pub workload: Vec<OsString>,
 }
 
+impl HostOptions {
+    /// Returns whether `-p` or `-t` selects tasks.
+    pub fn selects_tasks(&self) -> bool {
+        !self.pids.is_empty() || !self.tids.is_empty()
+    }
+}
+
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Color {

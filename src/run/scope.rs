@@ -35,7 +35,7 @@ impl WatchScope {
         workload: Option<&Workload>,
     ) -> anyhow::Result<WatchScope> {
         let settings = &request.host;
-        if request.monitor.whole_cpus && !(settings.pids.is_empty() && settings.tids.is_empty()) {
+        if request.monitor.whole_cpus && settings.selects_tasks() {
             bail!(
                 "{} watches whole CPUs, not single tasks; omit -p and -t (-C selects CPUs)",
                 request.called
@@ -83,7 +83,7 @@ pub(super) fn setting(
         online: None,
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         verbose: settings.verbose > 0,
-        per_thread: !settings.pids.is_empty() || !settings.tids.is_empty(),
+        per_thread: settings.selects_tasks(),
         stack: request.stack()?,
         rate: request.rate(),
         memory: settings.lua_mem as usize,
@@ -126,11 +126,11 @@ fn tasks(request: &RunRequest, workload: Option<&Workload>) -> anyhow::Result<Op
     if let Some(workload) = workload {
         // With -C, -a, -p or -t, these are watched, and the workload only limits the run's time.
         let clock = settings.cpus.is_some() || settings.all_cpus || request.monitor.whole_cpus;
-        if settings.pids.is_empty() && settings.tids.is_empty() {
+        if !settings.selects_tasks() {
             return Ok((!clock).then(|| vec![workload.pid()]));
         }
     }
-    if settings.pids.is_empty() && settings.tids.is_empty() {
+    if !settings.selects_tasks() {
         return Ok(None);
     }
     let mut tids: Vec<i32> = settings.tids.iter().map(|tid| *tid as i32).collect();

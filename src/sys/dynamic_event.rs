@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use super::probe_list::probe_list;
+use super::tasks::any_alive;
 use super::tracefs::Tracefs;
 
 /// Where a probe is placed, and when it fires.
@@ -39,7 +41,6 @@ pub struct DynamicEvent {
     group: String,
     name: String,
     id: u64,
-    of_kernel: bool,
 }
 
 /// Prefix of the names of groups; the process ID follows.
@@ -57,11 +58,6 @@ impl ProbePoint<'_> {
     /// Returns whether it is in the kernel.
     pub fn of_kernel(&self) -> bool {
         self.offset.is_none()
-    }
-
-    /// Returns the name of the file in tracefs that lists such events.
-    fn list(&self) -> &'static str {
-        if self.of_kernel() { "kprobe_events" } else { "uprobe_events" }
     }
 
     /// Returns the line that makes the event.
@@ -86,7 +82,7 @@ impl DynamicEvent {
         let tracefs =
             Tracefs::find().map_err(|refusal| io::Error::from_raw_os_error(refusal.errno))?;
         SWEPT.call_once(|| sweep(tracefs.root()));
-        let list = tracefs.root().join(point.list());
+        let list = tracefs.root().join(probe_list(point.of_kernel()));
         let group = format!("{GROUP}{}", std::process::id());
         for _ in 0..TRIES {
             let name = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -94,8 +90,7 @@ impl DynamicEvent {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let mut event =
-                        DynamicEvent { list, group, name, id: 0, of_kernel: point.of_kernel() };
+                    let mut event = DynamicEvent { list, group, name, id: 0 };
                     event.id = tracefs.id(&event.group, &event.name)?;
                     return Ok(Arc::new(event));
                 }
@@ -111,7 +106,7 @@ impl DynamicEvent {
 
     /// Returns whether it is a probe in the kernel.
     pub fn of_kernel(&self) -> bool {
-        self.of_kernel
+        self.list.ends_with(probe_list(true))
     }
 }
 
@@ -141,7 +136,7 @@ fn append(list: &Path, line: &str) -> io::Result<()> {
 /// Removes the events of processes that no longer exist, and those of an earlier process with this
 /// one's ID. The kernel refuses to remove an event that is in use.
 fn sweep(root: &Path) {
-    for list in ["uprobe_events", "kprobe_events"].map(|name| root.join(name)) {
+    for list in [false, true].map(|in_kernel| root.join(probe_list(in_kernel))) {
         let Ok(text) = fs::read_to_string(&list) else { continue };
         for (group, name) in text.lines().filter_map(left_by_perilune) {
             // An event that cannot be removed has no effect.
@@ -154,9 +149,9 @@ fn sweep(root: &Path) {
 /// `KIND:GROUP/NAME …`.
 fn left_by_perilune(line: &str) -> Option<(&str, &str)> {
     let (group, name) = line.split_once(':')?.1.split_whitespace().next()?.split_once('/')?;
-    let pid: u32 = group.strip_prefix(GROUP)?.parse().ok()?;
-    let lives = pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists();
-    (!lives).then_some((group, name))
+    let pid: i32 = group.strip_prefix(GROUP)?.parse().ok()?;
+    let is_other = pid as u32 != std::process::id();
+    (!is_other || !any_alive(&[pid])).then_some((group, name))
 }
 
 #[cfg(test)]
@@ -169,15 +164,14 @@ mod tests {
         assert_eq!(file.line("perilune_7", "p0"), "p:perilune_7/p0 /proc/self/fd/7:0x1139");
         let kernel = ProbePoint { place: c"do_exit", offset: None, at_return: true };
         assert_eq!(kernel.line("perilune_7", "p1"), "r:perilune_7/p1 do_exit");
-        assert_eq!((file.list(), kernel.list()), ("uprobe_events", "kprobe_events"));
     }
 
     #[test]
     fn only_events_of_ended_perilunes_are_removed() {
         let own = format!("p:perilune_{}/p3 /bin/true:0x10", std::process::id());
         assert_eq!(left_by_perilune(&own).map(|(_, name)| name), Some("p3"));
-        let ended = "r16:perilune_4294967295/p12 do_exit+0";
-        assert_eq!(left_by_perilune(ended), Some(("perilune_4294967295", "p12")));
+        let ended = "r16:perilune_2147483647/p12 do_exit+0";
+        assert_eq!(left_by_perilune(ended), Some(("perilune_2147483647", "p12")));
         for other in
             ["p:perilune_1/p0 f", "p:probe_a/work /bin/a:0x1", "p:perilune_x/p f", "", "p:"]
         {

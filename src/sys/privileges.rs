@@ -44,8 +44,6 @@ pub struct Privileges {
     pub online: Vec<u32>,
     /// Kernel release.
     pub kernel: String,
-    /// Types of the PMUs `kprobe` and `uprobe`.
-    pub probes: [Option<u32>; 2],
 }
 
 impl Privileges {
@@ -67,7 +65,6 @@ impl Privileges {
             sample_rate: machine::sysctl("kernel/perf_event_max_sample_rate"),
             online: cpus::online_cpus(),
             kernel: machine::kernel_release(),
-            probes: ["kprobe", "uprobe"].map(machine::pmu_type),
         }
     }
 }

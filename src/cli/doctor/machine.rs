@@ -84,7 +84,6 @@ impl MachineFacts {
         let everyone = PerfTarget { pid: -1, cpu };
         let own = PerfTarget { pid: 0, cpu: -1 };
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
-        let probes = facts.probes.map(|pmu| pmu.is_some());
         MachineFacts {
             root: machine::is_root(),
             ipc_lock: capability(CAP_IPC_LOCK),
@@ -92,7 +91,7 @@ impl MachineFacts {
             system: attempt(&records(tracefs.as_ref().ok()), everyone, "every task"),
             own: attempt(&task_clock, own, "this process"),
             hardware: attempt(&user_only(cycles()), own, "cycles"),
-            probes,
+            probes: ["kprobe", "uprobe"].map(|pmu| machine::pmu_type(pmu).is_some()),
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             hook: hook_stops_compiled_loops(),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::base::text::unescape::until_nul;
+
 /// A text expression. As in C, text ends at its first NUL.
 #[derive(Clone, Debug)]
 pub(super) struct TextExpr {
@@ -23,8 +25,8 @@ enum TextKind {
 
 impl TextExpr {
     pub(super) fn literal(bytes: &[u8]) -> TextExpr {
-        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-        TextExpr { code: quoted(&bytes[..end]), kind: TextKind::Literal(bytes[..end].to_vec()) }
+        let text = until_nul(bytes);
+        TextExpr { code: quoted(text), kind: TextKind::Literal(text.to_vec()) }
     }
 
     /// Returns the `char[size]` at offset `at` of the record.

@@ -7,7 +7,7 @@ use super::{
     check::{Class, Subject},
 };
 use crate::{
-    base::{event::value::read_int, matching::glob},
+    base::{event::value::read_int, matching::glob, text::unescape::until_nul},
     decode::format::{Field, Format},
     event::syntax::SyntaxError,
 };
@@ -275,8 +275,7 @@ impl TextTest {
                 (bytes, bytes.len())
             }
         };
-        let end = buffer.iter().position(|b| *b == 0).unwrap_or(buffer.len());
-        Some((&buffer[..end], room))
+        Some((until_nul(buffer), room))
     }
 }
 

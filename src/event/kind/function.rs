@@ -78,8 +78,7 @@ impl EventProperties for FunctionEvent {
     }
 
     fn probe(&self) -> Option<ProbePoint<'_>> {
-        let (place, offset) = (self.place.text(), self.place.offset());
-        Some(ProbePoint { place, offset, at_return: self.kind.at_return() })
+        Some(self.place.probe(self.kind.at_return()))
     }
 
     fn is_user_entry(&self) -> bool {

@@ -57,17 +57,17 @@ impl Live {
             let before = std::mem::replace(&mut open.counted, now);
             (sums.before, sums.now) = (sums.before.and(before), sums.now.and(now));
             sums.events += 1;
-            sums.in_software = !self.openings[open.opening].may_be_multiplexed();
         }
         let took = self.now() - now;
         // A thread's counters are read one after the other, while it runs.
-        let apart = took + std::mem::replace(&mut self.counted.took, took);
+        let slack = (took + std::mem::replace(&mut self.counted.took, took)) as u64;
         let cpus = if per_task && !readings.is_empty() { online_cpus().len() } else { 1 };
         let mut counts = Vec::new();
         for ((opening, instance), sums) in readings {
-            let (value, share) = sums.added(cpus, apart as u64);
-            let roles = self.openings[opening].roles.iter();
-            counts.extend(roles.map(|(role, _)| CountDelta {
+            let opening = &self.openings[opening];
+            let slack = opening.may_be_multiplexed().then_some(slack);
+            let (value, share) = sums.added(cpus, slack);
+            counts.extend(opening.roles.iter().map(|(role, _)| CountDelta {
                 role: *role,
                 instance,
                 value,

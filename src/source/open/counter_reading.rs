@@ -44,13 +44,13 @@ impl CounterReading {
     /// Returns what was added since `before`, and the part of the time that was counted. Below 1
     /// the counter was multiplexed, and the value is an estimate. It is scaled by this interval's
     /// own times: those of the whole run would let a count decrease. Times that differ by at most
-    /// `apart` nanoseconds are considered equal.
-    fn since(self, before: CounterReading, apart: u64) -> (f64, f64) {
+    /// `slack` nanoseconds are considered equal.
+    fn since(self, before: CounterReading, slack: u64) -> (f64, f64) {
         let added = self.added(before);
         let enabled = self.enabled.saturating_sub(before.enabled);
         let running = self.running.saturating_sub(before.running);
         match running {
-            _ if running + apart >= enabled => (added, 1.0),
+            _ if running + slack >= enabled => (added, 1.0),
             0 => (f64::NAN, 0.0),
             _ => (added * enabled as f64 / running as f64, running as f64 / enabled as f64),
         }
@@ -81,22 +81,22 @@ pub(in crate::source) struct ReadingSums {
     pub(in crate::source) events: usize,
     /// Whether one of them could not be read.
     pub(in crate::source) unread: bool,
-    /// Whether it needs no hardware counter, so that it is never multiplexed.
-    pub(in crate::source) in_software: bool,
 }
 
 impl ReadingSums {
     /// Returns what they added, and the part of the time that was counted. `cpus` is the number of
-    /// CPUs on which a thread can run; 1 for an instance that is a CPU. The readings were made in
-    /// at most `apart` nanoseconds.
-    pub(in crate::source) fn added(self, cpus: usize, apart: u64) -> (f64, f64) {
-        match self.events {
+    /// CPUs on which a thread can run; 1 for an instance that is a CPU. `slack` is the number of
+    /// nanoseconds by which the times of several events may differ, since they are read one after
+    /// the other; `None` for an event that is never multiplexed.
+    pub(in crate::source) fn added(self, cpus: usize, slack: Option<u64>) -> (f64, f64) {
+        match slack {
             _ if self.unread => (f64::NAN, 0.0),
-            _ if self.in_software => (self.now.added(self.before), 1.0),
             // With -C, a thread was also on CPUs where nothing counted; that does not mean that the
             // counter was multiplexed.
-            events if events < cpus => (self.now.added(self.before), 1.0),
-            events => self.now.since(self.before, if events > 1 { apart } else { 0 }),
+            Some(slack) if self.events >= cpus => {
+                self.now.since(self.before, if self.events > 1 { slack } else { 0 })
+            }
+            _ => (self.now.added(self.before), 1.0),
         }
     }
 }
@@ -105,7 +105,7 @@ impl ReadingSums {
 mod tests {
     use super::*;
 
-    const APART: u64 = 1_000_000;
+    const SLACK: u64 = 1_000_000;
 
     /// Times in milliseconds.
     fn reading(value: u64, enabled: u64, running: u64) -> CounterReading {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_count_is_scaled_by_the_times_of_its_own_interval() {
         let first = reading(100, 10, 5);
-        assert_eq!(first.since(CounterReading::default(), APART), (200.0, 0.5));
+        assert_eq!(first.since(CounterReading::default(), SLACK), (200.0, 0.5));
         // Not multiplexed since: exact, and never below zero.
         assert_eq!(reading(130, 20, 15).since(first, 0), (30.0, 1.0));
         let (value, share) = reading(100, 20, 5).since(first, 0);
@@ -125,12 +125,12 @@ mod tests {
     #[test]
     fn counts_of_a_migrating_thread_are_scaled_only_if_multiplexed() {
         let both = reading(30, 100, 30).and(reading(70, 100, 70));
-        assert_eq!(both.since(CounterReading::default(), APART), (100.0, 1.0));
+        assert_eq!(both.since(CounterReading::default(), SLACK), (100.0, 1.0));
         let shared = reading(30, 100, 30).and(reading(20, 100, 20));
-        assert_eq!(shared.since(CounterReading::default(), APART), (100.0, 0.5));
+        assert_eq!(shared.since(CounterReading::default(), SLACK), (100.0, 0.5));
         // Never on the hardware during a short interval.
-        assert!(reading(0, 2, 0).since(CounterReading::default(), APART).0.is_nan());
+        assert!(reading(0, 2, 0).since(CounterReading::default(), SLACK).0.is_nan());
         // Read while it was running.
-        assert_eq!(reading(99, 100, 99).since(CounterReading::default(), APART), (99.0, 1.0));
+        assert_eq!(reading(99, 100, 99).since(CounterReading::default(), SLACK), (99.0, 1.0));
     }
 }

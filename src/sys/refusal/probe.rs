@@ -2,6 +2,7 @@
 
 use super::{DENIED_TO_ROOT, ENOTSUPP, strange};
 use crate::sys::privileges::Privileges;
+use crate::sys::probe_list::probe_list;
 
 /// Refusal of function events to unprivileged users.
 pub const FUNCTIONS_NEED_ROOT: &str = "permission denied; functions need root, regardless of \
@@ -9,7 +10,7 @@ pub const FUNCTIONS_NEED_ROOT: &str = "permission denied; functions need root, r
 
 /// Explains why tracefs refuses a probe.
 pub(super) fn create_probe(of_kernel: bool, errno: i32, facts: &Privileges) -> String {
-    let file = if of_kernel { "kprobe_events" } else { "uprobe_events" };
+    let file = probe_list(of_kernel);
     match errno {
         libc::EROFS => {
             format!("tracefs is mounted read-only; remount it so that {file} can be written")

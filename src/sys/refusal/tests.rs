@@ -19,7 +19,6 @@ fn facts() -> Privileges {
         sample_rate: Some(100_000),
         online: vec![0, 1],
         kernel: "6.18.44".into(),
-        probes: [Some(6), Some(8)],
     }
 }
 
@@ -162,17 +161,22 @@ fn a_process_that_cannot_be_started_names_the_limit() {
     }
 }
 
+/// An attribute, a target, an errno, and the message.
+type RefusedOpen = (Attr, PerfTarget, i32, &'static str);
+
+fn check_refused_opens(opens: &[RefusedOpen]) {
+    for (attr, target, errno, says) in opens {
+        assert_eq!(&line("x", RefusedCall::Open(attr, *target), *errno, &facts()), says);
+    }
+}
+
 #[test]
-fn each_refused_open_names_the_fix() {
-    let mut fast = Attr::software(0);
-    fast.set("sample_freq", 200_000).unwrap();
-    let mut deep = Attr::software(0);
-    deep.set("sample_max_stack", 500).unwrap();
+fn an_event_that_cannot_be_opened_here_names_the_fix() {
     let cycles = Attr::counter(b::PERF_TYPE_HARDWARE, 0);
     let breakpoint = Attr::counter(b::PERF_TYPE_BREAKPOINT, 0);
     let soft = Attr::software(99);
     let at = |pid, cpu| PerfTarget { pid, cpu };
-    for (attr, target, errno, says) in [
+    check_refused_opens(&[
         (
             cycles,
             CPU0,
@@ -197,6 +201,38 @@ fn each_refused_open_names_the_fix() {
         (soft, at(-1, 7), libc::EINVAL, "x: CPU 7 is not on this machine; online: 0,1"),
         (soft, at(-1, -1), libc::EINVAL, "x: neither a task nor a CPU is given; name one of them"),
         (
+            breakpoint,
+            CPU0,
+            libc::ENOSPC,
+            "x: all hardware breakpoints are in use (x86 has four; a mapped ring keeps its own); \
+             watch fewer addresses, or stop the process that uses them",
+        ),
+        (
+            soft,
+            CPU0,
+            libc::EMFILE,
+            "x: no file descriptor is left; RLIMIT_NOFILE is 1024: raise it (`ulimit -Hn`, \
+             LimitNOFILE= of a service), or watch fewer events, tasks or CPUs",
+        ),
+        (
+            soft,
+            CPU0,
+            libc::ENOSYS,
+            "x: this kernel has no perf_event_open; it needs CONFIG_PERF_EVENTS=y, and in a \
+             container a seccomp profile that allows the call",
+        ),
+    ]);
+}
+
+#[test]
+fn refused_attributes_name_the_fix() {
+    let mut fast = Attr::software(0);
+    fast.set("sample_freq", 200_000).unwrap();
+    let mut deep = Attr::software(0);
+    deep.set("sample_max_stack", 500).unwrap();
+    let soft = Attr::software(99);
+    check_refused_opens(&[
+        (
             fast,
             CPU0,
             libc::EINVAL,
@@ -219,37 +255,14 @@ fn each_refused_open_names_the_fix() {
              fewer frames, or raise the limit",
         ),
         (
-            breakpoint,
-            CPU0,
-            libc::ENOSPC,
-            "x: all hardware breakpoints are in use (x86 has four; a mapped ring keeps its own); \
-             watch fewer addresses, or stop the process that uses them",
-        ),
-        (
             soft,
             CPU0,
             libc::EOPNOTSUPP,
             "x: this PMU does not support the requested attributes; omit branch stacks, precise_ip \
              or sampling, or use another event",
         ),
-        (
-            soft,
-            CPU0,
-            libc::EMFILE,
-            "x: no file descriptor is left; RLIMIT_NOFILE is 1024: raise it (`ulimit -Hn`, \
-             LimitNOFILE= of a service), or watch fewer events, tasks or CPUs",
-        ),
-        (
-            soft,
-            CPU0,
-            libc::ENOSYS,
-            "x: this kernel has no perf_event_open; it needs CONFIG_PERF_EVENTS=y, and in a \
-             container a seccomp profile that allows the call",
-        ),
         (soft, CPU0, libc::EIO, "x: input/output error (errno 5); -vv prints the attributes"),
-    ] {
-        assert_eq!(line("x", RefusedCall::Open(&attr, target), errno, &facts()), says);
-    }
+    ]);
 }
 
 #[test]

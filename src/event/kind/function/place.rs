@@ -1,9 +1,10 @@
 //! Location of a function: its name in the kernel, or its offset in a file.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::rc::Rc;
 
 use crate::sys::code::Code;
+use crate::sys::dynamic_event::ProbePoint;
 
 /// Where a function begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,19 +16,12 @@ pub enum FunctionLocation {
 }
 
 impl FunctionLocation {
-    /// Returns the name of a kernel function, or a path of the file.
-    pub fn text(&self) -> &CStr {
-        match self {
-            FunctionLocation::Kernel(name) => name,
-            FunctionLocation::File(code, _) => code.path(),
-        }
-    }
-
-    /// Returns the offset in the file; None for a function of the kernel.
-    pub fn offset(&self) -> Option<u64> {
-        match self {
-            FunctionLocation::Kernel(_) => None,
-            FunctionLocation::File(_, offset) => Some(*offset),
-        }
+    /// Returns a probe at the function's call, or at its return.
+    pub fn probe(&self, at_return: bool) -> ProbePoint<'_> {
+        let (place, offset) = match self {
+            FunctionLocation::Kernel(name) => (name.as_c_str(), None),
+            FunctionLocation::File(code, offset) => (code.path(), Some(*offset)),
+        };
+        ProbePoint { place, offset, at_return }
     }
 }
