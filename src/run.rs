@@ -35,6 +35,8 @@ mod live;
 mod machine;
 mod machine_changes;
 mod missing_symbols;
+mod openings;
+mod recorded_frames;
 mod replayed;
 pub mod request;
 mod schedule;

@@ -151,31 +151,8 @@ fn side_band(
 ) -> Result<Record<'_>, Bad> {
     let f = &mut fields;
     Ok(match header.kind {
-        abi::PERF_RECORD_MMAP => Record::Mmap(Mmap {
-            cpumode: header.cpumode(),
-            data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
-            pid: f.u32()?,
-            tid: f.u32()?,
-            addr: f.u64()?,
-            len: f.u64()?,
-            pgoff: f.u64()?,
-            filename: f.text(),
-            trailer,
-        }),
-        abi::PERF_RECORD_MMAP2 => Record::Mmap2(Mmap2 {
-            cpumode: header.cpumode(),
-            data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
-            pid: f.u32()?,
-            tid: f.u32()?,
-            addr: f.u64()?,
-            len: f.u64()?,
-            pgoff: f.u64()?,
-            file: mapped_file(f, header.has(abi::PERF_RECORD_MISC_MMAP_BUILD_ID))?,
-            prot: f.u32()?,
-            flags: f.u32()?,
-            filename: f.text(),
-            trailer,
-        }),
+        abi::PERF_RECORD_MMAP => Record::Mmap(mmap(header, f, trailer)?),
+        abi::PERF_RECORD_MMAP2 => Record::Mmap2(mmap2(header, f, trailer)?),
         abi::PERF_RECORD_LOST => Record::Lost(Lost { id: f.u64()?, lost: f.u64()?, trailer }),
         abi::PERF_RECORD_LOST_SAMPLES => {
             Record::LostSamples(LostSamples { lost: f.u64()?, trailer })
@@ -216,23 +193,8 @@ fn side_band(
             next_prev_tid: f.u32()?,
             trailer,
         }),
-        abi::PERF_RECORD_NAMESPACES => Record::Namespaces(Namespaces {
-            pid: f.u32()?,
-            tid: f.u32()?,
-            link_info: {
-                let number = f.u64()?;
-                f.words(number.checked_mul(2).ok_or(Bad::Body)?)?
-            },
-            trailer,
-        }),
-        abi::PERF_RECORD_KSYMBOL => Record::Ksymbol(KsymbolRecord {
-            addr: f.u64()?,
-            len: f.u32()?,
-            ksym_type: f.u16()?,
-            unregister: u32::from(f.u16()?) & abi::PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER != 0,
-            name: f.text(),
-            trailer,
-        }),
+        abi::PERF_RECORD_NAMESPACES => Record::Namespaces(namespaces(f, trailer)?),
+        abi::PERF_RECORD_KSYMBOL => Record::Ksymbol(ksymbol(f, trailer)?),
         abi::PERF_RECORD_BPF_EVENT => Record::BpfEvent(BpfEvent {
             kind: f.u16()?,
             flags: f.u16()?,
@@ -254,6 +216,58 @@ fn side_band(
             Record::CallchainDeferred(CallchainDeferred { cookie, ips: f.words(number)?, trailer })
         }
         kind => Record::Unknown(kind),
+    })
+}
+
+fn mmap<'a>(header: Header, f: &mut Fields<'a>, trailer: Option<Trailer>) -> Result<Mmap<'a>, Bad> {
+    Ok(Mmap {
+        cpumode: header.cpumode(),
+        data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
+        pid: f.u32()?,
+        tid: f.u32()?,
+        addr: f.u64()?,
+        len: f.u64()?,
+        pgoff: f.u64()?,
+        filename: f.text(),
+        trailer,
+    })
+}
+
+fn mmap2<'a>(
+    header: Header,
+    f: &mut Fields<'a>,
+    trailer: Option<Trailer>,
+) -> Result<Mmap2<'a>, Bad> {
+    Ok(Mmap2 {
+        cpumode: header.cpumode(),
+        data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
+        pid: f.u32()?,
+        tid: f.u32()?,
+        addr: f.u64()?,
+        len: f.u64()?,
+        pgoff: f.u64()?,
+        file: mapped_file(f, header.has(abi::PERF_RECORD_MISC_MMAP_BUILD_ID))?,
+        prot: f.u32()?,
+        flags: f.u32()?,
+        filename: f.text(),
+        trailer,
+    })
+}
+
+fn namespaces<'a>(f: &mut Fields<'a>, trailer: Option<Trailer>) -> Result<Namespaces<'a>, Bad> {
+    let (pid, tid, number) = (f.u32()?, f.u32()?, f.u64()?);
+    let link_info = f.words(number.checked_mul(2).ok_or(Bad::Body)?)?;
+    Ok(Namespaces { pid, tid, link_info, trailer })
+}
+
+fn ksymbol<'a>(f: &mut Fields<'a>, trailer: Option<Trailer>) -> Result<KsymbolRecord<'a>, Bad> {
+    Ok(KsymbolRecord {
+        addr: f.u64()?,
+        len: f.u32()?,
+        ksym_type: f.u16()?,
+        unregister: u32::from(f.u16()?) & abi::PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER != 0,
+        name: f.text(),
+        trailer,
     })
 }
 

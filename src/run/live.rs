@@ -11,6 +11,7 @@ use super::gaps;
 use super::machine::{mounted, name_stacks, print_by_formats};
 use super::machine_changes::MachineChanges;
 use super::missing_symbols;
+use super::openings::{openings, own_tid};
 use super::request::{HostOptions, RunRequest};
 use super::schedule::{Cost, Schedule};
 use super::scope::{WatchScope, of_rings};
@@ -19,8 +20,7 @@ use super::workload;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::counted;
-use crate::event::plan;
-use crate::event::sampling::Sampling;
+use crate::output::screen::Screen;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
@@ -28,10 +28,9 @@ use crate::script::option::opt;
 use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::source::live::Live;
 use crate::source::open::probe_limit;
-use crate::source::request::{Opening, SourceRequest};
+use crate::source::request::SourceRequest;
 use crate::sys::child::Workload;
 use crate::sys::clock::wall_and_monotonic;
-use crate::sys::own_tid::{kernel_tid, tid_in_records};
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
@@ -60,28 +59,12 @@ pub(super) fn run(
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
     host.begin(&options, &setting, rules)?;
-    let WatchScope { cpus, tasks } = scope;
     let roles = host.roles();
     check_counters(&roles, settings)?;
     let mut openings = openings(&roles)?;
-    let source = SourceRequest {
-        cpus: of_rings(&cpus, &mut openings),
-        watched: cpus,
-        workload: workload.as_ref().is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
-        // Roles that `init` turned off are not enabled on exec, which would turn them on unnoticed.
-        off: host
-            .take_switches()
-            .into_iter()
-            .filter_map(|(role, on)| (!on).then_some(role))
-            .collect(),
-        tasks,
-        pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
-        watermark: settings.watermark,
-        ordered: host.ordered(),
-        mmap: host.wants_mmap(),
-        watch_self: settings.watch_self,
-        own_tids: own_tid(&catalog, &roles)?.into_iter().collect(),
-    };
+    let cpus = of_rings(&scope.cpus, &mut openings);
+    let own_tid = own_tid(&catalog, &roles)?;
+    let source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());
     let mut live = Live::open(openings, &source, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;
     for refused in live.refused() {
@@ -90,22 +73,10 @@ pub(super) fn run(
     let sched = roles.iter().any(|r| r.event.is_scheduler_event());
     host.context().hide_process((sched && !settings.watch_self).then(std::process::id));
     host.attach(live.batch().addresses())?;
-    let (wall_ns, clock_ns) = wall_and_monotonic();
-    let screen = super::screen(request, live.pages());
-    let out = match &screen {
-        Some(screen) => Box::new(screen.clone()),
-        None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
-    };
-    if let Some(screen) = &screen {
-        live.listen(screen.terminal());
-    }
-    let stacks = host.takes_stacks();
-    let processors = source.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
+    let screen = begin_output(&host, request, &mut live, &roles)?;
     let context = host.context().clone();
-    context.set_output(out);
-    context.print(|out| out.opened(&super::opened(&roles)));
-    context.set_tasks(Tasks::new(processors));
-    if stacks {
+    context.set_tasks(Tasks::new(source.cpus.last().map_or(0, |cpu| *cpu as usize + 1)));
+    if host.takes_stacks() {
         name_stacks(&context, settings.lines);
     }
     // Without a tracefs, no tracepoint is open that could be printed.
@@ -119,33 +90,10 @@ pub(super) fn run(
     }
 
     live.enable_side()?;
-    let names = task_names();
-    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
-    if let Some(programs) = context.programs() {
-        // Watched processes will be looked up, and may end before the first lookup, so read them
-        // now.
-        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
-        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
-        for pid in watched {
-            programs.borrow_mut().space_of(pid);
-        }
-    }
-    if workload.is_none() {
-        let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
-        for list in host.lists_without(&names) {
-            let text = format!("no task is named {list} yet; tasks that start later are watched");
-            host.context().note(Level::Warning, &text);
-        }
-    }
+    read_tasks(&host, settings, workload.is_some());
     live.enable(source.workload)?;
     context.set_clock(*live.clock());
-    context.begin_notes();
-    if let Some(text) = catalog.tracefs().and_then(mounted) {
-        host.context().note(Level::Info, &text);
-    }
-    if !hook_stops_compiled_loops() {
-        host.context().note(Level::Warning, NO_HOOK);
-    }
+    begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
@@ -173,6 +121,91 @@ pub(super) fn run(
         (Outcome::Done, Some(status)) => Outcome::Workload(status),
         (outcome, _) => outcome,
     })
+}
+
+/// Returns the request for the source, in which these CPUs have rings.
+fn source_request(
+    host: &mut Host,
+    request: &RunRequest,
+    scope: WatchScope,
+    cpus: Vec<u32>,
+    own_tid: Option<i32>,
+    workload: Option<&Workload>,
+) -> SourceRequest {
+    let settings = &request.host;
+    let WatchScope { cpus: watched, tasks } = scope;
+    SourceRequest {
+        cpus,
+        watched,
+        workload: workload.is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
+        // Roles that `init` turned off are not enabled on exec, which would turn them on unnoticed.
+        off: host
+            .take_switches()
+            .into_iter()
+            .filter_map(|(role, on)| (!on).then_some(role))
+            .collect(),
+        tasks,
+        pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
+        watermark: settings.watermark,
+        ordered: host.ordered(),
+        mmap: host.wants_mmap(),
+        watch_self: settings.watch_self,
+        own_tids: own_tid.into_iter().collect(),
+    }
+}
+
+/// Begins the output. Returns the screen, if the run has one.
+fn begin_output(
+    host: &Host,
+    request: &RunRequest,
+    live: &mut Live,
+    roles: &[Role],
+) -> anyhow::Result<Option<Screen>> {
+    let (wall_ns, clock_ns) = wall_and_monotonic();
+    let screen = super::screen(request, live.pages());
+    let out = match &screen {
+        Some(screen) => Box::new(screen.clone()),
+        None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
+    };
+    if let Some(screen) = &screen {
+        live.listen(screen.terminal());
+    }
+    host.context().set_output(out);
+    host.context().print(|out| out.opened(&super::opened(roles)));
+    Ok(screen)
+}
+
+/// Reads the tasks that exist, and the programs of those that are watched: they may end before they
+/// are first looked up. Warns about lists of names that no task has, unless a workload starts.
+fn read_tasks(host: &Host, settings: &HostOptions, is_workload: bool) {
+    let (context, names) = (host.context(), task_names());
+    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
+    if let Some(programs) = context.programs() {
+        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
+        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
+        for pid in watched {
+            programs.borrow_mut().space_of(pid);
+        }
+    }
+    if is_workload {
+        return;
+    }
+    let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
+    for list in host.lists_without(&names) {
+        let text = format!("no task is named {list} yet; tasks that start later are watched");
+        context.note(Level::Warning, &text);
+    }
+}
+
+/// Prints the notes so far, and those about this machine.
+fn begin_notes(context: &SharedContext, catalog: &MachineCatalog) {
+    context.begin_notes();
+    if let Some(text) = catalog.tracefs().and_then(mounted) {
+        context.note(Level::Info, &text);
+    }
+    if !hook_stops_compiled_loops() {
+        context.note(Level::Warning, NO_HOOK);
+    }
 }
 
 /// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
@@ -341,46 +374,6 @@ pub(super) fn close(live: Live, quiet: bool) {
         streams::print_message(&format!("note: {text}"));
     }
     drop(live);
-}
-
-/// Returns this thread's number in the kernel's filters, if an event uses it.
-fn own_tid(catalog: &MachineCatalog, roles: &[Role]) -> anyhow::Result<Option<i32>> {
-    if let Some(tracefs) = catalog.tracefs() {
-        return Ok(Some(kernel_tid(tracefs)?));
-    }
-    Ok(roles.iter().any(|role| role.event.kind().is_probe()).then(tid_in_records))
-}
-
-fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
-    plan::plan(roles)?.into_iter().map(|planned| opening(planned, roles)).collect()
-}
-
-/// Converts a planned opening, with the filter that each of its roles checks itself.
-///
-/// # Errors
-/// A filter does not fit the event's format.
-pub(super) fn opening(
-    planned: plan::PlannedEvent<Sampling>,
-    roles: &[Role],
-) -> anyhow::Result<Opening> {
-    let (mut checked, mut about) = (Vec::new(), Vec::new());
-    for index in planned.roles {
-        let task = roles[index].task.as_ref().zip(planned.event.format());
-        about.push(task.and_then(|(task, format)| Some(format.field(task)?.offset)));
-        let own = match (planned.recheck, &roles[index].filter, planned.event.format()) {
-            (true, Some(filter), Some(format)) => Some(filter.bind(&planned.event.name, format)?),
-            _ => None,
-        };
-        checked.push((index as u32, own));
-    }
-    Ok(Opening {
-        event: planned.event,
-        glob: planned.glob,
-        filter: planned.filter,
-        sampling: planned.sampling,
-        roles: checked,
-        about,
-    })
 }
 
 pub(super) fn running(task: &crate::sys::tasks::TaskName) -> ExistingTask<'_> {

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use std::collections::HashMap;
-
 use super::Outcome;
 use super::filters::{self, From};
+use super::recorded_frames::Frames;
 use super::request::{HostOptions, RunRequest};
 use super::schedule::{Cost, Schedule};
 use super::scope::setting;
@@ -15,8 +14,6 @@ use super::show::{Files, Show};
 use crate::base::event::slot::Slot;
 use crate::base::event::value::Value;
 use crate::base::report::draw::{Level, Stamp};
-use crate::base::report::frame::{Frame, Space};
-use crate::base::text::stack_style::parse_frame;
 use crate::base::text::units::human_ns;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
@@ -28,16 +25,11 @@ use crate::script::option::opt;
 use crate::source::counts::CountDelta;
 use crate::source::replay::{Happened, RecordingLine, Replay};
 use crate::source::{Batch, Happening, SideBand, Sink};
-use crate::stack::naming::Naming;
-use crate::symbol::Symbolizer;
 use crate::task::Tasks;
 
 /// A gap is skipped after this many empty reports in a row, or this many timer turns.
 const EMPTY_REPORTS: u32 = 10;
 const EMPTY_TURNS: u32 = 100_000;
-
-/// The first of the addresses that stand for the recording's frame names.
-const FRAMES: u64 = 0xffff_ffff_0000_0000;
 
 pub(super) fn run(
     mut host: Host,
@@ -79,40 +71,13 @@ pub(super) fn run(
     let mut player = Player::new(replay.clone(), frames, settings);
     player.take_roles(roles)?;
     player.switch(&mut host);
-    let ordered = host.ordered();
     let mut pace = Schedule::new(request);
     if settings.stats {
         host.watch_compiler()?;
         host.sample_interpreter()?;
     }
     let cost = Cost::start(started);
-    let mut now = 0.0;
-    let turn = |entry: &RecordingLine| if ordered { entry.time_ns } else { entry.came_ns };
-    let mut entries: Vec<(usize, &RecordingLine)> = replay.entries().iter().enumerate().collect();
-    // A stable sort, and cheap: late entries are rare, so most are in order already.
-    entries.sort_by_key(|(_, entry)| turn(entry));
-    for (index, entry) in entries {
-        let time = turn(entry) as f64;
-        player.turns(time.min(pace.end), &mut pace, &mut host, &mut show);
-        if host.ended() || show.closed() {
-            break;
-        }
-        now = time.min(pace.end);
-        if time > pace.end {
-            break;
-        }
-        let errors = host.errors();
-        player.play(index, entry, &mut batch, &context, &mut host);
-        if host.errors() > errors {
-            let text = format!("{}: the script failed at this line", replay.place(index));
-            host.context().note(Level::Info, &text);
-        }
-        player.switch(&mut host);
-        show.write_delays();
-        if host.ended() {
-            break;
-        }
-    }
+    let now = play_all(&mut player, &mut batch, &mut pace, &mut host, &mut show);
     host.finishing();
     host.set_now(now);
     let seconds = (now - pace.last) / 1e9;
@@ -125,52 +90,44 @@ pub(super) fn run(
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 
-/// The recording's frames as addresses, and the call chain of each entry in these addresses.
-pub(super) struct Frames {
-    names: Rc<Vec<Frame>>,
-    chains: Vec<Vec<u64>>,
-}
-
-/// The frames of a recording, found by the addresses that stand for them.
-pub(super) struct RecordedFrames(Rc<Vec<Frame>>);
-
-impl Symbolizer for RecordedFrames {
-    fn frames(
-        &mut self,
-        _space: Space,
-        address: u64,
-        kernel: bool,
-        _caller: bool,
-        out: &mut Vec<Frame>,
-    ) {
-        let known = address.checked_sub(FRAMES).and_then(|at| self.0.get(at as usize));
-        out.push(known.cloned().unwrap_or(Frame { address, kernel, ..Frame::default() }));
+/// Plays the whole recording, or up to the end of the run. Returns the time reached.
+fn play_all(
+    player: &mut Player<'_>,
+    batch: &mut Batch,
+    pace: &mut Schedule,
+    host: &mut Host,
+    show: &mut Show,
+) -> f64 {
+    let (ordered, context, replay) =
+        (host.ordered(), host.context().clone(), player.replay.clone());
+    let turn = |entry: &RecordingLine| if ordered { entry.time_ns } else { entry.came_ns };
+    let mut entries: Vec<(usize, &RecordingLine)> = replay.entries().iter().enumerate().collect();
+    // A stable sort, and cheap: late entries are rare, so most are in order already.
+    entries.sort_by_key(|(_, entry)| turn(entry));
+    let mut now = 0.0;
+    for (index, entry) in entries {
+        let time = turn(entry) as f64;
+        player.turns(time.min(pace.end), pace, host, show);
+        if host.ended() || show.closed() {
+            break;
+        }
+        now = time.min(pace.end);
+        if time > pace.end {
+            break;
+        }
+        let errors = host.errors();
+        player.play(index, entry, batch, &context, host);
+        if host.errors() > errors {
+            let text = format!("{}: the script failed at this line", replay.place(index));
+            context.note(Level::Info, &text);
+        }
+        player.switch(host);
+        show.write_delays();
+        if host.ended() {
+            break;
+        }
     }
-}
-
-impl Frames {
-    /// Reads the frames of a recording.
-    pub(super) fn of(replay: &Replay) -> Self {
-        let (mut names, mut known) = (Vec::new(), HashMap::new());
-        let mut address = |name: &String| {
-            *known.entry(name.clone()).or_insert_with(|| {
-                names.push(parse_frame(name));
-                FRAMES + names.len() as u64 - 1
-            })
-        };
-        let chain =
-            |entry: &RecordingLine, address: &mut dyn FnMut(&String) -> u64| match &entry.what {
-                Happened::Event { stack, .. } => stack.iter().map(address).collect(),
-                _ => Vec::new(),
-            };
-        let chains = replay.entries().iter().map(|e| chain(e, &mut address)).collect();
-        Frames { names: Rc::new(names), chains }
-    }
-
-    /// Returns the names for the addresses that stand for them.
-    pub(super) fn naming(&self) -> Naming {
-        Naming::new(Box::new(RecordedFrames(self.names.clone())))
-    }
+    now
 }
 
 /// Binds each role's filter to its event's format.
@@ -273,54 +230,17 @@ impl<'a> Player<'a> {
     ) {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
-        let (here, watched) = self.watched(entry);
         match &entry.what {
             Happened::Event { event, raw, value, .. } => {
                 if !entry.comm.is_empty() {
                     context.change_tasks(|tasks| tasks.on_comm(tid, pid, &entry.comm));
                 }
-                let Some(event) = self.replay.event(*event) else { return };
-                let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
-                for (role, declared) in self.roles.iter().enumerate() {
-                    let passes = self.filters[role].as_ref().is_none_or(|f| f.passes(&seen));
-                    let only = declared.sampling.cpus.as_ref();
-                    let watched = (here && watched || declared.sampling.everyone)
-                        && only.is_none_or(|cpus| cpus.contains(&entry.cpu));
-                    if self.off[role] || !watched || declared.event.name != event.name || !passes {
-                        continue;
+                let replay = self.replay.clone();
+                let Some(event) = replay.event(*event) else { return };
+                for role in 0..self.roles.len() {
+                    if self.takes(role, entry, event, raw) {
+                        self.deliver(role, index, event, raw, *value, batch);
                     }
-                    let role = role as u32;
-                    if declared.sampling.count {
-                        let value = value.unwrap_or(1) as f64;
-                        let (instance, share) = (entry.cpu, 1.0);
-                        self.counts.push(CountDelta {
-                            role,
-                            instance,
-                            value,
-                            share,
-                            scaled: false,
-                        });
-                        continue;
-                    }
-                    let chain = if declared.sampling.stack.is_some() {
-                        &self.frames.chains[index][..]
-                    } else {
-                        &[]
-                    };
-                    let (period, ip, addr) = sampled(event, raw);
-                    batch.push(Slot {
-                        time,
-                        period,
-                        ip,
-                        addr,
-                        chain: chain.as_ptr(),
-                        chain_len: chain.len() as u16,
-                        pid,
-                        tid,
-                        cpu: entry.cpu as u16,
-                        ev: role as u16,
-                        ..Slot::of(raw)
-                    });
                 }
                 // One entry per batch makes a name, timer or limit between two events exact.
                 self.flush(batch, sink);
@@ -348,6 +268,57 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// Returns whether a role takes an event of the recording.
+    fn takes(&self, role: usize, entry: &RecordingLine, event: &Event, raw: &[u8]) -> bool {
+        let declared = &self.roles[role];
+        let (here, watched) = self.watched(entry);
+        let cpus = declared.sampling.cpus.as_ref();
+        let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
+        !self.off[role]
+            && declared.event.name == event.name
+            && (here && watched || declared.sampling.everyone)
+            && cpus.is_none_or(|cpus| cpus.contains(&entry.cpu))
+            && self.filters[role].as_ref().is_none_or(|filter| filter.passes(&seen))
+    }
+
+    /// Counts the event of the entry at `index` for a role, or adds it to the batch.
+    fn deliver(
+        &mut self,
+        role: usize,
+        index: usize,
+        event: &Event,
+        raw: &[u8],
+        value: Option<u64>,
+        batch: &mut Batch,
+    ) {
+        let (entry, sampling) = (&self.replay.entries()[index], &self.roles[role].sampling);
+        if sampling.count {
+            self.counts.push(CountDelta {
+                role: role as u32,
+                instance: entry.cpu,
+                value: value.unwrap_or(1) as f64,
+                share: 1.0,
+                scaled: false,
+            });
+            return;
+        }
+        let chain = if sampling.stack.is_some() { self.frames.chain_of(index) } else { &[] };
+        let (period, ip, addr) = sampled(event, raw);
+        batch.push(Slot {
+            time: entry.time_ns as f64,
+            period,
+            ip,
+            addr,
+            chain: chain.as_ptr(),
+            chain_len: chain.len() as u16,
+            pid: entry.pid,
+            tid: entry.tid,
+            cpu: entry.cpu as u16,
+            ev: role as u16,
+            ..Slot::of(raw)
+        });
+    }
+
     fn side(&self, entry: &RecordingLine, what: Happening<'_>, sink: &mut dyn Sink) {
         let (here, mut watched) = self.watched(entry);
         if let Happening::Fork { parent_pid, parent_tid, .. } = what {
@@ -362,8 +333,7 @@ impl<'a> Player<'a> {
     fn watched(&self, entry: &RecordingLine) -> (bool, bool) {
         let s = self.settings;
         let cpu = s.cpus.as_ref().is_none_or(|cpus| cpus.contains(&entry.cpu));
-        let everyone = s.pids.is_empty() && s.tids.is_empty();
-        (cpu, everyone || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
+        (cpu, !s.selects_tasks() || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
     }
 
     fn flush(&self, batch: &mut Batch, sink: &mut dyn Sink) {

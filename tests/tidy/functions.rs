@@ -5,29 +5,12 @@ use crate::{Finding, source::Source};
 /// Maximum number of lines of a function, from its signature to its closing brace.
 const LONGEST: usize = 80;
 
-/// Functions that are still longer, by file and name. Each is to be split; none may be added.
-const LONG: &[(&str, &str)] = &[
-    ("src/decode/print/functions.rs", "call"),
-    ("src/decode/record.rs", "side_band"),
-    ("src/decode/tests/kernel.rs", "side_band_records_of_its_process_are_read"),
-    ("src/decode/tests/records.rs", "all"),
-    ("src/run/live.rs", "run"),
-    ("src/run/replayed.rs", "run"),
-    ("src/run/replayed.rs", "play"),
-    ("src/script/evsel_options.rs", "read"),
-    ("src/script/register.rs", "register"),
-    ("src/source/open.rs", "open_event"),
-    ("src/sys/refusal/tests.rs", "each_refused_open_names_the_fix"),
-];
-
 /// Reports functions that are too long: a step of their own belongs into a function of its own.
 pub(crate) fn functions_are_short(file: &Source) -> Vec<Finding> {
     if !file.is("rs") {
         return Vec::new();
     }
-    let long = functions(&file.code).into_iter().filter(|(_, name, lines)| {
-        *lines > LONGEST && !LONG.contains(&(file.path.as_str(), *name))
-    });
+    let long = functions(&file.code).into_iter().filter(|(_, _, lines)| *lines > LONGEST);
     long.map(|(line, name, lines)| {
         file.at(line, format!("`{name}` has {lines} lines, {LONGEST} at most; split it by steps"))
     })

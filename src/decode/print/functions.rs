@@ -19,7 +19,6 @@ impl ExpressionCompiler<'_> {
         name: &str,
         arguments: &[ExprNode],
     ) -> Result<PrintOperand, Fault> {
-        let fault = |why: String| Err(Fault::new(node.at, why));
         match (name, arguments) {
             ("__print_symbolic" | "__print_symbolic_u64", [value, names @ ..]) => {
                 let value = self.converted(value, Int::ULONG)?;
@@ -83,6 +82,20 @@ impl ExpressionCompiler<'_> {
                 "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask",
                 [field],
             ) => Ok(call(Call::Bitmask(region(self.dynamic_field(field)?)))),
+            _ => self.computing_call(node, name, arguments),
+        }
+    }
+
+    /// Compiles a call whose result is computed from its arguments alone.
+    fn computing_call(
+        &mut self,
+        node: &ExprNode,
+        name: &str,
+        arguments: &[ExprNode],
+    ) -> Result<PrintOperand, Fault> {
+        let only_in_kernel =
+            || Err(Fault::new(node.at, format!("the function `{name}` exists only in the kernel")));
+        match (name, arguments) {
             ("__print_ns_to_secs", [value]) => self.in_seconds(Binary::Div, value),
             ("__print_ns_without_secs", [value]) => self.in_seconds(Binary::Rem, value),
             ("jiffies_to_msecs" | "jiffies_to_usecs", [value]) => {
@@ -110,9 +123,9 @@ impl ExpressionCompiler<'_> {
             }
             (_, [value]) => match swapped_width(name) {
                 Some(int) => Ok(PrintOperand::Int(self.swapped(value, int)?, int)),
-                None => fault(format!("the function `{name}` exists only in the kernel")),
+                None => only_in_kernel(),
             },
-            _ => fault(format!("the function `{name}` exists only in the kernel")),
+            _ => only_in_kernel(),
         }
     }
 

@@ -121,7 +121,7 @@ fn a_sample_with_all_fields_is_read() {
 
 #[test]
 #[cfg(target_endian = "little")]
-fn side_band_records_of_its_process_are_read() {
+fn names_and_mappings_of_its_process_are_read() {
     let layout = layout();
     let comm = bytes(&[
         0x0050_0000_0000_0003,
@@ -181,6 +181,12 @@ fn side_band_records_of_its_process_are_read() {
             trailer: trailer(0x02cb_65ab_44e7),
         }))
     );
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn forks_and_switches_of_its_process_are_read() {
+    let layout = layout();
     let fork = bytes(&[
         0x0050_0000_0000_0007,
         0x0000_74e0_0000_74e1,

@@ -52,19 +52,22 @@ fn whole(
     encode::record(kind, misc, &bytes.0)
 }
 
-/// Returns one record of each kind with encodable fields, with its bytes.
-fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'static>)> {
+/// A record with its bytes.
+type Encoded = (Vec<u8>, Record<'static>);
+
+/// Returns one record of each kind with encodable fields.
+fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
+    let mut all = mappings(shape, trailer);
+    all.extend(records_of_tasks(shape, trailer));
+    all.extend(records_of_events(shape, trailer));
+    all.extend(records_of_the_kernel(shape, trailer));
+    all
+}
+
+fn mappings(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
     let put = |kind, misc, fields: &dyn Fn(&mut Bytes)| whole(shape, trailer, kind, misc, fields);
     let map = |b: &mut Bytes| {
         b.u32(1).u32(2).u64(0x1000).u64(0x2000).u64(3);
-    };
-    let task = TaskRecord { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5, trailer };
-    let put_task = |b: &mut Bytes| {
-        b.u32(1).u32(2).u32(3).u32(4).u64(5);
-    };
-    let throttle = Throttle { time: 1, id: 2, stream_id: 3, trailer };
-    let put_throttle = |b: &mut Bytes| {
-        b.u64(1).u64(2).u64(3);
     };
     let inode = FileIdentity::Inode { maj: 8, min: 9, ino: 10, ino_generation: 11 };
     let mmap2 = Mmap2 {
@@ -101,22 +104,6 @@ fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'s
             }),
         ),
         (
-            put(abi::PERF_RECORD_LOST, 0, &|b| {
-                b.u64(6).u64(7);
-            }),
-            Record::Lost(Lost { id: 6, lost: 7, trailer }),
-        ),
-        (
-            put(abi::PERF_RECORD_COMM, abi::PERF_RECORD_MISC_COMM_EXEC, &|b| {
-                b.u32(1).u32(2).text(b"lune");
-            }),
-            Record::Comm(Comm { exec: true, pid: 1, tid: 2, comm: b"lune", trailer }),
-        ),
-        (put(abi::PERF_RECORD_EXIT, 0, &put_task), Record::Exit(task)),
-        (put(abi::PERF_RECORD_FORK, 0, &put_task), Record::Fork(task)),
-        (put(abi::PERF_RECORD_THROTTLE, 0, &put_throttle), Record::Throttle(throttle)),
-        (put(abi::PERF_RECORD_UNTHROTTLE, 0, &put_throttle), Record::Unthrottle(throttle)),
-        (
             put(abi::PERF_RECORD_MMAP2, user | abi::PERF_RECORD_MISC_MMAP_DATA, &|b| {
                 map(b);
                 b.u32(8).u32(9).u64(10).u64(11).u32(5).u32(2).text(b"/bin/true");
@@ -134,23 +121,29 @@ fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'s
                 ..mmap2
             }),
         ),
+    ]
+}
+
+fn records_of_tasks(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
+    let put = |kind, misc, fields: &dyn Fn(&mut Bytes)| whole(shape, trailer, kind, misc, fields);
+    let task = TaskRecord { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5, trailer };
+    let put_task = |b: &mut Bytes| {
+        b.u32(1).u32(2).u32(3).u32(4).u64(5);
+    };
+    vec![
         (
-            put(abi::PERF_RECORD_AUX, 0, &|b| {
-                b.u64(1).u64(2).u64(u64::from(abi::PERF_AUX_FLAG_TRUNCATED));
+            put(abi::PERF_RECORD_COMM, abi::PERF_RECORD_MISC_COMM_EXEC, &|b| {
+                b.u32(1).u32(2).text(b"lune");
             }),
-            Record::Aux(Aux { aux_offset: 1, aux_size: 2, flags: 1, trailer }),
+            Record::Comm(Comm { exec: true, pid: 1, tid: 2, comm: b"lune", trailer }),
         ),
+        (put(abi::PERF_RECORD_EXIT, 0, &put_task), Record::Exit(task)),
+        (put(abi::PERF_RECORD_FORK, 0, &put_task), Record::Fork(task)),
         (
             put(abi::PERF_RECORD_ITRACE_START, 0, &|b| {
                 b.u32(1).u32(2);
             }),
             Record::ItraceStart(ItraceStart { pid: 1, tid: 2, trailer }),
-        ),
-        (
-            put(abi::PERF_RECORD_LOST_SAMPLES, 0, &|b| {
-                b.u64(7);
-            }),
-            Record::LostSamples(LostSamples { lost: 7, trailer }),
         ),
         (
             put(abi::PERF_RECORD_SWITCH, abi::PERF_RECORD_MISC_SWITCH_OUT, &|_| {}),
@@ -172,6 +165,48 @@ fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'s
                 trailer,
             }),
         ),
+    ]
+}
+
+fn records_of_events(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
+    let put = |kind, misc, fields: &dyn Fn(&mut Bytes)| whole(shape, trailer, kind, misc, fields);
+    let throttle = Throttle { time: 1, id: 2, stream_id: 3, trailer };
+    let put_throttle = |b: &mut Bytes| {
+        b.u64(1).u64(2).u64(3);
+    };
+    vec![
+        (
+            put(abi::PERF_RECORD_LOST, 0, &|b| {
+                b.u64(6).u64(7);
+            }),
+            Record::Lost(Lost { id: 6, lost: 7, trailer }),
+        ),
+        (put(abi::PERF_RECORD_THROTTLE, 0, &put_throttle), Record::Throttle(throttle)),
+        (put(abi::PERF_RECORD_UNTHROTTLE, 0, &put_throttle), Record::Unthrottle(throttle)),
+        (
+            put(abi::PERF_RECORD_AUX, 0, &|b| {
+                b.u64(1).u64(2).u64(u64::from(abi::PERF_AUX_FLAG_TRUNCATED));
+            }),
+            Record::Aux(Aux { aux_offset: 1, aux_size: 2, flags: 1, trailer }),
+        ),
+        (
+            put(abi::PERF_RECORD_LOST_SAMPLES, 0, &|b| {
+                b.u64(7);
+            }),
+            Record::LostSamples(LostSamples { lost: 7, trailer }),
+        ),
+        (
+            put(abi::PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &|b| {
+                b.u64(3);
+            }),
+            Record::AuxOutputHwId(AuxOutputHwId { hw_id: 3, trailer }),
+        ),
+    ]
+}
+
+fn records_of_the_kernel(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
+    let put = |kind, misc, fields: &dyn Fn(&mut Bytes)| whole(shape, trailer, kind, misc, fields);
+    vec![
         (
             put(abi::PERF_RECORD_KSYMBOL, 0, &|b| {
                 b.u64(0xffff_0000).u32(64).u16(1).u16(1).text(b"bpf_prog_6deef7357e7b4530");
@@ -211,12 +246,6 @@ fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<(Vec<u8>, Record<'s
                 new: b"\xe9\x01\x02\x03\x04",
                 trailer,
             }),
-        ),
-        (
-            put(abi::PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &|b| {
-                b.u64(3);
-            }),
-            Record::AuxOutputHwId(AuxOutputHwId { hw_id: 3, trailer }),
         ),
         (put(99, 0, &|_| {}), Record::Unknown(99)),
     ]

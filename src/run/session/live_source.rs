@@ -5,9 +5,10 @@ use std::rc::Rc;
 use anyhow::Context as _;
 
 use super::super::catalog::MachineCatalog;
-use super::super::live::{opening, running};
+use super::super::live::running;
 use super::super::machine::{mounted, name_stacks, print_by_formats};
 use super::super::machine_changes::MachineChanges;
+use super::super::openings::opening;
 use super::super::request::RunRequest;
 use super::super::scope::{WatchScope, limit};
 use super::super::workload::refused;

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::super::replayed::{Frames, Player};
+use super::super::recorded_frames::Frames;
+use super::super::replayed::Player;
 use super::super::request::RunRequest;
 use super::super::scope::setting;
 use crate::base::report::draw::Stamp;
