@@ -1,4 +1,5 @@
-//! Common parts of both heat maps as SVG: the beginning of the picture, the legend, the colours.
+//! Common parts of both heat maps as SVG: the beginning of the picture, cells, labels of the time
+//! axis, the legend, the colours.
 
 use super::svg::{Caption, xml};
 use std::io::{self, Write};
@@ -22,6 +23,38 @@ pub(super) fn begin(
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{middle}\" y=\"26\" font-size=\"17\" text-anchor=\"middle\">{title}</text>\n\
          <text x=\"{middle}\" y=\"46\" fill=\"#666666\" text-anchor=\"middle\">{subtitle}</text>\n"
+    )
+}
+
+/// Writes a cell: its corner and size in pixels, its colour, and its tooltip.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(super) fn write_cell(
+    (x, y): (f64, f64),
+    (width, height): (f64, f64),
+    fill: &str,
+    title: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" \
+         fill=\"{fill}\"><title>{title}</title></rect>"
+    )
+}
+
+/// Writes a label of the time axis below `bottom`, and the line from the axis to it.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(super) fn write_time(x: f64, bottom: f64, label: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<line x1=\"{x:.2}\" y1=\"{bottom}\" x2=\"{x:.2}\" y2=\"{}\" stroke=\"#999999\"/>\
+         <text x=\"{x:.2}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
+        bottom + 5.0,
+        bottom + 20.0
     )
 }
 

@@ -43,19 +43,13 @@ pub fn write(heat: &Heat, caption: &Caption, out: &mut dyn Write) -> io::Result<
 fn write_cells(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> {
     let most = heat.grid().most();
     let row_ns = heat.grid().column_ns() / ROWS as f64;
-    for (column, rows) in heat.grid().columns().iter().enumerate() {
-        for (row, count) in rows.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let x = LEFT + column * wide;
-            // The beginning of a second is at the bottom.
-            let y = TOP + (ROWS - 1 - row) * CELL_HEIGHT;
-            let at = (column as f64 * heat.grid().column_ns() + row as f64 * row_ns) / 1e9;
-            writeln!(
-                out,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{CELL_HEIGHT}\" fill=\"{}\">\
-                 <title>{at:.3} s: {count}</title></rect>",
-                colour(share(*count, most))
-            )?;
-        }
+    let size = (wide as f64, CELL_HEIGHT as f64);
+    for (column, row, count) in heat.grid().cells() {
+        // The beginning of a second is at the bottom.
+        let (x, y) = (LEFT + column * wide, TOP + (ROWS - 1 - row) * CELL_HEIGHT);
+        let time = (column as f64 * heat.grid().column_ns() + row as f64 * row_ns) / 1e9;
+        let (fill, title) = (colour(share(count, most)), format!("{time:.3} s: {count}"));
+        heat_svg::write_cell((x as f64, y as f64), size, &fill, &title, out)?;
     }
     Ok(())
 }
@@ -73,15 +67,8 @@ fn write_axes(heat: &Heat, wide: usize, out: &mut dyn Write) -> io::Result<()> {
     let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
     let step = step.into_iter().find(|step| step * wide >= 80).unwrap_or(2000);
     for column in (0..columns).step_by(step) {
-        let x = LEFT + column * wide;
-        let at = column as f64 * heat.grid().column_ns() / 1e9;
-        writeln!(
-            out,
-            "<line x1=\"{x}\" y1=\"{bottom}\" x2=\"{x}\" y2=\"{}\" stroke=\"#999999\"/>\
-             <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{at:.0} s</text>",
-            bottom + 4,
-            bottom + 18
-        )?;
+        let label = format!("{:.0} s", column as f64 * heat.grid().column_ns() / 1e9);
+        heat_svg::write_time((LEFT + column * wide) as f64, bottom as f64, &label, out)?;
     }
     Ok(())
 }

@@ -96,21 +96,17 @@ fn write_cells(map: &DelayMap, frame: &MapWindow, out: &mut dyn Write) -> io::Re
     let most = map.grid().most();
     let (wide, high) = (WIDTH / frame.columns as f64, HEIGHT / frame.rows.len() as f64);
     out.write_all(b"<g shape-rendering=\"crispEdges\">\n")?;
-    for (column, rows) in map.grid().columns().iter().enumerate() {
-        for (row, count) in rows.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let begin = column as f64 * frame.column_ns;
-            let (x, y) = (frame.x(begin), frame.y(row as f64 + 1.0));
-            writeln!(
-                out,
-                "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{high:.2}\" \
-                 fill=\"{}\"><title>{} to {}, {} to {}: {count}</title></rect>",
-                shade(*count, most),
-                label(begin),
-                label(begin + frame.column_ns),
-                label(DelayMap::least(row)),
-                label(DelayMap::least(row + 1)),
-            )?;
-        }
+    for (column, row, count) in map.grid().cells() {
+        let begin = column as f64 * frame.column_ns;
+        let title = format!(
+            "{} to {}, {} to {}: {count}",
+            label(begin),
+            label(begin + frame.column_ns),
+            label(DelayMap::least(row)),
+            label(DelayMap::least(row + 1)),
+        );
+        let at = (frame.x(begin), frame.y(row as f64 + 1.0));
+        heat_svg::write_cell(at, (wide, high), &shade(count, most), &title, out)?;
     }
     out.write_all(b"</g>\n")
 }
@@ -137,15 +133,7 @@ fn write_axes(frame: &MapWindow, out: &mut dyn Write) -> io::Result<()> {
     let step = round_numbers(3, 18).find(|step| step / length * WIDTH >= APART.0).unwrap_or(length);
     let mut time = 0.0;
     while time <= length {
-        let x = frame.x(time);
-        writeln!(
-            out,
-            "<line x1=\"{x:.2}\" y1=\"{bottom}\" x2=\"{x:.2}\" y2=\"{}\" stroke=\"#999999\"/>\
-             <text x=\"{x:.2}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            bottom + 5.0,
-            bottom + 20.0,
-            label(time)
-        )?;
+        heat_svg::write_time(frame.x(time), bottom, &label(time), out)?;
         time += step;
     }
     Ok(())

@@ -66,10 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn cells(map: &DelayMap) -> Vec<(usize, usize, u32)> {
-        let cells = map.grid().columns().iter().enumerate().flat_map(|(column, rows)| {
-            rows.iter().enumerate().map(move |(row, count)| (column, row, *count))
-        });
-        cells.filter(|cell| cell.2 > 0).collect()
+        map.grid().cells().collect()
     }
 
     #[test]

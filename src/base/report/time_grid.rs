@@ -71,6 +71,15 @@ impl<const ROWS: usize, const COLUMNS: usize> TimeGrid<ROWS, COLUMNS> {
         &self.columns
     }
 
+    /// Returns each cell that has a count: its column, its row, and the count.
+    pub fn cells(&self) -> impl Iterator<Item = (usize, usize, u32)> {
+        let columns = self.columns.iter().enumerate();
+        let all = columns.flat_map(|(column, rows)| {
+            rows.iter().enumerate().map(move |(row, count)| (column, row, *count))
+        });
+        all.filter(|(_, _, count)| *count > 0)
+    }
+
     /// Returns the total of all counts.
     pub fn total(&self) -> u64 {
         self.total
