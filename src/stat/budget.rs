@@ -78,14 +78,14 @@ impl BudgetGrant {
     }
 
     /// Returns room with the same bound, taken from a budget as it grows.
-    pub(super) fn within(&self, budget: &Rc<Budget>) -> BudgetGrant {
+    pub(super) fn with_budget(&self, budget: &Rc<Budget>) -> BudgetGrant {
         BudgetGrant { bound: self.bound, granted: 0, budget: Some(budget.clone()) }
     }
 
     /// Returns empty room of the same kind for another aggregate.
     pub(super) fn another(&self) -> BudgetGrant {
         let empty = BudgetGrant::new(self.bound);
-        self.budget.as_ref().map_or(empty, |budget| self.within(budget))
+        self.budget.as_ref().map_or(empty, |budget| self.with_budget(budget))
     }
 
     /// Returns the number of granted bytes.
@@ -119,7 +119,7 @@ mod tests {
     fn aggregates_grow_to_their_limits_and_the_budget_and_return_their_bytes() {
         let budget = Rc::new(Budget::default());
         budget.set_size(5 * FIRST);
-        let mut one = BudgetGrant::new(3 * FIRST).within(&budget);
+        let mut one = BudgetGrant::new(3 * FIRST).with_budget(&budget);
         assert_eq!((one.bytes(), one.grow(), one.grow(), one.grow()), (0, true, true, true));
         assert_eq!((one.bytes(), one.grow(), budget.refused()), (3 * FIRST, false, 0));
         let mut other = one.another();

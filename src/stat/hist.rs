@@ -172,8 +172,8 @@ impl Histograms {
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Histograms {
-        let room = self.room.within(budget);
+    pub fn with_budget(self, budget: &Rc<Budget>) -> Histograms {
+        let room = self.room.with_budget(budget);
         Histograms { capacity: 0, room, ..self }
     }
 

@@ -107,8 +107,8 @@ impl Kv {
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Kv {
-        let room = self.room.within(budget);
+    pub fn with_budget(self, budget: &Rc<Budget>) -> Kv {
+        let room = self.room.with_budget(budget);
         Kv { capacity: 0, room, ..self }
     }
 

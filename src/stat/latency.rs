@@ -122,8 +122,8 @@ impl Latency {
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Latency {
-        let room = self.room.within(budget);
+    pub fn with_budget(self, budget: &Rc<Budget>) -> Latency {
+        let room = self.room.with_budget(budget);
         Latency { room, ..self }
     }
 

@@ -119,15 +119,15 @@ impl Pending {
     }
 
     /// Also looks up the owners of the events it keeps, and reports the owners of those it returns.
-    pub fn asking(mut self, owners: &Rc<Owners>) -> Pending {
+    pub fn with_owners(mut self, owners: &Rc<Owners>) -> Pending {
         let (ended, read) = (&self.closed_kept.slot, Some(&*self.read_slot));
         self.owner_lookup = self.shape.keep_event.then(|| CopyOwner::new(owners, ended, read));
         self
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Pending {
-        let (room, kept_room) = (self.room.within(budget), self.kept_room.within(budget));
+    pub fn with_budget(self, budget: &Rc<Budget>) -> Pending {
+        let (room, kept_room) = (self.room.with_budget(budget), self.kept_room.with_budget(budget));
         Pending { capacity: 0, room, kept_room, ..self }
     }
 

@@ -34,8 +34,8 @@ impl Rates {
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> Rates {
-        let room = self.room.within(budget);
+    pub fn with_budget(self, budget: &Rc<Budget>) -> Rates {
+        let room = self.room.with_budget(budget);
         Rates { room, ..self }
     }
 

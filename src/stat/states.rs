@@ -146,15 +146,15 @@ impl States {
     }
 
     /// Also looks up the owners of the events it keeps.
-    pub fn asking(mut self, owners: &Rc<Owners>) -> States {
+    pub fn with_owners(mut self, owners: &Rc<Owners>) -> States {
         let owner_lookup = || CopyOwner::new(owners, &self.ended_kept.slot, None);
         self.owner_lookup = self.shape.keep_event.then(owner_lookup);
         self
     }
 
     /// Takes its memory from a budget.
-    pub fn within(self, budget: &Rc<Budget>) -> States {
-        let room = self.room.within(budget);
+    pub fn with_budget(self, budget: &Rc<Budget>) -> States {
+        let room = self.room.with_budget(budget);
         States { capacity: 0, room, ..self }
     }
 

@@ -84,7 +84,7 @@ mod tests {
         let owners = Rc::new(Owners::default());
         // Blocks of 256 bytes hold three copies each, 48 in all. Open slots are older than that.
         let past = owners.past_or_begin(4096).clone();
-        let mut pending = Pending::new(SHAPE).asking(&owners);
+        let mut pending = Pending::new(SHAPE).with_owners(&owners);
         let (mut read, mut rescued) = (0, 0);
         for n in 0..1000u32 {
             let raw = n.to_ne_bytes();

@@ -212,7 +212,8 @@ fn a_copy_has_the_owner_of_its_event() {
     let owner = |n: u32| EventOwner { space: Space(n), comm: [n as u8; 16] };
     let (owners, current) = (Rc::new(Owners::default()), now.clone());
     owners.look_up_with(Box::new(move |_| owner(current.get())));
-    let mut pending = Pending::new(PendingOptions { keep_event: true, ..SHAPE }).asking(&owners);
+    let mut pending =
+        Pending::new(PendingOptions { keep_event: true, ..SHAPE }).with_owners(&owners);
     for key in [1, 2] {
         now.set(key);
         open_event(&mut pending, f64::from(key), b"event", &[]);

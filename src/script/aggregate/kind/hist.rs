@@ -60,7 +60,7 @@ fn declare(
     let scale = scale(spec)?;
     let title = spec.text("title")?;
     let unit = spec.text("unit")?.unwrap_or_default();
-    let live = share(Histograms::new(scale, present(&columns), BYTES).within(&shared.budget));
+    let live = share(Histograms::new(scale, present(&columns), BYTES).with_budget(&shared.budget));
     Ok(NewAggregate::new(
         &live,
         value_and_keys("value", &columns),

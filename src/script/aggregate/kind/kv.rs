@@ -120,7 +120,7 @@ impl KvLook {
             named: self.name.as_ref().is_some_and(|name| name.draw.is_none()),
             bound,
         };
-        share(Kv::new(options).within(&shared.budget))
+        share(Kv::new(options).with_budget(&shared.budget))
     }
 
     fn columns(&self, parts: &TableParts<'_>) -> Vec<Column> {

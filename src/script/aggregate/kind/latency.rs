@@ -73,7 +73,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
 
 /// Returns an empty table of latencies with keys of this many words.
 pub(super) fn new_latency(keys: usize, shared: &AggregateSettings) -> Rc<RefCell<Latency>> {
-    share(Latency::new(keys, BYTES).within(&shared.budget))
+    share(Latency::new(keys, BYTES).with_budget(&shared.budget))
 }
 
 /// Options for drawing latencies.

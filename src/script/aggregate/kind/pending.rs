@@ -53,7 +53,8 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
         age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: BYTES,
     };
-    let pending = share(Pending::new(options).asking(&shared.owners).within(&shared.budget));
+    let pending =
+        share(Pending::new(options).with_owners(&shared.owners).with_budget(&shared.budget));
     let declared = DeclaredAggregate::hidden(PendingBody(pending.clone()));
     Ok(NewAggregate::of_events(&pending, fields, Vec::new(), declared)
         .with([("keep", usize::from(options.keep_event)), ("nested", usize::from(options.nested))]))

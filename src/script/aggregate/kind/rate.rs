@@ -23,7 +23,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     let spec = AggregateSpec::new("rate", spec, &["window"])?;
     let window =
         spec.duration("window")?.ok_or("rate has no `window`: rate { window = \"1s\" }")?;
-    let rates = share(Rates::new(window, 1, BYTES).within(&shared.budget));
+    let rates = share(Rates::new(window, 1, BYTES).with_budget(&shared.budget));
     let parameters = vec![("key".to_owned(), "key"), ("time".to_owned(), "value")];
     let declared = DeclaredAggregate::hidden(RateBody(rates.clone()));
     Ok(NewAggregate::new(&rates, parameters, declared).returning())

@@ -54,7 +54,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     let keep_event = spec.flag("keep", false);
     let options = StatesOptions { values, state, than, keep_event, bound: pending::BYTES };
     let states = States::new(options, spent.clone());
-    let states = share(states.asking(&shared.owners).within(&shared.budget));
+    let states = share(states.with_owners(&shared.owners).with_budget(&shared.budget));
     let parameters = keys(&columns).collect();
     let fields = columns.iter().flatten().map(|column| column.title.clone()).collect();
     let declared = DeclaredAggregate {
