@@ -36,6 +36,7 @@ mod machine;
 mod machine_changes;
 mod missing_symbols;
 mod openings;
+mod prepare;
 mod recorded_frames;
 mod replayed;
 pub mod request;
@@ -90,7 +91,7 @@ fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
         return None;
     }
     let terminal = Terminal::open()?;
-    Some(Screen::new(terminal, &request.monitor.name, look(options, pages)))
+    Some(Screen::new(terminal, &request.monitor.name, text_options(options, pages)))
 }
 
 /// Returns the events of the roles, each once.
@@ -117,11 +118,11 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         messages: Box::new(streams::stderr()),
         monitor: &request.monitor.name,
         start,
-        look: look(options, pages),
+        look: text_options(options, pages),
     }))
 }
 
-fn look(options: &HostOptions, pages: usize) -> TextOptions {
+fn text_options(options: &HostOptions, pages: usize) -> TextOptions {
     TextOptions {
         zone: local_zone(),
         colour: colours(options),

@@ -8,34 +8,28 @@ use super::banner::greet;
 use super::catalog::MachineCatalog;
 use super::counters_only::check_counters;
 use super::gaps;
-use super::machine::{mounted, name_stacks, print_by_formats};
 use super::machine_changes::MachineChanges;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
+use super::prepare::{begin_notes, begin_output, prepare_naming, read_tasks, source_request};
 use super::request::{HostOptions, RunRequest};
 use super::schedule::{Cost, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
 use super::workload;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Level, Stamp};
+use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
-use crate::output::screen::Screen;
 use crate::script::context::shared::SharedContext;
-use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::option::opt;
-use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::source::live::Live;
 use crate::source::open::probe_limit;
-use crate::source::request::SourceRequest;
 use crate::sys::child::Workload;
-use crate::sys::clock::wall_and_monotonic;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
-use crate::sys::tasks::{any_alive, process_of, task_names};
-use crate::task::{ExistingTask, Tasks};
+use crate::sys::tasks::any_alive;
 
 /// Idle rings are drained this often; busy rings wake the run by their watermark.
 const DRAIN_MS: f64 = 100.0;
@@ -75,14 +69,7 @@ pub(super) fn run(
     host.attach(live.batch().addresses())?;
     let screen = begin_output(&host, request, &mut live, &roles)?;
     let context = host.context().clone();
-    context.set_tasks(Tasks::new(source.cpus.last().map_or(0, |cpu| *cpu as usize + 1)));
-    if host.takes_stacks() {
-        name_stacks(&context, settings.lines);
-    }
-    // Without a tracefs, no tracepoint is open that could be printed.
-    if let Some(tracefs) = catalog.tracefs() {
-        print_by_formats(&context, tracefs);
-    }
+    prepare_naming(&host, settings, &source, &catalog);
     signal::install()?;
     if settings.stats {
         host.watch_compiler()?;
@@ -105,107 +92,29 @@ pub(super) fn run(
     let mut show = Show::new(host.context().clone(), screen, files);
     show.serve(&host, request)?;
     show.raise();
-    let mut pace = Schedule::new(request);
+    let mut schedule = Schedule::new(request);
     let cost = Cost::start(started);
     let tasks = source.tasks.as_deref();
-    let front = raise_priority(settings, host.context());
-    let mut upkeep = Upkeep { front, changes: MachineChanges::begin(&live) };
-    let watched =
-        watch(&mut host, &mut live, &mut show, &mut pace, workload.as_mut(), tasks, &mut upkeep);
+    let boost = raise_priority(settings, host.context());
+    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live) };
+    let watched = watch(
+        &mut host,
+        &mut live,
+        &mut show,
+        &mut schedule,
+        workload.as_mut(),
+        tasks,
+        &mut upkeep,
+    );
     live.disable();
     upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.context());
     watched?;
-    let outcome = finish(host, live, show, &pace, request, &cost, upkeep.changes)?;
+    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep.changes)?;
     Ok(match (outcome, ended) {
         (Outcome::Done, Some(status)) => Outcome::Workload(status),
         (outcome, _) => outcome,
     })
-}
-
-/// Returns the request for the source, in which these CPUs have rings.
-fn source_request(
-    host: &mut Host,
-    request: &RunRequest,
-    scope: WatchScope,
-    cpus: Vec<u32>,
-    own_tid: Option<i32>,
-    workload: Option<&Workload>,
-) -> SourceRequest {
-    let settings = &request.host;
-    let WatchScope { cpus: watched, tasks } = scope;
-    SourceRequest {
-        cpus,
-        watched,
-        workload: workload.is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
-        // Roles that `init` turned off are not enabled on exec, which would turn them on unnoticed.
-        off: host
-            .take_switches()
-            .into_iter()
-            .filter_map(|(role, on)| (!on).then_some(role))
-            .collect(),
-        tasks,
-        pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
-        watermark: settings.watermark,
-        ordered: host.ordered(),
-        mmap: host.wants_mmap(),
-        watch_self: settings.watch_self,
-        own_tids: own_tid.into_iter().collect(),
-    }
-}
-
-/// Begins the output. Returns the screen, if the run has one.
-fn begin_output(
-    host: &Host,
-    request: &RunRequest,
-    live: &mut Live,
-    roles: &[Role],
-) -> anyhow::Result<Option<Screen>> {
-    let (wall_ns, clock_ns) = wall_and_monotonic();
-    let screen = super::screen(request, live.pages());
-    let out = match &screen {
-        Some(screen) => Box::new(screen.clone()),
-        None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
-    };
-    if let Some(screen) = &screen {
-        live.listen(screen.terminal());
-    }
-    host.context().set_output(out);
-    host.context().print(|out| out.opened(&super::opened(roles)));
-    Ok(screen)
-}
-
-/// Reads the tasks that exist, and the programs of those that are watched: they may end before they
-/// are first looked up. Warns about lists of names that no task has, unless a workload starts.
-fn read_tasks(host: &Host, settings: &HostOptions, is_workload: bool) {
-    let (context, names) = (host.context(), task_names());
-    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
-    if let Some(programs) = context.programs() {
-        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
-        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
-        for pid in watched {
-            programs.borrow_mut().space_of(pid);
-        }
-    }
-    if is_workload {
-        return;
-    }
-    let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
-    for list in host.lists_without(&names) {
-        let text = format!("no task is named {list} yet; tasks that start later are watched");
-        context.note(Level::Warning, &text);
-    }
-}
-
-/// Prints the notes so far, and those about this machine.
-fn begin_notes(context: &SharedContext, catalog: &MachineCatalog) {
-    context.begin_notes();
-    if let Some(text) = catalog.tracefs().and_then(mounted) {
-        context.note(Level::Info, &text);
-    }
-    if !hook_stops_compiled_loops() {
-        context.note(Level::Warning, NO_HOOK);
-    }
 }
 
 /// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
@@ -214,18 +123,18 @@ fn raise_priority(settings: &HostOptions, shared: &SharedContext) -> Option<RtBo
     /// Percent of a CPU: two million events a second take a tenth with most handlers.
     const CPU_PERCENT: u64 = 50;
     sched::request_short_slices();
-    let front = settings.realtime.then(|| RtBoost::request(CPU_PERCENT))?;
-    if front.is_none() {
+    let boost = settings.realtime.then(|| RtBoost::request(CPU_PERCENT))?;
+    if boost.is_none() {
         let text = "--realtime: not permitted, or perilune already has another priority (chrt, \
                     nice); the priority is unchanged";
         shared.note(Level::Warning, text);
     }
-    front
+    boost
 }
 
 /// Work between two drains.
 struct Upkeep {
-    front: Option<RtBoost>,
+    boost: Option<RtBoost>,
     changes: MachineChanges,
 }
 
@@ -234,7 +143,7 @@ fn watch(
     host: &mut Host,
     live: &mut Live,
     show: &mut Show,
-    pace: &mut Schedule,
+    schedule: &mut Schedule,
     mut workload: Option<&mut Workload>,
     tasks: Option<&[i32]>,
     upkeep: &mut Upkeep,
@@ -244,7 +153,7 @@ fn watch(
         live.switch(&host.take_switches())?;
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
         // spin.
-        let due = (pace.next(host) - live.horizon()).min(pace.end - live.now());
+        let due = (schedule.next(host) - live.horizon()).min(schedule.end - live.now());
         // Drain early the first time, so that the user sees output soon.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
         first = false;
@@ -254,35 +163,35 @@ fn watch(
             Some(workload) => workload.try_wait()?.is_some(),
             None => tasks.is_some_and(|tids| !any_alive(tids)),
         };
-        let quit = show.attend(typed);
+        let quit = show.handle_input(typed);
         if signal::take_report_request() {
-            pace.ask(live.now());
+            schedule.ask(live.now());
         }
-        carry(host, live, show, pace);
-        upkeep.front.iter_mut().for_each(RtBoost::update);
+        deliver_due(host, live, show, schedule);
+        upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
-        upkeep.changes.look(live, &context, host);
-        if host.ended() || quit || over || show.closed() || live.now() >= pace.end {
+        upkeep.changes.check(live, &context, host);
+        if host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
             return Ok(());
         }
     }
 }
 
 /// Delivers the available events, and reports at each boundary that they pass.
-fn carry(host: &mut Host, live: &mut Live, show: &mut Show, pace: &mut Schedule) {
+fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut Schedule) {
     loop {
         let horizon = live.horizon();
-        pace.skip_missed(horizon);
+        schedule.skip_missed(horizon);
         host.skip_missed_timers(horizon);
-        let boundary = pace.next(host);
+        let boundary = schedule.next(host);
         live.drain(horizon.min(boundary), host);
-        if host.ended() || horizon < boundary || boundary >= pace.end {
+        if host.ended() || horizon < boundary || boundary >= schedule.end {
             break;
         }
         host.set_now(boundary);
         host.fire_timers(boundary);
-        if boundary >= pace.report_at() {
-            let seconds = pace.turn(boundary);
+        if boundary >= schedule.report_at() {
+            let seconds = schedule.turn(boundary);
             let lost = live.lost(false);
             live.look_for_undelivered(false);
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
@@ -310,7 +219,7 @@ fn finish(
     mut host: Host,
     mut live: Live,
     mut show: Show,
-    pace: &Schedule,
+    schedule: &Schedule,
     request: &RunRequest,
     cost: &Cost,
     mut changes: MachineChanges,
@@ -320,8 +229,8 @@ fn finish(
     host.finishing();
     // With ordering, events between the end of `--duration` and the disabling stay in the rings:
     // they are neither handled nor counted as lost.
-    let now = live.now().min(pace.end);
-    live.drain(pace.end, &mut host);
+    let now = live.now().min(schedule.end);
+    live.drain(schedule.end, &mut host);
     changes.end(&mut live, &mut host);
     let lost_at_end = live.lost(true);
     live.look_for_undelivered(true);
@@ -341,7 +250,7 @@ fn finish(
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
     let counts = live.counts();
-    let seconds = live.counted_for().unwrap_or((now - pace.last) / 1e9);
+    let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);
     let (parts, totals) = host.finish(seconds, &counts, settings.total);
     let coverage = coverage(&host, &live, lost_at_end);
     missing_symbols::print_notes(host.context());
@@ -374,14 +283,4 @@ pub(super) fn close(live: Live, quiet: bool) {
         streams::print_message(&format!("note: {text}"));
     }
     drop(live);
-}
-
-pub(super) fn running(task: &crate::sys::tasks::TaskName) -> ExistingTask<'_> {
-    let number = |n: i32| n.max(0) as u32;
-    ExistingTask {
-        tid: number(task.tid),
-        pid: number(task.pid),
-        parent_pid: number(task.ppid),
-        comm: task.comm.as_bytes(),
-    }
 }

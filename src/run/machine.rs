@@ -5,7 +5,9 @@ use crate::script::context::texts::Texts;
 use crate::stack::naming::Naming;
 use crate::symbol::{RunningKernel, Symbols};
 use crate::sys::clock::ticks_per_second;
+use crate::sys::tasks::TaskName;
 use crate::sys::tracefs::Tracefs;
+use crate::task::ExistingTask;
 use crate::task::programs;
 
 /// Sets up stack symbolization by the programs that run here, with source lines if `lines`.
@@ -26,4 +28,15 @@ pub(super) fn print_by_formats(context: &SharedContext, tracefs: &Tracefs) {
 pub(super) fn mounted(tracefs: &Tracefs) -> Option<String> {
     let at = tracefs.root().display();
     tracefs.mounted_here.then(|| format!("mounted tracefs at {at}; it stays mounted"))
+}
+
+/// Returns a task of this machine as the tasks of a run get it.
+pub(super) fn running(task: &TaskName) -> ExistingTask<'_> {
+    let number = |n: i32| n.max(0) as u32;
+    ExistingTask {
+        tid: number(task.tid),
+        pid: number(task.pid),
+        parent_pid: number(task.ppid),
+        comm: task.comm.as_bytes(),
+    }
 }

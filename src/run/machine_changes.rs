@@ -11,16 +11,16 @@ use crate::source::live::hotplug::CpuCheck;
 use crate::sys::clock::wall_and_monotonic;
 
 /// Nanoseconds between two checks.
-const LOOK_NS: f64 = 1e9;
+const CHECK_NS: f64 = 1e9;
 /// Every tenth check is a close one, and includes the rates of clocks.
-const CLOSE_LOOKS: u32 = 10;
+const CLOSE_CHECKS: u32 = 10;
 /// A smaller change within a second may be slewing, and is not reported.
 const STEP_NS: i128 = 500_000_000;
 
 /// The state at the last check.
 pub(super) struct MachineChanges {
     next: f64,
-    looks: u32,
+    checks: u32,
     /// Wall clock minus the run's clock, nanoseconds.
     offset: i128,
     began: ClockReadings,
@@ -36,8 +36,8 @@ impl MachineChanges {
     pub(super) fn begin(live: &Live) -> MachineChanges {
         let began = live.clock_readings();
         MachineChanges {
-            next: live.now() + LOOK_NS,
-            looks: 0,
+            next: live.now() + CHECK_NS,
+            checks: 0,
             offset: offset_ns(),
             judged: began.clone(),
             stopped: ClockReadings::default(),
@@ -47,15 +47,20 @@ impl MachineChanges {
     }
 
     /// Checks the machine if a check is due.
-    pub(super) fn look(&mut self, live: &mut Live, context: &SharedContext, sink: &mut dyn Sink) {
+    pub(super) fn check(&mut self, live: &mut Live, context: &SharedContext, sink: &mut dyn Sink) {
         let now = live.now();
         if now < self.next {
             return;
         }
-        self.next = now + LOOK_NS;
-        self.looks += 1;
-        let closely = self.looks.is_multiple_of(CLOSE_LOOKS);
-        self.look_now(if closely { CpuCheck::Close } else { CpuCheck::Brief }, live, context, sink);
+        self.next = now + CHECK_NS;
+        self.checks += 1;
+        let closely = self.checks.is_multiple_of(CLOSE_CHECKS);
+        self.check_now(
+            if closely { CpuCheck::Close } else { CpuCheck::Brief },
+            live,
+            context,
+            sink,
+        );
         if closely && !self.began.is_empty() {
             let readings = live.clock_readings();
             let judged = std::mem::replace(&mut self.judged, readings);
@@ -63,14 +68,14 @@ impl MachineChanges {
         }
     }
 
-    fn look_now(
+    fn check_now(
         &mut self,
-        look: CpuCheck,
+        check: CpuCheck,
         live: &mut Live,
         context: &SharedContext,
         sink: &mut dyn Sink,
     ) {
-        let mut notes = live.follow_cpus(look, sink);
+        let mut notes = live.follow_cpus(check, sink);
         notes.extend(live.take_unscheduled());
         let offset = offset_ns();
         let step = offset - self.offset;
@@ -95,7 +100,7 @@ impl MachineChanges {
     /// Checks a last time, after the rings were drained.
     pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
         let context = host.context().clone();
-        self.look_now(CpuCheck::Last, live, &context, host);
+        self.check_now(CpuCheck::Last, live, &context, host);
         // After -N or `stop`, the rings still hold samples that are not needed.
         if host.ended() && !host.interrupted() {
             return;

@@ -1,4 +1,4 @@
-//! What is opened for the roles of a run.
+//! The openings for the roles of a run.
 
 use super::catalog::MachineCatalog;
 use crate::event::plan;

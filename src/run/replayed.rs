@@ -71,16 +71,16 @@ pub(super) fn run(
     let mut player = Player::new(replay.clone(), frames, settings);
     player.take_roles(roles)?;
     player.switch(&mut host);
-    let mut pace = Schedule::new(request);
+    let mut schedule = Schedule::new(request);
     if settings.stats {
         host.watch_compiler()?;
         host.sample_interpreter()?;
     }
     let cost = Cost::start(started);
-    let now = play_all(&mut player, &mut batch, &mut pace, &mut host, &mut show);
+    let now = play_all(&mut player, &mut batch, &mut schedule, &mut host, &mut show);
     host.finishing();
     host.set_now(now);
-    let seconds = (now - pace.last) / 1e9;
+    let seconds = (now - schedule.last) / 1e9;
     let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
@@ -94,7 +94,7 @@ pub(super) fn run(
 fn play_all(
     player: &mut Player<'_>,
     batch: &mut Batch,
-    pace: &mut Schedule,
+    schedule: &mut Schedule,
     host: &mut Host,
     show: &mut Show,
 ) -> f64 {
@@ -107,12 +107,12 @@ fn play_all(
     let mut now = 0.0;
     for (index, entry) in entries {
         let time = turn(entry) as f64;
-        player.turns(time.min(pace.end), pace, host, show);
+        player.turns(time.min(schedule.end), schedule, host, show);
         if host.ended() || show.closed() {
             break;
         }
-        now = time.min(pace.end);
-        if time > pace.end {
+        now = time.min(schedule.end);
+        if time > schedule.end {
             break;
         }
         let errors = host.errors();
@@ -190,28 +190,28 @@ impl<'a> Player<'a> {
     ///
     /// The beginning of a long gap is played turn by turn, as in a live run; the rest is one report
     /// and one turn of each timer, as after a pause of a run.
-    fn turns(&mut self, time: f64, pace: &mut Schedule, host: &mut Host, show: &mut Show) {
+    fn turns(&mut self, time: f64, schedule: &mut Schedule, host: &mut Host, show: &mut Show) {
         let (mut reports, mut turns, mut skipped) = (0, 0, false);
         loop {
-            let boundary = pace.next(host);
-            if boundary > time || boundary >= pace.end || host.ended() || show.closed() {
+            let boundary = schedule.next(host);
+            if boundary > time || boundary >= schedule.end || host.ended() || show.closed() {
                 return;
             }
             if !skipped && (reports > EMPTY_REPORTS || turns > EMPTY_TURNS) {
                 skipped = true;
-                let gap = human_ns((time - pace.last).max(0.0) as u64);
+                let gap = human_ns((time - schedule.last).max(0.0) as u64);
                 let text = format!("the recording has a long gap: one report covers {gap}");
                 host.context().note(Level::Info, &text);
-                pace.skip_missed(time);
+                schedule.skip_missed(time);
                 host.skip_missed_timers(time);
                 continue;
             }
             turns += 1;
             host.set_now(boundary);
             host.fire_timers(boundary);
-            if boundary >= pace.report_at() {
+            if boundary >= schedule.report_at() {
                 reports += 1;
-                let seconds = pace.turn(boundary);
+                let seconds = schedule.turn(boundary);
                 let parts = host.interval(seconds, &self.take_counts());
                 let coverage = host.coverage(None);
                 show.interval(boundary, &parts, coverage);

@@ -71,7 +71,7 @@ struct Session<'a> {
     definitions: Definitions,
     monitors: Monitors,
     loaded: Vec<(mlua::Table, RunRequest)>,
-    paces: Vec<jobs::JobSchedule>,
+    schedules: Vec<jobs::JobSchedule>,
     /// The number of the next line.
     number: usize,
     /// How many remarks about events were printed.
@@ -113,10 +113,10 @@ pub fn run(
     let (mut source, setting) = SessionSource::begin(request, &console.tids)?;
     source.listen(&console.bell);
     let rules = Rules { max_events: None, order: settings.order };
-    source.introduce(host.context(), request);
+    source.set_up_context(host.context(), request);
     let prompt = Prompt::begin(host, &setting, rules, &monitors.library)?;
     let (terminal, typing) = (outlet.terminal, Rc::new(Cell::new(false)));
-    let look = TextOptions { together: true, ..super::look(settings, source.pages()) };
+    let look = TextOptions { together: true, ..super::text_options(settings, source.pages()) };
     let context = prompt.host.context().clone();
     let text = TextOutput::new(outlet.results, outlet.messages, look);
     context.set_output(match terminal {
@@ -133,7 +133,7 @@ pub fn run(
         definitions: Definitions::default(),
         monitors,
         loaded: Vec::new(),
-        paces: Vec::new(),
+        schedules: Vec::new(),
         number: 1,
         remarks: 0,
         reported: Coverage::default(),
@@ -177,7 +177,7 @@ impl Session<'_> {
         while !self.ended {
             if self.source.is_recording() {
                 let typed = self.console.wait();
-                self.console.heard();
+                self.console.clear_wakeup();
                 self.take(typed);
             } else {
                 self.wait(DRAIN_MS)?;
@@ -192,7 +192,7 @@ impl Session<'_> {
                 self.flush();
                 self.report_losses(LOSS_REPORT_NS);
             }
-            self.heed_signals();
+            self.handle_signals();
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Session<'_> {
     /// Handles signals. On a terminal, an interrupt counted between lines was meant for a line that
     /// has just ended, or for one that was just sent. Without a terminal it ends the session, as
     /// SIGTERM does.
-    fn heed_signals(&mut self) {
+    fn handle_signals(&mut self) {
         self.ended |= signal::end_requested() || (!self.terminal && signal::interrupts() > 0);
         if signal::interrupts() > 0 {
             // The line that the interrupt was meant for may have arrived by now.
@@ -291,13 +291,13 @@ impl Session<'_> {
         self.source.switch(&switches)?;
         if switches.values().any(|on| !on) {
             // Events recorded before the switch are handled first, in case it is turned on again.
-            self.source.settle_down(&mut self.prompt);
+            self.source.drain_rest(&mut self.prompt);
         }
         Ok(())
     }
 
     /// Delivers events for a while: those of `roles` and those that are on already.
-    fn carry(
+    fn deliver(
         &mut self,
         time: Option<f64>,
         count: Option<u64>,
@@ -307,21 +307,21 @@ impl Session<'_> {
         self.flush();
         self.prompt.limit_events(count);
         self.source.switch(&roles.iter().map(|role| (*role, true)).collect())?;
-        let carried = self.carry_events(time);
+        let delivered = self.deliver_until(time);
         self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
-        self.source.settle_down(&mut self.prompt);
+        self.source.drain_rest(&mut self.prompt);
         // The reason why a handler stopped it has been printed already.
         self.prompt.take_stop();
         self.prompt.limit_events(None);
         // Ctrl-C ends the wait, not the rest of the line.
         signal::forget_interrupts();
         self.report_losses(0.0);
-        carried
+        delivered
     }
 
     /// Delivers events for this many nanoseconds, until the event limit, Ctrl-C, or the end of the
     /// recording.
-    fn carry_events(&mut self, time: Option<f64>) -> anyhow::Result<()> {
+    fn deliver_until(&mut self, time: Option<f64>) -> anyhow::Result<()> {
         if self.source.is_recording() {
             self.source.play(time, &mut self.prompt);
             return Ok(());
@@ -348,7 +348,7 @@ impl Session<'_> {
         // Also while a line runs: its message may have been taken before the pipe was written, and
         // an unread byte would end every further wait at once.
         if self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })? {
-            self.console.heard();
+            self.console.clear_wakeup();
         }
         Ok(())
     }

@@ -175,7 +175,7 @@ impl Show {
 
     /// Updates the screen: its size, whether this process is in the foreground, whether it is to be
     /// stopped, and with `typed` its keys. Returns whether the user wants the run to end.
-    pub(super) fn attend(&mut self, typed: bool) -> bool {
+    pub(super) fn handle_input(&mut self, typed: bool) -> bool {
         let Some(screen) = self.screen.clone() else { return false };
         if terminal::take_stop() {
             let stopped = screen.suspend();

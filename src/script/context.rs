@@ -247,7 +247,7 @@ impl RunContext {
     }
 
     /// Warns once why kernel addresses have no names, if a lookup failed for that reason.
-    pub(super) fn note_trouble(&mut self) {
+    pub(super) fn note_missing_names(&mut self) {
         if let Some(why) = self.symbols.take_error() {
             self.note(Level::Warning, &why);
         }

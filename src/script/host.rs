@@ -187,7 +187,7 @@ impl Host {
         let monitor = self.monitor.as_ref().context("no monitor is loaded")?;
         let (table, is_bundled) = (monitor.table.clone(), monitor.is_bundled());
         let specs = monitor.options.clone();
-        self.state.borrow_mut().printers.come_with(is_bundled);
+        self.state.borrow_mut().printers.set_rank(is_bundled);
         self.configure(setting, rules)?;
         self.sums.perins.set(setting.perins);
         self.sums.verbose.set(setting.verbose);

@@ -52,10 +52,9 @@ fn whole(
     encode::record(kind, misc, &bytes.0)
 }
 
-/// A record with its bytes.
 type Encoded = (Vec<u8>, Record<'static>);
 
-/// Returns one record of each kind with encodable fields.
+/// Returns one record of each kind with encodable fields, with its bytes.
 fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
     let mut all = mappings(shape, trailer);
     all.extend(records_of_tasks(shape, trailer));

@@ -52,7 +52,7 @@ impl Console {
     }
 
     /// Empties the wakeup pipe.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn clear_wakeup(&mut self) {
         // After a failed read, the pipe stays readable and wakes the session again.
         let _ = self.bell.read(&mut [0; 64]);
     }

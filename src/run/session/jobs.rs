@@ -106,11 +106,17 @@ impl Session<'_> {
         self.source.switch(&wished)?;
         let every = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
         let now = self.source.now();
-        self.paces.push(JobSchedule { number, every, last: now, next: now + every, begun: now });
+        self.schedules.push(JobSchedule {
+            number,
+            every,
+            last: now,
+            next: now + every,
+            begun: now,
+        });
         if !self.source.is_recording() {
             return Ok(format!("{number} {}: stop({number}) ends it", request.monitor.name));
         }
-        self.carry(None, None, &[])?;
+        self.deliver(None, None, &[])?;
         self.stop_job(number)?;
         Ok(String::new())
     }
@@ -126,10 +132,10 @@ impl Session<'_> {
             .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
         let roles: Vec<u32> = roles.map(|role| role as u32).collect();
         self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
-        self.source.settle_down(&mut self.prompt);
+        self.source.drain_rest(&mut self.prompt);
         self.report(number, true);
         self.source.close(&roles);
-        self.paces.retain(|pace| pace.number != number);
+        self.schedules.retain(|schedule| schedule.number != number);
         self.prompt.end_job(number)?;
         Ok(())
     }
@@ -149,37 +155,44 @@ impl Session<'_> {
             self.source.close(&roles);
             self.prompt.end_job(number)?;
         }
-        self.paces.clear();
+        self.schedules.clear();
         Ok(())
     }
 
     /// Draws the reports that are due.
     pub(super) fn report_due(&mut self) {
         let now = self.source.now();
-        let due: Vec<usize> =
-            self.paces.iter().filter(|pace| pace.next <= now).map(|pace| pace.number).collect();
+        let due: Vec<usize> = self
+            .schedules
+            .iter()
+            .filter(|schedule| schedule.next <= now)
+            .map(|schedule| schedule.number)
+            .collect();
         due.into_iter().for_each(|number| self.report(number, false));
     }
 
     /// Draws the reports of all monitors now.
     pub(super) fn report_all(&mut self) {
-        let all: Vec<usize> = self.paces.iter().map(|pace| pace.number).collect();
+        let all: Vec<usize> = self.schedules.iter().map(|schedule| schedule.number).collect();
         all.into_iter().for_each(|number| self.report(number, false));
     }
 
     /// Returns when the next report is due, in nanoseconds of the session.
     pub(super) fn next_report(&self) -> f64 {
-        self.paces.iter().map(|pace| pace.next).fold(f64::INFINITY, f64::min)
+        self.schedules.iter().map(|schedule| schedule.next).fold(f64::INFINITY, f64::min)
     }
 
     fn report(&mut self, number: usize, last: bool) {
         let now = self.source.now();
-        let Some(pace) = self.paces.iter_mut().find(|pace| pace.number == number) else { return };
-        let seconds = (now - pace.last) / 1e9;
-        pace.last = now;
+        let Some(schedule) = self.schedules.iter_mut().find(|schedule| schedule.number == number)
+        else {
+            return;
+        };
+        let seconds = (now - schedule.last) / 1e9;
+        schedule.last = now;
         // After a pause, one report covers the missed ones.
-        while pace.next <= now {
-            pace.next += pace.every;
+        while schedule.next <= now {
+            schedule.next += schedule.every;
         }
         self.source.count();
         let counts = self.source.take_counts();
@@ -192,8 +205,8 @@ impl Session<'_> {
     pub(super) fn list_jobs(&self) -> String {
         let now = self.source.now();
         let line = |job: &crate::script::prompt::job::Job| {
-            let pace = self.paces.iter().find(|pace| pace.number == job.number);
-            let seconds = pace.map_or(0.0, |pace| (now - pace.begun) / 1e9);
+            let schedule = self.schedules.iter().find(|schedule| schedule.number == job.number);
+            let seconds = schedule.map_or(0.0, |schedule| (now - schedule.begun) / 1e9);
             let events: u64 = job.roles.clone().map(|role| self.prompt.spent(role).events).sum();
             format!("{} {}: {} in {seconds:.0} s", job.number, job.name, counted(events, "event"))
         };

@@ -5,8 +5,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 
 use super::super::catalog::MachineCatalog;
-use super::super::live::running;
-use super::super::machine::{mounted, name_stacks, print_by_formats};
+use super::super::machine::{mounted, name_stacks, print_by_formats, running};
 use super::super::machine_changes::MachineChanges;
 use super::super::openings::opening;
 use super::super::request::RunRequest;
@@ -116,7 +115,7 @@ impl LiveSource {
     /// Reports CPUs that go offline and come back, and steps of the wall clock.
     pub(super) fn follow_machine(&mut self, prompt: &mut Prompt) {
         let context = prompt.host.context().clone();
-        self.changes.look(&mut self.live, &context, prompt);
+        self.changes.check(&mut self.live, &context, prompt);
     }
 
     /// Returns the messages about how the rings were opened.
@@ -136,7 +135,7 @@ impl LiveSource {
     }
 
     /// Gives the context this machine's tasks and clock.
-    pub(super) fn introduce(&self, context: &SharedContext, request: &RunRequest) {
+    pub(super) fn set_up_context(&self, context: &SharedContext, request: &RunRequest) {
         let processors = self.source_request.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
         let names = task_names();
         let mut tasks = Tasks::new(processors);
@@ -160,7 +159,7 @@ impl LiveSource {
         if let Some(refusal) = self.refused.as_ref().filter(|_| roles.len() > known) {
             return Err(refused(refusal, &roles[known..], self.alternative()));
         }
-        self.meet_tracefs(prompt.host.context())?;
+        self.prepare_for_tracepoints(prompt.host.context())?;
         if self.source_request.own_tids.is_empty()
             && roles.iter().any(|r| r.event.kind().is_probe())
         {
@@ -204,7 +203,7 @@ impl LiveSource {
 
     /// Prepares for the first tracepoint: the print formats, and the numbers of perilune's own
     /// threads in its records.
-    fn meet_tracefs(&mut self, context: &SharedContext) -> anyhow::Result<()> {
+    fn prepare_for_tracepoints(&mut self, context: &SharedContext) -> anyhow::Result<()> {
         let Some(tracefs) = self.catalog.tracefs().filter(|_| !self.knows_own) else {
             return Ok(());
         };

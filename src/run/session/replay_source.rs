@@ -49,7 +49,7 @@ impl<'a> ReplaySource<'a> {
     }
 
     /// Gives the context the recording's tasks, clock and frame names.
-    pub(super) fn introduce(&self, context: &SharedContext) {
+    pub(super) fn set_up_context(&self, context: &SharedContext) {
         let processors = self.replay.cpus().last().map_or(0, |cpu| *cpu as usize + 1);
         let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
         let naming = Frames::of(&self.replay).naming();
@@ -80,7 +80,7 @@ impl<'a> ReplaySource<'a> {
     }
 
     /// Plays this many nanoseconds, or up to the end.
-    pub(super) fn carry(&mut self, time: Option<f64>, prompt: &mut Prompt) {
+    pub(super) fn play(&mut self, time: Option<f64>, prompt: &mut Prompt) {
         let end = time.map_or(f64::INFINITY, |time| self.now + time);
         let (replay, context) = (self.replay.clone(), prompt.host.context().clone());
         while let Some(entry) = replay.entries().get(self.at) {

@@ -50,14 +50,14 @@ pub(super) fn answer(
     let word = |at: usize| arg(at).as_string().map(mlua::LuaString::to_string_lossy);
     let text = match what {
         "attach" => return session.source.attach(&mut session.prompt).map(|()| Value::Nil),
-        "carry" => {
+        "deliver" => {
             let time = match arg(0) {
                 Value::Nil | Value::Boolean(_) => None,
                 time => Some(period(time)?),
             };
             let count = number(arg(1)).map(|count| count.max(1.0) as u64);
             let roles = roles(session, arg(2))?;
-            return session.carry(time, count, &roles).map(|()| Value::Nil);
+            return session.deliver(time, count, &roles).map(|()| Value::Nil);
         }
         "close" => {
             let roles = roles(session, arg(0))?;

@@ -45,10 +45,10 @@ impl<'a> SessionSource<'a> {
         }
     }
 
-    pub(super) fn introduce(&self, context: &SharedContext, request: &RunRequest) {
+    pub(super) fn set_up_context(&self, context: &SharedContext, request: &RunRequest) {
         match self {
-            SessionSource::Live(live, _) => live.introduce(context, request),
-            SessionSource::File(file, _) => file.introduce(context),
+            SessionSource::Live(live, _) => live.set_up_context(context, request),
+            SessionSource::File(file, _) => file.set_up_context(context),
         }
     }
 
@@ -178,7 +178,7 @@ impl<'a> SessionSource<'a> {
     pub(super) fn drain(&mut self, prompt: &mut Prompt) -> bool {
         let SessionSource::Live(live, _) = self else { return false };
         live.follow_machine(prompt);
-        prompt.hurry(Some(TURN));
+        prompt.set_deadline(Some(TURN));
         loop {
             let horizon = live.live.horizon();
             prompt.host.skip_missed_timers(horizon);
@@ -199,13 +199,13 @@ impl<'a> SessionSource<'a> {
             let text = "the recording has ended: there is nothing left to play";
             super::print_warnings(prompt.host.context(), &[text.to_owned()]);
         }
-        file.carry(time, prompt);
+        file.play(time, prompt);
     }
 
     /// Delivers what was written until now; with ordering, waits a little for it.
-    pub(super) fn settle_down(&mut self, prompt: &mut Prompt) {
+    pub(super) fn drain_rest(&mut self, prompt: &mut Prompt) {
         let SessionSource::Live(live, _) = self else { return };
-        prompt.hurry(None);
+        prompt.set_deadline(None);
         let now = live.live.now();
         while live.live.horizon() < now {
             std::thread::sleep(std::time::Duration::from_millis(1));

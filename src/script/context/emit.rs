@@ -49,7 +49,7 @@ impl RunContext {
         if !chain.is_empty() {
             let space = self.space_of(slot);
             off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
-            self.note_trouble();
+            self.note_missing_names();
         }
         let comm = self.comm_of_slot(slot);
         let sample = [

@@ -37,7 +37,7 @@ impl Printers {
 
     /// Sets the rank of the printers that a monitor's `init` adds from now on; those of a bundled
     /// monitor rank lowest.
-    pub(in crate::script) fn come_with(&mut self, is_bundled: bool) {
+    pub(in crate::script) fn set_rank(&mut self, is_bundled: bool) {
         self.loading = if is_bundled { PrinterRank::Bundled } else { PrinterRank::Monitor };
     }
 

@@ -30,7 +30,7 @@ impl Callbacks {
     }
 
     /// Returns whether a callback for task records is still on.
-    pub(in crate::script) fn see_tasks(&self) -> bool {
+    pub(in crate::script) fn take_task_records(&self) -> bool {
         self.of_tasks().iter().any(|callback| callback.as_ref().is_some_and(|one| one.is_on()))
     }
 

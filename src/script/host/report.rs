@@ -67,7 +67,7 @@ impl Host {
             Some(drawn) => (drawn, wanted.unwrap_or_default()),
             None => (self.what_can_be_drawn(), None),
         };
-        self.context.with(RunContext::note_trouble);
+        self.context.with(RunContext::note_missing_names);
         self.note_full_budget();
         self.aggregates.reset_after_interval(wanted.as_deref());
         if let Err(why) = self.aggregates.sweep() {

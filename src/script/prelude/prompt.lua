@@ -111,9 +111,9 @@ local function waiting()
   return list
 end
 
-local function carry(time, count, list)
+local function deliver(time, count, list)
   local before = touched
-  ask("carry", time or false, count or false, list)
+  ask("deliver", time or false, count or false, list)
   touched = before
 end
 
@@ -126,13 +126,14 @@ function words.run(what, options)
     touched = before
     return started
   end
-  if type(what) == "number" then carry(nil, what, waiting()) else carry(what, nil, waiting()) end
+  local is_count = type(what) == "number"
+  deliver(not is_count and what or nil, is_count and what or nil, waiting())
 end
 
 --- Enables one event for a while, and closes it.
 local function only(ev, time)
   local before = touched
-  carry(time, nil, { entry_of(ev).index })
+  deliver(time, nil, { entry_of(ev).index })
   ask("close", { entry_of(ev).index })
   touched = before
 end
@@ -183,7 +184,7 @@ function words.stat(list, time)
   end
   ask "attach"
   local counters = env.counters(evs)
-  carry(time or "1s", nil, indexes)
+  deliver(time or "1s", nil, indexes)
   ask "counts"
   ask("close", indexes)
   touched = before

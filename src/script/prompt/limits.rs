@@ -34,7 +34,7 @@ impl Prompt {
     }
 
     /// Limits the time for which events are handled; checked before each batch.
-    pub fn hurry(&mut self, time: Option<Duration>) {
+    pub fn set_deadline(&mut self, time: Option<Duration>) {
         self.deadline = time.map(|time| Instant::now() + time);
     }
 

@@ -55,12 +55,12 @@ impl Prompt {
         table.raw_set("opt", options)?;
         self.host.sums.perins.set(perins);
         self.host.seal(false);
-        self.host.state.borrow_mut().printers.come_with(monitor.is_bundled());
+        self.host.state.borrow_mut().printers.set_rank(monitor.is_bundled());
         let rate = self.set_rate(rate);
         let begun = self.host.call_init(&table, options);
         let begun = begun.and_then(|()| self.host.check_unused(options, &monitor.options));
         self.set_rate(rate);
-        self.host.state.borrow_mut().printers.come_with(false);
+        self.host.state.borrow_mut().printers.set_rank(false);
         self.host.seal(true);
         self.host.sums.perins.set(false);
         begun?;

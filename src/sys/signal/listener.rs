@@ -33,7 +33,7 @@ pub fn start() -> anyhow::Result<i32> {
     let (sender, tid) = mpsc::channel();
     let listen = move || {
         // It uses almost no CPU time, so it needs no limit.
-        let _front = RtBoost::request(100);
+        let _boost = RtBoost::request(100);
         // The receiver exists until the id arrives.
         let _ = sender.send(tid_in_records());
         let mut times = 0;

@@ -1,0 +1,121 @@
+//! The steps between the opening of a live run and its first event.
+
+use super::catalog::MachineCatalog;
+use super::machine::{mounted, name_stacks, print_by_formats, running};
+use super::request::{HostOptions, RunRequest};
+use super::scope::WatchScope;
+use crate::base::report::draw::{Level, Stamp};
+use crate::output::screen::Screen;
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
+use crate::script::host::Host;
+use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
+use crate::source::live::Live;
+use crate::source::request::SourceRequest;
+use crate::sys::child::Workload;
+use crate::sys::clock::wall_and_monotonic;
+use crate::sys::tasks::{process_of, task_names};
+use crate::task::Tasks;
+
+/// Returns the request for the source, in which these CPUs have rings.
+pub(super) fn source_request(
+    host: &mut Host,
+    request: &RunRequest,
+    scope: WatchScope,
+    cpus: Vec<u32>,
+    own_tid: Option<i32>,
+    workload: Option<&Workload>,
+) -> SourceRequest {
+    let settings = &request.host;
+    let WatchScope { cpus: watched, tasks } = scope;
+    SourceRequest {
+        cpus,
+        watched,
+        workload: workload.is_some_and(|w| tasks.as_deref() == Some(&[w.pid()])),
+        // Roles that `init` turned off are not enabled on exec, which would turn them on unnoticed.
+        off: host
+            .take_switches()
+            .into_iter()
+            .filter_map(|(role, on)| (!on).then_some(role))
+            .collect(),
+        tasks,
+        pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
+        watermark: settings.watermark,
+        ordered: host.ordered(),
+        mmap: host.wants_mmap(),
+        watch_self: settings.watch_self,
+        own_tids: own_tid.into_iter().collect(),
+    }
+}
+
+/// Begins the output. Returns the screen, if the run has one.
+pub(super) fn begin_output(
+    host: &Host,
+    request: &RunRequest,
+    live: &mut Live,
+    roles: &[Role],
+) -> anyhow::Result<Option<Screen>> {
+    let (wall_ns, clock_ns) = wall_and_monotonic();
+    let screen = super::screen(request, live.pages());
+    let out = match &screen {
+        Some(screen) => Box::new(screen.clone()),
+        None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
+    };
+    if let Some(screen) = &screen {
+        live.listen(screen.terminal());
+    }
+    host.context().set_output(out);
+    host.context().print(|out| out.opened(&super::opened(roles)));
+    Ok(screen)
+}
+
+/// Prepares the names of tasks and functions, and the formats in which events are printed.
+pub(super) fn prepare_naming(
+    host: &Host,
+    settings: &HostOptions,
+    source: &SourceRequest,
+    catalog: &MachineCatalog,
+) {
+    let context = host.context();
+    context.set_tasks(Tasks::new(source.cpus.last().map_or(0, |cpu| *cpu as usize + 1)));
+    if host.takes_stacks() {
+        name_stacks(context, settings.lines);
+    }
+    // Without a tracefs, no tracepoint is open that could be printed.
+    if let Some(tracefs) = catalog.tracefs() {
+        print_by_formats(context, tracefs);
+    }
+}
+
+/// Reads the tasks that exist, and the programs of those that are watched: they may end before they
+/// are first looked up. Warns about lists of names that no task has, unless a workload starts.
+pub(super) fn read_tasks(host: &Host, settings: &HostOptions, is_workload: bool) {
+    let (context, names) = (host.context(), task_names());
+    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
+    if let Some(programs) = context.programs() {
+        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
+        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
+        for pid in watched {
+            programs.borrow_mut().space_of(pid);
+        }
+    }
+    if is_workload {
+        return;
+    }
+    let names: Vec<&[u8]> = names.iter().map(|task| task.comm.as_bytes()).collect();
+    for list in host.lists_without(&names) {
+        let text = format!("no task is named {list} yet; tasks that start later are watched");
+        context.note(Level::Warning, &text);
+    }
+}
+
+/// Prints the notes so far, and those about this machine.
+pub(super) fn begin_notes(context: &SharedContext, catalog: &MachineCatalog) {
+    context.begin_notes();
+    if let Some(text) = catalog.tracefs().and_then(mounted) {
+        context.note(Level::Info, &text);
+    }
+    if !hook_stops_compiled_loops() {
+        context.note(Level::Warning, NO_HOOK);
+    }
+}
