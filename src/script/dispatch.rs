@@ -13,7 +13,7 @@ use super::context::shared::SharedContext;
 use super::evsel::role::Role;
 use super::vm::call::place_of;
 use super::vm::guard::{Failure, Guard, Phase};
-use super::vm::trusted::{TrustedLua, address};
+use super::vm::trusted::{TrustedLua, address, template_function};
 use crate::source::Batch;
 use crate::source::batch::Addresses;
 use errors::Errors;
@@ -215,6 +215,7 @@ impl Dispatch {
         native.set("kinds", address(addresses.kinds))?;
         native.set("starts", address(addresses.starts))?;
         native.set("failed", self.failing(addresses)?)?;
+        native.set("fill", template_function(self.trusted.lua())?)?;
         self.trusted.run("driver", DRIVER, native)
     }
 

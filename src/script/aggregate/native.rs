@@ -5,6 +5,7 @@ use super::{
     kind::AGGREGATE_KINDS,
     spec::{self, Checked},
 };
+use crate::script::vm::trusted::template_function;
 use crate::stat::{leaf, pending::PendingState, word::Word};
 use mlua::{LightUserData, Lua, Table, Value};
 use std::rc::Rc;
@@ -30,6 +31,7 @@ impl Aggregates {
     /// Returns the table of functions and addresses that the preludes use on cold paths.
     fn native(&self, lua: &Lua) -> mlua::Result<Table> {
         let native = lua.create_table()?;
+        native.set("fill", template_function(lua)?)?;
         native.set("handles", &self.0.handles)?;
         native.set("strings", LightUserData(leaf::pointer(&self.0.strings)))?;
         native.set("intern", LightUserData(leaf::intern()))?;

@@ -16,7 +16,7 @@ use crate::event::expr::{Expr, ExprNames, ExprScope, ResultKind};
 use crate::script::context::shared::SharedContext;
 use crate::script::context::state::ScriptState;
 use crate::script::dispatch::view;
-use crate::script::vm::trusted::address;
+use crate::script::vm::trusted::{address, template_function};
 use crate::sys::machine;
 
 const EXPRESSION: &str = include_str!("../prelude/expression.lua");
@@ -32,6 +32,7 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     // The cell does not move: it is boxed, and the functions that Lua holds keep the state alive.
     native.set("undefined", address(api.state.borrow().undefined.as_ptr()))?;
     native.set("glob", address(view::glob as *const ()))?;
+    native.set("fill", template_function(api.lua())?)?;
     native.set("slot_of_kept", api.slot_of_kept()?)?;
     api.trusted.run("expression", EXPRESSION, native)
 }

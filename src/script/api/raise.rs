@@ -2,6 +2,8 @@
 
 use mlua::{Function, Lua};
 
+use crate::script::vm::trusted::run;
+
 const RAISE: &str = include_str!("../prelude/raise.lua");
 
 /// Returns a function that wraps a function which returns `result | nil, why`. Its second argument,
@@ -10,5 +12,5 @@ const RAISE: &str = include_str!("../prelude/raise.lua");
 /// # Errors
 /// Lua is out of memory.
 pub(super) fn at_caller(lua: &Lua) -> mlua::Result<Function> {
-    lua.load(RAISE).set_name("=words").eval()
+    run(lua, "api", RAISE, ())
 }

@@ -12,8 +12,8 @@ local cast, flush = ffi.cast, require "jit".flush
 local error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack =
   error, ipairs, load, pairs, setmetatable, tonumber, tostring, type, unpack
 local concat, sort = table.concat, table.sort
-local format, gsub, match, rep, sub =
-  string.format, string.gsub, string.match, string.rep, string.sub
+local format, match, rep, sub = string.format, string.match, string.rep, string.sub
+local fill = native.fill
 
 -- Interned strings: ids[s] is the id that Rust assigned, names[id] the string. Rust sweeps both.
 local ids, names = {}, {}
@@ -77,11 +77,11 @@ end
 
 -- Argument checks of exact sums. Scripts see unsigned values from 2^63 on as negative numbers.
 local EXACT = {
-  value = [[local REST = 0 if type(A) ~= "number" then local all = A
-    A, REST = halves(A) if not A then wrong(INDEX, all) end more = true end]],
-  unsigned = [[local REST = 0 if type(A) ~= "number" then local all = A
-    A, REST = halves(A, true) if not A then wrong(INDEX, all) end more = true
-    elseif A < 0 then REST = 18446744073709551616 more = true end]],
+  value = [[local $rest = 0 if type($a) ~= "number" then local all = $a
+    $a, $rest = halves($a) if not $a then wrong($index, all) end more = true end]],
+  unsigned = [[local $rest = 0 if type($a) ~= "number" then local all = $a
+    $a, $rest = halves($a, true) if not $a then wrong($index, all) end more = true
+    elseif $a < 0 then $rest = 18446744073709551616 more = true end]],
 }
 
 --- Generates `add` for a plan. Errors of arguments are raised at the script's line; the arguments
@@ -96,23 +96,23 @@ local function generate(object, what, plan, leaf, method, flags, result)
       if parameter.is == "root" then
         checks[#checks + 1] = "if " .. a .. " == nil then " .. a .. " = '' end"
       end
-      checks[#checks + 1] = gsub([[
-        if type(A) ~= "number" then
-          if type(A) == "string" then A = ids[A] or intern(A) kinds = kinds + BIT
-          else wrong(INDEX, A) end
-        end]], "%u+", { A = a, BIT = 2 ^ #keys, INDEX = i })
+      checks[#checks + 1] = fill([[
+        if type($a) ~= "number" then
+          if type($a) == "string" then $a = ids[$a] or intern($a) kinds = kinds + $bit
+          else wrong($index, $a) end
+        end]], { a = a, bit = 2 ^ #keys, index = i })
       keys[#keys + 1] = a
     elseif parameter.is == "text" then
-      checks[#checks + 1] = gsub([[
-        if type(A) ~= "string" then
-          if type(A) == "number" then A = tostring(A) else wrong(INDEX, A) end
+      checks[#checks + 1] = fill([[
+        if type($a) ~= "string" then
+          if type($a) == "number" then $a = tostring($a) else wrong($index, $a) end
         end
-        A = ids[A] or intern(A)]], "%u+", { A = a, INDEX = i })
+        $a = ids[$a] or intern($a)]], { a = a, index = i })
       values[#values + 1] = a
     elseif parameter.is == "value" or parameter.is == "unsigned" then
       local check = plan.exact and EXACT[parameter.is]
-        or [[if type(A) ~= "number" then A = number(A) or wrong(INDEX, A) end]]
-      checks[#checks + 1] = gsub(check, "%u+", { A = a, REST = "r" .. i, INDEX = i })
+        or [[if type($a) ~= "number" then $a = number($a) or wrong($index, $a) end]]
+      checks[#checks + 1] = fill(check, { a = a, rest = "r" .. i, index = i })
       values[#values + 1], rests[#rests + 1] = a, "r" .. i
     end
   end
@@ -124,24 +124,25 @@ local function generate(object, what, plan, leaf, method, flags, result)
   end
   passed[#passed + 1] = "kinds"
   parameters[#parameters + 1] = "extra"
-  local source = format([[
+  local source = fill([[
     local object, leaf, pointer, ids, intern, type,
       tostring, number, halves, wrong, surplus, not_self = ...
-    return function(%s)
-      %s
-      local kinds, more = %d, false
-      %s
+    return function($parameters)
+      $check_self
+      local kinds, more = $flags, false
+      $checks
       if extra ~= nil then surplus() end
-      local taken = leaf(%s)
-      %s
-      %s
-    end]],
-    (method and "self, " or "") .. concat(parameters, ", "),
-    method and "if self ~= object then not_self() end" or "",
-    flags or 0, concat(checks, "\n"), concat(passed, ", "),
-    plan.exact
+      local taken = leaf($passed)
+      $add_rests
+      $give_back
+    end]], {
+    parameters = (method and "self, " or "") .. concat(parameters, ", "),
+    check_self = method and "if self ~= object then not_self() end" or "",
+    flags = flags or 0, checks = concat(checks, "\n"), passed = concat(passed, ", "),
+    add_rests = plan.exact
       and format("if more then leaf(pointer, %s, kinds + %d) end", concat(rests, ", "), MORE) or "",
-    result and "return taken " .. result or "")
+    give_back = result and "return taken " .. result or "",
+  })
 
   local usage = what .. "(" .. list_of(plan.parameters) .. ")"
   local function wrong(i, value)

@@ -6,7 +6,7 @@
 local ffi, view, native = ...
 
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
-local traceback, failed = debug.traceback, native.failed
+local traceback, failed, fill = debug.traceback, native.failed, native.fill
 local slots = cast("const perilune_slot *", native.slots)
 local order = cast("const uint16_t *", native.order)
 local kinds = cast("const uint16_t *", native.kinds)
@@ -29,30 +29,30 @@ local source = [[
 local cursor, live, slots, order, handler, setmetatable, meta, met, hidden = ...
 local function one(...)
   local n = live.n + 1
-  live.n, live.role = n, ROLE
+  live.n, live.role = n, $role
   local e = setmetatable({ ["#"] = n }, meta)
-  HANDLE
+  $handle
 end
 local function many(...)
   local first, last = ...
   local before = live.n + 1 - first
-  live.role = ROLE
+  live.role = $role
   for at = first, last do
     cursor.at = at
     cursor.s = slots + order[at]
     local n = before + at
     live.n = n
     local e = setmetatable({ ["#"] = n }, meta)
-    HANDLE
+    $handle
     if cursor.stop ~= 0 then return at end
   end
 end
 return one, many
 ]]
 
--- Replacements of HANDLE: with a predicate; and with -N, where events are counted because
--- predicates leave fewer than a batch has.
-local chosen = "if met(e) then HANDLE else cursor.filtered = cursor.filtered + 1 end"
+-- The part `handle`: with a predicate; and with -N, where events are counted because predicates
+-- leave fewer than a batch has.
+local chosen = "if met(e) then $handle else cursor.filtered = cursor.filtered + 1 end"
 local counted = [[
 if cursor.s.pid ~= hidden then
   cursor.left = cursor.left - 1
@@ -62,8 +62,8 @@ handler(e)]]
 
 local function source_of(role, met, counting)
   local handle = counting and counted or "handler(e)"
-  if met then handle = chosen:gsub("HANDLE", handle) end
-  return (source:gsub("HANDLE", handle):gsub("ROLE", tostring(role)))
+  if met then handle = fill(chosen, { handle = handle }) end
+  return fill(source, { handle = handle, role = role })
 end
 
 local ones, manies = {}, {}

@@ -12,7 +12,7 @@ local cast, typeof, tonumber, type, error, floor, ceil =
   ffi.cast, ffi.typeof, tonumber, type, error, math.floor, math.ceil
 local bswap, lshift, rshift, arshift, sub =
   bit.bswap, bit.lshift, bit.rshift, bit.arshift, string.sub
-local loadstring, next, concat = loadstring, next, table.concat
+local loadstring, next, concat, fill = loadstring, next, table.concat, native.fill
 local i64, u64 = typeof "int64_t", typeof "uint64_t"
 local scope, cursor, is_live = view.scope, view.cursor, view.is_live
 local fstr, text_len, loc_at, loc_len = scope.fstr, scope.text_len, scope.loc_at, scope.loc_len
@@ -190,7 +190,7 @@ return function(e)
   local s = cursor.s
   local role = s.ev
   if not is_live(e) or role < first or role > last then s = other(e, first, last) end
-  return %s
+  return $code
 end]]
 
 --- Returns the function `e → value…` of an evsel whose roles begin at `first`; `codes` has the code
@@ -200,8 +200,7 @@ function exports.expression_of(first, codes)
   local equal = true
   for i = 2, #codes do equal = equal and codes[i] == codes[1] end
   if equal then
-    local make, why = loadstring(
-      EVENT:gsub("%%s", function() return codes[1] end), "=perilune:expression")
+    local make, why = loadstring(fill(EVENT, { code = codes[1] }), "=perilune:expression")
     if not make then return nil, why end
     return make(X, cursor, is_live, other, first, last)
   end
@@ -220,13 +219,12 @@ end
 
 -- Runs in the walk before the handler: the cursor is on a record of its role. With `...` it becomes
 -- part of the traces there.
-local PREDICATE = HEAD .. "return function(...) local s = cursor.s return %s end"
+local PREDICATE = HEAD .. "return function(...) local s = cursor.s return $code end"
 
 --- Returns the predicate of one role from the code of a condition, in which `met(ctx, n, s)` calls
 -- filter `n` of the context.
 function exports.predicate_of(code)
-  local make, why = loadstring(
-    PREDICATE:gsub("%%s", function() return code end), "=perilune:filter")
+  local make, why = loadstring(fill(PREDICATE, { code = code }), "=perilune:filter")
   if not make then return nil, why end
   return make(X, cursor)
 end
@@ -241,12 +239,15 @@ local function key_of(text)
   return sign == "-" and -bits or bits
 end
 
---- Returns the function `key → value` of an expression over a key.
-function exports.expression_of_key(code)
-  local make, why = loadstring("local key_of = select(7, ...) " .. HEAD .. [[
+local KEY = "local key_of = select(7, ...) " .. HEAD .. [[
 return function(key)
   if type(key) == "number" then key = i64(key) else key = key_of(key) end
-  return ]] .. code .. "\nend", "=perilune:expression")
+  return $code
+end]]
+
+--- Returns the function `key → value` of an expression over a key.
+function exports.expression_of_key(code)
+  local make, why = loadstring(fill(KEY, { code = code }), "=perilune:expression")
   if not make then return nil, why end
   return make(X, cursor, is_live, other, 0, 0, key_of)
 end

@@ -11,7 +11,7 @@ local error, ipairs, load, setmetatable, tostring, type =
   error, ipairs, load, setmetatable, tostring, type
 local band = require("bit").band
 local concat = table.concat
-local format, gsub = string.format, string.gsub
+local format, fill = string.format, native.fill
 local ids, names, intern, object_of, leaf_type =
   trusted.ids, trusted.names, trusted.intern, trusted.object_of, trusted.leaf_type
 
@@ -73,14 +73,15 @@ local function kept_event(state, recall)
 end
 
 local function getter(state, i)
-  return load(format([[
+  return load(fill([[
     local state, names, band = ...
     return function()
-      local v, kinds = state.v%d, band(state.kinds, %d)
+      local v, kinds = state.v$index, band(state.kinds, $mask)
       if kinds == 0 then return v end
-      if kinds == %d then return names[v] end
+      if kinds == $string then return names[v] end
       return v ~= 0
-    end]], i, 0x101 * 2 ^ i, 2 ^ i), "=perilune:value")(state, names, band)
+    end]], { index = i, mask = 0x101 * 2 ^ i, string = 2 ^ i }),
+    "=perilune:value")(state, names, band)
 end
 
 --- Returns an object that reads a state struct by name, and writes it through `set` if given.
@@ -138,28 +139,29 @@ local function generate_open(object, plan, usage, flags)
   for i in ipairs(plan.fields) do
     local v = "v" .. i
     parameters[i], passed[#passed + 1] = v, v
-    checks[i] = gsub([[
-      if type(V) ~= "number" then
-        if type(V) == "string" then V = ids[V] or intern(V) kinds = kinds + STRING
-        elseif type(V) == "boolean" then V = V and 1 or 0 kinds = kinds + BOOLEAN
-        else bad_value(INDEX, V) end
-      end]], "%u+", { V = v, INDEX = i, STRING = 2 ^ i, BOOLEAN = 2 ^ (8 + i) })
+    checks[i] = fill([[
+      if type($v) ~= "number" then
+        if type($v) == "string" then $v = ids[$v] or intern($v) kinds = kinds + $string
+        elseif type($v) == "boolean" then $v = $v and 1 or 0 kinds = kinds + $boolean
+        else bad_value($index, $v) end
+      end]], { v = v, index = i, string = 2 ^ i, boolean = 2 ^ (8 + i) })
   end
   parameters[#parameters + 1] = "extra"
   passed[#passed + 1] = "kinds"
-  local source = format([[
+  local source = fill([[
     local object, what, leaf, pointer, ids, intern, type, slot_of,
       bad_key, bad_value, bad_event, surplus, not_self = ...
-    return function(self, key, e, %s)
+    return function(self, key, e, $parameters)
       if self ~= object then not_self() end
       local kinds = 0
-      %s
+      $check_key
       if e == nil then bad_event(what) end
-      %s
+      $checks
       if extra ~= nil then surplus(what) end
-      kinds = kinds + %d
-      local _ = leaf(%s)
-    end]], concat(parameters, ", "), CHECK_KEY, concat(checks, "\n"), flags, concat(passed, ", "))
+      kinds = kinds + $flags
+      local _ = leaf($passed)
+    end]], { parameters = concat(parameters, ", "), check_key = CHECK_KEY,
+    checks = concat(checks, "\n"), flags = flags, passed = concat(passed, ", ") })
   local function bad_value(i, value)
     if value == nil then error(format("%s has no value for '%s'", usage, plan.fields[i]), 3) end
     error(format("%s: '%s' is a %s; it must be a number, a string or a boolean",
@@ -180,7 +182,7 @@ local CLOSE_CALL = [[
     return function(self, key, e, call, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
-      %s
+      $check_key
       if e == nil then bad_event(what) end
       if type(call) ~= "number" then bad_call(what) end
       if extra ~= nil then surplus(what) end
@@ -222,35 +224,36 @@ function env.pending(spec)
     reader("a state", read, plan.fields, keep, set)
 
   local nested = plan.nested ~= 0
-  local close = load(format(nested and CLOSE_CALL or [[
+  local parts = { check_key = CHECK_KEY }
+  local close = load(fill(nested and CLOSE_CALL or [[
     local object, what, leaf, pointer, result, ids, intern, type,
       bad_key, bad_event, surplus, not_self = ...
     return function(self, key, e, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
-      %s
+      $check_key
       if e == nil then bad_event(what) end
       if extra ~= nil then surplus(what) end
       if leaf(pointer, key, e._time, kinds) ~= 0 then return result end
-    end]], CHECK_KEY), "=perilune:close")
-  local get = load(format([[
+    end]], parts), "=perilune:close")
+  local get = load(fill([[
     local object, what, leaf, pointer, live, ids, intern, type, bad_key, surplus, not_self = ...
     return function(self, key, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
-      %s
+      $check_key
       if extra ~= nil then surplus(what) end
       if leaf(pointer, key, kinds) ~= 0 then return live end
-    end]], CHECK_KEY), "=perilune:get")
-  local miss = load(format([[
+    end]], parts), "=perilune:get")
+  local miss = load(fill([[
     local object, what, leaf, pointer, ids, intern, type, bad_key, surplus, not_self = ...
     return function(self, key, extra)
       if self ~= object then not_self(what) end
       local kinds = 0
-      %s
+      $check_key
       if extra ~= nil then surplus(what) end
       leaf(pointer, key, kinds)
-    end]], CHECK_KEY), "=perilune:miss")
+    end]], parts), "=perilune:miss")
   local function not_self(what) error(what .. " is called with a colon: object:" .. what, 3) end
 
   local usage = "(key, e" .. (#plan.fields > 0 and ", " or "") .. concat(plan.fields, ", ") .. ")"

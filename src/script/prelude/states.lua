@@ -10,7 +10,7 @@ local ffi = require "ffi"
 local cast = ffi.cast
 local error, ipairs, load, type = error, ipairs, load, type
 local concat = table.concat
-local format, gsub = string.format, string.gsub
+local format, fill = string.format, native.fill
 local ids, intern, object_of, leaf_type =
   trusted.ids, trusted.intern, trusted.object_of, trusted.leaf_type
 local hooks, reader, State = trusted.hooks, trusted.state_reader, trusted.State
@@ -31,17 +31,17 @@ end
 function wrong.surplus(what) error(what .. " has an argument too many", 3) end
 function wrong.self(what) error(what .. " is called with a colon: object:" .. what, 3) end
 
--- A method that ends with one leaf call. The placeholders are its parameters, the checks of its
--- arguments, and the arguments of the leaf.
+-- A method that ends with one leaf call. Its parts are its parameters, the checks of its arguments,
+-- and the arguments of the leaf.
 local METHOD = [[
 local object, what, leaf, pointer, ended, longer, ids, intern, type, slot_of, wrong, bad_value = ...
-return function(self, %s, extra)
+return function(self, $parameters, extra)
   if self ~= object then wrong.self(what) end
   if type(tid) ~= "number" then wrong.number(what, "task", tid) end
   if e == nil then wrong.event(what) end
-  %s
+  $checks
   if extra ~= nil then wrong.surplus(what) end
-  local moved = leaf(pointer, %s)
+  local moved = leaf(pointer, $passed)
   if moved == 2 then longer(ended, e) end
   return moved ~= 0
 end]]
@@ -57,11 +57,11 @@ return function(self, prev, state, next, e, extra)
   if type(next) ~= "number" then wrong.number(usage, "next task", next) end
   if e == nil then wrong.event(usage) end
   if extra ~= nil then wrong.surplus(usage) end
-  local became = leaf(pointer, SLOT, prev, next, e._time, state)
+  local became = leaf(pointer, $slot, prev, next, e._time, state)
   if became == 0 then return true, true end
   if became == 4 then
     longer(ended, e)
-    became = leaf(pointer, SLOT, 0, next, e._time, 0)
+    became = leaf(pointer, $slot, 0, next, e._time, 0)
   end
   if band(became, 8) ~= 0 then longer(ended, e) end
   return band(became, 1) == 0, band(became, 2) == 0
@@ -85,7 +85,8 @@ function env.states(spec)
   local slot = plan.keep ~= 0 and "slot_of(e)" or "nil"
 
   local function method(what, leaf, parameters, checks, passed, bad_value)
-    return load(format(METHOD, parameters, checks, passed), "=perilune:states")(
+    local parts = { parameters = parameters, checks = checks, passed = passed }
+    return load(fill(METHOD, parts), "=perilune:states")(
       object, what .. "(" .. parameters .. ")", leaf, pointer, ended, longer, ids, intern, type,
       hooks.slot_of, wrong, bad_value)
   end
@@ -97,11 +98,11 @@ function env.states(spec)
     names[i], arguments[i + 1] = parameter.name, v
     if parameter.is == "key" then
       passed[#passed + 1] = v
-      checks[#checks + 1] = gsub([[
-        if type(V) ~= "number" then
-          if type(V) == "string" then V = ids[V] or intern(V) kinds = kinds + BIT
-          else bad_value(INDEX, V) end
-        end]], "%u+", { V = v, INDEX = i, BIT = 2 ^ (#passed - 3) })
+      checks[#checks + 1] = fill([[
+        if type($v) ~= "number" then
+          if type($v) == "string" then $v = ids[$v] or intern($v) kinds = kinds + $bit
+          else bad_value($index, $v) end
+        end]], { v = v, index = i, bit = 2 ^ (#passed - 3) })
     end
   end
   local function bad_value(i, value)
@@ -120,7 +121,7 @@ function env.states(spec)
     move = method("move", move_leaf, "tid, e, state", STATE, slot .. ", tid, e._time, 0, state"),
     move_from = method("move_from", move_leaf, "mask, tid, e, state", MASK .. STATE,
       slot .. ", tid, e._time, mask, state"),
-    switch = load((gsub(SWITCH, "SLOT", slot)), "=perilune:states")(
+    switch = load(fill(SWITCH, { slot = slot }), "=perilune:states")(
       object, switch_leaf, pointer, ended, longer, type, hooks.slot_of, wrong, bit.band),
     leave = method("leave", leave_leaf, "tid, e", "", "tid, e._time"),
     each = trusted.each_of(plan.id),

@@ -73,6 +73,14 @@ pub(in crate::script) fn run<R: FromLuaMulti>(
     lua.load(source).set_name(name).set_mode(ChunkMode::Text).call(args)
 }
 
+/// Returns the function `fill(template, parts)` with which preludes generate code.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(in crate::script) fn template_function(lua: &Lua) -> mlua::Result<Function> {
+    run(lua, "template", include_str!("../prelude/template.lua"), ())
+}
+
 /// Returns the address of a leaf or of memory, for the FFI.
 pub(in crate::script) fn address<T>(of: *const T) -> LightUserData {
     LightUserData(of.cast_mut().cast())

@@ -81,7 +81,7 @@ fn a_declaration_by_a_function_that_also_formats_knows_its_line() {
     register(&lua, &env).unwrap();
     let wrap = "local declare = ...\nreturn function(value) return declare(value) end";
     let declare: mlua::Function = env.get("duration").unwrap();
-    let wrapped: mlua::Function = lua.load(wrap).set_name("=words").call(declare).unwrap();
+    let wrapped: mlua::Function = lua.load(wrap).set_name("=perilune:api").call(declare).unwrap();
     env.set("duration", wrapped).unwrap();
     let script = "\nlocal d = duration { 'than', unti = 'us' }";
     let error = lua.load(script).set_name("=x.lua").exec().unwrap_err().to_string();
