@@ -3,7 +3,8 @@
 -- switches, wakeups (on the CPU that wakes), migrations, faults; interrupts of devices, of the
 -- timer, reschedule and function-call interrupts; soft interrupts by kind; timers that expired;
 -- work items; packets; disk requests; entries into idle states; system calls. perilune's own
--- events are included. A column is missing if the kernel does not have its event.
+-- events are included. Columns of zeros are omitted, but not with -v and in JSON; further columns
+-- are shown below the others. A column is missing if the kernel does not have its event.
 --   perilune percpu-stat -i 1000
 --   perilune percpu-stat -C 0-3 --syscalls
 local m = monitor {
@@ -23,7 +24,7 @@ local AFTER = [[timer timer:timer_expire_entry  hrtimer timer:hrtimer_expire_ent
   idle power:cpu_idle/state!=4294967295/]]
 
 function m.init(opt)
-  local columns, vec = {}, 0
+  local columns, vec = { wide = true }, 0
   local function count(title, selector)
     columns[#columns + 1] = evsel(selector, { count = true, optional = true, title = title })
   end

@@ -24,10 +24,12 @@ function m.init(opt)
   if opt.trigger < 0 or opt.trigger % 1 ~= 0 then
     error("-T: use a whole number: 0 to count only, or 1 and more", 0)
   end
+  if opt.freq or opt.period then error("-F, -c: use -T, which sets the rate of samples", 0) end
   local exclude = { host = opt.guest }
   -- cpu-clock opens on every machine.
   local event = opt.event or split_locks.event(machine.cpu) .. "|cpu-clock"
-  local counted = evsel(event, { count = true, title = "split locks", exclude = exclude })
+  local title = not opt.event and "split locks" or nil
+  local counted = evsel(event, { count = true, title = title, exclude = exclude })
   if not opt.event and counted.name:find "^cpu%-clock" then
     split_locks.refuse "its hardware counters are not available here, as on most virtual machines"
   end

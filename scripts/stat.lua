@@ -2,8 +2,8 @@
 -- which they were counted. Nothing is sampled, so the overhead per event is small. Tracepoints and
 -- software events are read as one group per CPU or thread. Hardware events share the counters of a
 -- CPU: if `counted` is below 100 %, the count is an estimate. The events of a metric are counted at
--- the same times. sched_stat_* events count nanoseconds. A thread's row includes threads that it
--- starts.
+-- the same times, and -e need not name them. sched_stat_* events count nanoseconds. A thread's row
+-- includes threads that it starts; the run ends when all watched tasks have ended.
 --   perilune stat -e context-switches,page-faults -i 1000
 --   perilune stat -e syscalls:sys_enter_getppid -i 1 --perins
 --   perilune stat --metric 'ipc=instructions/cycles' -- make

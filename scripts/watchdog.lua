@@ -4,8 +4,8 @@
 -- which the kernel reports it, twice kernel.watchdog_thresh. A hard lockup is predicted when the
 -- timer has not expired for --than percent of kernel.watchdog_thresh. It is detected by a sample
 -- of that CPU if a hardware counter interrupts by NMI, else by the timer of another CPU or of this
--- run. In a hard lockup perilune may be stuck, too, unless taskset keeps it on another CPU. The
--- kernel continues to write its rings: a crash dump contains the samples.
+-- run, which may be stuck, too, unless taskset keeps it on another CPU; a crash dump contains its
+-- rings. `watchdog turns` are times between two expiries of a CPU's timer: 40 % of the threshold.
 --   perilune watchdog -g
 --   perilune watchdog -F 1 -g --than 80
 local lockup = require "lockup"

@@ -52,6 +52,11 @@ pub enum CommandError {
     Watching(anyhow::Error),
 }
 
+/// A monitor refused the value of an option when it began: a usage error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct OptionError(String);
+
 /// The exit code of a failure of perilune itself where it is otherwise that of a workload.
 const BESIDE_A_COMMAND: u8 = 125;
 
@@ -228,10 +233,10 @@ fn run_monitor(
         // The only place where a run begins.
         Parsed::Run(request) => {
             let alone = request.host.workload.is_empty();
-            runtime.run(*request).map_err(if alone {
-                CommandError::Running
-            } else {
-                CommandError::Watching
+            runtime.run(*request).map_err(|why| match why.downcast::<OptionError>() {
+                Ok(OptionError(text)) => CommandError::Usage(text),
+                Err(why) if alone => CommandError::Running(why),
+                Err(why) => CommandError::Watching(why),
             })
         }
     }

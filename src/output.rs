@@ -6,6 +6,7 @@
 //! Drawing an event without a stack neither allocates nor formats through `std::fmt`, because
 //! `trace` draws every record.
 
+mod counts;
 pub mod csv;
 pub mod events;
 pub mod file;

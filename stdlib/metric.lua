@@ -48,6 +48,14 @@ local function translate(expression, known)
   return table.concat(source), names
 end
 
+--- Returns whether a function of `count` values is infinite or NaN for two different lists of them.
+local function never_finite(of, count)
+  local low, high = {}, {}
+  for i = 1, count do low[i], high[i] = i + 0.5, 2 * i * i + 0.25 end
+  local one, other = of(low), of(high)
+  return not (math.abs(one) < math.huge) and not (math.abs(other) < math.huge)
+end
+
 --- Parses `NAME=EXPR,…`. `known` are names of events that may contain more than letters, digits,
 --- `_`, `.`, `-` and a colon. Each metric has a `name`, the names of its `events`, and
 --- `of(values)`, which returns its value for their counts in that order.
@@ -71,22 +79,34 @@ function metric.parse(text, known)
     end
     local f = chunk() ---@type fun(...: number): number
     local function of(values) return f(unpack(values, 1, #names)) end
+    if never_finite(of, #names) then error(("--metric: %s: divides by 0"):format(name), 0) end
     all[#all + 1] = { name = name, events = names, of = of }
   end
   return all
 end
 
 --- Opens the events of a metric as a group, so that they are counted at the same times. Returns its
---- name and the function of its value in an interval, which is NaN for a division by zero.
+--- name and the function of its value in an interval, which is NaN for a division by zero. The
+--- first NaN is explained by a note.
 local function opened(one, wishes)
   local evs, wish = {}, { group = "metric " .. one.name }
   for key, value in pairs(wishes) do wish[key] = value end
   for i, name in ipairs(one.events) do evs[i] = evsel(name, wish) end
+  local explained = false
   return { name = one.name, value = function(n)
-    local values = {}
-    for i, ev in ipairs(evs) do values[i] = n(ev) end
+    local values, uncounted = {}, nil
+    for i, ev in ipairs(evs) do
+      values[i] = n(ev)
+      if values[i] ~= values[i] then uncounted = ev.name end
+    end
     local value = one.of(values)
-    return math.abs(value) < math.huge and value or 0 / 0
+    if math.abs(value) < math.huge then return value end
+    if not explained then
+      local why = uncounted and uncounted .. " was not counted" or "a division by 0"
+      note("metric %s has no value: %s; its value is empty then", one.name, why)
+      explained = true
+    end
+    return 0 / 0
   end }
 end
 
@@ -118,6 +138,7 @@ function metric.sets(opt)
     for i, one in ipairs(metric.parse(opt.metric, known)) do
       set.metrics[i] = opened(one, wishes)
     end
+    wishes.optional = true
     for _, name in ipairs(#set.events + #set.metrics == 0 and USUAL or {}) do
       set.events[#set.events + 1] = evsel(name, wishes)
     end

@@ -101,24 +101,16 @@ function share.of_tasks(ev, rows, most)
     shares_of(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
 end
 
---- Raises an error if the event does not support the options of a profile. Only hardware counters
---- distinguish guests, counts of a clock have no modes, and only clocks and cycles measure how busy
---- a CPU is.
+--- Raises an error if --than is given and the event does not measure how busy a CPU is: only clocks
+--- and cycles do.
 ---@param ev perilune.Evsel
 function share.check(ev, opt)
-  local name, why = ev.name, nil
-  local is_clock = name:find "%-clock"
+  local name = ev.name
   local cycles = name:find "^ref%-cycles" or name:find "^cycles" and not opt.period
-  if opt.than and not (is_clock or cycles) then
-    why = "--than: %s does not measure how busy a CPU is; omit -e, or use -e cpu-clock"
-  elseif not (is_clock or name:find "^sched:") then
-    return
-  elseif opt.guest then
-    why = "-G: %s does not distinguish guests from their host; use a hardware counter"
-  elseif opt.freq == 0 and (opt.exclude_user or opt.exclude_kernel) then
-    why = "-F 0: %s does not distinguish user and kernel mode; omit -F 0 to take samples"
+  if opt.than and not (name:find "%-clock" or cycles) then
+    local why = "--than: %s does not measure how busy a CPU is; omit -e, or use -e cpu-clock"
+    error(why:format(name), 0)
   end
-  if why then error(why:format(name), 0) end
 end
 
 --- Returns the share of `whole` that was run, in percent. The share of a CPU is limited to 100: the
@@ -138,7 +130,6 @@ function share.counted(opt, exclude, seconds)
   end
   local event = opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock"
   local ev = evsel(event, { count = true, exclude = exclude })
-  share.check(ev, opt)
   local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
   return counters { { "share%", function(n) return share.of_time(n(ev), seconds() * hz) end } }
 end

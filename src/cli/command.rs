@@ -107,6 +107,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     Ok(Parsed::Run(Box::new(RunRequest {
         called: called.to_owned(),
         monitor: monitor.clone(),
+        given: args::given(&monitor.options, &matches),
         values,
         host,
         notes,

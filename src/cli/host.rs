@@ -138,9 +138,6 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
             (_, true) => ChainPart::Kernel,
             _ => ChainPart::Both,
         },
-        format: OutputFormat::selected(flag).map_err(|[one, other]| {
-            anyhow!("--{one} and --{other} are two formats of the same results; give one of them")
-        })?,
         batch: flag("batch"),
         output: path("output"),
         plugins: text(values, "plugin")
@@ -167,6 +164,10 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
             _ => Color::Auto,
         },
         workload: Vec::new(),
+        // Last: a wrong value is reported before a contradiction.
+        format: OutputFormat::selected(flag).map_err(|[one, other]| {
+            anyhow!("--{one} and --{other} are two formats of the same results; give one of them")
+        })?,
     };
     ensure!(
         !(host.all_cpus && host.cpus.is_some()),

@@ -156,8 +156,12 @@ fn describe_all(
     Ok(0)
 }
 
-/// Returns commands to start from: one prints the event, one counts it.
+/// Returns commands to start from: one prints the event, one counts it; only the latter if it
+/// cannot be sampled.
 fn commands(event: &Rc<Event>) -> Vec<String> {
+    if event.kind().cpu_time().is_some() {
+        return vec![format!("perilune stat -e {}", suggest::quoted(&event.name))];
+    }
     let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), AttrKind::Expr));
     let counted = suggest::selectors(std::slice::from_ref(event), &Attrs::from(attrs));
     vec![
@@ -196,5 +200,19 @@ fn hint(pattern: &str, events: &[EventName]) -> String {
     match near.is_empty() {
         true => " (perilune list shows all)".to_owned(),
         false => did_you_mean(&near),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::kind::{EventFiles, parse};
+
+    #[test]
+    fn an_event_without_samples_is_suggested_for_stat_only() {
+        let suggested =
+            |name: &str| commands(&Rc::new(parse(name, &EventFiles::NONE).unwrap().unwrap()));
+        assert_eq!(suggested("steal-time"), ["perilune stat -e steal-time"]);
+        assert_eq!(suggested("cs").len(), 2);
     }
 }

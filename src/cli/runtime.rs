@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::command::{self, Parsed};
 use super::run::{Bundled, EventName, Runtime};
-use super::{BESIDE_A_COMMAND, host, repl};
+use super::{BESIDE_A_COMMAND, OptionError, host, repl};
 
 use crate::event::catalog::Catalog;
 use crate::event::kind::NAME_FAMILIES;
@@ -22,7 +22,7 @@ use crate::run::{self, Outcome};
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::load::library::{Library, Script, ScriptOrigin};
 use crate::script::load::monitor::Monitor;
-use crate::script::option::opt;
+use crate::script::option::{OptionSpec, opt};
 use crate::script::vm::guard::Failure;
 use crate::source::open::probe_open::try_out;
 use crate::source::replay::Replay;
@@ -61,16 +61,22 @@ impl MachineRuntime {
     }
 
     /// Removes the script's line from an error that a bundled monitor raises at its start: its
-    /// cause is in the user's options.
-    fn of_the_user(&self, called: &str, why: anyhow::Error) -> anyhow::Error {
+    /// cause is in the user's options. An error that any monitor raises about an option becomes a
+    /// usage error.
+    fn of_the_user(
+        &self,
+        called: &str,
+        options: &[OptionSpec],
+        why: anyhow::Error,
+    ) -> anyhow::Error {
         let is_bundled =
             matches!(self.library.find(called), Ok(s) if s.origin == ScriptOrigin::Bundled);
-        match why.downcast_ref() {
-            Some(Failure::Script(error)) if is_bundled && error.raised => {
-                anyhow!("{}", error.without_place())
-            }
-            _ => why,
+        let Some(Failure::Script(error)) = why.downcast_ref() else { return why };
+        let text = if is_bundled { error.without_place() } else { &error.message };
+        if error.raised && options.iter().any(|option| option.begins(error.without_place())) {
+            return anyhow::Error::new(OptionError(text.to_owned()));
         }
+        if is_bundled && error.raised { anyhow!("{text}") } else { why }
     }
 }
 
@@ -192,8 +198,9 @@ impl Runtime for MachineRuntime {
         let printers = host.load_printers(&self.library, &request.host.plugins)?;
         let warnings = self.library.take_warnings();
         let request = RunRequest { notes: [request.notes, warnings, printers].concat(), ..request };
+        let options = [&request.monitor.options[..], &host::options()].concat();
         let ended = run::run(host, &request, self.started)
-            .map_err(|why| self.of_the_user(&request.called, why))?;
+            .map_err(|why| self.of_the_user(&request.called, &options, why))?;
         Ok(match ended {
             Outcome::Done => 0,
             Outcome::ScriptErrors if request.host.workload.is_empty() => 1,

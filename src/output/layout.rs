@@ -53,6 +53,7 @@ pub(super) fn lay_out(table: &Table) -> TableLayout {
 }
 
 /// A column with its final width.
+#[derive(Clone)]
 pub(super) struct PlacedColumn {
     pub(super) width: usize,
     pub(super) align: Align,
@@ -64,6 +65,7 @@ pub(super) struct PlacedColumn {
 }
 
 /// A text and its width in characters.
+#[derive(Clone)]
 pub(super) struct MeasuredText {
     pub(super) text: Vec<u8>,
     pub(super) width: usize,

@@ -5,7 +5,7 @@
 //! `funclatency` and similar tools.
 
 use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks};
-use super::{Colour, shrink};
+use super::{Colour, counts, shrink};
 use crate::base::report::draw::{Align, Cell, DrawnHistogram, Style, Table};
 use crate::base::text::{digits, escape, field};
 
@@ -53,6 +53,12 @@ pub(super) fn push_table(
     // Stacks too long for a column are printed below their rows, one line per frame.
     let below = long_stacks(table);
     let narrow = below.map(|column| without(table, column));
+    if let Style::Counts { all } = table.style {
+        for block in counts::blocks(table, all, room) {
+            push_lines(out, &block, colour);
+        }
+        return Vec::new();
+    }
     let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
     let omitted = match room {
         Some(room) => shrink::fit(&mut laid, room),
@@ -182,6 +188,16 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
     match cell {
         Cell::Empty => out.push(b'-'),
         cell => field::push_cell(out, cell, None),
+    }
+}
+
+/// Appends the titles and the rows.
+fn push_lines(out: &mut Vec<u8>, laid: &TableLayout, colour: Colour) {
+    painted(out, colour, BOLD, |out| push_row(out, &laid.titles, &laid.columns));
+    out.push(b'\n');
+    for row in &laid.rows {
+        push_row(out, row, &laid.columns);
+        out.push(b'\n');
     }
 }
 

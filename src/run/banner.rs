@@ -55,7 +55,7 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         context.note(Level::Warning, &remark);
     }
     let user_text = filters::user_text(&roles);
-    for remark in request.understood.iter().chain(&host.remarks()).chain(&user_text) {
+    for remark in request.understood.iter().chain(&host.take_remarks()).chain(&user_text) {
         context.note(Level::Info, remark);
     }
     let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");

@@ -163,6 +163,9 @@ fn watch(
             Some(workload) => workload.try_wait()?.is_some(),
             None => tasks.is_some_and(|tids| !any_alive(tids)),
         };
+        if over && workload.is_none() {
+            host.context().note(Level::Info, "the watched tasks have ended");
+        }
         let quit = show.handle_input(typed);
         if signal::take_report_request() {
             schedule.ask(live.now());

@@ -22,6 +22,8 @@ pub struct RunRequest {
     pub monitor: Monitor,
     /// The values of the monitor's own options.
     pub values: OptionValues,
+    /// Long names of the monitor's options that were typed.
+    pub given: Vec<String>,
     /// The host's options.
     pub host: HostOptions,
     /// Warnings about how the command line was interpreted, printed once when the run begins.

@@ -86,6 +86,7 @@ pub(super) fn setting(
         per_thread: settings.selects_tasks(),
         stack: request.stack()?,
         rate: request.rate(),
+        given: request.given.clone(),
         memory: settings.lua_mem as usize,
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,

@@ -74,8 +74,6 @@ struct Session<'a> {
     schedules: Vec<jobs::JobSchedule>,
     /// The number of the next line.
     number: usize,
-    /// How many remarks about events were printed.
-    remarks: usize,
     reported: Coverage,
     reported_at: f64,
     failed: bool,
@@ -135,7 +133,6 @@ pub fn run(
         loaded: Vec::new(),
         schedules: Vec::new(),
         number: 1,
-        remarks: 0,
         reported: Coverage::default(),
         reported_at: 0.0,
         failed: false,
@@ -282,9 +279,7 @@ impl Session<'_> {
     /// Applies what a line has changed: new events, filters, handlers, switches.
     fn apply(&mut self) -> anyhow::Result<()> {
         self.source.attach(&mut self.prompt)?;
-        let remarks = self.prompt.host.remarks();
-        print_warnings(self.prompt.host.context(), &remarks[self.remarks..]);
-        self.remarks = remarks.len();
+        print_warnings(self.prompt.host.context(), &self.prompt.host.take_remarks());
         let switches = self.prompt.host.take_switches();
         let mut on = switches.iter().filter(|(_, on)| **on);
         on.try_for_each(|(role, _)| self.prompt.revive(*role))?;

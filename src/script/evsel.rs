@@ -4,6 +4,7 @@ pub mod declare;
 pub mod fields;
 pub(super) mod filter;
 mod options;
+mod remarks;
 pub mod resolve;
 pub mod role;
 pub mod watchable;

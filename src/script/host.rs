@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use mlua::{Function, Table};
 
 use super::aggregate::{AggregateSettings, Aggregates};
@@ -194,11 +194,11 @@ impl Host {
         self.sums.totals.set(setting.totals);
         table.raw_set("opt", options)?;
         self.call_init(&table, options)?;
-        self.check_unused(options, &specs)?;
+        self.check_unused(options, &specs, &setting.given)?;
         let callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?;
         self.callbacks = Rc::new(callbacks.unwrap_or_default());
         self.seal(true);
-        ensure!(!self.roles().is_empty(), "init declares no event: call evsel in it");
+        self.check_any_event()?;
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         self.want_flames(setting)?;
         let related = events.len() > 1 || self.has_state();

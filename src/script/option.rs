@@ -213,6 +213,16 @@ impl OptionSpec {
             && self.kind.optional_choice().is_none()
     }
 
+    /// Returns whether a message begins with the option: `-T: …`, `--metric: …`, `-e X: …`.
+    pub fn begins(&self, message: &str) -> bool {
+        let first = message.split([' ', ':']).next().unwrap_or_default();
+        !self.positional
+            && match first.strip_prefix("--") {
+                Some(long) => long == self.long,
+                None => self.short.is_some_and(|short| first == format!("-{short}")),
+            }
+    }
+
     /// Returns an error about this option, with the line that declares it.
     pub fn error(&self, what: &str) -> anyhow::Error {
         match &self.place {

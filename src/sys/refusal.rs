@@ -20,7 +20,7 @@ use probe::{create_probe, probe};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Refusal {
-    /// The kernel's errno.
+    /// The kernel's errno; 0 if it was not asked.
     pub errno: i32,
     /// The event, or the requested object.
     pub what: String,
@@ -94,6 +94,17 @@ impl Refusal {
     /// Returns whether a privilege is missing, so that another user may be allowed the call.
     pub fn is_permission(&self) -> bool {
         matches!(self.errno, libc::EACCES | libc::EPERM)
+    }
+
+    /// Explains an event that the kernel would open, but not count as requested.
+    pub fn of_unsupported(what: &str, why: &str) -> Refusal {
+        let (what, why) = (what.to_owned(), why.to_owned());
+        Refusal { errno: 0, what, why, of_event: true }
+    }
+
+    /// Returns whether the machine does not have the event.
+    pub fn is_absence(&self) -> bool {
+        matches!(self.errno, libc::ENOENT | libc::ENXIO | libc::ENODEV)
     }
 
     /// Returns whether a probe was refused because of its location: another one may be accepted.

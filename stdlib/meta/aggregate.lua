@@ -208,12 +208,13 @@ function h:add(value, ...) end
 --- Counts of events that shared a hardware counter are scaled, and the report notes it. A cell is
 --- empty if nothing was counted: a pinned event without a counter, or a ratio of nothing. A
 --- function gets `n`: `n(ev)` returns the count, and the share of the time in which it was counted,
---- at most 1.
+--- at most 1. With `wide = true` in `columns`, text output adds a row of sums, omits columns of
+--- zeros (`-v` shows them), and shows columns for which a terminal has no room below the others.
 ---
 ---     local switches = evsel("context-switches", { count = true })
 ---     local clock = evsel("cpu-clock", { count = true })
 ---     counters { switches, { "busy%", function(n) return n(clock) / 1e7 end } }
----@param columns (perilune.Evsel|perilune.CountColumn)[]
+---@param columns (perilune.Evsel|perilune.CountColumn)[]|{ wide: boolean? }
 ---@return perilune.Counters
 function counters(columns) end
 

@@ -119,6 +119,12 @@ const INVALID: &[(&str, &str)] = &[
          record whole stacks (perilune signal --help shows more)",
     ),
     (
+        "signal --json --events --stack-style nope",
+        "signal: --stack-style: unknown stack option 'nope'; expected kernel, user, addr, \
+         symbol, offset, dso, reverse, frames=TEXT, stacks=TEXT (perilune signal --help shows \
+         more)",
+    ),
+    (
         "signal --duration 0",
         "signal: --duration: must be greater than 0; omit it to run until Ctrl-C \
          (perilune signal --help shows more)",

@@ -87,3 +87,14 @@ fn sums_beyond_128_bits_are_floats_and_invalid_times_are_not_counted() {
     let (_, out, _) = replay(script, &[]);
     assert!(out.contains("inf"), "{out}");
 }
+
+#[test]
+fn a_heat_map_that_is_declared_twice_counts_its_losses_once() {
+    let script = "local m = monitor { summary = 'heat' }\n\
+        function m.init()\n\
+          local one, other = heat_map {}, heat_map {}\n\
+          evsel('s:x', function(e) one:add(e._time, -1) other:add(e._time, 1) end)\n\
+        end\nreturn m\n";
+    let (_, out, err) = replay(script, &["--json"]);
+    assert!(out.contains(r#""disordered":2,"#), "{out}{err}");
+}

@@ -39,7 +39,7 @@ fn sum(run: &Run, table: &str, column: &str, is: impl Fn(&Value) -> bool) -> u64
     rows.map(|row| row[column].as_u64().unwrap_or_else(|| panic!("{column} of {row}"))).sum()
 }
 
-fn count_of(run: &Run, event: &str) -> u64 {
+pub(crate) fn count_of(run: &Run, event: &str) -> u64 {
     sum(run, "counts", "count", |row| row["event"] == event)
 }
 
@@ -177,6 +177,10 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
         let why = format!("--metric: m: an operator is missing before '{rest}'");
         assert!(said.contains(&why), "{said}");
     }
+    let said = refusal(&["--metric", "x=page-faults/0"]);
+    assert!(said.contains("--metric: x: divides by 0"), "{said}");
+    let said = refusal(&["-e", "page-faults", "--cgroup", "/", "--", "true"]);
+    assert!(said.contains("already selects the tasks; add -a before the command"), "{said}");
     if !has_hardware_counters() {
         let said = refusal(&["--metric", "ipc=instructions/cycles"]);
         assert!(said.contains("instructions: this machine has no such hardware counter"), "{said}");
@@ -234,8 +238,7 @@ fn the_states_of_each_cpu_match_the_kernels_accounting() {
     let run = tool.finish();
     let after = accounts();
     let counted = |column: &str, cpu: u64| {
-        let name = format!("[{cpu:03}]");
-        sum(&run, "report", column, |row| cpu == u64::MAX || row["cpu"] == name.as_str())
+        sum(&run, "report", column, |row| cpu == u64::MAX || row["cpu"] == cpu)
     };
     let has = |column: &str| run.of("row").any(|row| row.get(column).is_some());
     let mut compared = 0;
@@ -287,9 +290,7 @@ fn the_times_of_a_cpu_match_the_kernels_accounting() {
     // Three seconds on a quiet machine.
     assert!(measured.get(2) > 100_000_000, "the load ran for {} ns only", measured.get(2));
     for cpu in 0..from.len() {
-        let name = format!("[{cpu:03}]");
-        let row =
-            run.of("row").find(|row| row["cpu"] == name.as_str()).expect("a row for each CPU");
+        let row = run.of("row").find(|row| row["cpu"] == cpu).expect("a row for each CPU");
         // The run counted at least from `from` to `to`, and at most from `before` to `after`: on a
         // busy machine it starts and ends late.
         let inner = spent(&from[cpu], &to[cpu]);
@@ -358,7 +359,7 @@ fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
 }
 
 /// Returns the exit code and the messages of a run that is refused.
-fn refused(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn refused(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
     let output = command.args(args).args(["--duration", "5s"]).output().expect("it runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

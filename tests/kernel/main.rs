@@ -9,6 +9,7 @@
 mod blktrace;
 mod changes;
 mod command;
+mod count_modes;
 mod counters;
 mod flames;
 mod functions;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         blktrace::tests(),
         changes::tests(),
         command::tests(),
+        count_modes::tests(),
         counters::tests(),
         flames::tests(),
         functions::tests(),

@@ -158,6 +158,12 @@ pub enum Style {
     Ruled,
     /// Titles, then rows.
     Plain,
+    /// As `Plain`, for many columns of counts: text output adds a row of their sums, omits columns
+    /// of zeros unless `all`, and shows columns for which a line has no room below the others.
+    Counts {
+        /// Whether columns of zeros are shown.
+        all: bool,
+    },
     /// The title line of `top` (`perilune - HH:MM:SS  sample N events`) before the titles.
     Top,
 }

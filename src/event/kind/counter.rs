@@ -6,6 +6,7 @@ use perf_event_open_sys::bindings as abi;
 
 use super::named::NamedEvent;
 use super::properties::{EventAttr, EventProperties};
+use crate::event::exclude::EventModes;
 
 /// A software, hardware, cache, raw or PMU event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,10 +85,32 @@ impl EventProperties for Counter {
 
     /// Returns true for clocks, and for counters of the hardware and of PMUs.
     fn has_rate(&self) -> bool {
-        match self.attr.type_ {
-            abi::PERF_TYPE_SOFTWARE => self.is_clock(),
-            abi::PERF_TYPE_BREAKPOINT | abi::PERF_TYPE_TRACEPOINT => false,
-            _ => true,
+        self.is_clock() || self.uses_hardware_counter()
+    }
+
+    fn uses_hardware_counter(&self) -> bool {
+        let others =
+            [abi::PERF_TYPE_SOFTWARE, abi::PERF_TYPE_BREAKPOINT, abi::PERF_TYPE_TRACEPOINT];
+        !others.contains(&self.attr.type_)
+    }
+
+    /// Returns that the kernel reads a clock without regard to modes, but samples it in the mode
+    /// that the timer interrupted; and that events of the scheduler have the registers of the
+    /// kernel (`cpu_clock_event_read()`, `perf_swevent_hrtimer()` and `__perf_sw_event_sched()`,
+    /// kernel/events/core.c).
+    fn modes(&self, is_counted: bool) -> EventModes {
+        let of_scheduler = [
+            abi::PERF_COUNT_SW_CONTEXT_SWITCHES,
+            abi::PERF_COUNT_SW_CPU_MIGRATIONS,
+            abi::PERF_COUNT_SW_CGROUP_SWITCHES,
+        ];
+        let is_software = self.attr.type_ == abi::PERF_TYPE_SOFTWARE;
+        match self.attr.config {
+            _ if is_counted && self.is_clock() => EventModes::Together,
+            config if is_software && of_scheduler.map(u64::from).contains(&config) => {
+                EventModes::OnlyKernel
+            }
+            _ => EventModes::Separate,
         }
     }
 

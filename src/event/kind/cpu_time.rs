@@ -5,6 +5,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::named::{NameFamily, NamedEvent};
 use super::properties::{EventAttr, EventProperties};
+use crate::event::exclude::EventModes;
 use crate::event::sampling::Sampling;
 
 /// Stands for the CPU times of /proc/stat as `perf_event_attr.type`; no PMU has this number.
@@ -62,6 +63,18 @@ impl EventProperties for CpuTimeEvent {
 
     fn cpu_time(&self) -> Option<usize> {
         Some(self.index)
+    }
+
+    fn modes(&self, _is_counted: bool) -> EventModes {
+        EventModes::Together
+    }
+
+    fn title(&self) -> String {
+        "a CPU time of /proc/stat".to_owned()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec!["counted in nanoseconds for each CPU; it has no samples".to_owned()]
     }
 
     /// Checks that it is only counted, for whole CPUs.

@@ -19,6 +19,7 @@ use super::pmu::{self, ReadPmu};
 use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
 use crate::decode::format::{Field, FieldKind, Format};
+use crate::event::exclude::EventModes;
 use crate::event::sampling::Sampling;
 use crate::sys::dynamic_event::ProbePoint;
 use crate::sys::registers;
@@ -83,6 +84,10 @@ impl EventProperties for FunctionEvent {
 
     fn is_user_entry(&self) -> bool {
         self.kind.of_file() && !self.kind.at_return()
+    }
+
+    fn modes(&self, _is_counted: bool) -> EventModes {
+        if self.kind.of_file() { EventModes::OnlyUser } else { EventModes::OnlyKernel }
     }
 
     fn samples_each(&self) -> bool {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use perf_event_open_sys::bindings as abi;
 
 use crate::decode::format::Format;
-use crate::event::exclude::Exclude;
+use crate::event::exclude::{EventModes, Exclude};
 use crate::event::sampling::Sampling;
 use crate::sys::dynamic_event::ProbePoint;
 
@@ -100,6 +100,17 @@ pub trait EventProperties {
     /// Returns whether each counted event writes a sample if the period is 1.
     fn samples_each(&self) -> bool {
         false
+    }
+
+    /// Returns whether a hardware counter counts it, of the CPU or of another PMU. There are few of
+    /// these, so it may be multiplexed.
+    fn uses_hardware_counter(&self) -> bool {
+        false
+    }
+
+    /// Returns the modes in which the kernel counts it (`is_counted`) or samples it.
+    fn modes(&self, _is_counted: bool) -> EventModes {
+        EventModes::Separate
     }
 
     /// Returns whether it can be counted in the group of software counters.

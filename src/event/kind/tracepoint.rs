@@ -8,6 +8,7 @@ use perf_event_open_sys::bindings as abi;
 
 use super::properties::{EventAttr, EventProperties};
 use crate::decode::format::Format;
+use crate::event::exclude::EventModes;
 
 /// A tracepoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +68,11 @@ impl EventProperties for Tracepoint {
     fn attr(&self) -> EventAttr {
         let type_ = abi::PERF_TYPE_TRACEPOINT;
         EventAttr { type_, config: self.format.id, ..EventAttr::default() }
+    }
+
+    /// Returns that the kernel raises it, but that a time includes all modes.
+    fn modes(&self, _is_counted: bool) -> EventModes {
+        if self.counts_time() { EventModes::Together } else { EventModes::OnlyKernel }
     }
 
     fn sample_type(&self) -> u64 {

@@ -83,7 +83,13 @@ impl Session<'_> {
         let options =
             opt::table(self.prompt.host.lua(), &request.monitor.options, &request.values)?;
         let known = self.prompt.host.roles().len();
-        let begun = self.prompt.begin_job(&request.monitor, &options, perins, request.rate());
+        let begun = self.prompt.begin_job(
+            &request.monitor,
+            &options,
+            perins,
+            request.rate(),
+            &request.given,
+        );
         let attached = self.source.attach(&mut self.prompt);
         let number = match begun.and_then(|number| attached.map(|()| number)) {
             Ok(number) => number,

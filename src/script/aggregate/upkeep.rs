@@ -49,6 +49,11 @@ impl Aggregates {
         })
     }
 
+    /// Returns whether tables show what they omit by default: `-v`.
+    pub(in crate::script) fn are_verbose(&self) -> bool {
+        self.0.shared.verbose.get()
+    }
+
     /// Returns whether to sweep unreferenced aggregates.
     ///
     /// A sweep flushes all JIT traces, so it waits until the number has doubled since the last one,

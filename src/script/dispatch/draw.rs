@@ -3,7 +3,7 @@
 use mlua::{Function, Table, UserData, Value};
 
 use super::Dispatch;
-use crate::base::report::draw::{self, Report};
+use crate::base::report::draw::{self, Report, Style};
 use crate::script::aggregate::{Aggregates, drawn_kinds};
 use crate::script::vm::call::place_of;
 use crate::source::counts::CountDelta;
@@ -75,7 +75,7 @@ impl Dispatch {
         let Some(wanted) = wanted else {
             let mut reports = aggregates.draw(self.trusted.lua(), None)?;
             for entry in self.counter_tables()? {
-                reports.push(self.draw_counters(&entry, counts)?);
+                reports.push(self.draw_counters(aggregates, &entry, counts)?);
             }
             return Ok(reports);
         };
@@ -88,7 +88,7 @@ impl Dispatch {
             } else if let Some(entry) =
                 self.counter_tables()?.into_iter().find(|e| is_table_of(e, value))
             {
-                reports.push(self.draw_counters(&entry, counts)?);
+                reports.push(self.draw_counters(aggregates, &entry, counts)?);
             } else {
                 reports.extend(
                     aggregates.draw(self.trusted.lua(), Some(std::slice::from_ref(value)))?,
@@ -102,14 +102,23 @@ impl Dispatch {
         self.trusted.exports.get::<Table>("counter_tables")?.sequence_values().collect()
     }
 
-    fn draw_counters(&self, entry: &Table, counts: &[CountDelta]) -> mlua::Result<Report> {
+    fn draw_counters(
+        &self,
+        aggregates: &Aggregates,
+        entry: &Table,
+        counts: &[CountDelta],
+    ) -> mlua::Result<Report> {
         let mut instances: Vec<u32> = counts.iter().map(|c| c.instance).collect();
         instances.sort_unstable();
         instances.dedup();
         let draw = self.trusted.export("draw_counters")?;
         let made: mlua::UserDataRef<ReportTable> =
             draw.call((entry, instances, self.per_thread))?;
-        Ok(Report::Table(made.0.clone()))
+        let mut table = made.0.clone();
+        if entry.get("wide")? {
+            table.style = Style::Counts { all: aggregates.are_verbose() };
+        }
+        Ok(Report::Table(table))
     }
 }
 

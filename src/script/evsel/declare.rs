@@ -51,8 +51,10 @@ impl Declarer {
         self.evsels.borrow_mut().used.insert(chosen.text.clone());
         let options = EvselOptions::read(table, &chosen, from_table.as_ref(), self.stack)?;
         self.check_cpus(&options.sampling)?;
-        let SelectedEvents { events, glob } = match self.events_of(&chosen, &options.sampling) {
-            Ok(selected) => selected,
+        let opened = self.events_of(&chosen, &options.sampling, options.optional);
+        let SelectedEvents { events, glob } = match opened {
+            Ok(Some(selected)) => selected,
+            Ok(None) => return Ok(None),
             Err(_) if options.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
@@ -95,20 +97,36 @@ impl Declarer {
         Ok(Some((all.declared.len() - 1, info)))
     }
 
-    /// Returns the events of a selector as they open, and adds remarks about them.
+    /// Returns the events of a selector as they open, and adds remarks about them; None if an
+    /// optional one does not open.
     ///
     /// # Errors
     /// The selector does not resolve to an event.
-    fn events_of(&self, chosen: &Selector, sampling: &Sampling) -> anyhow::Result<SelectedEvents> {
+    fn events_of(
+        &self,
+        chosen: &Selector,
+        sampling: &Sampling,
+        optional: bool,
+    ) -> anyhow::Result<Option<SelectedEvents>> {
         let rate = self.rate.get();
-        let Resolved { selected, remarks, fallback } =
-            resolve(&*self.catalog, &self.trial, rate, chosen, sampling)?;
+        let resolved = resolve(&*self.catalog, &self.trial, rate, chosen, sampling)?;
+        let Resolved { selected, in_user_mode, fallback, refusal } = resolved;
         let mut all = self.evsels.borrow_mut();
+        match refusal {
+            Some(refusal) if optional => {
+                if !refusal.is_absence() {
+                    all.remarks.add_omitted(&refusal.what, &refusal.why);
+                }
+                return Ok(None);
+            }
+            // Opening it would succeed.
+            Some(refusal) if refusal.errno == 0 => return Err(refusal.into()),
+            _ => {}
+        }
         all.fallbacks.extend(fallback.clone());
-        let remarks = fallback.into_iter().chain(remarks);
-        let new: Vec<String> = remarks.filter(|remark| !all.remarks.contains(remark)).collect();
-        all.remarks.extend(new);
-        Ok(selected)
+        fallback.into_iter().for_each(|text| all.remarks.add(text));
+        in_user_mode.iter().for_each(|name| all.remarks.add_in_user_mode(name, sampling.count));
+        Ok(Some(selected))
     }
 
     /// Returns how an event is sampled; adds a remark if no rate was set.
@@ -121,7 +139,7 @@ impl Declarer {
                  rate",
                 event.name
             );
-            self.evsels.borrow_mut().remark(remark);
+            self.evsels.borrow_mut().remarks.add(remark);
         }
         Ok(settled)
     }

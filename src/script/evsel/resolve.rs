@@ -17,10 +17,12 @@ pub type Trial = Option<Rc<dyn Fn(&Rc<Event>, &Sampling) -> Result<ProbedEvent, 
 pub(super) struct Resolved {
     /// The events.
     pub(super) selected: SelectedEvents,
-    /// Remarks about events that differ from what was requested.
-    pub(super) remarks: Vec<String>,
+    /// Names of events whose kernel part this user may not watch.
+    pub(super) in_user_mode: Vec<String>,
     /// A remark, with the reason, if this is not the first choice.
     pub(super) fallback: Option<String>,
+    /// Why the event does not open, if there is no other alternative.
+    pub(super) refusal: Option<Refusal>,
 }
 
 /// Returns the events of a selector as they open; of several alternatives, the first that does.
@@ -35,14 +37,17 @@ pub(super) fn resolve(
     chosen: &Selector,
     sampling: &Sampling,
 ) -> anyhow::Result<Resolved> {
-    let (mut passed, mut remarks): (Vec<(String, Refusal)>, Vec<String>) = Default::default();
+    let mut passed: Vec<(String, Refusal)> = Vec::new();
+    let mut in_user_mode = Vec::new();
     let selected = expand_where(catalog, chosen, &mut |event| {
         let Some(trial) = trial else { return Some(event.clone()) };
         // An unavailable rate is refused when the event is declared.
         let settled = settle(event, sampling, rate);
         match trial(event, settled.as_ref().unwrap_or(sampling)) {
             Ok(tried) => {
-                remarks.extend(tried.remark);
+                if tried.in_user_mode {
+                    in_user_mode.push(tried.event.name.clone());
+                }
                 Some(tried.event)
             }
             Err(refusal) => {
@@ -62,5 +67,9 @@ pub(super) fn resolve(
         }
         _ => None,
     };
-    Ok(Resolved { selected, remarks, fallback })
+    let refusal = passed
+        .iter()
+        .find(|(name, _)| selected.events.iter().any(|event| event.name == *name))
+        .map(|(_, refusal)| refusal.clone());
+    Ok(Resolved { selected, in_user_mode, fallback, refusal })
 }

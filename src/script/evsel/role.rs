@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::remarks::EventRemarks;
 use crate::event::plan;
 use crate::event::sampling::Sampling;
 
@@ -26,8 +27,8 @@ pub struct Evsels {
     /// Lists of task names, as passed to `ev:matching`.
     pub names: Vec<String>,
     /// Remarks for the user about events that differ from what was requested.
-    pub remarks: Vec<String>,
-    /// Those of `remarks` that name an event used as a fallback for another.
+    pub(in crate::script) remarks: EventRemarks,
+    /// Those of the remarks that name an event used as a fallback for another.
     pub fallbacks: Vec<String>,
     /// Selectors of the evsels, as typed.
     pub(super) used: BTreeSet<String>,
@@ -44,13 +45,6 @@ impl Evsels {
     /// Returns the roles of an evsel.
     pub fn roles_of(&self, index: usize) -> &[Role] {
         self.roles.get(self.indexes_of(index)).unwrap_or_default()
-    }
-
-    /// Adds a remark for the user, once.
-    pub(super) fn remark(&mut self, remark: String) {
-        if !self.remarks.contains(&remark) {
-            self.remarks.push(remark);
-        }
     }
 }
 

@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// Checks the selectors that were typed and that the script has not opened, such as an untraced
-    /// event that only another option would open.
+    /// event that only another option would open. `given` are the names of the typed options.
     ///
     /// # Errors
     /// An event or a CPU that does not exist.
@@ -62,10 +62,11 @@ impl Host {
         &self,
         options: &Table,
         specs: &[OptionSpec],
+        given: &[String],
     ) -> anyhow::Result<()> {
         let state = self.state.borrow();
         let Some(declarer) = &state.declarer else { return Ok(()) };
-        for spec in specs {
+        for spec in specs.iter().filter(|spec| given.contains(&spec.long)) {
             let mut typed = Vec::new();
             match (&spec.kind, options.raw_get::<Value>(lua_name(&spec.long))?) {
                 (OptionKind::Event { .. }, one @ Value::Table(_)) => typed.push(one),
@@ -77,11 +78,6 @@ impl Host {
                 _ => {}
             }
             for selector in typed {
-                let text = selector.as_table().and_then(|table| table.raw_get("text").ok());
-                // A default was not typed.
-                if spec.default.is_some() && text == spec.default {
-                    continue;
-                }
                 let checked = declarer.check_unused(self.lua(), &selector);
                 checked.map_err(|why| anyhow::anyhow!("{}: {why}", spec.typed()))?;
             }
@@ -94,9 +90,24 @@ impl Host {
         self.state.borrow().evsels.borrow().fallbacks.clone()
     }
 
-    /// Returns the remarks for the user about events that differ from the first choice.
-    pub fn remarks(&self) -> Vec<String> {
-        self.state.borrow().evsels.borrow().remarks.clone()
+    /// Returns the remarks for the user about events that differ from what was requested, each
+    /// once.
+    pub fn take_remarks(&self) -> Vec<String> {
+        self.state.borrow().evsels.borrow_mut().remarks.take()
+    }
+
+    /// Returns an error if no event was declared.
+    pub(super) fn check_any_event(&self) -> anyhow::Result<()> {
+        let state = self.state.borrow();
+        let evsels = state.evsels.borrow();
+        match evsels.remarks.first_omitted() {
+            _ if !evsels.roles.is_empty() => Ok(()),
+            Some(omitted) => anyhow::bail!("no event can be opened: {omitted}"),
+            None if !state.knows_all_fields() => {
+                anyhow::bail!("the recording has none of the events that this monitor counts")
+            }
+            None => anyhow::bail!("init declares no event: call evsel in it"),
+        }
     }
 
     /// Returns the lists of task names that match none of `names`.

@@ -32,6 +32,8 @@ pub struct Setting {
     pub stack: StackSampling,
     /// Sampling rate of clocks and hardware events that do not set one: `-F`, `-c`.
     pub rate: Option<SamplingRate>,
+    /// Long names of the options that were typed.
+    pub given: Vec<String>,
     /// Memory limit of the script in bytes; 0 leaves it unchanged.
     pub memory: usize,
     /// Memory limit of all aggregates in bytes; 0 leaves it unchanged.
@@ -55,6 +57,7 @@ impl Setting {
             per_thread: false,
             stack: StackSampling::default(),
             rate: None,
+            given: Vec::new(),
             memory: 0,
             aggregate_memory: 0,
             flame: None,

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser};
+use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser, parser::ValueSource};
 
 use super::{
     OptionKind, OptionSpec,
@@ -77,6 +77,12 @@ pub fn values(options: &[OptionSpec], matches: &ArgMatches) -> Result<OptionValu
         bail!("-c sets a period and -F a frequency: omit one");
     }
     Ok(values)
+}
+
+/// Returns the long names of the options that were typed.
+pub fn given(options: &[OptionSpec], matches: &ArgMatches) -> Vec<String> {
+    let typed = |long: &str| matches.value_source(long) == Some(ValueSource::CommandLine);
+    options.iter().map(|option| option.long.clone()).filter(|long| typed(long)).collect()
 }
 
 /// Returns notes on values that are ambiguous; see [`value::bare_durations`].

@@ -32,7 +32,8 @@ function Counters.each(_, apart)
 end
 
 --- Rows of counters, one per instance: `counters { ev… }` or
--- `counters { { "title", function(n) … end }… }`.
+-- `counters { { "title", function(n) … end }… }`. With `wide = true`, text output adds a row of
+-- sums, omits columns of zeros, and breaks lines that are too long for the terminal.
 function exports.counters(columns)
   if type(columns) ~= "table" then
     error("counters takes a list of events or of { title, function }", 2)
@@ -48,7 +49,7 @@ function exports.counters(columns)
     end
   end
   local table = setmetatable({}, { __metatable = false, __index = Counters })
-  declared[#declared + 1] = { table = table, columns = list }
+  declared[#declared + 1] = { table = table, columns = list, wide = columns.wide == true }
   return table
 end
 
@@ -57,10 +58,10 @@ end
 function exports.draw_counters(entry, instances, per_thread)
   local titles, rows = { { per_thread and "thread" or "cpu", align = "left" } }, {}
   for _, c in ipairs(entry.columns) do
-    titles[#titles + 1] = { c[1], width = 8, decimals = c.decimals }
+    titles[#titles + 1] = { c[1], width = entry.wide and 0 or 8, decimals = c.decimals }
   end
   for _, instance in ipairs(instances) do
-    local row, n = { per_thread and instance or ("[%03d]"):format(instance) }, counts_on(instance)
+    local row, n = { instance }, counts_on(instance)
     for i, c in ipairs(entry.columns) do
       local value = c[2](n)
       row[i + 1] = value == value and value or nil

@@ -49,6 +49,7 @@ impl Prompt {
         options: &Table,
         perins: bool,
         rate: Option<SamplingRate>,
+        given: &[String],
     ) -> anyhow::Result<usize> {
         let table = monitor.table.clone();
         let (first_role, first_table) = (self.host.roles().len(), self.host.aggregates.len());
@@ -58,7 +59,7 @@ impl Prompt {
         self.host.state.borrow_mut().printers.set_rank(monitor.is_bundled());
         let rate = self.set_rate(rate);
         let begun = self.host.call_init(&table, options);
-        let begun = begun.and_then(|()| self.host.check_unused(options, &monitor.options));
+        let begun = begun.and_then(|()| self.host.check_unused(options, &monitor.options, given));
         self.set_rate(rate);
         self.host.state.borrow_mut().printers.set_rank(false);
         self.host.seal(true);

@@ -69,7 +69,7 @@ impl Opening {
     /// Returns whether it may be multiplexed: it needs a hardware counter, or shares a group with
     /// events that may.
     pub(in crate::source) fn may_be_multiplexed(&self) -> bool {
-        !self.event.kind().joins_software_group() || self.sampling.group.is_some()
+        self.event.kind().uses_hardware_counter() || self.sampling.group.is_some()
     }
 
     /// Returns the group that its events join, if any.
@@ -96,11 +96,8 @@ pub(in crate::source) fn cgroup_of(
 ) -> anyhow::Result<Option<OwnedFd>> {
     let Some(path) = &opening.sampling.cgroup else { return Ok(None) };
     if request.tasks.is_some() {
-        bail!(
-            "{}: the cgroup `{path}` already selects the tasks; omit -p and -t, and add -a before \
-             a command",
-            opening.event.name
-        );
+        let fix = if request.workload { "add -a before the command" } else { "omit -p and -t" };
+        bail!("{}: the cgroup `{path}` already selects the tasks; {fix}", opening.event.name);
     }
     Ok(Some(cgroup::open(path)?))
 }

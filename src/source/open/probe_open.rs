@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::attr::{self, Common};
-use crate::event::{kind::Event as Described, sampling::Sampling};
+use crate::event::{exclude::EventModes, kind::Event as Described, sampling::Sampling};
 use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 
 /// An event that can be opened.
@@ -17,21 +17,22 @@ use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 pub struct ProbedEvent {
     /// The event in the form in which it opens.
     pub event: Rc<Described>,
-    /// Remark for the user.
-    pub remark: Option<String>,
+    /// Whether it was requested in all modes, and opens in user mode only.
+    pub in_user_mode: bool,
 }
 
 /// Opens `event` on `target` and closes it again. Events without modifiers are not opened: a
 /// tracepoint exists if its format can be read, and a function if it was found.
 ///
 /// # Errors
-/// The kernel refuses the event.
+/// The kernel refuses the event, or cannot exclude the modes that are to be excluded.
 pub fn try_out(
     event: &Rc<Described>,
     sampling: &Sampling,
     target: PerfTarget,
 ) -> Result<ProbedEvent, Refusal> {
-    let as_it_is = || ProbedEvent { event: event.clone(), remark: None };
+    check_modes(event, sampling)?;
+    let as_it_is = || ProbedEvent { event: event.clone(), in_user_mode: false };
     let Some(user) = event.in_user_mode() else { return Ok(as_it_is()) };
     let common = Common { watermark: 1, inherit: target.pid >= 0 };
     let open = |event: &Described| match attr::of_event(event.kind(), sampling, common) {
@@ -47,13 +48,32 @@ pub fn try_out(
     if !refusal.is_permission() || excluded.kernel || excluded.user {
         return Err(refusal);
     }
-    open(&user)?;
-    let remark = format!(
-        "{}: this user may not watch the kernel, so only user mode is sampled; run as root, or set \
-         kernel.perf_event_paranoid to 1 or less, to include it",
-        user.name
-    );
-    Ok(ProbedEvent { event: Rc::new(user), remark: Some(remark) })
+    match event.kind().modes(sampling.count) {
+        EventModes::Separate => {
+            open(&user)?;
+            Ok(ProbedEvent { event: Rc::new(user), in_user_mode: true })
+        }
+        // The kernel grants the permission for `exclude_kernel`, which does not change the count.
+        EventModes::Together => {
+            open(&user)?;
+            let user = Described { name: event.name.clone(), what: user.what };
+            Ok(ProbedEvent { event: Rc::new(user), in_user_mode: false })
+        }
+        EventModes::OnlyKernel | EventModes::OnlyUser => Err(refusal),
+    }
+}
+
+/// Checks that the kernel can exclude the modes that are to be excluded.
+///
+/// # Errors
+/// It would count nothing, or more than requested.
+fn check_modes(event: &Described, sampling: &Sampling) -> Result<(), Refusal> {
+    let kind = event.kind();
+    let excluded = kind.attr().exclude.or(sampling.exclude);
+    match kind.modes(sampling.count).refusal(excluded, kind.uses_hardware_counter()) {
+        Some(why) => Err(Refusal::of_unsupported(&event.name, why)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -71,7 +91,7 @@ mod tests {
     #[test]
     fn an_event_that_opens_keeps_its_name_and_is_closed_again() {
         let tried = try_out(&event("cpu-clock:u"), &Sampling::default(), OWN).unwrap();
-        assert_eq!((tried.event.name.as_str(), tried.remark), ("cpu-clock:u", None));
+        assert_eq!((tried.event.name.as_str(), tried.in_user_mode), ("cpu-clock:u", false));
     }
 
     #[test]

@@ -18,19 +18,26 @@ pub(super) const KIND: AggregateKind =
 /// Returns the heat map of the run; each further call returns the same one.
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     AggregateSpec::new("heat_map", spec, &[])?;
+    let counts = shared.heat_map.get().is_none();
     let map = shared.heat_map.get_or_init(|| share(HeatMap::default()));
     let parameters = ["time", "ns"].map(|name| (name.to_owned(), "value")).to_vec();
-    let declared = DeclaredAggregate::hidden(HeatMapBody(map.clone()));
+    let declared = DeclaredAggregate::hidden(HeatMapBody { map: map.clone(), counts });
     Ok(NewAggregate::new(map, parameters, declared))
 }
 
-struct HeatMapBody(SharedAggregate<HeatMap>);
+struct HeatMapBody {
+    map: SharedAggregate<HeatMap>,
+    /// Whether it counts the losses of the map: one of those that share it does.
+    counts: bool,
+}
 
 impl AggregateBody for HeatMapBody {
     fn mark(&self, _: &mut Marks) {}
 
     fn count(&self, counts: &mut Coverage) {
-        counts.disordered += self.0.borrow().disordered();
+        if self.counts {
+            counts.disordered += self.map.borrow().disordered();
+        }
     }
 
     /// The run draws it.
