@@ -29,7 +29,7 @@ local m = monitor {
 }
 
 function m.init(opt)
-  if not opt.alloc ~= not opt.free then error("use --alloc and --free together", 0) end
+  if not opt.alloc ~= not opt.free then error("--alloc, --free: use both", 0) end
   if opt.alloc then
     relation.kmemprof({ opt.alloc[1], opt.free[1] }, opt)
   else

@@ -37,8 +37,8 @@ function m.init(opt)
     if s.attr.delay then knowing = knowing + 1 end
   end
   if knowing == #points then return spread_of(points) end
-  if knowing > 0 then error("use delay= at every point, or at none", 0) end
-  if #points < 2 then error("a delay needs two points: -e FROM,TO", 0) end
+  if knowing > 0 then error("-e: use delay= at every point, or at none", 0) end
+  if #points < 2 then error("-e: a delay needs two points: FROM,TO", 0) end
   relation.delay(stages, opt, { percentiles = false })
 end
 return m

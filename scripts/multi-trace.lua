@@ -39,7 +39,7 @@ local m = monitor {
 }
 
 function m.init(opt)
-  if #opt.event < 2 then error("a relation needs at least two stages: -e FROM -e TO", 0) end
+  if #opt.event < 2 then error("-e: a relation needs two stages: -e FROM -e TO", 0) end
   if opt.impl == "syscalls" then
     for i, name in ipairs { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit" } do
       if #opt.event ~= 2 or #opt.event[i] ~= 1 or opt.event[i][1].name ~= name then

@@ -152,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn events_have_the_modes_that_the_kernel_separates() {
+        let modes = |name: &str, is_counted| {
+            parse(name, &EventFiles::NONE).unwrap().unwrap().kind().modes(is_counted)
+        };
+        for name in ["page-faults", "minor-faults", "cycles", "r1a8", "LLC-load-misses"] {
+            assert_eq!(modes(name, true), EventModes::Separate, "{name}");
+        }
+        for name in ["context-switches", "cpu-migrations", "cgroup-switches"] {
+            assert_eq!(modes(name, true), EventModes::OnlyKernel, "{name}");
+        }
+        assert_eq!(modes("cpu-clock", true), EventModes::Together);
+        assert_eq!(modes("cpu-clock", false), EventModes::Separate);
+        assert_eq!(modes("user-time", true), EventModes::Together);
+    }
+
+    #[test]
     fn the_name_of_an_event_in_user_mode_has_the_modifier_u() {
         for (name, user) in [("cpu-clock", "cpu-clock:u"), ("cycles:ppp", "cycles:pppu")] {
             let event = |name| parse(name, &EventFiles::NONE).unwrap().unwrap();

@@ -22,6 +22,18 @@ fn shared_options_have_unique_names_and_valid_defaults() {
 }
 
 #[test]
+fn a_message_about_an_option_begins_with_its_name() {
+    let options = shared::options();
+    let freq = options.iter().find(|option| option.long == "freq").unwrap();
+    for message in ["-F: too high", "--freq: too high", "-F 0 takes none", "-F, -c: use -T"] {
+        assert!(freq.begins(message), "{message}");
+    }
+    for message in ["-Fx: no", "--frequency: no", "use -F", "freq: no", "-c, -F: no", ""] {
+        assert!(!freq.begins(message), "{message}");
+    }
+}
+
+#[test]
 fn a_long_name_becomes_a_lua_identifier() {
     assert_eq!(value::lua_name("call-graph"), "call_graph");
     assert_eq!(value::lua_name("end"), "end_");
