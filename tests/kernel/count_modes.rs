@@ -79,10 +79,13 @@ fn an_ordinary_user_counts_what_the_kernel_allows() {
 }
 
 fn a_run_ends_with_its_tasks_and_reports_it() {
-    let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep runs");
+    let mut child = Command::new("sleep").arg("2").spawn().expect("sleep runs");
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
-    let output = command.args(["stat", "-p", &child.id().to_string()]).output().expect("it runs");
-    child.wait().expect("it has ended");
+    command.args(["stat", "-p", &child.id().to_string()]);
+    // A zombie would still exist.
+    let reaper = std::thread::spawn(move || child.wait());
+    let output = command.output().expect("it runs");
+    reaper.join().expect("it does not panic").expect("it has ended");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("the watched tasks have ended"), "{said}");
 }
