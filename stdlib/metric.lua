@@ -147,8 +147,21 @@ function metric.sets(opt)
   return sets
 end
 
---- Returns the alias of an event, or its full name.
-local function title(ev) return ev.title == ev.name:match ":([^:]+)$" and ev.name or ev.title end
+--- Returns the alias of an event, or its full name, with the unit of its counts.
+local function title(ev)
+  local name = ev.title == ev.name:match ":([^:]+)$" and ev.name or ev.title
+  return ev.unit and ev.unit ~= "" and ("%s [%s]"):format(name, ev.unit) or name
+end
+
+--- Returns the decimals of counts: some if an event of `sets` has a unit.
+function metric.decimals(sets)
+  for _, set in ipairs(sets) do
+    for _, ev in ipairs(set.events) do
+      if ev.unit then return 3 end
+    end
+  end
+  return 0
+end
 
 local function known(value) return value == value and value or nil end
 

@@ -1,8 +1,9 @@
 //! `list [-v] [--json] [GLOB]`: the events of this machine; with `-v`, the fields of their records.
 //! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions.
 //!
-//! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`; with `-v`,
-//! the objects of [`describe`].
+//! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`, and
+//! `unavailable`, the reason, if this machine cannot open it; with `-v`, the objects of
+//! [`describe`].
 
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -92,6 +93,7 @@ fn functions(
         name: one.to_string(),
         aliases: Vec::new(),
         sort: "function",
+        unavailable: None,
     };
     let matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
         Some(one) if options.verbose => vec![event(one)],
@@ -119,13 +121,18 @@ fn write_names(
 ) -> io::Result<u8> {
     let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
     for event in matching {
-        let EventName { name, aliases, sort } = event;
+        let EventName { name, aliases, sort, unavailable } = event;
         if options.json {
-            let object =
+            let mut object =
                 json!({ "type": "event", "event": name, "aliases": aliases, "sort": sort });
+            if let Some(why) = unavailable {
+                object["unavailable"] = json!(why);
+            }
             writeln!(out, "{}", message::json(&object.to_string()))?;
         } else {
-            writeln!(out, "{:width$}  {sort}", shown(event))?;
+            let why =
+                unavailable.as_ref().map_or(String::new(), |why| format!("  not here: {why}"));
+            writeln!(out, "{:width$}  {sort}{why}", shown(event))?;
         }
     }
     Ok(0)

@@ -98,6 +98,9 @@ pub struct EventName {
     pub name: String,
     /// Other names of the event: `cycles`.
     pub aliases: Vec<String>,
-    /// The sort of event: `tracepoint`, `software`, `hardware`, `accounting`, `function`.
+    /// The sort of event: `tracepoint`, `software`, `hardware`, `accounting`, `function`,
+    /// `pmu`.
     pub sort: &'static str,
+    /// The reason why this machine cannot open it, if that is known.
+    pub unavailable: Option<String>,
 }

@@ -14,7 +14,8 @@ use super::run::{Bundled, EventName, Runtime};
 use super::{BESIDE_A_COMMAND, OptionError, host, repl};
 
 use crate::event::catalog::Catalog;
-use crate::event::kind::NAME_FAMILIES;
+use crate::event::kind::{Event, NAME_FAMILIES};
+use crate::event::sampling::Sampling;
 use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
 use crate::run::session::{self, Monitors};
@@ -126,7 +127,14 @@ impl Runtime for MachineRuntime {
     }
 
     fn events(&mut self) -> Result<Vec<EventName>> {
-        let event = |name, aliases, sort| EventName { name, aliases, sort };
+        let catalog = MachineCatalog::default();
+        let event = |name: String, aliases, sort| {
+            let unavailable = match sort {
+                "hardware" | "pmu" => catalog.describe(&name).ok().and_then(|e| why_refused(&e)),
+                _ => None,
+            };
+            EventName { name, aliases, sort, unavailable }
+        };
         // A user who may not read tracefs can still use the other events.
         let tracepoints = tracepoints().unwrap_or_else(|why| {
             self.warnings.push(format!("tracepoints are not listed: {why:#}"));
@@ -140,7 +148,9 @@ impl Runtime for MachineRuntime {
                 event(name, aliases.iter().map(|&alias| alias.to_owned()).collect(), family.sort)
             })
         });
-        Ok(counters.chain(tracepoints).collect())
+        let of_pmus =
+            MachineCatalog::pmu_events().into_iter().map(|name| event(name, Vec::new(), "pmu"));
+        Ok(counters.chain(of_pmus).chain(tracepoints).collect())
     }
 
     fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>> {
@@ -248,6 +258,17 @@ fn begins(script: &Script, library: &Library) -> Result<Begun> {
     };
     host.begin(&options, &setting, Rules::default())?;
     Ok(Begun { not_looked_at: None, fallbacks: host.fallbacks() })
+}
+
+/// Returns why this machine cannot count an event; None if it can, or if only this user may not.
+fn why_refused(event: &Rc<Event>) -> Option<String> {
+    let target = match event.kind().cpus() {
+        Some([cpu, ..]) => PerfTarget { pid: -1, cpu: *cpu as i32 },
+        _ => PerfTarget { pid: 0, cpu: -1 },
+    };
+    let counted = Sampling { count: true, ..Sampling::default() };
+    let refusal = try_out(event, &counted, target).err().filter(|refusal| refusal.of_event)?;
+    refusal.why.split(';').next().map(str::to_owned)
 }
 
 /// Returns all tracepoints as system and name.

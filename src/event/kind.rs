@@ -9,8 +9,10 @@ mod counter;
 mod cpu_time;
 pub mod function;
 mod hardware;
+mod modifiers;
 mod named;
 mod pmu;
+mod pmu_event;
 mod properties;
 mod raw;
 mod software;
@@ -21,11 +23,12 @@ use std::io;
 use anyhow::Result;
 
 pub use counter::Counter;
-pub(crate) use counter::is_modifier;
 pub use cpu_time::CpuTimeEvent;
+pub(crate) use modifiers::is_modifier;
 pub use named::{NameFamily, NamedEvent};
-pub use pmu::ReadPmu;
-pub use properties::{EventAttr, EventProperties, RegisterFields};
+pub use pmu::pmu_events;
+pub use pmu_event::{PmuEvent, ReadPmu};
+pub use properties::{CountUnit, EventAttr, EventProperties, RegisterFields};
 pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
 use crate::base::report::draw::OpenedEvent;
@@ -155,8 +158,8 @@ const PARSERS: [ParseEvent; 4] = [
         _ => Ok(None),
     },
     |name, files| Ok(tracepoint::parse(name, files.format)?.map(|found| Event::new(name, found))),
-    |name, files| Ok(pmu::parse(name, files.pmu)?.map(|found| Event::new(name, found))),
-    |name, _| parse_named(name),
+    |name, files| Ok(pmu::parse(name, files.pmu)?.map(|(name, counter)| Event::new(name, counter))),
+    |name, files| parse_named(name, files.pmu),
 ];
 
 /// Events with names of their own, in the order of `list`.
@@ -174,14 +177,14 @@ pub fn parse(name: &str, files: &EventFiles<'_>) -> Result<Option<Event>> {
 }
 
 /// Parses `NAME[:MODIFIERS]`.
-fn parse_named(text: &str) -> Result<Option<Event>> {
+fn parse_named(text: &str, read: &ReadPmu<'_>) -> Result<Option<Event>> {
     let (name, modifiers) = text.split_once(':').unwrap_or((text, ""));
     let Some(named) = lookup(name) else { return Ok(None) };
     Ok(Some(if named.type_ == cpu_time::CPU_TIME {
         let (name, cpu_time) = CpuTimeEvent::of_named(text, &named, modifiers)?;
         Event::new(name, cpu_time)
     } else {
-        let (name, counter) = Counter::of_named(text, &named, modifiers)?;
+        let (name, counter) = Counter::of_named(text, &named, modifiers, read)?;
         Event::new(name, counter)
     }))
 }
@@ -196,9 +199,7 @@ pub fn lookup(name: &str) -> Option<NamedEvent> {
 /// counter with modifiers (`cycles:uH`).
 pub fn is_tracepoint(name: &str) -> bool {
     ProbeKind::split_prefix(name).is_some()
-        || name
-            .split_once(':')
-            .is_some_and(|(_, rest)| !rest.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)))
+        || name.split_once(':').is_some_and(|(_, rest)| !rest.chars().all(is_modifier))
 }
 
 /// Returns the names and aliases of the tables, without the cache events.

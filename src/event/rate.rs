@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
+pub use crate::event::sampling::SamplingRate;
 
 /// Default sampling frequency in samples per second.
 pub const DEFAULT_HZ: u64 = 100;
@@ -15,15 +16,6 @@ pub const DEFAULT_HZ: u64 = 100;
 /// Minimum sampling period of a clock in nanoseconds: the kernel's timer raises a shorter period to
 /// this value (`perf_swevent_start_hrtimer()`, kernel/events/core.c).
 pub const CLOCK_PERIOD_MIN: u64 = 10_000;
-
-/// A requested sampling rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SamplingRate {
-    /// Samples per second.
-    Frequency(u64),
-    /// Events per sample; for a clock, nanoseconds per sample.
-    Period(u64),
-}
 
 impl Sampling {
     /// Returns the requested rate.
@@ -46,8 +38,8 @@ impl Sampling {
     }
 }
 
-/// Returns how an event is sampled. The rate is that of its evsel or selector, else the run's, else
-/// [`DEFAULT_HZ`].
+/// Returns how an event is sampled. The rate is that of its evsel or selector, else that in its name,
+/// else the run's, else [`DEFAULT_HZ`].
 ///
 /// # Errors
 /// The period of a clock is shorter than [`CLOCK_PERIOD_MIN`].
@@ -60,8 +52,10 @@ pub fn settle(
     if sampling.count || sampling.has_raw_rate() {
         return Ok(settled);
     }
-    if sampling.rate().is_none() && event.kind().has_rate() {
-        settled.set_rate(of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ)));
+    if sampling.rate().is_none() {
+        let default = of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ));
+        let default = event.kind().has_rate().then_some(default);
+        event.kind().rate().or(default).into_iter().for_each(|rate| settled.set_rate(rate));
     }
     if let (true, Some(SamplingRate::Period(ns))) = (event.kind().is_clock(), settled.rate())
         && ns < CLOCK_PERIOD_MIN

@@ -85,6 +85,15 @@ pub enum ChainPart {
     Kernel,
 }
 
+/// A requested sampling rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplingRate {
+    /// Samples per second.
+    Frequency(u64),
+    /// Events per sample; for a clock, nanoseconds per sample.
+    Period(u64),
+}
+
 impl Sampling {
     /// Returns the CPUs in the syntax of the `cpus=` attribute, for messages.
     pub fn cpus_text(&self) -> Option<String> {

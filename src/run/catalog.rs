@@ -41,6 +41,11 @@ impl Default for MachineCatalog {
 }
 
 impl MachineCatalog {
+    /// Returns the events that the PMUs of this machine name, such as `msr/tsc/`.
+    pub fn pmu_events() -> Vec<String> {
+        kind::pmu_events(&read_pmu)
+    }
+
     /// Returns the tracefs, if a name has required it so far.
     pub fn tracefs(&self) -> Option<&Tracefs> {
         self.tracepoints.get().map(|found| &*found.tracefs)
@@ -64,7 +69,8 @@ impl MachineCatalog {
 impl Catalog for MachineCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
         let counter = self.counters.describe(name);
-        if counter.is_ok() || ProbeKind::split_prefix(name).is_some() {
+        let is_pmu = !name.contains(':') && name.contains('/');
+        if counter.is_ok() || is_pmu || ProbeKind::split_prefix(name).is_some() {
             return counter;
         }
         match self.tracepoints() {
@@ -86,6 +92,13 @@ impl Catalog for MachineCatalog {
     }
 }
 
+/// Reads a file of a PMU, or lists a directory, as [`ReadPmu`](crate::event::kind::ReadPmu) does.
 fn read_pmu(path: &str) -> io::Result<String> {
-    std::fs::read_to_string(format!("/sys/bus/event_source/devices/{path}"))
+    let full = format!("/sys/bus/event_source/devices/{path}");
+    if !path.is_empty() && !path.ends_with('/') {
+        return std::fs::read_to_string(full);
+    }
+    let entries = std::fs::read_dir(full)?.flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned() + "\n");
+    Ok(names.collect())
 }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
+use crate::base::text::cpulist;
 use crate::base::text::units::counted;
 use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
@@ -126,6 +127,13 @@ pub(super) fn open_event(
     let (name, event) = (&opening.event.name, opening.event.kind());
     let named = |why| anyhow!("{name}: {why}");
     event.check_options(&opening.sampling, request.tasks.is_some()).map_err(named)?;
+    if let (Some(served), None) = (event.cpus(), opening.cpus_of(&request.cpus).next()) {
+        bail!(
+            "{name}: its PMU serves only the CPUs {}, and none of them is watched; omit -C, or \
+             watch one of them",
+            cpulist::format(served)
+        );
+    }
     let cgroup = cgroup_of(opening, request)?;
     event.prepare().map_err(named)?;
     let tasks = tasks.filter(|_| !opening.is_cpu_wide());

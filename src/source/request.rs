@@ -58,6 +58,7 @@ impl Opening {
     /// Returns whether it is opened on a CPU.
     pub(super) fn is_on(&self, cpu: u32) -> bool {
         self.sampling.cpus.as_ref().is_none_or(|only| only.contains(&cpu))
+            && self.event.kind().cpus().is_none_or(|served| served.contains(&cpu))
     }
 
     /// Returns whether it is opened for whole CPUs even if only some tasks are watched.

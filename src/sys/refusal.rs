@@ -170,6 +170,10 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
             "the kernel refuses its attributes (see -vv), or the tracepoint was removed".into()
         }
+        libc::EINVAL if dynamic(raw.type_) => "its PMU refuses the attributes: it may have no \
+             such config, no sampling, or no modifiers; try it with stat and without modifiers, \
+             -vv prints the attributes"
+            .into(),
         libc::EINVAL => "the kernel refuses its attributes; -vv prints them".into(),
         libc::E2BIG => format!(
             "kernel {} is too old for one of its attributes; -vv prints them: omit the newest",
@@ -364,6 +368,11 @@ fn start(errno: i32, facts: &Privileges) -> String {
         (libc::ENOMEM, _) => "the kernel has no memory for a process; end some processes".into(),
         _ => strange(errno, "start fewer processes"),
     }
+}
+
+/// Returns whether the number of a PMU is assigned at run time.
+fn dynamic(pmu_type: u32) -> bool {
+    pmu_type > b::PERF_TYPE_BREAKPOINT
 }
 
 fn hardware(pmu_type: u32) -> bool {

@@ -73,6 +73,7 @@ evsel = nil
 ---@field fields table<string, string> C types of the fields of its records, by name
 ---@field freq number|false samples per second; false if every event or every `period` is sampled
 ---@field period number|false events per sample, or nanoseconds of a clock
+---@field unit string|false unit of its counts, such as `"Joules"`; false if they are occurrences
 ---@field attr table<string, number> the perf_event_attr that will be opened
 local ev = {}
 

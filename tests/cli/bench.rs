@@ -146,6 +146,7 @@ impl Runtime for Bench {
             name: name.to_owned(),
             aliases: alias.map(str::to_owned).into_iter().collect(),
             sort,
+            unavailable: None,
         };
         Ok(vec![
             event("cpu-cycles", Some("cycles"), "hardware"),

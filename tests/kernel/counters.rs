@@ -23,6 +23,8 @@ live_tests! {
     counts_of_children_that_end_during_the_run_are_included,
     a_cgroup_is_counted_apart_from_the_rest,
     events_that_cannot_be_counted_are_refused_with_the_reason,
+    the_cycles_of_the_time_stamp_counter_are_counted_through_its_pmu,
+    attributes_and_modifiers_without_effect_are_refused,
     the_states_of_each_cpu_match_the_kernels_accounting,
     the_times_of_a_cpu_match_the_kernels_accounting,
     the_time_of_a_cpu_is_counted_only_while_it_is_switched_on,
@@ -184,6 +186,42 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
     if !has_hardware_counters() {
         let said = refusal(&["--metric", "ipc=instructions/cycles"]);
         assert!(said.contains("instructions: this machine has no such hardware counter"), "{said}");
+    }
+}
+
+fn the_cycles_of_the_time_stamp_counter_are_counted_through_its_pmu() {
+    if !std::path::Path::new("/sys/bus/event_source/devices/msr/events/tsc").exists() {
+        return skip("this machine has no PMU msr");
+    }
+    let listed = Command::new(env!("CARGO_BIN_EXE_perilune")).args(["list", "msr/"]).output();
+    let listed = String::from_utf8(listed.expect("the built command runs").stdout).unwrap();
+    assert!(listed.contains("msr/tsc/  pmu\n"), "{listed}");
+    // The same counter twice: by its event, and by its config under another name.
+    let events = "msr/tsc/,msr/config=0,name=other/";
+    let tool = Tool::attach(&["stat", "-e", events]);
+    std::thread::sleep(Duration::from_millis(500));
+    let run = tool.finish();
+    let (by_event, by_config) = (count_of(&run, "msr/tsc/"), count_of(&run, "other"));
+    assert!(by_event > 100_000_000, "half a second has more cycles than {by_event}");
+    assert!(by_event.abs_diff(by_config) < by_event / 20, "{by_event} and {by_config}");
+}
+
+fn attributes_and_modifiers_without_effect_are_refused() {
+    for (event, why) in [
+        ("cpu-clock/freq=99/", "omit the attribute 'freq'"),
+        ("page-faults//stack/", "omit the attribute 'stack'"),
+        ("page-faults:p", "the modifier p has no effect"),
+        ("context-switches:D", "software events need no hardware counter"),
+        ("cycles:pp", "precision has no effect on a count"),
+        ("msr/tcs/", "msr has no term 'tcs'; did you mean 'tsc'?"),
+        ("mrs/tsc/", "no PMU 'mrs' on this machine; did you mean 'msr'?"),
+        ("msr/tsc,period=9/", "it is counted, not sampled"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+        let output = command.args(["stat", "-e", event, "--duration", "0.1s"]).output();
+        let output = output.expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{event}: {said}");
     }
 }
 

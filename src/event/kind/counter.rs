@@ -1,23 +1,23 @@
 //! Events that are a number in `perf_event_attr`, and their modifiers: `cycles:u`, `page-faults`,
 //! `r1a8`, `msr/tsc/`.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
+use super::modifiers::Modifiers;
 use super::named::NamedEvent;
-use super::properties::{EventAttr, EventProperties};
+use super::pmu_event::{PmuEvent, ReadPmu, max_precise};
+use super::properties::{CountUnit, EventAttr, EventProperties};
 use crate::event::exclude::EventModes;
+use crate::event::sampling::{Sampling, SamplingRate};
 
 /// A software, hardware, cache, raw or PMU event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counter {
     /// The fields that select it.
     pub attr: EventAttr,
-}
-
-/// Returns whether the character is a modifier.
-pub(crate) fn is_modifier(c: char) -> bool {
-    "ukhGHIp".contains(c)
+    /// What the files of its PMU declare; None if it has a name of its own.
+    pub pmu: Option<Box<PmuEvent>>,
 }
 
 impl Counter {
@@ -25,42 +25,24 @@ impl Counter {
     /// name as typed, for messages.
     ///
     /// # Errors
-    /// An unknown modifier.
+    /// An unknown modifier, or one that has no effect.
     pub(super) fn of_named(
         event: &str,
         named: &NamedEvent,
         modifiers: &str,
+        read: &ReadPmu<'_>,
     ) -> Result<(String, Counter)> {
         let NamedEvent { name, type_, config } = named;
         let attr = EventAttr { type_: *type_, config: *config, ..EventAttr::default() };
-        let mut counter = Counter { attr };
-        counter.modify(event, modifiers)?;
+        let mut counter = Counter { attr, pmu: None };
+        let parsed = Modifiers::parse(event, modifiers)?;
+        if *type_ == abi::PERF_TYPE_SOFTWARE {
+            parsed.check_software(event, counter.is_clock())?;
+        }
+        let most = max_precise("cpu", read);
+        parsed.apply(&mut counter.attr, most).map_err(|why| anyhow!("{event}: {why}"))?;
         let colon = if modifiers.is_empty() { "" } else { ":" };
         Ok((format!("{name}{colon}{modifiers}"), counter))
-    }
-
-    /// Applies modifiers: `u k h` count only the named privilege levels, `G H` only the guest or
-    /// the host, `I` excludes the idle task, each `p` requests more precision.
-    pub(super) fn modify(&mut self, event: &str, modifiers: &str) -> Result<()> {
-        if let Some(c) = modifiers.chars().find(|c| !is_modifier(*c)) {
-            bail!(
-                "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), \
-                 I (not idle), p (precise)"
-            );
-        }
-        let EventAttr { exclude, precise_ip, .. } = &mut self.attr;
-        let has = |c: char| modifiers.contains(c);
-        if has('u') || has('k') || has('h') {
-            (exclude.user, exclude.kernel, exclude.hv) = (!has('u'), !has('k'), !has('h'));
-        }
-        if has('G') != has('H') {
-            (exclude.guest, exclude.host) = (!has('G'), !has('H'));
-        }
-        exclude.idle = has('I');
-        let precise = modifiers.matches('p').count();
-        ensure!(precise <= 3, "{event}: more than three `p` modifiers; use at most ppp");
-        *precise_ip = precise as u8;
-        Ok(())
     }
 
     /// Returns the counter and its name with the modifier `u`.
@@ -81,6 +63,42 @@ impl EventProperties for Counter {
         let clocks = [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_TASK_CLOCK];
         let is_software = self.attr.type_ == abi::PERF_TYPE_SOFTWARE;
         is_software && clocks.map(u64::from).contains(&self.attr.config)
+    }
+
+    fn cpus(&self) -> Option<&[u32]> {
+        self.pmu.as_ref()?.cpus.as_deref()
+    }
+
+    fn unit(&self) -> Option<&CountUnit> {
+        self.pmu.as_ref()?.unit.as_ref()
+    }
+
+    fn rate(&self) -> Option<SamplingRate> {
+        self.pmu.as_ref()?.rate
+    }
+
+    fn check_options(&self, sampling: &Sampling, of_tasks: bool) -> Result<()> {
+        if sampling.count {
+            ensure!(
+                self.attr.precise_ip == 0,
+                "precision has no effect on a count; omit the modifiers p and P"
+            );
+            ensure!(self.rate().is_none(), "it is counted, not sampled; omit freq= and period=");
+        }
+        let Some(uncore) = self.pmu.as_ref().filter(|pmu| pmu.is_uncore) else { return Ok(()) };
+        if of_tasks || sampling.cgroup.is_some() {
+            bail!(
+                "the PMU '{}' counts for whole CPUs, not for tasks; omit -p, -t and --cgroup, and \
+                 add -a before a command",
+                uncore.pmu
+            );
+        }
+        ensure!(
+            sampling.count,
+            "the PMU '{}' only counts; use it with stat, or with count = true",
+            uncore.pmu
+        );
+        Ok(())
     }
 
     /// Returns true for clocks, and for counters of the hardware and of PMUs.
@@ -122,34 +140,7 @@ impl EventProperties for Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::exclude::Exclude;
     use crate::event::kind::{EventFiles, parse};
-
-    fn of(name: &str) -> EventAttr {
-        parse(name, &EventFiles::NONE).unwrap().unwrap().kind().attr()
-    }
-
-    fn fault(name: &str) -> String {
-        parse(name, &EventFiles::NONE).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn modifiers_exclude_the_modes_that_they_do_not_name() {
-        let user = of("cycles:u").exclude;
-        assert_eq!(user, Exclude { kernel: true, hv: true, ..Exclude::default() });
-        let both = of("cycles:uk").exclude;
-        assert_eq!(both, Exclude { hv: true, ..Exclude::default() });
-        assert_eq!(of("cycles:G").exclude, Exclude { host: true, ..Exclude::default() });
-        assert_eq!(of("cycles:H").exclude, Exclude { guest: true, ..Exclude::default() });
-        assert_eq!(of("cycles:GH").exclude, Exclude::default());
-        assert!(of("cpu-clock:I").exclude.idle);
-        assert_eq!(of("cycles:ppp").precise_ip, 3);
-        assert_eq!(
-            fault("cycles:pppp"),
-            "cycles:pppp: more than three `p` modifiers; use at most ppp"
-        );
-        assert!(fault("cycles:x").starts_with("cycles:x: unknown modifier 'x'; there are u k h"));
-    }
 
     #[test]
     fn events_have_the_modes_that_the_kernel_separates() {

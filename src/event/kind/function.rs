@@ -15,7 +15,8 @@ pub use place::FunctionLocation;
 use anyhow::{Result, anyhow, bail};
 use perf_event_open_sys::bindings as abi;
 
-use super::pmu::{self, ReadPmu};
+use super::pmu;
+use super::pmu_event::ReadPmu;
 use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
 use crate::decode::format::{Field, FieldKind, Format};
@@ -194,8 +195,8 @@ pub fn matching(
 /// It has none.
 pub fn check_kernel(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<()> {
     let pmu = kind.pmu();
-    match pmu::parse(&format!("{pmu}//"), read) {
-        Ok(Some(_)) => Ok(()),
+    match pmu::type_of(pmu, read) {
+        Ok(_) => Ok(()),
         _ => bail!(
             "this kernel has no PMU '{pmu}' (CONFIG_{}_EVENTS, since 4.17); {}",
             pmu.to_ascii_uppercase(),

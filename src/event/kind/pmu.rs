@@ -1,166 +1,71 @@
-//! Events of a PMU: `msr/tsc/`.
+//! Events of a PMU: `msr/tsc/`, `cpu/event=0x3c,umask=0x1,edge/pp`.
 //!
-//! `PMU/TERMS/[MODIFIERS]` is translated with the PMU's files in /sys/bus/event_source/devices/PMU:
-//! `type`, `events/ALIAS` (terms), and `format/TERM` (`config:0-7,32-35`: the bits that hold the
-//! term's value).
+//! `PMU/TERMS/[MODIFIERS]` is translated with the PMU's files in /sys/bus/event_source/devices/PMU
+//! (Documentation/ABI/testing/sysfs-bus-event_source-devices-*): `type`, `events/ALIAS` with its
+//! `.unit`, `.scale` and `.snapshot`, `format/TERM`, and `cpumask` or `cpus`.
 
-use std::io;
+mod field;
+mod names;
+mod terms;
+#[cfg(test)]
+mod tests;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::counter::Counter;
-use super::properties::EventAttr;
+use super::modifiers::Modifiers;
+use super::pmu_event::{PmuEvent, ReadPmu, max_precise};
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::cpulist;
+pub use names::pmu_events;
+use names::{is_file_name, list, pmus};
+use terms::TermValues;
 
-/// Reads a file by its path below /sys/bus/event_source/devices.
-pub type ReadPmu<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
-
-/// Returns the counter that a text stands for; None if it names no PMU.
+/// Returns the name to show and the counter that a text stands for; None if it names no PMU.
 ///
 /// # Errors
 /// An unknown modifier; a PMU, term or alias that this machine does not have; a value that is
 /// invalid or too large for its term.
-pub(super) fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<Counter>> {
+pub(super) fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<(String, Counter)>> {
     let Some((pmu, rest)) = text.split_once('/') else { return Ok(None) };
-    let (terms, modifiers) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut counter = Counter { attr: attr_of(pmu, terms, read)? };
-    counter.modify(text, modifiers)?;
-    Ok(Some(counter))
+    let (terms, modifiers) = rest.rsplit_once('/').unwrap_or((rest, ""));
+    let type_ = type_of(pmu, read)?;
+    let TermValues { mut attr, name, rate, unit } = terms::values(pmu, terms, read)?;
+    attr.type_ = type_;
+    let (cpus, is_uncore) = cpus_of(pmu, read)?;
+    let modifiers = Modifiers::parse(text, modifiers)?;
+    if is_uncore {
+        modifiers.check_none(text, "the PMU counts for all tasks and modes")?;
+    }
+    modifiers.apply(&mut attr, max_precise(pmu, read)).map_err(|why| anyhow!("{text}: {why}"))?;
+    let event = PmuEvent { pmu: pmu.to_owned(), cpus, is_uncore, unit, rate };
+    let name = name.unwrap_or_else(|| text.to_owned());
+    Ok(Some((name, Counter { attr, pmu: Some(Box::new(event)) })))
 }
 
-impl EventAttr {
-    /// Returns the config field of this name.
-    fn config_field(&mut self, name: &str) -> Option<&mut u64> {
-        match name {
-            "config" => Some(&mut self.config),
-            "config1" => Some(&mut self.config1),
-            "config2" => Some(&mut self.config2),
-            _ => None,
-        }
-    }
-
-    fn term(&mut self, pmu: &str, term: &str, value: u64, read: &ReadPmu<'_>) -> Result<()> {
-        if let Some(config) = self.config_field(term) {
-            *config = value;
-            return Ok(());
-        }
-        ensure!(is_file_name(term), "{pmu} has no term '{term}'");
-        let format = read(&format!("{pmu}/format/{term}")).map_err(|_| {
-            anyhow!("{pmu} has no term '{term}'; see /sys/bus/event_source/devices/{pmu}/format")
-        })?;
-        let (name, bits) = format
-            .trim()
-            .split_once(':')
-            .with_context(|| format!("{pmu}: the format of '{term}' has no `:`"))?;
-        let config = self.config_field(name).with_context(|| {
-            format!("{pmu}: the format of '{term}' sets an unknown field {name}")
-        })?;
-        let rest = spread(value, bits, config)
-            .with_context(|| format!("{pmu}: the format of '{term}' has invalid bits {bits}"))?;
-        ensure!(rest == 0, "{pmu}: {value:#x} is too large for '{term}'");
-        Ok(())
-    }
-}
-
-fn attr_of(pmu: &str, terms: &str, read: &ReadPmu<'_>) -> Result<EventAttr> {
+/// Checks that a PMU exists, and returns its `perf_event_attr.type`.
+///
+/// # Errors
+/// There is no PMU of this name.
+pub(super) fn type_of(pmu: &str, read: &ReadPmu<'_>) -> Result<u32> {
     ensure!(is_file_name(pmu), "no PMU '{pmu}'; write PMU/TERMS/ as in msr/tsc/");
     let type_ = read(&format!("{pmu}/type")).map_err(|_| {
-        anyhow!("no PMU '{pmu}' on this machine; see /sys/bus/event_source/devices")
+        let all = pmus(read);
+        let guess = did_you_mean(&nearest(pmu, all.iter().map(String::as_str)));
+        anyhow!("no PMU '{pmu}' on this machine{guess} ({})", list(&all))
     })?;
-    let type_ =
-        type_.trim().parse().with_context(|| format!("failed to read the type of `{pmu}`"))?;
-    let mut attr = EventAttr { type_, ..EventAttr::default() };
-    for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {
-        if let Some((name, value)) = term.split_once('=') {
-            attr.term(pmu, name.trim(), number(value.trim())?, read)?;
-        } else if let Some(alias) =
-            is_file_name(term).then(|| read(&format!("{pmu}/events/{term}")).ok()).flatten()
-        {
-            for term in alias.trim().split(',').filter(|term| !term.is_empty()) {
-                let (name, value) = term.split_once('=').unwrap_or((term, "1"));
-                attr.term(pmu, name.trim(), number(value.trim())?, read)?;
-            }
-        } else {
-            attr.term(pmu, term, 1, read)?;
+    type_.trim().parse().with_context(|| format!("failed to read the type of `{pmu}`"))
+}
+
+/// Returns the CPUs that a PMU serves, and whether it counts for sets of CPUs.
+fn cpus_of(pmu: &str, read: &ReadPmu<'_>) -> Result<(Option<Vec<u32>>, bool)> {
+    for (file, is_uncore) in [("cpumask", true), ("cpus", false)] {
+        let Ok(text) = read(&format!("{pmu}/{file}")) else { continue };
+        let cpus = cpulist::parse(text.trim()).with_context(|| format!("{pmu}: invalid {file}"))?;
+        // An empty list does not limit the CPUs (`pmu_cpumask()`, tools/perf/util/pmu.c).
+        if !cpus.is_empty() {
+            return Ok((Some(cpus), is_uncore));
         }
     }
-    Ok(attr)
-}
-
-/// Stores the low bits of a value in the bit ranges `0-7,32-35` of `config`. Returns the remaining
-/// high bits of the value, or None for an invalid list.
-fn spread(mut value: u64, bits: &str, config: &mut u64) -> Option<u64> {
-    for range in bits.split(',') {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-        let width = high.checked_sub(low)?.checked_add(1).filter(|_| high < 64)?;
-        let mask = u64::MAX >> (64 - width);
-        *config = *config & !(mask << low) | (value & mask) << low;
-        value = value.checked_shr(width).unwrap_or(0);
-    }
-    Some(value)
-}
-
-fn number(text: &str) -> Result<u64> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| anyhow!("'{text}' is not a number; write it as 10 or 0xa"))
-}
-
-fn is_file_name(name: &str) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_allowed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn machine(path: &str) -> io::Result<String> {
-        let text = match path {
-            "msr/type" => "9\n",
-            "msr/events/tsc" => "event=0x00\n",
-            "msr/events/smi" => "event=0x04\n",
-            "msr/format/event" => "config:0-63\n",
-            "cpu/type" => "4\n",
-            "cpu/format/event" => "config:0-7,32-35\n",
-            "cpu/format/umask" => "config:8-15\n",
-            "cpu/format/edge" => "config:18\n",
-            "cpu/format/ldlat" => "config1:0-15\n",
-            "odd/type" => "5\n",
-            "odd/format/x" => "config:9-99\n",
-            _ => return Err(io::ErrorKind::NotFound.into()),
-        };
-        Ok(text.to_owned())
-    }
-
-    fn of(text: &str) -> EventAttr {
-        parse(text, &machine).unwrap().unwrap().attr
-    }
-
-    fn fault(text: &str) -> String {
-        parse(text, &machine).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn terms_are_translated_with_the_files_of_the_pmu() {
-        assert_eq!(of("msr/tsc/"), EventAttr { type_: 9, ..EventAttr::default() });
-        assert_eq!(of("msr/smi/").config, 4);
-        assert_eq!(of("msr/event=0x3/u").config, 3);
-        assert!(of("msr/event=0x3/u").exclude.kernel);
-        assert_eq!(of("cpu/event=0x1c2,umask=0x3,edge/").config, 0x1_0004_03c2);
-        assert_eq!(of("cpu/config=0x11,config2=5/").config2, 5);
-        assert_eq!(of("cpu/ldlat=30/").config1, 30);
-    }
-
-    #[test]
-    fn an_unknown_pmu_or_term_is_named_in_the_error() {
-        assert!(fault("nopmu/x/").starts_with("no PMU 'nopmu' on this machine"));
-        assert!(fault("../x/").starts_with("no PMU '..'"));
-        assert!(fault("msr/nope/").starts_with("msr has no term 'nope'"));
-        assert_eq!(fault("cpu/umask=0x100/"), "cpu: 0x100 is too large for 'umask'");
-        assert_eq!(fault("cpu/umask=many/"), "'many' is not a number; write it as 10 or 0xa");
-        assert_eq!(fault("odd/x=1/"), "odd: the format of 'x' has invalid bits 9-99");
-    }
+    Ok((None, false))
 }

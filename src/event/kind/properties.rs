@@ -6,7 +6,7 @@ use perf_event_open_sys::bindings as abi;
 
 use crate::decode::format::Format;
 use crate::event::exclude::{EventModes, Exclude};
-use crate::event::sampling::Sampling;
+use crate::event::sampling::{Sampling, SamplingRate};
 use crate::sys::dynamic_event::ProbePoint;
 
 /// The `perf_event_attr` fields that select an event.
@@ -20,10 +20,43 @@ pub struct EventAttr {
     pub config1: u64,
     /// `perf_event_attr.config2`.
     pub config2: u64,
+    /// `perf_event_attr.config3`.
+    pub config3: u64,
+    /// `perf_event_attr.config4`.
+    pub config4: u64,
     /// Modes in which it does not count.
     pub exclude: Exclude,
     /// `perf_event_attr.precise_ip`, 0 to 3.
     pub precise_ip: u8,
+    /// `perf_event_attr.pinned`.
+    pub pinned: bool,
+    /// `perf_event_attr.exclusive`.
+    pub exclusive: bool,
+}
+
+impl EventAttr {
+    /// Returns the config field of this name.
+    pub(super) fn config_field(&mut self, name: &str) -> Option<&mut u64> {
+        match name {
+            "config" => Some(&mut self.config),
+            "config1" => Some(&mut self.config1),
+            "config2" => Some(&mut self.config2),
+            "config3" => Some(&mut self.config3),
+            "config4" => Some(&mut self.config4),
+            _ => None,
+        }
+    }
+}
+
+/// The unit of a PMU's counts: `.unit`, `.scale` and `.snapshot` in its `events` directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountUnit {
+    /// The unit, such as `Joules`; empty if only the scale is declared.
+    pub unit: String,
+    /// Units per count.
+    pub scale: f64,
+    /// Whether a reading is the current value, not a sum of occurrences.
+    pub is_snapshot: bool,
 }
 
 /// Registers that the samples of an event have instead of a raw record.
@@ -95,6 +128,21 @@ pub trait EventProperties {
     /// occurrence.
     fn has_rate(&self) -> bool {
         false
+    }
+
+    /// Returns the rate in its name, which applies if neither its evsel nor its selector has one.
+    fn rate(&self) -> Option<SamplingRate> {
+        None
+    }
+
+    /// Returns the CPUs on which it can be opened; None if there is no limit.
+    fn cpus(&self) -> Option<&[u32]> {
+        None
+    }
+
+    /// Returns the unit of its counts; None if they are occurrences.
+    fn unit(&self) -> Option<&CountUnit> {
+        None
     }
 
     /// Returns whether each counted event writes a sample if the period is 1.

@@ -6,6 +6,7 @@ use super::requests::found;
 use crate::base::text::escape;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
+use crate::run::catalog::MachineCatalog;
 use crate::script::load::doc;
 use std::path::PathBuf;
 
@@ -214,7 +215,8 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
         false => {
             let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
             let functions = ProbeKind::ALL.iter().map(|kind| kind.prefix());
-            systems.chain(functions).map(|system| format!("{system}:")).collect()
+            let systems = systems.chain(functions).map(|system| format!("{system}:"));
+            systems.chain(MachineCatalog::pmu_events()).collect()
         }
     }
 }

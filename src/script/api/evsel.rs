@@ -62,6 +62,7 @@ fn info_table(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
     table.set("id", info.first)?;
     table.set("title", info.title.as_deref())?;
     table.set("count", info.count_only)?;
+    table.set("unit", info.unit.as_deref())?;
     table.set("names", info.names.clone())?;
     match info.rate {
         Some(SamplingRate::Frequency(hz)) => table.set("freq", hz)?,

@@ -87,6 +87,7 @@ impl Declarer {
             first,
             count_only: options.sampling.count,
             rate: roles.first().and_then(|role| role.sampling.rate()),
+            unit: events[0].kind().unit().map(|unit| unit.unit.clone()),
             attrs: chosen.attrs.clone(),
         };
         all.declared.push(DeclaredEvsel { first, count: events.len() });
@@ -264,6 +265,8 @@ pub struct EvselInfo {
     pub count_only: bool,
     /// Sampling rate of its first event; `None` if every event is taken.
     pub rate: Option<SamplingRate>,
+    /// Unit of its counts, if its PMU declares one; empty if it declares only a scale.
+    pub unit: Option<String>,
     /// Attributes as typed, in order.
     pub attrs: Vec<(String, Option<String>)>,
 }

@@ -133,6 +133,15 @@ impl EvselOptions {
         if !sampling.count && (sampling.group.is_some() || sampling.cgroup.is_some()) {
             return Err("an evsel with 'group' or 'cgroup' only counts: add count = true".into());
         }
+        if sampling.count {
+            let attrs = ["freq", "period", "stack", "max-stack"];
+            if let Some(name) = attrs.into_iter().find(|name| chosen.attr(name).is_some()) {
+                return Err(format!(
+                    "{}: the event is counted, not sampled; omit the attribute '{name}'",
+                    chosen.name
+                ));
+            }
+        }
         if sampling.freq.is_some() && sampling.period.is_some() {
             return Err("an evsel has 'freq' or 'period', not both: each sets the rate".into());
         }

@@ -67,8 +67,8 @@ Evsel.__index = function(ev, key)
   local method = methods[key]
   if method then return method end
   if key == "fields" then return fields(part_of[ev].index) end
-  local text = "an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, each, "
-    .. "replace, filter, matching, on, off"
+  local text = "an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, unit, "
+    .. "each, replace, filter, matching, on, off"
   error(text:format(tostring(key)), 2)
 end
 Evsel.__metatable = false
@@ -89,7 +89,7 @@ local function evsel(selector, options, handler)
     return nil                                             -- optional and not available
   end
   local ev = setmetatable({ name = info.name, id = info.id, attr = attrs,
-    freq = info.freq or false, period = info.period or false,
+    freq = info.freq or false, period = info.period or false, unit = info.unit or false,
     title = info.title or info.name:match ":([^:]+)$" or info.name }, Evsel)
   local e = { ev = ev, index = index, handler = handler, roles = info.roles, names = info.names,
     count = info.count }

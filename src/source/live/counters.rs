@@ -66,7 +66,12 @@ impl Live {
         for ((opening, instance), sums) in readings {
             let opening = &self.openings[opening];
             let slack = opening.may_be_multiplexed().then_some(slack);
-            let (value, share) = sums.added(cpus, slack);
+            let (added, share) = sums.added(cpus, slack);
+            let value = match opening.event.kind().unit() {
+                Some(unit) if unit.is_snapshot => sums.current() * unit.scale,
+                Some(unit) => added * unit.scale,
+                None => added,
+            };
             counts.extend(opening.roles.iter().map(|(role, _)| CountDelta {
                 role: *role,
                 instance,

@@ -34,11 +34,7 @@ pub fn of_event(
     sampling: &Sampling,
     common: Common,
 ) -> anyhow::Result<Attr> {
-    let EventAttr { type_, config, config1, config2, precise_ip, .. } = event.attr();
-    let mut attr = Attr::counter(type_, config);
-    attr.set("config1", config1)?;
-    attr.set("config2", config2)?;
-    attr.set("precise_ip", u64::from(precise_ip))?;
+    let mut attr = selected(event.attr())?;
     every(&mut attr, common)?;
     exclude(&mut attr, event, sampling)?;
     let mut read = abi::PERF_FORMAT_ID as u64;
@@ -71,6 +67,23 @@ pub fn of_event(
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
     observe_period(&mut attr, event)?;
+    Ok(attr)
+}
+
+/// Returns the attr with the fields that select an event.
+fn selected(of: EventAttr) -> anyhow::Result<Attr> {
+    let mut attr = Attr::counter(of.type_, of.config);
+    for (name, value) in [
+        ("config1", of.config1),
+        ("config2", of.config2),
+        ("config3", of.config3),
+        ("config4", of.config4),
+        ("precise_ip", u64::from(of.precise_ip)),
+        ("pinned", u64::from(of.pinned)),
+        ("exclusive", u64::from(of.exclusive)),
+    ] {
+        attr.set(name, value)?;
+    }
     Ok(attr)
 }
 
@@ -170,14 +183,15 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
 }
 
 /// Returns the attr of the dummy event that leads the group of an event with attr `member`. It
-/// excludes the same modes, which decide who may open it, and is pinned if `member` is.
+/// excludes the same modes, which decide who may open it, and is pinned or exclusive if `member`
+/// is.
 pub(in crate::source) fn of_leader(member: &Attr, on_exec: bool) -> Attr {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     let read = abi::PERF_FORMAT_ID
         | abi::PERF_FORMAT_GROUP
         | abi::PERF_FORMAT_TOTAL_TIME_ENABLED
         | abi::PERF_FORMAT_TOTAL_TIME_RUNNING;
-    let copied = ["exclude_user", "exclude_kernel", "exclude_hv", "inherit", "pinned"]
+    let copied = ["exclude_user", "exclude_kernel", "exclude_hv", "inherit", "pinned", "exclusive"]
         .into_iter()
         .chain(["use_clockid", "clockid"])
         .map(|name| (name, member.get(name).unwrap_or(0)));

@@ -84,6 +84,11 @@ pub(in crate::source) struct ReadingSums {
 }
 
 impl ReadingSums {
+    /// Returns the value itself, of a counter whose count is a current value.
+    pub(in crate::source) fn current(self) -> f64 {
+        if self.unread { f64::NAN } else { self.now.value as f64 }
+    }
+
     /// Returns what they added, and the part of the time that was counted. `cpus` is the number of
     /// CPUs on which a thread can run; 1 for an instance that is a CPU. `slack` is the number of
     /// nanoseconds by which the times of several events may differ, since they are read one after

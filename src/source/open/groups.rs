@@ -141,7 +141,9 @@ impl CounterGroups {
         let mut member = *attr;
         member.set("disabled", u64::from(!joining.on))?;
         member.set("enable_on_exec", 0)?;
+        // Only the leader of a group may have these.
         member.set("pinned", 0)?;
+        member.set("exclusive", 0)?;
         let leader = Some(&group.leader);
         match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup, probe }) {
             Ok(opened) => {
