@@ -38,8 +38,8 @@ impl Sampling {
     }
 }
 
-/// Returns how an event is sampled. The rate is that of its evsel or selector, else that in its name,
-/// else the run's, else [`DEFAULT_HZ`].
+/// Returns how an event is sampled. The rate is that of its evsel or selector, else that in its
+/// name, else the run's, else [`DEFAULT_HZ`].
 ///
 /// # Errors
 /// The period of a clock is shorter than [`CLOCK_PERIOD_MIN`].

@@ -4,7 +4,7 @@
 //! sched:sched_switch//key=prev_pid/,sched:sched_wakeup/comm ~ "nginx*"/stack/alias=woken/
 //! page-faults:u          a counter, with its modifiers
 //! cpu-clock/freq=99/     has no fields to filter by, so the attributes may follow directly
-//! msr/tsc/               PMU/TERMS/[MODIFIERS], if the name before `/` is not an event by itself
+//! cpu/event=0x3c/pp      PMU/TERMS/[MODIFIERS], if the name before `/` is not an event by itself
 //! irq:*                  a glob
 //! cycles|cpu-clock       alternatives: the first that exists
 //! kprobe:vfs_read        a function, see `super::kind::function`
@@ -198,6 +198,11 @@ impl<'a> SelectorParser<'a> {
     fn selector(&mut self) -> Result<Selector, SyntaxError> {
         self.skip_space();
         let start = self.at;
+        if self.rest().starts_with('{') {
+            let why = "groups of events are not supported in a list; join the events with `,`, or \
+                       count them as one group with stat --metric NAME=A/B";
+            return Err(self.fault(start, why));
+        }
         loop {
             self.alternative()?;
             if !self.rest().starts_with('|') {

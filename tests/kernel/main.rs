@@ -24,6 +24,7 @@ mod lockups;
 mod loss;
 mod opening;
 mod page_faults;
+mod pmu;
 mod profile;
 mod relation;
 mod script;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         loss::tests(),
         opening::tests(),
         page_faults::tests(),
+        pmu::tests(),
         profile::tests(),
         relation::tests(),
         script::tests(),

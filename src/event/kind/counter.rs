@@ -16,7 +16,7 @@ use crate::event::sampling::{Sampling, SamplingRate};
 pub struct Counter {
     /// The fields that select it.
     pub attr: EventAttr,
-    /// What the files of its PMU declare; None if it has a name of its own.
+    /// Properties that the files of its PMU declare; None if it has a name of its own.
     pub pmu: Option<Box<PmuEvent>>,
 }
 

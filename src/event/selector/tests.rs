@@ -326,3 +326,17 @@ fn an_invalid_rate_is_refused() {
         "cpu-clock: freq= and period= exclude each other; omit one"
     );
 }
+
+#[test]
+fn terms_and_modifiers_of_a_pmu_belong_to_its_name() {
+    let list = Selector::parse_list("cpu/event=0x3c,umask=1/uppD/stack/,msr/tsc/e").unwrap();
+    let names: Vec<&str> = list.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["cpu/event=0x3c,umask=1/uppD", "msr/tsc/e"]);
+    assert!(list[0].stack() && list[1].attrs.is_empty());
+}
+
+#[test]
+fn a_group_in_a_list_is_refused_with_what_counts_groups() {
+    let fault = Selector::parse_list("cycles,{instructions,cycles}:S").unwrap_err().to_string();
+    assert!(fault.contains("groups of events are not supported in a list"), "{fault}");
+}
