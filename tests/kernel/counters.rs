@@ -152,7 +152,7 @@ impl Drop for Removed {
 }
 
 /// Returns the error of `stat` with arguments that it refuses.
-pub(crate) fn refused(args: &[&str]) -> String {
+pub(crate) fn refusal_of_stat(args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
     let output = command.arg("stat").args(args).args(["--duration", "0.1s"]).output();
     let output = output.expect("the built command runs");
@@ -161,13 +161,13 @@ pub(crate) fn refused(args: &[&str]) -> String {
 }
 
 fn events_that_cannot_be_counted_are_refused_with_the_reason() {
-    let said = refused(&["-e", "sched:sched_switch/prev_pid % 2 == 0/"]);
+    let said = refusal_of_stat(&["-e", "sched:sched_switch/prev_pid % 2 == 0/"]);
     assert!(said.contains("the kernel cannot filter by `prev_pid % 2 == 0`"), "{said}");
-    let said = refused(&["-e", "user-time", "-p", "1"]);
+    let said = refusal_of_stat(&["-e", "user-time", "-p", "1"]);
     assert!(said.contains("user-time: the kernel counts it for whole CPUs only"), "{said}");
-    let said = refused(&["-e", "page-faults", "--cgroup", "perilune/none"]);
+    let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", "perilune/none"]);
     assert!(said.contains("cgroup `perilune/none`"), "{said}");
-    let said = refused(&["--metric", "ipc"]);
+    let said = refusal_of_stat(&["--metric", "ipc"]);
     assert!(said.contains("'ipc' is not NAME=EXPRESSION"), "{said}");
     for (expression, rest) in [
         ("page-faults (task-clock)", "(task-clock)"),
@@ -175,7 +175,7 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
         ("(page-faults) 2", "2"),
         ("page-faults * 2e3", "e3"),
     ] {
-        let said = refused(&["--metric", &format!("m={expression}")]);
+        let said = refusal_of_stat(&["--metric", &format!("m={expression}")]);
         let why = format!("--metric: m: an operator is missing before '{rest}'");
         assert!(said.contains(&why), "{said}");
     }
@@ -184,7 +184,7 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
     let said = refusal(&["-e", "page-faults", "--cgroup", "/", "--", "true"]);
     assert!(said.contains("already selects the tasks; add -a before the command"), "{said}");
     if !has_hardware_counters() {
-        let said = refused(&["--metric", "ipc=instructions/cycles"]);
+        let said = refusal_of_stat(&["--metric", "ipc=instructions/cycles"]);
         assert!(said.contains("instructions: this machine has no such hardware counter"), "{said}");
     }
 }

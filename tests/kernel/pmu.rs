@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::counters::{count_of, refused};
+use crate::counters::{count_of, refusal_of_stat};
 use crate::live::{live_tests, skip};
 use crate::tool::Tool;
 
@@ -14,7 +14,7 @@ live_tests! {
 
 fn the_cycles_of_the_time_stamp_counter_are_counted_through_its_pmu() {
     if !std::path::Path::new("/sys/bus/event_source/devices/msr/events/tsc").exists() {
-        return skip("this machine has no PMU msr");
+        skip("this machine has no PMU msr");
     }
     let listed = Command::new(env!("CARGO_BIN_EXE_perilune")).args(["list", "msr/"]).output();
     let listed = String::from_utf8(listed.expect("the built command runs").stdout).unwrap();
@@ -40,9 +40,9 @@ fn attributes_and_modifiers_without_effect_are_refused() {
         ("mrs/tsc/", "no PMU 'mrs' on this machine; did you mean 'msr'?"),
         ("msr/tsc,period=9/", "it is counted, not sampled"),
     ] {
-        let said = refused(&["-e", event]);
+        let said = refusal_of_stat(&["-e", event]);
         assert!(said.contains(why), "{event}: {said}");
     }
-    let said = refused(&["-e", "cpu-clock", "-F", "99"]);
+    let said = refusal_of_stat(&["-e", "cpu-clock", "-F", "99"]);
     assert!(said.contains("omit -F and -c"), "{said}");
 }
