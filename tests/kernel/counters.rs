@@ -361,7 +361,7 @@ fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
 }
 
 /// Returns the exit code and the messages of a run that is refused.
-pub(crate) fn refused(args: &[&str]) -> (Option<i32>, String) {
+fn refused(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
     let output = command.args(args).args(["--duration", "5s"]).output().expect("it runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
