@@ -18,6 +18,7 @@ pub mod folder;
 pub mod idle_records;
 pub mod kernel_functions;
 pub mod limits;
+pub mod load_address;
 pub mod machine;
 pub mod mapped_file;
 pub mod maps;

@@ -10,12 +10,12 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use perilune::base::event::slot::Slot;
 use perilune::stat::budget::Budget;
-use perilune::stat::event_copy::{EventOwner, Owners, PrintedCopy};
+use perilune::stat::event_copy::EventOwner;
 use perilune::stat::hist::{Histograms, Scale};
-use perilune::stat::history::History;
 use perilune::stat::kv::{Kv, KvOptions};
 use perilune::stat::latency::Latency;
 use perilune::stat::leaf::{self, BorrowedEvent, SharedAggregate};
+use perilune::stat::owners::{Owners, PrintedCopy};
 use perilune::stat::pending::{Pending, PendingOptions, PendingState};
 use perilune::stat::rate::Rates;
 use perilune::stat::states::{States, StatesOptions};
@@ -147,7 +147,7 @@ impl Tables {
         budget.set_size(64 << 10);
         let owners = Rc::new(Owners::default());
         if with_history {
-            owners.past_or(|| History::new(8 << 10).telling(&owners));
+            owners.past_or_begin(8 << 10);
         }
         let of_kv = KvOptions { keys: 2, sums: 2, first: vec![1], named: true, bound: 4 << 10 };
         let pending = PendingOptions {
@@ -161,14 +161,14 @@ impl Tables {
         };
         let of_states =
             StatesOptions { values: 1, state: 0, than: 5.0, keep_event: true, bound: 4 << 10 };
-        let spent = share(Latency::new(1, 4 << 10).within(&budget));
+        let spent = share(Latency::new(1, 4 << 10).with_budget(&budget));
         Tables {
-            kv: share(Kv::new(of_kv).within(&budget)),
-            latency: share(Latency::new(3, 4 << 10).within(&budget)),
-            hist: share(Histograms::new(Scale::Log2, 3, 4 << 10).within(&budget)),
-            rate: share(Rates::new(100.0, 1, 4 << 10).within(&budget)),
-            pending: share(Pending::new(pending).asking(&owners).within(&budget)),
-            states: share(States::new(of_states, spent).asking(&owners).within(&budget)),
+            kv: share(Kv::new(of_kv).with_budget(&budget)),
+            latency: share(Latency::new(3, 4 << 10).with_budget(&budget)),
+            hist: share(Histograms::new(Scale::Log2, 3, 4 << 10).with_budget(&budget)),
+            rate: share(Rates::new(100.0, 1, 4 << 10).with_budget(&budget)),
+            pending: share(Pending::new(pending).with_owners(&owners).with_budget(&budget)),
+            states: share(States::new(of_states, spent).with_owners(&owners).with_budget(&budget)),
             owners,
             shown: PrintedCopy::default(),
         }

@@ -1,5 +1,5 @@
 //! `list [-v] [--json] [GLOB]`: the events of this machine; with `-v`, the fields of their records.
-//! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions.
+//! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions, `mem:GLOB` and `mem:FILE:GLOB` symbols.
 //!
 //! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`, and
 //! `unavailable`, the reason, if this machine cannot open it; with `-v`, the objects of
@@ -20,8 +20,8 @@ use crate::base::{
     matching::glob,
     matching::nearest::{did_you_mean, nearest},
 };
-use crate::event::kind::Event;
 use crate::event::kind::function::FunctionName;
+use crate::event::kind::{self, Event, LookedUp};
 use crate::script::option::{AttrKind, Attrs};
 
 /// Output options of the list.
@@ -50,6 +50,9 @@ pub fn write(
     }
     if let Some(named) = pattern.and_then(FunctionName::parse) {
         return functions(&named, options, runtime, out);
+    }
+    if let Some((pattern, _)) = pattern.zip(pattern.and_then(kind::prefix_of)) {
+        return looked_up(pattern, options, runtime, out);
     }
     let events = runtime.events()?;
     let wanted = pattern.unwrap_or("*");
@@ -111,6 +114,33 @@ fn functions(
     match options.verbose {
         true => describe_all(&matching, options, runtime, out),
         false => Ok(write_names(&matching, options, out)?),
+    }
+}
+
+/// Lists the names of another kind that is looked up. With -v, an exact name selects only itself.
+fn looked_up(
+    pattern: &str,
+    options: ListOptions,
+    runtime: &mut dyn Runtime,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let catalog = runtime.catalog(None)?;
+    let found = catalog.look_up(pattern, usize::MAX)?.filter(|found| !found.names.is_empty());
+    let Some(LookedUp { sort, mut names }) = found else {
+        let described = catalog.describe(pattern).map(drop);
+        let none = || anyhow::anyhow!("no event matches '{pattern}'");
+        let why = described.err().filter(|_| !glob::is_glob(pattern)).unwrap_or_else(none);
+        return Err(CommandError::Running(why));
+    };
+    if options.verbose && names.iter().any(|name| name == pattern) {
+        names = vec![pattern.to_owned()];
+    }
+    let event = |name: String| EventName { name, aliases: Vec::new(), sort, unavailable: None };
+    let events: Vec<EventName> = names.into_iter().map(event).collect();
+    let events: Vec<&EventName> = events.iter().collect();
+    match options.verbose {
+        true => describe_all(&events, options, runtime, out),
+        false => Ok(write_names(&events, options, out)?),
     }
 }
 

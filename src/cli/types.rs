@@ -18,7 +18,7 @@ use super::{CommandError, run::Runtime};
 use crate::base::text::units::counted;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::expr::lua_name;
-use crate::event::kind::function;
+use crate::event::kind;
 use crate::output::file;
 use crate::script::load::library;
 use crate::sys::mapped_file::{Links, open_regular};
@@ -142,12 +142,11 @@ fn described(system: &str, events: &[(String, Format)]) -> String {
     text
 }
 
-/// Returns the class of an event's records: `perilune.sched.sched_switch`. All functions share two
-/// classes.
+/// Returns the class of an event's records: `perilune.sched.sched_switch`. The events of a
+/// prefix share classes.
 pub(super) fn class_of(event: &str) -> String {
-    if let Some((kind, _)) = function::ProbeKind::split_prefix(event) {
-        let class = if kind.at_return() { "perilune.Return" } else { "perilune.Call" };
-        return class.to_owned();
+    if let Some((prefix, _)) = kind::prefix_of(event) {
+        return prefix.class.to_owned();
     }
     let word = |word: &str| {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };

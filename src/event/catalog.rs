@@ -16,7 +16,7 @@ use crate::{
     },
     event::{
         kind::{
-            self, Event, EventFiles, ReadPmu, ReadTraceFormat,
+            self, Event, EventFiles, LookedUp, ReadPmu, ReadTraceFormat,
             function::{self, FunctionName, Functions},
         },
         selector::Selector,
@@ -52,6 +52,14 @@ pub trait Catalog {
             .filter(is_wanted)
             .take(most)
             .collect())
+    }
+    /// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has
+    /// no such names, which is so for each kind of a recording.
+    ///
+    /// # Errors
+    /// The machine cannot list them.
+    fn look_up(&self, _pattern: &str, _most: usize) -> Result<Option<LookedUp>> {
+        Ok(None)
     }
     /// Returns whether a format lists every field that records of its event can have. The formats
     /// of a recording list only the fields that its lines contain.
@@ -231,7 +239,7 @@ impl TracefsCatalog {
         }
     }
 
-    fn look_up(&self, name: &str) -> Result<Event> {
+    fn parsed(&self, name: &str) -> Result<Event> {
         match kind::parse(name, &self.files())? {
             Some(event) => Ok(event),
             None => match &*self.suggestions(name)? {
@@ -282,7 +290,7 @@ impl Catalog for TracefsCatalog {
         if let Some(known) = self.described.borrow().get(name) {
             return Ok(known.clone());
         }
-        let event = Rc::new(self.look_up(name)?);
+        let event = Rc::new(self.parsed(name)?);
         if !event.kind().may_change() {
             self.described.borrow_mut().insert(name.to_owned(), event.clone());
         }
@@ -298,6 +306,10 @@ impl Catalog for TracefsCatalog {
         function::check_kernel(glob.kind, &*self.read_pmu)
             .map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)
+    }
+
+    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<LookedUp>> {
+        kind::look_up(pattern, &self.files(), most)
     }
 }
 

@@ -4,6 +4,7 @@
 //! ([`EventProperties`]). This file lists the kinds: [`EventKind`], `PARSERS`, and for events with
 //! names of their own [`NAME_FAMILIES`].
 
+pub mod breakpoint;
 mod cache;
 mod counter;
 mod cpu_time;
@@ -13,6 +14,7 @@ mod modifiers;
 mod named;
 mod pmu;
 mod pmu_event;
+mod prefix;
 mod properties;
 mod raw;
 mod software;
@@ -28,12 +30,14 @@ pub(crate) use modifiers::is_modifier;
 pub use named::{NameFamily, NamedEvent};
 pub use pmu::pmu_events;
 pub use pmu_event::{PmuEvent, ReadPmu};
-pub use properties::{CountUnit, EventAttr, EventProperties, RegisterFields};
+pub use prefix::NamePrefix;
+pub use properties::{CountUnit, EventAttr, EventProperties, LookedUp, RegisterFields};
 pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
 use crate::base::report::draw::OpenedEvent;
 use crate::decode::format::Format;
-use function::{FunctionEvent, FunctionName, Functions, ProbeKind};
+use breakpoint::Breakpoint;
+use function::{FunctionEvent, FunctionName, Functions};
 
 /// An event that can be opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +59,8 @@ pub enum EventKind {
     Counter(Counter),
     /// A CPU time of /proc/stat.
     CpuTime(CpuTimeEvent),
+    /// A hardware breakpoint.
+    Breakpoint(Breakpoint),
 }
 
 impl EventKind {
@@ -64,6 +70,7 @@ impl EventKind {
             EventKind::Function(function) => function,
             EventKind::Counter(counter) => counter,
             EventKind::CpuTime(cpu_time) => cpu_time,
+            EventKind::Breakpoint(breakpoint) => breakpoint,
         }
     }
 }
@@ -89,6 +96,12 @@ impl From<Counter> for EventKind {
 impl From<CpuTimeEvent> for EventKind {
     fn from(cpu_time: CpuTimeEvent) -> EventKind {
         EventKind::CpuTime(cpu_time)
+    }
+}
+
+impl From<Breakpoint> for EventKind {
+    fn from(breakpoint: Breakpoint) -> EventKind {
+        EventKind::Breakpoint(breakpoint)
     }
 }
 
@@ -119,9 +132,17 @@ impl Event {
     /// Returns the event restricted to user mode, under the name that says so; None for a kind
     /// without modifiers.
     pub fn in_user_mode(&self) -> Option<Event> {
-        let EventKind::Counter(counter) = &self.what else { return None };
-        let (name, counter) = counter.in_user_mode(&self.name);
-        Some(Event::new(name, counter))
+        match &self.what {
+            EventKind::Counter(counter) => {
+                let (name, counter) = counter.in_user_mode(&self.name);
+                Some(Event::new(name, counter))
+            }
+            EventKind::Breakpoint(breakpoint) => {
+                let (name, breakpoint) = breakpoint.in_user_mode(&self.name)?;
+                Some(Event::new(name, breakpoint))
+            }
+            EventKind::Tracepoint(_) | EventKind::Function(_) | EventKind::CpuTime(_) => None,
+        }
     }
 }
 
@@ -132,7 +153,7 @@ pub struct EventFiles<'a> {
     pub format: &'a ReadTraceFormat<'a>,
     /// Reads a file of a PMU.
     pub pmu: &'a ReadPmu<'a>,
-    /// Finds functions; None if functions cannot be probed.
+    /// Finds functions and variables; None if they cannot be looked up.
     pub functions: Option<&'a dyn Functions>,
 }
 
@@ -149,7 +170,7 @@ impl EventFiles<'static> {
 type ParseEvent = fn(&str, &EventFiles<'_>) -> Result<Option<Event>>;
 
 /// The parsers of all kinds, in the order in which they are asked.
-const PARSERS: [ParseEvent; 4] = [
+const PARSERS: [ParseEvent; 5] = [
     |name, files| match (FunctionName::parse(name), files.functions) {
         (Some(named), Some(functions)) => {
             let function = function::describe(&named, functions, files.pmu)?;
@@ -157,10 +178,28 @@ const PARSERS: [ParseEvent; 4] = [
         }
         _ => Ok(None),
     },
+    |name, files| {
+        let found = breakpoint::parse(name, files.functions.map(|finder| finder as _))?;
+        Ok(found.map(|found| Event::new(name, found)))
+    },
     |name, files| Ok(tracepoint::parse(name, files.format)?.map(|found| Event::new(name, found))),
     |name, files| Ok(pmu::parse(name, files.pmu)?.map(|(name, counter)| Event::new(name, counter))),
     |name, files| parse_named(name, files.pmu),
 ];
+
+/// The prefixes of names that are looked up.
+pub const PREFIXES: [NamePrefix; 5] = {
+    let [kprobe, kretprobe, uprobe, uretprobe] = function::PREFIXES;
+    [kprobe, kretprobe, uprobe, uretprobe, breakpoint::PREFIX]
+};
+
+/// Returns the names that match a pattern; None if it is not a pattern of its kind.
+type LookUp = fn(&str, &EventFiles<'_>, usize) -> Result<Option<LookedUp>>;
+
+/// The kinds whose names are looked up, except functions ([`function::matching`]).
+const LOOK_UPS: [LookUp; 1] = [|pattern, files, most| {
+    breakpoint::look_up(pattern, files.functions.map(|finder| finder as _), most)
+}];
 
 /// Events with names of their own, in the order of `list`.
 pub const NAME_FAMILIES: [NameFamily; 5] =
@@ -195,11 +234,28 @@ pub fn lookup(name: &str) -> Option<NamedEvent> {
     NAME_FAMILIES.iter().find_map(|family| family.lookup(name))
 }
 
-/// Returns whether a name is that of a tracepoint (`sys:name`) or a function, and not that of a
-/// counter with modifiers (`cycles:uH`).
+/// Returns the prefix that a text begins with, and the text behind its colon.
+pub fn prefix_of(text: &str) -> Option<(&'static NamePrefix, &str)> {
+    const ALL: &[NamePrefix] = &PREFIXES;
+    ALL.iter().find_map(|prefix| Some((prefix, prefix.behind(text)?)))
+}
+
+/// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has no
+/// such names.
+///
+/// # Errors
+/// The machine cannot list them.
+pub fn look_up(pattern: &str, files: &EventFiles<'_>, most: usize) -> Result<Option<LookedUp>> {
+    LOOK_UPS.iter().find_map(|look_up| look_up(pattern, files, most).transpose()).transpose()
+}
+
+/// Returns whether a name is that of an event with fields: a tracepoint (`sys:name`) or a function,
+/// and not a counter with modifiers (`cycles:uH`) or a breakpoint.
 pub fn is_tracepoint(name: &str) -> bool {
-    ProbeKind::split_prefix(name).is_some()
-        || name.split_once(':').is_some_and(|(_, rest)| !rest.chars().all(is_modifier))
+    match prefix_of(name) {
+        Some((prefix, _)) => prefix.has_fields,
+        None => name.split_once(':').is_some_and(|(_, rest)| !rest.chars().all(is_modifier)),
+    }
 }
 
 /// Returns the names and aliases of the tables, without the cache events.

@@ -9,6 +9,7 @@
 //! cycles|cpu-clock       alternatives: the first that exists
 //! kprobe:vfs_read        a function, see `super::kind::function`
 //! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
+//! mem:jiffies/8:w/stack/ a breakpoint, see `super::kind::breakpoint`; has no fields either
 //! ```
 //!
 //! The FILE of a function ends at the first `:` unless it is quoted. `/` and `,` do not separate
@@ -26,14 +27,7 @@ use quote::{Escape, skip_quoted, unquote};
 
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
-    event::{
-        kind::{
-            self,
-            function::{self, ProbeKind},
-        },
-        rate::SamplingRate,
-        syntax::SyntaxError,
-    },
+    event::{kind, rate::SamplingRate, syntax::SyntaxError},
 };
 
 /// One event of a list, as typed.
@@ -243,26 +237,22 @@ impl<'a> SelectorParser<'a> {
         Ok(Selector { text, name, filter, attrs })
     }
 
-    /// Takes one of the names joined by `|`. A function's FILE may contain `/`.
+    /// Takes one of the names joined by `|`. Behind a prefix, a name may contain `/`.
     fn alternative(&mut self) -> Result<(), SyntaxError> {
         const ENDS: [char; 3] = ['/', ',', '|'];
         self.skip_space();
         let start = self.at;
-        let Some((kind, rest)) = ProbeKind::split_prefix(self.rest()) else {
+        let Some((prefix, rest)) = kind::prefix_of(self.rest()) else {
             let name = self.until(&ENDS).trim_end();
             return match name.find(char::is_whitespace) {
                 Some(space) => Err(self.fault(start + space, "events are joined with `,`")),
                 None => Ok(()),
             };
         };
-        self.at = self.text.len() - rest.len();
-        if kind.of_file() {
-            let (_, behind) = function::split_file(rest);
-            self.at = self.text.len() - behind.len();
-            if !self.take(':') {
-                let what = format!("the function is missing here: {}", kind.usage());
-                return Err(self.fault(self.at, what));
-            }
+        let begin = self.text.len() - rest.len();
+        match (prefix.extent)(rest) {
+            Ok(extent) => self.at = begin + extent,
+            Err(fault) => return Err(self.fault(begin + fault.at, fault.what)),
         }
         self.segment(&ENDS, Escape::Nothing).map(drop)
     }
@@ -349,10 +339,12 @@ fn next_is_digit(text: &str, comma: usize) -> bool {
     text.as_bytes().get(comma + 1).is_some_and(u8::is_ascii_digit)
 }
 
-/// Returns whether it is a counter with a name of its own, which has no fields to filter by:
-/// `cycles:u`, `cpu-clock`.
+/// Returns whether it is an event without fields to filter by: `cycles:u`, `cpu-clock`, `mem:v/8`.
 fn is_counter(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
+    if let Some((prefix, _)) = kind::prefix_of(first) {
+        return !prefix.has_fields;
+    }
     kind::lookup(first.split(':').next().unwrap_or_default()).is_some()
 }
 

@@ -29,7 +29,9 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         n => format!("{} and {} more events", names[..3].join(", "), n - 3),
     };
     let target = match &source.tasks {
-        Some(tids) if source.workload => format!("the command (pid {})", tids[0]),
+        Some(tids) if request.host.pids.is_empty() && request.host.tids.is_empty() => {
+            format!("the command (pid {})", tids[0])
+        }
         Some(tids) if !request.host.pids.is_empty() => {
             let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
             let noun = if pids.len() == 1 { "process" } else { "processes" };

@@ -12,8 +12,8 @@ use anyhow::Result;
 
 use crate::base::matching::nearest::nearest;
 use crate::event::catalog::{Catalog, TracefsCatalog};
-use crate::event::kind::function::{FunctionName, ProbeKind};
-use crate::event::kind::{self, Event, EventFiles};
+use crate::event::kind::function::FunctionName;
+use crate::event::kind::{self, Event, EventFiles, LookedUp};
 use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
 
@@ -70,7 +70,7 @@ impl Catalog for MachineCatalog {
     fn describe(&self, name: &str) -> Result<Rc<Event>> {
         let counter = self.counters.describe(name);
         let is_pmu = !name.contains(':') && name.contains('/');
-        if counter.is_ok() || is_pmu || ProbeKind::split_prefix(name).is_some() {
+        if counter.is_ok() || is_pmu || kind::prefix_of(name).is_some() {
             return counter;
         }
         match self.tracepoints() {
@@ -89,6 +89,10 @@ impl Catalog for MachineCatalog {
 
     fn functions(&self, glob: &FunctionName, most: usize) -> Result<Vec<FunctionName>> {
         self.counters.functions(glob, most)
+    }
+
+    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<LookedUp>> {
+        self.counters.look_up(pattern, most)
     }
 }
 

@@ -58,7 +58,10 @@ pub(super) fn run(
     let mut openings = openings(&roles)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let own_tid = own_tid(&catalog, &roles)?;
-    let source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());
+    let mut source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());
+    if let Err(why) = workload::load(workload.as_mut(), &roles, &mut source) {
+        return Ok(workload::not_loaded(&why, settings));
+    }
     let mut live = Live::open(openings, &source, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;
     for refused in live.refused() {
@@ -77,16 +80,14 @@ pub(super) fn run(
     }
 
     live.enable_side()?;
-    read_tasks(&host, settings, workload.is_some());
+    read_tasks(&host, &source, workload.is_some());
     live.enable(source.workload)?;
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
-        Show::new(host.context().clone(), None, Files::NONE)
-            .fail(&workload::not_started(&why, &settings.workload))?;
-        return Ok(Outcome::NoWorkload(why.kind()));
+        return workload::fail(&host, &why, settings);
     }
     greet(&host, &live, request, &source);
     let mut show = Show::new(host.context().clone(), screen, files);

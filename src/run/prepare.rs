@@ -1,5 +1,7 @@
 //! The steps between the opening of a live run and its first event.
 
+use std::collections::BTreeSet;
+
 use super::catalog::MachineCatalog;
 use super::machine::{mounted, name_stacks, print_by_formats, running};
 use super::request::{HostOptions, RunRequest};
@@ -89,14 +91,14 @@ pub(super) fn prepare_naming(
 
 /// Reads the tasks that exist, and the programs of those that are watched: they may end before they
 /// are first looked up. Warns about lists of names that no task has, unless a workload starts.
-pub(super) fn read_tasks(host: &Host, settings: &HostOptions, is_workload: bool) {
+pub(super) fn read_tasks(host: &Host, source: &SourceRequest, is_workload: bool) {
     let (context, names) = (host.context(), task_names());
     context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
     if let Some(programs) = context.programs() {
-        let of_threads = settings.tids.iter().filter_map(|tid| process_of(*tid as i32).ok());
-        let watched = settings.pids.iter().copied().chain(of_threads.map(|pid| pid as u32));
+        let tasks = source.tasks.iter().flatten().filter(|_| !source.workload);
+        let watched: BTreeSet<i32> = tasks.filter_map(|tid| process_of(*tid).ok()).collect();
         for pid in watched {
-            programs.borrow_mut().space_of(pid);
+            programs.borrow_mut().space_of(pid.cast_unsigned());
         }
     }
     if is_workload {

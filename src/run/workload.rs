@@ -8,15 +8,20 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
+use super::Outcome;
 use super::request::{HostOptions, RunRequest};
+use super::show::{Files, Show};
 use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
+use crate::script::host::Host;
 use crate::source::open::attr::OWNER;
+use crate::source::request::SourceRequest;
 use crate::sys::child::Workload;
 use crate::sys::machine::paranoid;
 use crate::sys::refusal::{FUNCTIONS_NEED_ROOT, Refusal, RefusedCall};
 use crate::sys::signal;
+use crate::sys::streams;
 
 /// The most restrictive `perf_event_paranoid` of the mainline kernel, which lets users watch their
 /// own tasks in user mode; distributions have added 3 and 4, which do not.
@@ -44,8 +49,67 @@ pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>
     prepared.map(Some)
 }
 
+/// Executes the command and stops it before its first instruction, or as soon as it has mapped the
+/// files of all events that need its memory; their addresses are known then. Does nothing if no
+/// event does.
+///
+/// # Errors
+/// The command cannot be executed, or it ended or waited before it had mapped a file.
+pub(super) fn load(
+    workload: Option<&mut Workload>,
+    roles: &[Role],
+    source: &mut SourceRequest,
+) -> io::Result<()> {
+    let waits = |role: &&Role| role.event.kind().awaits_program();
+    let (Some(workload), true) = (workload, source.workload) else { return Ok(()) };
+    if !roles.iter().any(|role| waits(&role)) {
+        return Ok(());
+    }
+    let pid = workload.pid();
+    let missing = || {
+        let mut waiting = roles.iter().filter(waits);
+        waiting.find_map(|role| role.event.kind().fields_for_task(pid).err().map(|_| role))
+    };
+    workload.load(&mut || missing().is_none()).map_err(|why| {
+        let what = match why.kind() {
+            io::ErrorKind::UnexpectedEof => "ended",
+            io::ErrorKind::TimedOut => "ran for 5 s",
+            _ => return why,
+        };
+        let event = missing().map_or("an event", |role| &role.event.name);
+        let text = format!(
+            "{event}: the command {what} and its process has not mapped this file; name the \
+             program that the command executes, or a library that it is linked with"
+        );
+        io::Error::new(why.kind(), text)
+    })?;
+    // Events are enabled while the command is stopped: there is no exec to come.
+    source.workload = false;
+    Ok(())
+}
+
+/// Prints why the command was not loaded, before there is an output, and returns the outcome.
+pub(super) fn not_loaded(why: &io::Error, settings: &HostOptions) -> Outcome {
+    streams::print_message(&not_started(why, &settings.workload));
+    Outcome::NoWorkload(why.kind())
+}
+
+/// Prints that the command was not started, and returns the outcome.
+///
+/// # Errors
+/// The output cannot be written.
+pub(super) fn fail(
+    host: &Host,
+    why: &io::Error,
+    settings: &HostOptions,
+) -> anyhow::Result<Outcome> {
+    let show = Show::new(host.context().clone(), None, Files::NONE);
+    show.fail(&not_started(why, &settings.workload))?;
+    Ok(Outcome::NoWorkload(why.kind()))
+}
+
 /// Returns why the command was not started, with a hint if the command is the number of a process.
-pub(super) fn not_started(why: &io::Error, command: &[OsString]) -> String {
+fn not_started(why: &io::Error, command: &[OsString]) -> String {
     let word = command.first().and_then(|word| word.to_str());
     match word.filter(|word| word.parse::<u32>().is_ok()) {
         Some(pid) if why.kind() == io::ErrorKind::NotFound => {

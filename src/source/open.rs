@@ -39,6 +39,7 @@ use crate::sys::errno::errno;
 use crate::sys::limits::raise_nofile;
 use crate::sys::perf::{Membership, OpenResult, PerfEvent};
 use crate::sys::refusal::{Refusal, RefusedCall};
+use crate::sys::tasks::any_alive;
 use groups::{CounterGroups, Joining, cgroup_of};
 use kernel_filter::{remark, set_accepted_parts};
 use omitted::OmittedEvents;
@@ -223,6 +224,11 @@ impl PerfEvents<'_> {
             }
             let cpu = ring.cpu as i32;
             for &tid in self.tids {
+                let attr = match self.opening.attr_for_task(&self.attr, tid) {
+                    Ok(attr) => attr,
+                    Err(_) if self.tids.len() > 1 && !any_alive(&[tid]) => continue,
+                    Err(why) => return Err(why),
+                };
                 let target = PerfTarget { pid: tid, cpu };
                 let joining = Joining {
                     target,
@@ -231,7 +237,7 @@ impl PerfEvents<'_> {
                     on: self.on,
                     on_exec: self.on_exec,
                 };
-                match opened.groups.open(self.opening, &self.attr, &joining) {
+                match opened.groups.open(self.opening, &attr, &joining) {
                     Ok(got) => self.add(opened, position, target, got, &mut filter)?,
                     // Skips a thread that ended after the threads were listed.
                     Err(why) if self.tids.len() > 1 && errno_of(&why) == Some(libc::ESRCH) => {}

@@ -2,11 +2,14 @@
 
 use std::rc::Rc;
 
+use anyhow::anyhow;
+
 use crate::event::exclude::Exclude;
 use crate::event::filter::{Bound, Filter, split::UserCondition};
 use crate::event::kind::Event as Described;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::Sampling;
+use crate::sys::attr::Attr;
 
 /// Request of a run to its source.
 #[derive(Clone, Debug)]
@@ -64,6 +67,19 @@ impl Opening {
     /// Returns whether it is opened for whole CPUs even if only some tasks are watched.
     pub(super) fn is_cpu_wide(&self) -> bool {
         self.sampling.whole_cpus || self.event.kind().is_probe()
+    }
+
+    /// Returns the attr for an event that is attached to a task; -1 stands for all tasks.
+    ///
+    /// # Errors
+    /// The task's process does not have what the event is about.
+    pub(super) fn attr_for_task(&self, attr: &Attr, tid: i32) -> anyhow::Result<Attr> {
+        let mut attr = *attr;
+        let fields = self.event.kind().fields_for_task(tid);
+        for (name, value) in fields.map_err(|why| anyhow!("{}: {why:#}", self.event.name))? {
+            attr.set(name, value)?;
+        }
+        Ok(attr)
     }
 
     /// Returns those of `cpus` on which it is opened.

@@ -1,17 +1,19 @@
-//! Finds where functions begin, by their names: in files through their symbol tables or those of
+//! Finds functions and variables by their names: in files through their symbol tables or those of
 //! their debug files, in the kernel through `/proc/kallsyms`.
 //!
-//! Only the first byte of a function is ever returned: a breakpoint in the middle of an instruction
-//! kills the process that executes it.
+//! Only the first byte of a function is ever returned for a probe: a software breakpoint in the
+//! middle of an instruction kills the process that executes it.
 
 mod in_file;
 mod in_kernel;
+mod kernel_symbols;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use anyhow::Result;
 
+use crate::event::kind::breakpoint::{FoundSymbol, SymbolFinder};
 use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
@@ -79,6 +81,27 @@ impl Functions for MachineFunctions {
                 none if none.is_empty() => Ok(self.kernel(true)?.names(wanted, most)),
                 found => Ok(found),
             },
+        }
+    }
+}
+
+impl SymbolFinder for MachineFunctions {
+    fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol> {
+        match file {
+            Some(file) => self.program(file)?.symbol(name),
+            None => kernel_symbols::find(&kernel_symbols::read()?, name),
+        }
+    }
+
+    fn symbols(
+        &self,
+        file: Option<&str>,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Result<Vec<String>> {
+        match file {
+            Some(file) => Ok(self.program(file)?.symbol_names(wanted, most)),
+            None => Ok(kernel_symbols::names(&kernel_symbols::read()?, wanted, most)),
         }
     }
 }

@@ -6,8 +6,14 @@
 //! happens before any thread exists, because the child's code then needs no lock that another
 //! thread might hold.
 //!
+//! An event that needs the memory of the command's process is opened after the exec instead:
+//! [`Workload::load`] stops the command before its first instruction, as a debugger does, or once
+//! it has mapped a library; [`Workload::start`] then lets it run.
+//!
 //! The child gets an empty signal mask and default dispositions, except for the signals that were
 //! ignored when this process began (`nohup`): Rust's own ignoring of `SIGPIPE` is undone.
+
+mod traced;
 
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -15,6 +21,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+
+/// Requests the child to execute its command, or to do so and stop.
+const START: u8 = 1;
+const START_TRACED: u8 = 2;
 
 /// Maximum number of signals that may interrupt one wait.
 const INTERRUPTIONS: u32 = 10_000;
@@ -29,6 +39,8 @@ pub struct Workload {
     /// The pipe on which the child reports a failed exec; a successful exec closes it.
     outcome: PipeReader,
     status: Option<ExitStatus>,
+    /// Whether it has executed its program and is stopped by ptrace(2).
+    stopped: bool,
 }
 
 impl Workload {
@@ -57,7 +69,9 @@ impl Workload {
             0 => unsafe {
                 run_child(&pointers, go.as_raw_fd(), wait.as_raw_fd(), failed.as_raw_fd())
             },
-            pid => Ok(Workload { pid, command, go: Some(go), outcome, status: None }),
+            pid => {
+                Ok(Workload { pid, command, go: Some(go), outcome, status: None, stopped: false })
+            }
         }
     }
 
@@ -77,10 +91,34 @@ impl Workload {
     /// The command cannot be executed; the error names it and keeps exec's kind (`NotFound`,
     /// `PermissionDenied`).
     pub fn start(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.stopped) {
+            return traced::detach(self.pid);
+        }
+        self.execute(START)
+    }
+
+    /// Lets the child execute its command and stops it again before its first instruction, or later
+    /// at the first system call at which `is_ready` returns true. Call [`Workload::start`] then.
+    ///
+    /// # Errors
+    /// As [`Workload::start`]; or the command ended, or waited too long, before it was ready.
+    pub fn load(&mut self, is_ready: &mut dyn FnMut() -> bool) -> io::Result<()> {
+        self.execute(START_TRACED)?;
+        self.stopped = true;
+        match traced::run_until(self.pid, is_ready)? {
+            None => Ok(()),
+            Some(status) => {
+                (self.stopped, self.status) = (false, Some(status));
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+
+    fn execute(&mut self, how: u8) -> io::Result<()> {
         let Some(mut go) = self.go.take() else { return Ok(()) };
         // The pipe is broken if the child was killed. Its status shows that; exec's outcome is then
         // the end of file.
-        let _ = go.write_all(&[1]);
+        let _ = go.write_all(&[how]);
         drop(go);
         let mut errno = [0; 4];
         match self.outcome.read_exact(&mut errno) {
@@ -166,11 +204,11 @@ impl Workload {
     }
 }
 
-/// Ends and reaps a child that was never started; leaves a running command alone, and reaps an
-/// ended one.
+/// Ends and reaps a child that was never started or is stopped; leaves a running command alone, and
+/// reaps an ended one.
 impl Drop for Workload {
     fn drop(&mut self) {
-        if self.go.take().is_some() {
+        if self.go.take().is_some() || self.stopped {
             // A failure cannot be reported here, and both calls fail only if the child is gone.
             let _ = self.kill();
             let _ = self.wait();
@@ -200,6 +238,9 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
                 started = got == 1;
                 break;
             }
+        }
+        if byte == START_TRACED {
+            libc::ptrace(libc::PTRACE_TRACEME);
         }
         if started && let Some(program) = argv.first() {
             libc::execvp(*program, argv.as_ptr());

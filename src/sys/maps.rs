@@ -40,6 +40,15 @@ pub fn executable(pid: u32) -> io::Result<Vec<ProcMapping>> {
     rows(&format!("/proc/{pid}/maps"), |permissions| permissions.contains(&b'x'))
 }
 
+/// Returns all mappings of the process that a thread belongs to, by address; none for a zombie or a
+/// kernel thread.
+///
+/// # Errors
+/// There is no such thread, or this user may not read its mappings.
+pub fn of_thread(tid: u32) -> io::Result<Vec<ProcMapping>> {
+    rows(&format!("/proc/{tid}/maps"), |_| true)
+}
+
 /// Returns all mappings of this process.
 ///
 /// # Errors

@@ -7,6 +7,8 @@
 //! Sources: `perf_event_open(2)`, Documentation/admin-guide/{perf-security,sysctl/kernel}.rst, and
 //! the return values of kernel/events/core.c and kernel/trace/trace_event_perf.c.
 
+mod breakpoint;
+mod permission;
 mod probe;
 
 pub use probe::FUNCTIONS_NEED_ROOT;
@@ -14,6 +16,7 @@ pub use probe::FUNCTIONS_NEED_ROOT;
 use super::attr::{Attr, PerfTarget};
 use super::privileges::Privileges;
 use perf_event_open_sys::bindings as b;
+use permission::{is_tracepoint_of_kernels_own, permission};
 use probe::{create_probe, probe};
 
 /// A refused call, as a line for the user.
@@ -124,15 +127,12 @@ fn is_of_event(attr: &Attr, errno: i32, facts: &Privileges) -> bool {
     }
 }
 
-/// Returns whether no process has the missing permission (`TRACE_EVENT_PERF_PERM` tracepoints).
-fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Privileges) -> bool {
-    let locked = facts.lockdown.as_deref() == Some("confidentiality");
-    attr.as_raw().type_ == b::PERF_TYPE_TRACEPOINT && facts.perfmon && facts.opens_own && !locked
-}
-
 fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> String {
     let raw = attr.as_raw();
     let PerfTarget { pid, cpu } = target;
+    if let Some(why) = breakpoint::breakpoint(attr, errno, facts) {
+        return why.to_owned();
+    }
     match errno {
         libc::EACCES | libc::EPERM => permission(attr, target, facts),
         libc::EINTR if raw.type_ == b::PERF_TYPE_TRACEPOINT => "another tracer uses it: a uprobe \
@@ -185,10 +185,6 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
             raw.sample_max_stack,
             number(facts.max_stack)
         ),
-        libc::ENOSPC if raw.type_ == b::PERF_TYPE_BREAKPOINT => "all hardware breakpoints are in \
-             use (x86 has four; a mapped ring keeps its own); watch fewer addresses, or stop the \
-             process that uses them"
-            .into(),
         libc::EOPNOTSUPP => "this PMU does not support the requested attributes; omit branch \
              stacks, precise_ip or sampling, or use another event"
             .into(),
@@ -221,55 +217,6 @@ fn branches(pmu_type: u32) -> String {
         _ => "this PMU has no branch records (LBR) of calls, as in most virtual machines",
     };
     format!("{why}; use --call-graph=fp or --call-graph=dwarf")
-}
-
-/// Refusal of `perf_event_open` to a privileged user.
-const DENIED_TO_ROOT: &str = "permission denied even to root; a seccomp profile (containers), a \
-    security module or lockdown forbids it: allow perf_event_open there, or run on the host";
-
-/// Explains a missing permission by the first reason that applies.
-fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
-    let raw = attr.as_raw();
-    let tracepoint = raw.type_ == b::PERF_TYPE_TRACEPOINT;
-    // Value of perf_event_paranoid that a user without the capability needs (kernel.rst).
-    let needed: i64 = if tracepoint && raw.sample_type & u64::from(b::PERF_SAMPLE_RAW) != 0 {
-        -1
-    } else if target.pid < 0 {
-        0
-    } else if raw.exclude_kernel() == 0 {
-        1
-    } else {
-        2
-    };
-    if facts.lockdown.as_deref() == Some("confidentiality") {
-        return "permission denied; the kernel is locked down (confidentiality), which forbids perf \
-                even to root: boot with lockdown=integrity or lockdown=none"
-            .into();
-    }
-    if facts.in_user_namespace {
-        return "permission denied; in a user namespace, perf needs CAP_PERFMON in the initial one: \
-                run outside of it"
-            .into();
-    }
-    if is_tracepoint_of_kernels_own(attr, facts) {
-        return "the kernel does not allow sampling of this tracepoint, because a sample would \
-                trigger it again; omit it"
-            .into();
-    }
-    if facts.perfmon {
-        return DENIED_TO_ROOT.into();
-    }
-    match facts.paranoid {
-        Some(paranoid) if paranoid > needed => format!(
-            "permission denied; perf_event_paranoid is {paranoid}: run as root, or set it to \
-             {needed}"
-        ),
-        _ if target.pid > 0 => format!(
-            "permission denied; task {} belongs to another user: run as root, or with CAP_PERFMON",
-            target.pid
-        ),
-        _ => "permission denied; run as root, or with CAP_PERFMON".into(),
-    }
 }
 
 fn map(pages: usize, errno: i32, facts: &Privileges) -> String {

@@ -29,7 +29,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field idle? boolean for clocks of the kernel; a hardware counter stops while its CPU is idle
 
 --- A selector as typed by the user: `sys:name/filter/ATTR/…/`, for calls of a function
---- `kprobe:FUNCTION/…` or `uprobe:FILE:FUNCTION/…`, for its returns `kretprobe:` or `uretprobe:`.
+--- `kprobe:FUNCTION/…` or `uprobe:FILE:FUNCTION/…`, for its returns `kretprobe:` or `uretprobe:`,
+--- for accesses to memory `mem:SYMBOL/LEN:w/ATTR/…` or `mem:FILE:SYMBOL:w/ATTR/…`.
 ---@class perilune.Selector
 ---@field name string `"sched:sched_switch"`
 ---@field filter? string the filter between the first slashes

@@ -179,9 +179,9 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
         let why = format!("--metric: m: an operator is missing before '{rest}'");
         assert!(said.contains(&why), "{said}");
     }
-    let said = refusal(&["--metric", "x=page-faults/0"]);
+    let said = refusal_of_stat(&["--metric", "x=page-faults/0"]);
     assert!(said.contains("--metric: x: divides by 0"), "{said}");
-    let said = refusal(&["-e", "page-faults", "--cgroup", "/", "--", "true"]);
+    let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", "/", "--", "true"]);
     assert!(said.contains("already selects the tasks; add -a before the command"), "{said}");
     if !has_hardware_counters() {
         let said = refusal_of_stat(&["--metric", "ipc=instructions/cycles"]);
@@ -361,7 +361,7 @@ fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
 }
 
 /// Returns the exit code and the messages of a run that is refused.
-fn refused(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn refused(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
     let output = command.args(args).args(["--duration", "5s"]).output().expect("it runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
 "#;
 
 /// A compiled program.
-struct Program {
+pub(crate) struct Program {
     folder: TempDir,
 }
 
@@ -71,7 +71,7 @@ impl Program {
         Program::of(SOURCE, flags)
     }
 
-    fn of(source: &str, flags: &[&str]) -> Program {
+    pub(crate) fn of(source: &str, flags: &[&str]) -> Program {
         let folder = tempfile::tempdir().expect("there is room for a program");
         std::fs::write(folder.path().join("chain.c"), source).expect("it can be written");
         let program = Program { folder };
@@ -83,12 +83,12 @@ impl Program {
         program
     }
 
-    fn run(&self, command: &mut Command) {
+    pub(crate) fn run(&self, command: &mut Command) {
         let done = command.current_dir(self.folder.path()).output().expect("it is installed");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.folder.path().join("chain").to_string_lossy().into_owned()
     }
 
@@ -98,14 +98,14 @@ impl Program {
     }
 
     /// Starts it; it waits for its lines on stdin.
-    fn waiting(&self, n: u32, kids: u32) -> Child {
+    pub(crate) fn waiting(&self, n: u32, kids: u32) -> Child {
         let words = [n.to_string(), kids.to_string(), "wait".to_owned()];
         let mut command = Command::new(self.path());
         command.args(words).stdin(Stdio::piped()).spawn().expect("it was built")
     }
 
     /// Returns the output of a run that watches the program from its start to its end.
-    fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
+    pub(crate) fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
             .args(["--json", "--duration", "120s", "--", &self.path()])
@@ -130,7 +130,7 @@ fn sum(run: &Run, field: &str) -> i128 {
     run.of("event").map(value).sum()
 }
 
-fn next_line(child: &mut Child) {
+pub(crate) fn next_line(child: &mut Child) {
     child.stdin.as_mut().expect("it is piped").write_all(b"\n").expect("it reads");
 }
 

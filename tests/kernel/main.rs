@@ -7,6 +7,7 @@
 //! A separate test program, which `tests/vm/run` runs on another kernel. `live` lists its tests.
 
 mod blktrace;
+mod breakpoints;
 mod changes;
 mod command;
 mod count_modes;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
     live::run([
         tests(),
         blktrace::tests(),
+        breakpoints::tests(),
         changes::tests(),
         command::tests(),
         count_modes::tests(),

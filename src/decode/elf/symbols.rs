@@ -1,5 +1,5 @@
-//! Functions in the symbol tables of an ELF file, as described in elf(5) and the LSB (symbol
-//! versions).
+//! Functions and variables in the symbol tables of an ELF file, as described in elf(5) and the LSB
+//! (symbol versions).
 
 use super::Elf;
 
@@ -26,6 +26,34 @@ pub struct ElfFunction<'a> {
     pub superseded: bool,
 }
 
+/// A function or variable that the file defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElfSymbol<'a> {
+    /// Its name; in [`SymbolTable::All`] it may contain the version, as in `v@@V2`.
+    pub name: &'a [u8],
+    /// Kind of the function or variable.
+    pub kind: ElfSymbolKind,
+    /// Its address before relocation; of a thread-local variable, the offset in its block.
+    pub address: u64,
+    /// Its size in bytes; 0 if it is not known.
+    pub size: u64,
+    /// Whether it is an older version, used only by programs linked against that version.
+    pub superseded: bool,
+}
+
+/// Kind of a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElfSymbolKind {
+    /// A function (`STT_FUNC`).
+    Function,
+    /// A resolver that selects a function for the CPU when the program starts (`STT_GNU_IFUNC`).
+    Resolver,
+    /// A variable (`STT_OBJECT`).
+    Variable,
+    /// A thread-local variable (`STT_TLS`).
+    ThreadLocal,
+}
+
 /// Maximum number of entries read from a table, enough for the largest programs.
 const ENTRIES_MAX: usize = 1 << 22;
 /// Maximum length of a name; longer ones are skipped. Bounds the work on crafted files, whose names
@@ -35,7 +63,9 @@ const NAME_MAX: usize = 1024;
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERSYM: u32 = 0x6fff_ffff;
+const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
+const STT_TLS: u8 = 6;
 const STT_GNU_IFUNC: u8 = 10;
 /// Bit of a version: not the default one.
 const HIDDEN: u16 = 0x8000;
@@ -43,6 +73,21 @@ const HIDDEN: u16 = 0x8000;
 impl<'a> Elf<'a> {
     /// Returns the functions of a table, in table order; none if the table does not exist.
     pub fn functions(&self, table: SymbolTable) -> impl Iterator<Item = ElfFunction<'a>> + use<'a> {
+        self.symbols(table).filter_map(|symbol| {
+            let ElfSymbol { name, kind, address, superseded, .. } = symbol;
+            let chooses = kind == ElfSymbolKind::Resolver;
+            (chooses || kind == ElfSymbolKind::Function).then_some(ElfFunction {
+                name,
+                address,
+                chooses,
+                superseded,
+            })
+        })
+    }
+
+    /// Returns the functions and variables of a table, in table order; none if the table does not
+    /// exist.
+    pub fn symbols(&self, table: SymbolTable) -> impl Iterator<Item = ElfSymbol<'a>> + use<'a> {
         let elf = *self;
         let found = self.table(table);
         let versions = match table {
@@ -54,7 +99,7 @@ impl<'a> Elf<'a> {
         let versions = versions.chunks_exact(2).map(|two| u16::from_ne_bytes([two[0], two[1]]));
         let versions = versions.map(Some).chain(std::iter::repeat(None));
         let entries = entries.chunks_exact(size).zip(versions).take(ENTRIES_MAX);
-        entries.filter_map(move |(entry, version)| elf.function(entry, names, version))
+        entries.filter_map(move |(entry, version)| elf.symbol(entry, names, version))
     }
 
     /// Returns the file type (`ET_*`).
@@ -92,30 +137,33 @@ impl<'a> Elf<'a> {
         sections.find(|section| section.kind == SHT_GNU_VERSYM)?.bytes
     }
 
-    fn function(
+    fn symbol(
         &self,
         entry: &'a [u8],
         names: &'a [u8],
         version: Option<u16>,
-    ) -> Option<ElfFunction<'a>> {
+    ) -> Option<ElfSymbol<'a>> {
         let word4 = |at: usize| Some(u32::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
+        let word8 = |at: usize| Some(u64::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
         let half = |at: usize| Some(u16::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
-        let (info, section, address) = match self.wide {
-            true => (entry[4], half(6)?, u64::from_ne_bytes(*entry.get(8..)?.first_chunk()?)),
-            false => (entry[12], half(14)?, u64::from(word4(4)?)),
+        let (info, section, address, size) = match self.wide {
+            true => (entry[4], half(6)?, word8(8)?, word8(16)?),
+            false => (entry[12], half(14)?, u64::from(word4(4)?), u64::from(word4(8)?)),
         };
-        let kind = info & 0xf;
+        let kind = match info & 0xf {
+            STT_FUNC => ElfSymbolKind::Function,
+            STT_GNU_IFUNC => ElfSymbolKind::Resolver,
+            STT_OBJECT => ElfSymbolKind::Variable,
+            STT_TLS => ElfSymbolKind::ThreadLocal,
+            _ => return None,
+        };
         // Section 0 marks symbols that are defined in other files.
-        if section == 0 || !matches!(kind, STT_FUNC | STT_GNU_IFUNC) {
+        if section == 0 {
             return None;
         }
         let name = names.get(word4(0)? as usize..)?;
         let name = &name[..name.iter().take(NAME_MAX + 1).position(|byte| *byte == 0)?];
-        (!name.is_empty()).then_some(ElfFunction {
-            name,
-            address,
-            chooses: kind == STT_GNU_IFUNC,
-            superseded: version.is_some_and(|version| version & HIDDEN != 0),
-        })
+        let superseded = version.is_some_and(|version| version & HIDDEN != 0);
+        (!name.is_empty()).then_some(ElfSymbol { name, kind, address, size, superseded })
     }
 }

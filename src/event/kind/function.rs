@@ -9,12 +9,14 @@
 mod named;
 mod place;
 
+pub(super) use named::PREFIXES;
 pub use named::{FunctionName, ProbeKind, split_file};
 pub use place::FunctionLocation;
 
 use anyhow::{Result, anyhow, bail};
 use perf_event_open_sys::bindings as abi;
 
+use super::breakpoint::SymbolFinder;
 use super::pmu;
 use super::pmu_event::ReadPmu;
 use super::properties::{EventAttr, EventProperties, RegisterFields};
@@ -37,7 +39,7 @@ pub struct FunctionEvent {
 }
 
 /// Finds functions by name.
-pub trait Functions {
+pub trait Functions: SymbolFinder {
     /// Returns where a function begins.
     ///
     /// # Errors

@@ -68,11 +68,40 @@ pub struct RegisterFields {
     pub of_any_task: bool,
 }
 
+/// Names of events that were looked up on the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookedUp {
+    /// The word of `list` for such an event.
+    pub sort: &'static str,
+    /// The names, sorted.
+    pub names: Vec<String>,
+}
+
 /// Properties of an event that depend on its kind. The defaults are those of a counter that the
 /// kernel counts in software.
 pub trait EventProperties {
     /// Returns the fields that select the event. `config` of a probe is 0 until it is made.
     fn attr(&self) -> EventAttr;
+
+    /// Returns further fields of `perf_event_attr`, by the kernel's names.
+    fn fields(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Returns the fields of `perf_event_attr` that depend on the watched task; -1 stands for all
+    /// tasks.
+    ///
+    /// # Errors
+    /// The task's process does not have what the event is about; the message does not have the
+    /// event's name.
+    fn fields_for_task(&self, _tid: i32) -> Result<Vec<(&'static str, u64)>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns whether a process must execute its program before [`Self::fields_for_task`].
+    fn awaits_program(&self) -> bool {
+        false
+    }
 
     /// Returns the bits of `sample_type` for the data that only samples of this kind have.
     fn sample_type(&self) -> u64 {

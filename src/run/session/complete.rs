@@ -4,6 +4,7 @@ use super::Session;
 use super::console::Completions;
 use super::requests::found;
 use crate::base::text::escape;
+use crate::event::kind;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
@@ -40,8 +41,8 @@ fn candidates(session: &Session<'_>, before: &str) -> Completions {
         return match before.split_once(' ') {
             None => (0, COLON.map(str::to_owned).to_vec()),
             Some((":doc", rest)) => (before.len() - rest.len(), doc::names()),
-            Some((":events" | ":fields", rest)) if ProbeKind::split_prefix(rest).is_some() => {
-                in_function(session, before, rest)
+            Some((":events" | ":fields", rest)) if kind::prefix_of(rest).is_some() => {
+                in_prefixed(session, before, rest)
             }
             Some((":events" | ":fields", rest)) => {
                 (before.len() - rest.len(), events(session, rest))
@@ -71,8 +72,8 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     if code.ends_with("kaddr") || code.ends_with("kaddr(") {
         return (at, kernel_symbols(text, |_| true));
     }
-    if let Some(item) = last_function(text) {
-        return in_function(session, before, item);
+    if let Some(item) = last_prefixed(text) {
+        return in_prefixed(session, before, item);
     }
     match text.split_once('/') {
         // `field.function == NAME` of a filter takes a function of the kernel.
@@ -91,12 +92,27 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     }
 }
 
-/// Returns the selector of a function at the end of a string.
-fn last_function(text: &str) -> Option<&str> {
-    // A `,` or `|` in its FILE is quoted, and is not followed by a kind of function.
+/// Returns the selector at the end of a string whose name begins with a prefix.
+fn last_prefixed(text: &str) -> Option<&str> {
+    // A `,` or `|` in its FILE is quoted, and is not followed by a prefix.
     let starts = text.match_indices([',', '|']).map(|(at, _)| at + 1).chain([0]);
     let items = starts.filter_map(|at| text.get(at..)).map(str::trim_start);
-    items.filter(|item| ProbeKind::split_prefix(item).is_some()).min_by_key(|item| item.len())
+    items.filter(|item| kind::prefix_of(item).is_some()).min_by_key(|item| item.len())
+}
+
+/// Completes the name of a function, or that of another kind that is looked up.
+fn in_prefixed(session: &Session<'_>, before: &str, item: &str) -> Completions {
+    if ProbeKind::split_prefix(item).is_some() {
+        return in_function(session, before, item);
+    }
+    let start = before.len() - item.len();
+    let found = session.source.catalog().look_up(item, usize::MAX).ok().flatten();
+    let mut names = found.map_or(Vec::new(), |found| found.names);
+    if let Some((_, rest)) = kind::prefix_of(item).filter(|(_, rest)| !rest.contains(':')) {
+        let file = |file| format!("{}{file}", &item[..item.len() - rest.len()]);
+        names.extend(programs(rest).into_iter().map(file));
+    }
+    (start, names)
 }
 
 /// Completes a FILE, a function, or a field of a function's event.
@@ -214,8 +230,8 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
         true => names,
         false => {
             let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
-            let functions = ProbeKind::ALL.iter().map(|kind| kind.prefix());
-            let systems = systems.chain(functions).map(|system| format!("{system}:"));
+            let prefixes = kind::PREFIXES.iter().map(|prefix| prefix.prefix);
+            let systems = systems.chain(prefixes).map(|system| format!("{system}:"));
             systems.chain(MachineCatalog::pmu_events()).collect()
         }
     }
@@ -262,9 +278,9 @@ mod tests {
         assert_eq!(last_event(code).as_deref(), Some("c:d"));
         let code = "probe('uprobe:/usr/bin/bash:readline/arg1 > 0/', function(e) return e";
         assert_eq!(last_event(code).as_deref(), Some("uprobe:/usr/bin/bash:readline"));
-        assert_eq!(last_function("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
-        assert_eq!(last_function("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
-        assert_eq!(last_function("a:b/x"), None);
+        assert_eq!(last_prefixed("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
+        assert_eq!(last_prefixed("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
+        assert_eq!(last_prefixed("a:b/x"), None);
         assert_eq!(word_at_end("x + e_1"), "e_1");
         assert!(asks_function("a > 1 && function.function == hrtimer_w"));
         assert!(!asks_function("a == hrtimer_w"));

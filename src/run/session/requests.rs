@@ -227,6 +227,12 @@ fn events(session: &Session<'_>, pattern: &str) -> anyhow::Result<String> {
             false => Ok(names.join("\n")),
         };
     }
+    if let Some(found) = catalog.look_up(pattern, usize::MAX)? {
+        return match found.names.is_empty() {
+            true => Err(anyhow!("no event matches '{pattern}'")),
+            false => Ok(found.names.join("\n")),
+        };
+    }
     let names = catalog.names()?;
     let is = |name: &&String| match glob::is_glob(pattern) {
         true => glob::matches(pattern.as_bytes(), name.as_bytes()),

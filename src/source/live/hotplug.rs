@@ -147,6 +147,7 @@ impl Live {
             let target = PerfTarget { pid: tid, cpu: cpu as i32 };
             let (cgroup, probe) = (cgroup.as_ref(), probe.as_ref());
             let joining = Joining { target, cgroup, probe, on, on_exec: false };
+            let attr = opening.attr_for_task(&attr, tid)?;
             let (event, in_group) = match groups.open(opening, &attr, &joining) {
                 Ok((opened, in_group)) => (opened.event, in_group),
                 Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,

@@ -35,6 +35,9 @@ pub fn of_event(
     common: Common,
 ) -> anyhow::Result<Attr> {
     let mut attr = selected(event.attr())?;
+    for (name, value) in event.fields() {
+        attr.set(name, value)?;
+    }
     every(&mut attr, common)?;
     exclude(&mut attr, event, sampling)?;
     let mut read = abi::PERF_FORMAT_ID as u64;

@@ -2,7 +2,7 @@
 
 use crate::base::event::slot::CPUS_MAX;
 use crate::base::event::value::ValueType;
-use crate::event::kind::function::{ProbeKind, split_file};
+use crate::event::kind;
 
 /// A line as written; its event has no layout yet.
 #[derive(Debug)]
@@ -175,17 +175,13 @@ impl<'a> Cursor<'a> {
         trimmed.trim_end_matches([' ', '\t'])
     }
 
-    /// Reads the event's name with its colon. The file of a function may be in quotes in it, and
-    /// contain blanks.
+    /// Reads the event's name with its colon. The FILE of a name may be in quotes, and contain
+    /// blanks.
     fn event(&mut self) -> Result<(usize, &'a str), Mistake> {
         let rest = self.rest();
-        let end = match ProbeKind::split_prefix(rest) {
-            Some((kind, behind)) if kind.of_file() => {
-                let (_, function) = split_file(behind);
-                rest.len() - function.len()
-            }
-            _ => 0,
-        };
+        let end = kind::prefix_of(rest).map_or(0, |(prefix, behind)| {
+            rest.len() - behind.len() + (prefix.extent)(behind).unwrap_or(0)
+        });
         let (at, text) = (self.at, self.source);
         self.at += end;
         let (_, _) = self.word("the event")?;

@@ -1,5 +1,7 @@
 //! Functions of a program or library.
 
+mod variables;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
@@ -181,21 +183,22 @@ impl ProgramFile {
 
     /// Calls `take` with each function until it returns false.
     fn each<'a>(&'a self, take: &mut dyn FnMut(ElfFunction<'a>) -> bool) {
-        let own =
-            [(Some(&self.object), SymbolTable::All), (Some(&self.object), SymbolTable::Dynamic)];
-        let tables = own.into_iter().chain([(self.apart.as_ref(), SymbolTable::All)]);
-        let elves = tables.filter_map(|(object, table)| Some((elf(object?)?, table)));
-        for (elf, table) in elves {
+        for (elf, table) in self.tables() {
             for mut function in elf.functions(table) {
-                // A name without a version means the default version, which a linker uses.
-                if let Some(at) = function.name.windows(2).position(|two| two == b"@@") {
-                    function.name = &function.name[..at];
-                }
+                function.name = without_version(function.name);
                 if !take(function) {
                     return;
                 }
             }
         }
+    }
+
+    /// Returns the symbol tables of the file and of its debug file.
+    fn tables(&self) -> impl Iterator<Item = (Elf<'_>, SymbolTable)> {
+        let own =
+            [(Some(&self.object), SymbolTable::All), (Some(&self.object), SymbolTable::Dynamic)];
+        let tables = own.into_iter().chain([(self.apart.as_ref(), SymbolTable::All)]);
+        tables.filter_map(|(object, table)| Some((elf(object?)?, table)))
     }
 
     /// Returns the file with all symbols of a stripped one.
@@ -286,6 +289,11 @@ impl Entries {
             self.addresses.insert(at, function.address);
         }
     }
+}
+
+/// Returns the name without a default version, which a linker uses for a name without a version.
+fn without_version(name: &[u8]) -> &[u8] {
+    name.windows(2).position(|two| two == b"@@").map_or(name, |at| &name[..at])
 }
 
 fn elf(object: &Object) -> Option<Elf<'_>> {

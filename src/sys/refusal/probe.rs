@@ -1,6 +1,7 @@
 //! Explains refusals of function probes.
 
-use super::{DENIED_TO_ROOT, ENOTSUPP, strange};
+use super::permission::DENIED_TO_ROOT;
+use super::{ENOTSUPP, strange};
 use crate::sys::privileges::Privileges;
 use crate::sys::probe_list::probe_list;
 

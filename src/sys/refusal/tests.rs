@@ -174,6 +174,10 @@ fn check_refused_opens(opens: &[RefusedOpen]) {
 fn an_event_that_cannot_be_opened_here_names_the_fix() {
     let cycles = Attr::counter(b::PERF_TYPE_HARDWARE, 0);
     let breakpoint = Attr::counter(b::PERF_TYPE_BREAKPOINT, 0);
+    let mut in_kernel = Attr::counter(b::PERF_TYPE_BREAKPOINT, 0);
+    in_kernel.set("bp_addr", 0xffff_ffff_8100_0000).unwrap();
+    let mut code = in_kernel;
+    code.set("bp_type", 4).unwrap();
     let soft = Attr::software(99);
     let at = |pid, cpu| PerfTarget { pid, cpu };
     check_refused_opens(&[
@@ -204,8 +208,28 @@ fn an_event_that_cannot_be_opened_here_names_the_fix() {
             breakpoint,
             CPU0,
             libc::ENOSPC,
-            "x: all hardware breakpoints are in use (x86 has four; a mapped ring keeps its own); \
-             watch fewer addresses, or stop the process that uses them",
+            "x: all hardware breakpoints are in use (x86 has four per CPU; a mapped ring keeps its \
+             own); watch fewer addresses, or stop the process that uses them",
+        ),
+        (
+            in_kernel,
+            CPU0,
+            libc::EPERM,
+            "x: permission denied; only root (CAP_SYS_ADMIN) may watch addresses of the kernel",
+        ),
+        (
+            in_kernel,
+            CPU0,
+            libc::EINVAL,
+            "x: the kernel does not allow breakpoints at this address: its own debug exception \
+             would access it; watch another one",
+        ),
+        (
+            code,
+            CPU0,
+            libc::EINVAL,
+            "x: the kernel does not allow an execution breakpoint here: it has no kprobes \
+             (CONFIG_KPROBES), or their blacklist contains the address; use a tracepoint",
         ),
         (
             soft,

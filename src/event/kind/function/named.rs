@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::event::kind::prefix::{NameFault, NamePrefix, split_quoted};
+
 /// Kind of a function event: kernel or user function, at its call or return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
@@ -16,6 +18,31 @@ pub enum ProbeKind {
     Uprobe,
     /// Return of a function in a program or library.
     Uretprobe,
+}
+
+pub(in crate::event::kind) const PREFIXES: [NamePrefix; 4] = [
+    prefix(ProbeKind::Kprobe, |_| Ok(0)),
+    prefix(ProbeKind::Kretprobe, |_| Ok(0)),
+    prefix(ProbeKind::Uprobe, |text| extent(ProbeKind::Uprobe, text)),
+    prefix(ProbeKind::Uretprobe, |text| extent(ProbeKind::Uretprobe, text)),
+];
+
+const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, NameFault>) -> NamePrefix {
+    let class = if kind.at_return() { "perilune.Return" } else { "perilune.Call" };
+    NamePrefix { prefix: kind.prefix(), extent, has_fields: true, class }
+}
+
+/// Returns the length of `FILE:`.
+fn extent(kind: ProbeKind, text: &str) -> Result<usize, NameFault> {
+    let (_, behind) = split_file(text);
+    let at = text.len() - behind.trim_start().len();
+    match behind.trim_start().starts_with(':') {
+        true => Ok(at + 1),
+        false => {
+            let what = format!("the function is missing here: {}", kind.usage());
+            Err(NameFault { at, what })
+        }
+    }
 }
 
 /// The parts of a function event's name.
@@ -35,7 +62,7 @@ impl ProbeKind {
         [ProbeKind::Kprobe, ProbeKind::Kretprobe, ProbeKind::Uprobe, ProbeKind::Uretprobe];
 
     /// Returns the prefix of the name, before the first colon.
-    pub fn prefix(self) -> &'static str {
+    pub const fn prefix(self) -> &'static str {
         match self {
             ProbeKind::Kprobe => "kprobe",
             ProbeKind::Kretprobe => "kretprobe",
@@ -60,7 +87,7 @@ impl ProbeKind {
     }
 
     /// Returns whether the probe is at the return of the function.
-    pub fn at_return(self) -> bool {
+    pub const fn at_return(self) -> bool {
         matches!(self, ProbeKind::Kretprobe | ProbeKind::Uretprobe)
     }
 
@@ -95,12 +122,8 @@ impl FunctionName {
 /// Returns the FILE that a text begins with, without its quotes, and the text behind it, which
 /// begins with a colon if a FUNCTION follows.
 pub fn split_file(text: &str) -> (&str, &str) {
-    if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\''))
-        && let Some((file, behind)) = text[1..].split_once(quote)
-    {
-        return (file, behind);
-    }
-    text.split_at(text.find([':', ',', '|']).unwrap_or(text.len()))
+    split_quoted(text)
+        .unwrap_or_else(|| text.split_at(text.find([':', ',', '|']).unwrap_or(text.len())))
 }
 
 impl fmt::Display for FunctionName {

@@ -1,6 +1,7 @@
 //! Names of functions, and the layout of their registers.
 
 use super::*;
+use crate::event::kind::breakpoint::FoundSymbol;
 
 #[test]
 fn a_name_is_parsed_and_printed() {
@@ -48,6 +49,16 @@ fn each_argument_is_read_from_its_register_in_the_block() {
 
 /// Finds every function except `nothing`.
 struct Anything;
+
+impl SymbolFinder for Anything {
+    fn symbol(&self, _: Option<&str>, name: &str) -> Result<FoundSymbol> {
+        bail!("there is no '{name}'")
+    }
+
+    fn symbols(&self, _: Option<&str>, _: &dyn Fn(&str) -> bool, _: usize) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
 
 impl Functions for Anything {
     fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {

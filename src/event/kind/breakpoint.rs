@@ -1,0 +1,344 @@
+//! Hardware breakpoints: `mem:jiffies/8:w`, `mem:./prog:counter:w`, `mem:0x1000/4:rw`.
+//!
+//! The CPU raises one at each read, write or execution of 1, 2, 4 or 8 bytes; it needs no PMU. The
+//! address of a symbol in a program differs between processes, so it is computed for each watched
+//! task when the event is opened ([`EventProperties::fields_for_task`]).
+//!
+//! Source: include/uapi/linux/hw_breakpoint.h, kernel/events/hw_breakpoint.c and
+//! arch/*/kernel/hw_breakpoint.c.
+
+mod name;
+#[cfg(test)]
+mod tests;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use perf_event_open_sys::bindings as abi;
+
+pub(super) use name::PREFIX;
+use name::{BreakpointName, USAGE};
+
+use super::modifiers::Modifiers;
+use super::properties::{EventAttr, EventProperties, LookedUp};
+use crate::base::matching::glob;
+use crate::event::exclude::Exclude;
+use crate::event::sampling::Sampling;
+use crate::sys::load_address::LoadedFile;
+
+/// A hardware breakpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breakpoint {
+    /// The address; in a program, before relocation.
+    pub address: u64,
+    /// The program or library that contains the address; None if it is the same in every process.
+    pub program: Option<ProgramOfBreakpoint>,
+    /// The accesses that raise it.
+    pub access: MemoryAccess,
+    /// Watched bytes: 1, 2, 4 or 8.
+    pub length: u8,
+    /// Modes in which it is not raised.
+    pub exclude: Exclude,
+}
+
+/// The program or library of a breakpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramOfBreakpoint {
+    /// The name as typed.
+    pub name: String,
+    /// How it is found in a process.
+    pub loaded: LoadedFile,
+}
+
+/// Accesses that raise a breakpoint; the value is that of `perf_event_attr.bp_type`
+/// (`HW_BREAKPOINT_R`, `_W` and `_X`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MemoryAccess {
+    /// Reads.
+    Read = 1,
+    /// Writes.
+    Write = 2,
+    /// Reads and writes.
+    ReadWrite = 3,
+    /// Execution.
+    Execute = 4,
+}
+
+/// A function or variable of the kernel or of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundSymbol {
+    /// Its address; in a file, before relocation.
+    pub address: u64,
+    /// Its size in bytes; 0 if it is not known.
+    pub size: u64,
+    /// Whether it is a function.
+    pub is_code: bool,
+    /// How its file is found in a process; None for the kernel.
+    pub loaded: Option<LoadedFile>,
+}
+
+/// Finds functions and variables by name.
+pub trait SymbolFinder {
+    /// Returns the symbol of a file, or of the kernel if `file` is None.
+    ///
+    /// # Errors
+    /// No symbol or more than one has this name, or it cannot be watched. The error names the
+    /// reason and the fix.
+    fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol>;
+
+    /// Returns at most `most` symbols of a file, or of the kernel if `file` is None, that are
+    /// `wanted`, sorted.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no symbols.
+    fn symbols(
+        &self,
+        file: Option<&str>,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Result<Vec<String>>;
+}
+
+/// Bytes of an execution breakpoint: `sizeof(long)`.
+const CODE_LENGTH: u8 = 8;
+/// Default length in bytes, as in perf.
+const LENGTH: u8 = 4;
+
+impl EventProperties for Breakpoint {
+    fn attr(&self) -> EventAttr {
+        EventAttr {
+            type_: abi::PERF_TYPE_BREAKPOINT,
+            // The same bits are `bp_addr` and `bp_len`.
+            config1: self.address,
+            config2: self.length.into(),
+            exclude: self.exclude,
+            ..EventAttr::default()
+        }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, u64)> {
+        vec![("bp_type", self.access as u64)]
+    }
+
+    /// Returns the address in the memory of the task's process. The event is removed if the process
+    /// executes another program, which has something else there.
+    fn fields_for_task(&self, tid: i32) -> Result<Vec<(&'static str, u64)>> {
+        let Some(program) = &self.program else { return Ok(Vec::new()) };
+        let file = &program.name;
+        let Ok(tid) = u32::try_from(tid) else { bail!(NEEDS_TASK) };
+        let bias = program.loaded.bias(tid).map_err(|why| {
+            anyhow!("failed to read the mappings of task {tid}: {why}; run as its user, or as root")
+        })?;
+        let Some(bias) = bias else {
+            bail!("task {tid} has not mapped {file}; /proc/{tid}/maps lists the files that it has");
+        };
+        Ok(vec![("bp_addr", self.address.wrapping_add(bias)), ("remove_on_exec", 1)])
+    }
+
+    fn awaits_program(&self) -> bool {
+        self.program.is_some()
+    }
+
+    fn samples_each(&self) -> bool {
+        true
+    }
+
+    /// Returns true: the file may be replaced, and modules of the kernel come and go.
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn check_options(&self, sampling: &Sampling, of_tasks: bool) -> Result<()> {
+        if self.program.is_some() && (!of_tasks || sampling.whole_cpus) {
+            bail!(NEEDS_TASK);
+        }
+        Ok(())
+    }
+
+    fn label(&self) -> &'static str {
+        "breakpoint"
+    }
+
+    fn title(&self) -> String {
+        let Breakpoint { address, length, .. } = self;
+        let what = match self.access {
+            MemoryAccess::Read => format!("reads of {length} bytes at"),
+            MemoryAccess::Write => format!("writes to {length} bytes at"),
+            MemoryAccess::ReadWrite => format!("reads of and writes to {length} bytes at"),
+            MemoryAccess::Execute => "execution of the instruction at".to_owned(),
+        };
+        match &self.program {
+            Some(program) => {
+                format!("a breakpoint: {what} {address:#x} of {}, before relocation", program.name)
+            }
+            None => format!("a breakpoint: {what} {address:#x}"),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let ip = match self.access {
+            MemoryAccess::Execute => "the address of the instruction, which runs next",
+            _ if cfg!(target_arch = "x86_64") => "the address after the instruction",
+            _ => "the address of the instruction",
+        };
+        let mut notes = vec![
+            "no fields; its samples have _addr, _ip and _period".to_owned(),
+            format!("_addr is the watched address; _ip is {ip}"),
+        ];
+        if self.access != MemoryAccess::Execute {
+            notes.push(
+                "the kernel reports neither the value nor which of the bytes was accessed"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+const NEEDS_TASK: &str = "the address of a symbol of a program differs between processes; add -p \
+    PID, or a COMMAND that executes the program";
+
+impl Breakpoint {
+    /// Returns whether it is at an address of the kernel.
+    fn is_in_kernel(&self) -> bool {
+        is_kernel_address(self.address)
+    }
+
+    /// Returns the breakpoint and its name restricted to user mode; None for an address of the
+    /// kernel, which user mode cannot access.
+    pub(super) fn in_user_mode(&self, name: &str) -> Option<(String, Breakpoint)> {
+        let exclude = Exclude { kernel: true, hv: true, ..self.exclude };
+        let own = || (format!("{name}:u"), Breakpoint { exclude, ..self.clone() });
+        (!self.is_in_kernel() && self.exclude == Exclude::default()).then(own)
+    }
+}
+
+/// Returns whether an address is in the kernel's half of the address space.
+pub fn is_kernel_address(address: u64) -> bool {
+    address >> 63 == 1
+}
+
+/// Returns the breakpoint that a name stands for; None if it is the name of another kind, or
+/// symbols cannot be looked up.
+///
+/// # Errors
+/// The syntax is invalid; the symbol does not exist; or the CPU cannot watch these bytes.
+pub(super) fn parse(text: &str, symbols: Option<&dyn SymbolFinder>) -> Result<Option<Breakpoint>> {
+    let Some(behind) = PREFIX.behind(text) else { return Ok(None) };
+    let name = BreakpointName::split(behind);
+    if !name.is_address() && symbols.is_none() {
+        return Ok(None);
+    }
+    let modifiers = Modifiers::parse(text, name.modifiers)?;
+    // The kernel checks the level of privilege as for software events (`perf_bp_event()`).
+    modifiers.check_software(text, false)?;
+    let mut found = breakpoint(&name, symbols).map_err(|why| anyhow!("{text}: {why:#}"))?;
+    let mut attr = EventAttr::default();
+    modifiers.apply(&mut attr, None)?;
+    found.exclude = attr.exclude;
+    Ok(Some(found))
+}
+
+fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> Result<Breakpoint> {
+    ensure!(name.rest.is_empty(), "`{}` is not part of a name; write {USAGE}", name.rest.trim());
+    ensure!(!name.place.is_empty(), "incomplete name; write {USAGE}");
+    let offset = name.offset.map_or(Ok(0), number)?;
+    let symbol = match symbols.filter(|_| !name.is_address()) {
+        Some(symbols) => symbols.symbol(name.file, name.place)?,
+        None => FoundSymbol { address: number(name.place)?, size: 0, is_code: false, loaded: None },
+    };
+    if symbol.size > 0 && offset >= symbol.size {
+        bail!("'{}' has only {} bytes; use a smaller offset", name.place, symbol.size);
+    }
+    let access = match name.access {
+        Some(letters) => access(letters)?,
+        None if symbol.is_code => MemoryAccess::Execute,
+        None => MemoryAccess::ReadWrite,
+    };
+    let address = symbol.address.wrapping_add(offset);
+    let usual = match symbol.size {
+        size @ (1 | 2 | 4 | 8) if offset == 0 => size as u8,
+        _ => LENGTH,
+    };
+    let length = length(name.length, access, usual)?;
+    if access != MemoryAccess::Execute && !address.is_multiple_of(length.into()) {
+        bail!(
+            "the address {address:#x} is not a multiple of {length}, which the CPU requires to \
+             watch {length} bytes; use /1, or an aligned address"
+        );
+    }
+    let program = name.file.zip(symbol.loaded);
+    Ok(Breakpoint {
+        address,
+        program: program
+            .map(|(file, loaded)| ProgramOfBreakpoint { name: file.to_owned(), loaded }),
+        access,
+        length,
+        exclude: Exclude::default(),
+    })
+}
+
+fn access(letters: &str) -> Result<MemoryAccess> {
+    let has = |c: char| letters.contains(c);
+    match (has('r'), has('w'), has('x')) {
+        (true, false, false) if cfg!(target_arch = "x86_64") => {
+            bail!("an x86 CPU cannot watch reads alone; use :rw for reads and writes")
+        }
+        (true, false, false) => Ok(MemoryAccess::Read),
+        (false, true, false) => Ok(MemoryAccess::Write),
+        (true, true, false) => Ok(MemoryAccess::ReadWrite),
+        (false, false, true) => Ok(MemoryAccess::Execute),
+        _ => bail!("the CPU cannot watch execution together with reads or writes; use two events"),
+    }
+}
+
+fn length(typed: Option<&str>, access: MemoryAccess, usual: u8) -> Result<u8> {
+    let length = match typed {
+        None if access == MemoryAccess::Execute => CODE_LENGTH,
+        None => usual,
+        Some(typed) => {
+            typed.parse().ok().filter(|n| matches!(n, 1 | 2 | 4 | 8)).with_context(|| {
+                format!("/{typed}: the CPU watches 1, 2, 4 or 8 bytes; use one of these")
+            })?
+        }
+    };
+    if access == MemoryAccess::Execute && length != CODE_LENGTH {
+        bail!("/{length}: execution is watched at one address; omit the length");
+    }
+    Ok(length)
+}
+
+fn number(text: &str) -> Result<u64> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| anyhow!("'{text}' is not a number; write it as 4096 or 0x1000"))
+}
+
+/// Returns the names that match a pattern: `mem:GLOB`, `mem:FILE:GLOB`, or a part of a symbol's
+/// name instead of a glob. None if the pattern is not one of breakpoints.
+///
+/// # Errors
+/// As [`SymbolFinder::symbols`].
+pub(super) fn look_up(
+    pattern: &str,
+    symbols: Option<&dyn SymbolFinder>,
+    most: usize,
+) -> Result<Option<LookedUp>> {
+    let (Some(behind), Some(symbols)) = (PREFIX.behind(pattern), symbols) else { return Ok(None) };
+    let name = BreakpointName::split(behind);
+    let found = |names| Ok(Some(LookedUp { sort: "breakpoint", names }));
+    let is_whole = name.offset.is_some() || name.length.is_some() || name.access.is_some();
+    if is_whole || name.is_address() || !name.rest.is_empty() || !name.modifiers.is_empty() {
+        let exact = parse(pattern, Some(symbols))?;
+        return found(exact.map(|_| pattern.to_owned()).into_iter().collect());
+    }
+    let wanted = |symbol: &str| match glob::is_glob(name.place) {
+        true => glob::matches(name.place.as_bytes(), symbol.as_bytes()),
+        false => symbol.contains(name.place),
+    };
+    let matching = symbols.symbols(name.file, &wanted, most);
+    let matching = matching.map_err(|why| anyhow!("{pattern}: {why:#}"))?;
+    let before = &pattern[..pattern.len() - name.place.len()];
+    found(matching.iter().map(|symbol| format!("{before}{symbol}")).collect())
+}

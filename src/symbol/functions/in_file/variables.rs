@@ -1,0 +1,89 @@
+//! Addresses of the functions and variables of a file.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::{COMPARED_MAX, ProgramFile, elf, without_version};
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::decode::elf::LOAD;
+use crate::decode::elf::symbols::{ElfSymbol, ElfSymbolKind};
+use crate::event::kind::breakpoint::FoundSymbol;
+use crate::sys::load_address::LoadedFile;
+
+impl ProgramFile {
+    /// Returns the symbol of that name.
+    ///
+    /// # Errors
+    /// The file has no such symbol or several, or the variable is thread-local.
+    pub(in crate::symbol::functions) fn symbol(&self, name: &str) -> Result<FoundSymbol> {
+        let mut found: Vec<ElfSymbol<'_>> =
+            self.each_symbol().filter(|symbol| symbol.name == name.as_bytes()).collect();
+        if found.iter().any(|symbol| !symbol.superseded) {
+            found.retain(|symbol| !symbol.superseded);
+        }
+        found.sort_by_key(|symbol| symbol.address);
+        found.dedup_by_key(|symbol| symbol.address);
+        let file = self.path.display();
+        let symbol = match &found[..] {
+            [symbol] => symbol,
+            [] => return Err(self.unknown_symbol(name)),
+            several => bail!(
+                "{file} has {} symbols of this name, which cannot be distinguished",
+                several.len()
+            ),
+        };
+        if symbol.kind == ElfSymbolKind::ThreadLocal {
+            bail!("'{name}' is thread-local: each thread has its own; write an address of one");
+        }
+        let first = elf(&self.object).and_then(|elf| elf.segments().find(|s| s.kind == LOAD));
+        let first = first.with_context(|| format!("{file} has no segment that is loaded"))?;
+        Ok(FoundSymbol {
+            address: symbol.address,
+            size: symbol.size,
+            is_code: symbol.kind != ElfSymbolKind::Variable,
+            loaded: Some(LoadedFile {
+                file: self.file,
+                offset: first.offset,
+                address: first.address,
+            }),
+        })
+    }
+
+    /// Returns the wanted names, at most `most`, sorted.
+    pub(in crate::symbol::functions) fn symbol_names(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Vec<String> {
+        let usable = self.each_symbol().filter(|s| s.kind != ElfSymbolKind::ThreadLocal);
+        let names = usable.filter_map(|symbol| std::str::from_utf8(symbol.name).ok());
+        let names: BTreeSet<&str> = names.filter(|name| wanted(name)).collect();
+        names.into_iter().take(most).map(str::to_owned).collect()
+    }
+
+    fn each_symbol(&self) -> impl Iterator<Item = ElfSymbol<'_>> {
+        let all = self.tables().flat_map(|(elf, table)| elf.symbols(table));
+        all.map(|symbol| ElfSymbol { name: without_version(symbol.name), ..symbol })
+    }
+
+    fn unknown_symbol(&self, name: &str) -> anyhow::Error {
+        let names = self.each_symbol().filter_map(|s| std::str::from_utf8(s.name).ok());
+        let mut names: Vec<&str> = names.take(COMPARED_MAX).collect();
+        names.sort_unstable();
+        names.dedup();
+        let file = self.path.display();
+        if names.is_empty() {
+            return anyhow!(
+                "{file} has no symbols (it was stripped); install its debug symbols, or use a file \
+                 that was not stripped"
+            );
+        }
+        let near = nearest(name, names.iter().copied());
+        let hint = match near.is_empty() {
+            false => did_you_mean(&near),
+            true => format!(" (perilune list 'mem:{}:*' shows all)", self.name),
+        };
+        anyhow!("{file} has no symbol '{name}'{hint}")
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a program or library is loaded in the memory of a process.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::maps::{self, ProcMapping};
+
+/// A file, and the first segment that is loaded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadedFile {
+    /// Device and inode number of the file, as stat(2) returns them.
+    pub file: (u64, u64),
+    /// Offset of the segment in the file, in bytes.
+    pub offset: u64,
+    /// Address of the segment before relocation.
+    pub address: u64,
+}
+
+impl LoadedFile {
+    /// Returns what must be added to an address of the file for a process, given one of its
+    /// threads; None if the process has not mapped the file. A program at fixed addresses has 0.
+    ///
+    /// # Errors
+    /// There is no such thread, or this user may not read its mappings.
+    pub fn bias(&self, tid: u32) -> io::Result<Option<u64>> {
+        /// Segments are mapped by whole pages of at least this size.
+        const PAGE: u64 = 4096;
+        let begin = self.offset & !(PAGE - 1);
+        let mapped = maps::of_thread(tid)?;
+        // The dynamic linker maps the first segment at the lowest address.
+        let first = mapped
+            .iter()
+            .find(|row| row.inode != 0 && row.offset == begin && self.is_mapped_by(row, tid));
+        Ok(first.map(|row| row.start.wrapping_sub(self.address & !(PAGE - 1))))
+    }
+
+    /// Returns whether a mapping is of the file. On some file systems the device in the list of
+    /// mappings differs from that of stat(2), so the file is compared by its path first.
+    fn is_mapped_by(&self, row: &ProcMapping, tid: u32) -> bool {
+        let inside = OsStr::from_bytes(row.path.strip_prefix(b"/").unwrap_or(&row.path));
+        let path = Path::new("/proc").join(tid.to_string()).join("root").join(inside);
+        match std::fs::metadata(path) {
+            Ok(found) if (found.dev(), found.ino()) == self.file => true,
+            // Deleted or replaced.
+            _ => (libc::makedev(row.major, row.minor), row.inode) == self.file,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_process_has_not_mapped_has_no_bias() {
+        let own = std::process::id();
+        let program = std::fs::metadata("/proc/self/exe").unwrap();
+        let loaded = LoadedFile { file: (program.dev(), program.ino()), offset: 0, address: 0 };
+        let start = loaded.bias(own).unwrap().unwrap();
+        let here = a_file_that_a_process_has_not_mapped_has_no_bias as fn() as usize as u64;
+        assert!((start..start + (1 << 32)).contains(&here), "{start:#x} {here:#x}");
+        let other = LoadedFile { file: (program.dev(), u64::MAX), ..loaded };
+        assert_eq!(other.bias(own).unwrap(), None);
+        assert!(loaded.bias(u32::MAX).is_err());
+    }
+}
