@@ -74,7 +74,7 @@ impl<'a> Modifiers<'a> {
         let Some(c) = self.0.chars().find(is_without_effect) else { return Ok(()) };
         let why = match c {
             'h' => "software events do not occur in a hypervisor",
-            'G' | 'H' => "software events do not distinguish guest and host",
+            'G' | 'H' => "only hardware counters distinguish guests from their host",
             'p' | 'P' => "software events are always precise",
             'D' | 'e' => "software events need no hardware counter",
             _ => "only clocks occur on an idle CPU",
@@ -165,7 +165,7 @@ mod tests {
             ("cpu-clock:P", "software events are always precise"),
             ("cpu-clock:D", "software events need no hardware counter"),
             ("context-switches:e", "software events need no hardware counter"),
-            ("cpu-clock:G", "software events do not distinguish guest and host"),
+            ("cpu-clock:G", "only hardware counters distinguish guests from their host"),
             ("page-faults:uh", "software events do not occur in a hypervisor"),
             ("page-faults:I", "only clocks occur on an idle CPU"),
         ] {

@@ -12,8 +12,9 @@ pub(super) fn is_tracepoint_of_kernels_own(attr: &Attr, facts: &Privileges) -> b
 }
 
 /// Refusal of `perf_event_open` to a privileged user.
-pub(super) const DENIED_TO_ROOT: &str = "permission denied even to root; a seccomp profile (containers), a \
-    security module or lockdown forbids it: allow perf_event_open there, or run on the host";
+pub(super) const DENIED_TO_ROOT: &str = "permission denied even to root; a seccomp profile \
+    (containers), a security module or lockdown forbids it: allow perf_event_open there, or run on \
+    the host";
 
 /// Explains a missing permission by the first reason that applies.
 pub(super) fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
