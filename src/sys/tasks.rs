@@ -42,9 +42,21 @@ pub fn threads_of(pid: i32) -> io::Result<Vec<i32>> {
     Ok(threads)
 }
 
-/// Returns whether one of these threads still exists; a zombie does.
+/// Returns whether one of these threads has not ended. A zombie has, unless it is the first thread
+/// of a process that has others.
 pub fn any_alive(tids: &[i32]) -> bool {
-    tids.iter().any(|tid| std::path::Path::new(&format!("/proc/{tid}")).exists())
+    let mut text = Vec::with_capacity(STAT_ROOM);
+    tids.iter().any(|tid| {
+        text.clear();
+        let read = File::open(format!("/proc/{tid}/stat")).map(|mut f| f.read_to_end(&mut text));
+        match (read, parse_stat(&text)) {
+            (Ok(Ok(_)), Some(stat)) => !stat.is_zombie || stat.threads > 1,
+            (Err(why), _) | (Ok(Err(why)), _) => {
+                !matches!(why.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+            }
+            (Ok(Ok(_)), None) => true,
+        }
+    })
 }
 
 /// Returns the process that a thread belongs to.
@@ -155,12 +167,14 @@ fn gone(error: io::Error, tid: i32) -> io::Error {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     comm: String,
+    /// Whether it has ended and its parent has not waited for it.
+    is_zombie: bool,
     ppid: i32,
     /// Number of threads of its process.
     threads: u32,
 }
 
-/// Parses name, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5).
+/// Parses name, state, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5).
 /// The name may contain any character.
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let open = stat.iter().position(|c| *c == b'(')?;
@@ -168,10 +182,11 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let name = stat.get(open + 1..close)?;
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    let ppid = fields.nth(1)?.parse().ok()?;
+    let is_zombie = matches!(fields.next()?, "Z" | "X");
+    let ppid = fields.next()?.parse().ok()?;
     // Fields 4 and 20.
     let threads = fields.nth(15)?.parse().ok()?;
-    Some(Stat { comm: comm(&unescape(name, NAME_ESCAPES)), ppid, threads })
+    Some(Stat { comm: comm(&unescape(name, NAME_ESCAPES)), is_zombie, ppid, threads })
 }
 
 /// Escapes in a name: /proc writes a newline and a backslash as two characters.
@@ -195,6 +210,7 @@ mod tests {
         const REST: &str = "7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 99 0";
         for (start, comm, ppid) in [
             ("7 (bash) S 5", "bash", 5),
+            ("7 (ended) Z 1", "ended", 1),
             ("7 (a) (b) R 1", "a) (b", 1),
             ("7 (new\\nline\\\\) S 1", "new\nline\\", 1),
             ("7 (tail\\) S 1", "tail\\", 1),
@@ -204,11 +220,27 @@ mod tests {
             ("9 (pool_workqueue_release) S 2", "pool_workqueue_", 2),
         ] {
             let stat = parse_stat(format!("{start} {REST}").as_bytes());
-            assert_eq!(stat, Some(Stat { comm: comm.to_owned(), ppid, threads: 12 }));
+            let is_zombie = start.contains(" Z ");
+            assert_eq!(stat, Some(Stat { comm: comm.to_owned(), is_zombie, ppid, threads: 12 }));
         }
         for broken in [&b""[..], b"7", b")(", b"7 (x)", b"7 (x) S", b"7 (x) S y", b"7 (x) S 1 7"] {
             assert_eq!(parse_stat(broken), None);
         }
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id() as i32;
+        assert!(any_alive(&[pid]));
+        child.kill().unwrap();
+        while any_alive(&[pid]) {
+            std::thread::yield_now();
+        }
+        assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+        assert!(any_alive(&[pid, std::process::id() as i32]));
+        child.wait().unwrap();
+        assert!(!any_alive(&[pid]));
     }
 
     #[test]
