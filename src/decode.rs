@@ -4,10 +4,13 @@
 pub mod btf;
 pub mod c;
 pub mod clock;
+pub mod ctypes;
 pub mod cursor;
+pub mod dwarf;
 pub mod elf;
 pub mod flags;
 pub mod format;
+pub mod operand;
 pub mod print;
 pub mod read;
 pub mod record;

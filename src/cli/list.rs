@@ -1,5 +1,6 @@
 //! `list [-v] [--json] [GLOB]`: the events of this machine; with `-v`, the fields of their records.
-//! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions, `mem:GLOB` and `mem:FILE:GLOB` symbols.
+//! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions, `usdt:FILE:GLOB` USDT probes, and
+//! `mem:GLOB` and `mem:FILE:GLOB` symbols.
 //!
 //! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`, and
 //! `unavailable`, the reason, if this machine cannot open it; with `-v`, the objects of
@@ -95,20 +96,21 @@ fn functions(
     let event = |one: &FunctionName| EventName {
         name: one.to_string(),
         aliases: Vec::new(),
-        sort: "function",
+        sort: one.kind.label(),
         unavailable: None,
     };
-    let matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
+    let mut matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
         Some(one) if options.verbose => vec![event(one)],
         _ => found.iter().map(event).collect(),
     };
+    if matching.is_empty() && glob != *word {
+        // Explains why the name has no match, or finds the instruction FUNCTION+OFFSET.
+        catalog.describe(&named.to_string()).map_err(CommandError::Running)?;
+        matching.push(event(named));
+    }
     if matching.is_empty() {
-        // The lookup explains why the name has no match.
-        let described = catalog.describe(&named.to_string()).map(drop);
-        let none = || anyhow::anyhow!("no function matches '{named}'");
-        return Err(CommandError::Running(
-            described.err().filter(|_| glob != *word).unwrap_or_else(none),
-        ));
+        let why = anyhow::anyhow!("no {} matches '{named}'", named.kind.noun());
+        return Err(CommandError::Running(why));
     }
     let matching: Vec<&EventName> = matching.iter().collect();
     match options.verbose {

@@ -35,7 +35,8 @@ Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e sched:sched_process_exec
          perilune trace -e uprobe:bash:shell_execve
                                              a function of a program; kprobe:FUNCTION for the
-                                             kernel; uretprobe:, kretprobe: for returns
+                                             kernel; uretprobe:, kretprobe: for returns;
+                                             usdt:FILE:PROVIDER:NAME for USDT probes
          perilune repl                       prompt to open, count, time and draw events
          perilune monitors                   all monitors and their origin
          perilune doctor                     what works on this machine

@@ -2,9 +2,15 @@
 //!
 //! A print format may contain an enumerator such as `TCP_ESTABLISHED` that the kernel's source does
 //! not export with its value. `/sys/kernel/btf/vmlinux` has the value, if the kernel was built with
-//! BTF. Layout: Documentation/bpf/btf.rst. Only enumerations are read, all other types are skipped.
+//! BTF. Layout: Documentation/bpf/btf.rst. This file reads only enumerations and skips all other
+//! types; [`prototypes`] reads functions.
+
+pub mod prototypes;
 
 use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::base::text::unescape::until_nul;
 
 /// Names and values of enumerators.
 #[derive(Clone, Debug, Default)]
@@ -25,16 +31,8 @@ impl Enumerators {
     }
 
     fn read(&mut self, btf: &[u8]) -> Option<()> {
-        const MAGIC: u16 = 0xeb9f;
-        if u16::from_ne_bytes(*btf.first_chunk()?) != MAGIC {
-            return None;
-        }
-        let part = |at: usize| {
-            let (start, len) = (u32_at(btf, at)? as usize, u32_at(btf, at + 4)? as usize);
-            let start = start.checked_add(u32_at(btf, 4)? as usize)?;
-            btf.get(start..start.checked_add(len)?)
-        };
-        let (mut types, strings) = (part(8)?, part(16)?);
+        let (types, strings) = parts(btf)?;
+        let (mut types, strings) = (&btf[types], &btf[strings]);
         while let Some(kind) = BtfType::read(types) {
             let members = types.get(12..kind.size)?;
             if kind.is_enum {
@@ -45,7 +43,7 @@ impl Enumerators {
                         None if kind.signed => low.cast_signed().into(),
                         None => low.into(),
                     };
-                    self.add(strings, u32_at(member, 0)? as usize, value);
+                    self.add(strings, u32_at(member, 0)?, value);
                 }
             }
             types = types.get(kind.size..)?;
@@ -53,16 +51,35 @@ impl Enumerators {
         Some(())
     }
 
-    fn add(&mut self, strings: &[u8], at: usize, value: i64) {
-        let text = strings.get(at..).unwrap_or_default();
-        let name = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        let Ok(name) = std::str::from_utf8(name) else { return };
+    fn add(&mut self, strings: &[u8], at: u32, value: i64) {
+        let Ok(name) = std::str::from_utf8(text_at(strings, at)) else { return };
         match self.0.get_mut(name) {
             Some(known) if *known != Some(value) => *known = None,
             Some(_) => {}
             None => _ = self.0.insert(name.into(), Some(value)),
         }
     }
+}
+
+/// Returns where the types and the strings are; None if these bytes are not BTF in this machine's
+/// byte order.
+fn parts(btf: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    const MAGIC: u16 = 0xeb9f;
+    if u16::from_ne_bytes(*btf.first_chunk()?) != MAGIC {
+        return None;
+    }
+    let part = |at: usize| {
+        let (start, len) = (u32_at(btf, at)? as usize, u32_at(btf, at + 4)? as usize);
+        let start = start.checked_add(u32_at(btf, 4)? as usize)?;
+        let part = start..start.checked_add(len)?;
+        (part.end <= btf.len()).then_some(part)
+    };
+    Some((part(8)?, part(16)?))
+}
+
+/// Returns the string at an offset, without its NUL.
+fn text_at(strings: &[u8], at: u32) -> &[u8] {
+    until_nul(strings.get(at as usize..).unwrap_or_default())
 }
 
 /// One `struct btf_type`.
@@ -113,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns BTF with these types and this string table.
-    fn btf(types: &[u32], strings: &str) -> Vec<u8> {
+    pub(super) fn btf(types: &[u32], strings: &str) -> Vec<u8> {
         let types: Vec<u8> = types.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let (types_len, strings_len) = (types.len() as u32, strings.len() as u32);
         let mut all = 0xeb9f_u16.to_ne_bytes().to_vec();

@@ -12,6 +12,7 @@ use std::ops::Range;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
+pub mod usdt;
 
 /// An executable, library, object file or debug file.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,8 @@ pub const LOAD: u32 = 1;
 pub const NOTE: u32 = 4;
 /// `PF_X`.
 pub const EXECUTABLE: u32 = 1;
+/// `PF_W`.
+pub const WRITABLE: u32 = 2;
 /// `SHF_COMPRESSED`.
 pub const COMPRESSED: u64 = 0x800;
 
@@ -290,18 +293,37 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Returns the build-id in a list of notes. A note has the sizes of its name and its contents, a
-/// type, the name and the contents, both padded.
-fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
-    loop {
+/// Returns the build-id in a list of notes.
+fn build_id_in(notes: &[u8]) -> Option<&[u8]> {
+    Notes(notes)
+        .find(|note| {
+            note.kind == NT_GNU_BUILD_ID && note.owner == b"GNU\0" && !note.contents.is_empty()
+        })
+        .map(|note| note.contents)
+}
+
+/// The notes in some bytes, up to the first malformed one.
+struct Notes<'a>(&'a [u8]);
+
+/// A note: the sizes of its owner's name and of its contents, a type, the name and the contents,
+/// both padded.
+struct Note<'a> {
+    owner: &'a [u8],
+    kind: u32,
+    contents: &'a [u8],
+}
+
+impl<'a> Iterator for Notes<'a> {
+    type Item = Note<'a>;
+
+    fn next(&mut self) -> Option<Note<'a>> {
+        let notes = self.0;
         let word = |at: usize| Some(u32::from_ne_bytes(*notes.get(at..)?.first_chunk()?));
-        let (name_size, size, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
-        let name = notes.get(12..)?.get(..name_size)?;
-        let rest = notes.get(12..)?.get(name_size.next_multiple_of(4)..)?;
+        let (owner_size, size, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let owner = notes.get(12..)?.get(..owner_size)?;
+        let rest = notes.get(12..)?.get(owner_size.next_multiple_of(4)..)?;
         let contents = rest.get(..size)?;
-        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" && !contents.is_empty() {
-            return Some(contents);
-        }
-        notes = rest.get(size.next_multiple_of(4)..)?;
+        self.0 = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
+        Some(Note { owner, kind, contents })
     }
 }

@@ -159,12 +159,13 @@ fn expand_function(catalog: &dyn Catalog, named: &FunctionName) -> Result<Vec<Rc
         return Ok(vec![catalog.describe(&named.to_string())?]);
     }
     let found = catalog.functions(named, FUNCTIONS_MAX + 1)?;
+    let noun = named.kind.noun();
     if found.is_empty() {
-        bail!("no function matches '{named}' (perilune list '{}' shows all)", named.with("*"));
+        bail!("no {noun} matches '{named}' (perilune list '{}' shows all)", named.with("*"));
     }
     if found.len() > FUNCTIONS_MAX {
         bail!(
-            "'{named}' matches more than {FUNCTIONS_MAX} functions; narrow the glob (perilune list \
+            "'{named}' matches more than {FUNCTIONS_MAX} {noun}s; narrow the glob (perilune list \
              '{named}' shows them)"
         );
     }

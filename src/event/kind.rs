@@ -188,9 +188,9 @@ const PARSERS: [ParseEvent; 5] = [
 ];
 
 /// The prefixes of names that are looked up.
-pub const PREFIXES: [NamePrefix; 5] = {
-    let [kprobe, kretprobe, uprobe, uretprobe] = function::PREFIXES;
-    [kprobe, kretprobe, uprobe, uretprobe, breakpoint::PREFIX]
+pub const PREFIXES: [NamePrefix; 6] = {
+    let [kprobe, kretprobe, uprobe, uretprobe, usdt] = function::PREFIXES;
+    [kprobe, kretprobe, uprobe, uretprobe, usdt, breakpoint::PREFIX]
 };
 
 /// Returns the names that match a pattern; None if it is not a pattern of its kind.

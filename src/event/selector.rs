@@ -9,6 +9,7 @@
 //! cycles|cpu-clock       alternatives: the first that exists
 //! kprobe:vfs_read        a function, see `super::kind::function`
 //! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
+//! usdt:/usr/bin/python3:python:gc__start
 //! mem:jiffies/8:w/stack/ a breakpoint, see `super::kind::breakpoint`; has no fields either
 //! ```
 //!

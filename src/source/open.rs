@@ -24,7 +24,7 @@ pub mod probe_limit;
 pub mod probe_open;
 pub(super) mod rings;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
 use crate::base::text::cpulist;
 use crate::base::text::units::counted;
+use crate::event::kind::function::fetched::check_layout;
 use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
 use crate::sys::dynamic_event::DynamicEvent;
@@ -204,11 +205,15 @@ impl PerfEvents<'_> {
         if let Some(point) = self.opening.event.kind().probe() {
             match DynamicEvent::create(point) {
                 Ok(probe) => {
+                    if let Some(expected) = self.opening.event.kind().raw_format() {
+                        check_layout(expected, probe.format())
+                            .with_context(|| self.opening.event.name.clone())?;
+                    }
                     self.attr.set("config", probe.id())?;
                     self.probe = Some(probe);
                 }
                 Err(why) => {
-                    let call = RefusedCall::CreateProbe(point.of_kernel());
+                    let call = RefusedCall::CreateProbe(point.of_kernel);
                     let name = &self.opening.event.name;
                     opened.omitted.add(self.opening, Refusal::new(name, call, errno(&why)))?;
                     return Ok(AcceptedFilter::default());

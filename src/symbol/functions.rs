@@ -1,11 +1,12 @@
 //! Finds functions and variables by their names: in files through their symbol tables or those of
 //! their debug files, in the kernel through `/proc/kallsyms`.
 //!
-//! Only the first byte of a function is ever returned for a probe: a software breakpoint in the
-//! middle of an instruction kills the process that executes it.
+//! Only the first byte of an instruction is ever returned for a probe: a software breakpoint in the
+//! middle of one kills the process that executes it.
 
 mod in_file;
 mod in_kernel;
+mod kernel_parameters;
 mod kernel_symbols;
 
 use std::cell::RefCell;
@@ -17,6 +18,7 @@ use crate::event::kind::breakpoint::{FoundSymbol, SymbolFinder};
 use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
+use kernel_parameters::KernelParameters;
 
 /// Finds functions on this machine.
 #[derive(Default)]
@@ -24,6 +26,7 @@ pub struct MachineFunctions {
     /// Recently used files, the latest at the end.
     programs: RefCell<Vec<Rc<ProgramFile>>>,
     kernel: RefCell<Option<Rc<KernelFunctions>>>,
+    kernel_parameters: KernelParameters,
 }
 
 /// Maximum number of files that are kept open for the next name: a user often names several
@@ -61,22 +64,26 @@ impl MachineFunctions {
 impl Functions for MachineFunctions {
     fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
         match &named.file {
-            Some(file) => self.program(file)?.find(&named.function),
-            None => match self.kernel(false)?.find(&named.function) {
-                Err(_) => self.kernel(true)?.find(&named.function),
-                found => found,
-            },
+            Some(file) => self.program(file)?.find(named),
+            None => {
+                let mut found = match self.kernel(false)?.find(named.location()) {
+                    Err(_) => self.kernel(true)?.find(named.location()),
+                    found => found,
+                }?;
+                self.kernel_parameters.add(named, &mut found)?;
+                Ok(found)
+            }
         }
     }
 
     fn names(
         &self,
-        file: Option<&str>,
+        of: &FunctionName,
         wanted: &dyn Fn(&str) -> bool,
         most: usize,
     ) -> Result<Vec<String>> {
-        match file {
-            Some(file) => self.program(file)?.names(wanted, most),
+        match &of.file {
+            Some(file) => self.program(file)?.names(of.kind, wanted, most),
             None => match self.kernel(false)?.names(wanted, most) {
                 none if none.is_empty() => Ok(self.kernel(true)?.names(wanted, most)),
                 found => Ok(found),
@@ -115,7 +122,8 @@ mod tests {
         let known = KernelFunctions::of("0 T before\n", "").unwrap();
         let functions =
             MachineFunctions { kernel: RefCell::new(Some(Rc::new(known))), ..Default::default() };
-        let names = |wanted: &str| functions.names(None, &|name| name == wanted, 9).unwrap();
+        let of = FunctionName::parse("kprobe:*").unwrap();
+        let names = |wanted: &str| functions.names(&of, &|name| name == wanted, 9).unwrap();
         assert_eq!(names("before"), ["before"], "the known list is searched first");
         assert_eq!(names("vfs_read"), ["vfs_read"]);
     }

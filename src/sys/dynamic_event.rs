@@ -21,15 +21,29 @@ use super::probe_list::probe_list;
 use super::tasks::any_alive;
 use super::tracefs::Tracefs;
 
-/// Where a probe is placed, and when it fires.
+/// Where an event is raised, and what is read there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbePoint<'a> {
     /// A function of the kernel by name, or the path of a file; without blanks.
     pub place: &'a CStr,
-    /// Byte offset in the file; None for a function of the kernel.
-    pub offset: Option<u64>,
+    /// Whether `place` is a function of the kernel.
+    pub of_kernel: bool,
     /// Whether it fires when the function returns, instead of at its call.
     pub at_return: bool,
+    /// The instructions that raise it, at least one; their arguments have the same names and types.
+    pub sites: &'a [ProbeSite],
+}
+
+/// An instruction that raises an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbeSite {
+    /// Byte offset in the file, or in the function of the kernel.
+    pub offset: u64,
+    /// Offset in the file of a 16-bit counter that the kernel increments in each process while the
+    /// event is open (`REF_CTR_OFFSET`).
+    pub semaphore: Option<u64>,
+    /// Values that are read, as fetch arguments: `arg1=%di:s32 arg2=+8(%si):u64`; may be empty.
+    pub arguments: String,
 }
 
 /// An event that this process made in tracefs. It is removed when the last reference is dropped;
@@ -41,6 +55,7 @@ pub struct DynamicEvent {
     group: String,
     name: String,
     id: u64,
+    format: String,
 }
 
 /// Prefix of the names of groups; the process ID follows.
@@ -55,19 +70,23 @@ const TRIES: u32 = 1000;
 const REMOVALS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl ProbePoint<'_> {
-    /// Returns whether it is in the kernel.
-    pub fn of_kernel(&self) -> bool {
-        self.offset.is_none()
-    }
-
-    /// Returns the line that makes the event.
-    fn line(&self, group: &str, name: &str) -> String {
+    /// Returns the lines that make the event, one for each site.
+    fn lines(&self, group: &str, name: &str) -> impl Iterator<Item = String> {
         let kind = if self.at_return { 'r' } else { 'p' };
-        let place = self.place.to_string_lossy();
-        match self.offset {
-            Some(offset) => format!("{kind}:{group}/{name} {place}:{offset:#x}"),
-            None => format!("{kind}:{group}/{name} {place}"),
-        }
+        let head = format!("{kind}:{group}/{name} {}", self.place.to_string_lossy());
+        self.sites.iter().map(move |site| {
+            let &ProbeSite { offset, semaphore, ref arguments } = site;
+            let mut line = match (self.of_kernel, offset) {
+                (true, 0) => head.clone(),
+                (true, _) => format!("{head}+{offset:#x}"),
+                (false, _) => format!("{head}:{offset:#x}"),
+            };
+            line.extend(semaphore.map(|counter| format!("({counter:#x})")));
+            if !arguments.is_empty() {
+                line.extend([" ", arguments]);
+            }
+            line
+        })
     }
 }
 
@@ -82,16 +101,27 @@ impl DynamicEvent {
         let tracefs =
             Tracefs::find().map_err(|refusal| io::Error::from_raw_os_error(refusal.errno))?;
         SWEPT.call_once(|| sweep(tracefs.root()));
-        let list = tracefs.root().join(probe_list(point.of_kernel()));
+        let list = tracefs.root().join(probe_list(point.of_kernel));
         let group = format!("{GROUP}{}", std::process::id());
         for _ in 0..TRIES {
             let name = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
-            match append(&list, &point.line(&group, &name)) {
+            let mut lines = point.lines(&group, &name);
+            let first = lines.next().ok_or(io::ErrorKind::InvalidInput)?;
+            match append(&list, &first) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let mut event = DynamicEvent { list, group, name, id: 0 };
+                    // Removes the event if one of the following steps fails.
+                    let mut event = DynamicEvent {
+                        list,
+                        id: 0,
+                        group: group.clone(),
+                        name: name.clone(),
+                        format: String::new(),
+                    };
+                    lines.try_for_each(|line| append(&event.list, &line))?;
                     event.id = tracefs.id(&event.group, &event.name)?;
+                    event.format = tracefs.format(&event.group, &event.name)?;
                     return Ok(Arc::new(event));
                 }
             }
@@ -102,6 +132,11 @@ impl DynamicEvent {
     /// Returns its number, `perf_event_attr.config` of type `PERF_TYPE_TRACEPOINT`.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns the description of its records, as tracefs has it.
+    pub fn format(&self) -> &str {
+        &self.format
     }
 
     /// Returns whether it is a probe in the kernel.
@@ -159,11 +194,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_is_a_line_of_its_list() {
-        let file = ProbePoint { place: c"/proc/self/fd/7", offset: Some(0x1139), at_return: false };
-        assert_eq!(file.line("perilune_7", "p0"), "p:perilune_7/p0 /proc/self/fd/7:0x1139");
-        let kernel = ProbePoint { place: c"do_exit", offset: None, at_return: true };
-        assert_eq!(kernel.line("perilune_7", "p1"), "r:perilune_7/p1 do_exit");
+    fn each_site_of_a_probe_is_a_line_of_its_list() {
+        let lines = |point: ProbePoint<'_>| point.lines("perilune_7", "p0").collect::<Vec<_>>();
+        let site = |offset, semaphore, arguments: &str| ProbeSite {
+            offset,
+            semaphore,
+            arguments: arguments.to_owned(),
+        };
+        let sites = [site(0x1139, None, ""), site(0x1200, Some(0x4010), "arg1=%di:s32")];
+        let place = c"/proc/self/fd/7";
+        let file = ProbePoint { place, of_kernel: false, at_return: false, sites: &sites };
+        assert_eq!(
+            lines(file),
+            [
+                "p:perilune_7/p0 /proc/self/fd/7:0x1139",
+                "p:perilune_7/p0 /proc/self/fd/7:0x1200(0x4010) arg1=%di:s32"
+            ]
+        );
+        let entry = [ProbeSite::default()];
+        let kernel = ProbePoint { place: c"f", of_kernel: true, at_return: true, sites: &entry };
+        assert_eq!(lines(kernel), ["r:perilune_7/p0 f"]);
+        let inside = [site(4, None, "")];
+        let kernel = ProbePoint { at_return: false, sites: &inside, ..kernel };
+        assert_eq!(lines(kernel), ["p:perilune_7/p0 f+0x4"]);
     }
 
     #[test]

@@ -20,6 +20,13 @@ pub fn kernel_release() -> String {
     unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
 }
 
+/// Returns whether the running kernel has this version (major, minor) or a later one.
+pub fn is_linux_since(version: (u32, u32)) -> bool {
+    let release = kernel_release();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= version
+}
+
 /// Returns whether the CPU is from AMD, or from Hygon with the same design: its guests exit by SVM.
 pub fn is_amd() -> bool {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -93,6 +100,7 @@ mod tests {
         assert!(page_size().is_power_of_two());
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         assert_eq!(kernel_release(), release.trim());
+        assert!(is_linux_since((4, 17)) && !is_linux_since((u32::MAX, 0)));
         assert_eq!(sysctl::<u64>("kernel/no/such/thing"), None);
         assert!(max_rss_kb() > 100);
     }

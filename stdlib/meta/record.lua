@@ -38,7 +38,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A call of a function (`kprobe:FUNCTION`, `uprobe:FILE:FUNCTION`): the six registers of its first
 --- arguments. Registers beyond the number of arguments have unrelated values. An int is the lower
 --- half: `bit.tobit(e.arg1)`, in expressions `(int)arg1`. Floating-point arguments are not
---- included, and memory that an argument points to is not read. For a user-space function `_ip` is
+--- included. Parameters by name are `perilune.Record` fields: of a user-space function with debug
+--- information its integers and pointers, or those that are listed, `FUNCTION(len, req.user.name)`,
+--- where a dot becomes `_`: `e.req_user_name`. For a user-space function `_ip` is
 --- its address. For a kernel function it is a later address, on x86 by 1 byte, or by 5 in kernels
 --- with `endbr64` (CONFIG_X86_KERNEL_IBT); `_function` names the function.
 ---@class perilune.Call: perilune.Record

@@ -17,7 +17,10 @@ use crate::{
     tool::{Run, Tool},
 };
 
+pub(crate) mod instructions;
+pub(crate) mod parameters;
 pub(crate) mod refusals;
+pub(crate) mod usdt;
 
 live_tests! {
     each_call_of_a_function_has_its_arguments_also_in_forked_children,

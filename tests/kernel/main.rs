@@ -84,7 +84,10 @@ fn main() -> ExitCode {
         script::tests(),
         task_state::tests(),
         trace::tests(),
+        functions::instructions::tests(),
+        functions::parameters::tests(),
         functions::refusals::tests(),
+        functions::usdt::tests(),
         #[cfg(target_arch = "x86_64")]
         kvm::tests(),
     ])

@@ -19,6 +19,8 @@ pub struct ElfFunction<'a> {
     pub name: &'a [u8],
     /// Its address before relocation.
     pub address: u64,
+    /// Size of its code in bytes; 0 if it is not known.
+    pub size: u64,
     /// Whether it is a resolver that selects a function for the CPU when the program starts
     /// (`STT_GNU_IFUNC`).
     pub chooses: bool,
@@ -74,11 +76,12 @@ impl<'a> Elf<'a> {
     /// Returns the functions of a table, in table order; none if the table does not exist.
     pub fn functions(&self, table: SymbolTable) -> impl Iterator<Item = ElfFunction<'a>> + use<'a> {
         self.symbols(table).filter_map(|symbol| {
-            let ElfSymbol { name, kind, address, superseded, .. } = symbol;
+            let ElfSymbol { name, kind, address, size, superseded } = symbol;
             let chooses = kind == ElfSymbolKind::Resolver;
             (chooses || kind == ElfSymbolKind::Function).then_some(ElfFunction {
                 name,
                 address,
+                size,
                 chooses,
                 superseded,
             })
@@ -114,13 +117,22 @@ impl<'a> Elf<'a> {
 
     /// Returns the file offset of the code at an address before relocation.
     pub fn offset_of_code(&self, address: u64) -> Option<u64> {
-        let code =
-            self.segments().filter(|s| s.kind == super::LOAD && s.flags & super::EXECUTABLE != 0);
-        code.filter_map(|s| {
-            let by = address.checked_sub(s.address).filter(|by| *by < s.file_size)?;
-            s.offset.checked_add(by)
-        })
-        .next()
+        self.offset_in(super::EXECUTABLE, address)
+    }
+
+    /// Returns the file offset of the writable data at an address before relocation.
+    pub fn offset_of_data(&self, address: u64) -> Option<u64> {
+        self.offset_in(super::WRITABLE, address)
+    }
+
+    fn offset_in(&self, flag: u32, address: u64) -> Option<u64> {
+        let loaded = self.segments().filter(|s| s.kind == super::LOAD && s.flags & flag != 0);
+        loaded
+            .filter_map(|s| {
+                let by = address.checked_sub(s.address).filter(|by| *by < s.file_size)?;
+                s.offset.checked_add(by)
+            })
+            .next()
     }
 
     fn table(&self, table: SymbolTable) -> Option<(&'a [u8], &'a [u8])> {

@@ -1,17 +1,22 @@
 //! Function events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` at the call of a function,
-//! `kretprobe:` and `uretprobe:` at its return.
+//! `kretprobe:` and `uretprobe:` at its return, `FUNCTION+OFFSET` at an instruction inside of it;
+//! and USDT probes, `usdt:FILE:PROVIDER:NAME`.
 //!
 //! Each is made as an event in tracefs ([`crate::sys::dynamic_event`]) and opened like a
-//! tracepoint. Instead of a raw record, a sample has the registers that hold the arguments or the
-//! return value. A [`Format`] describes where each register lies, so code for tracepoint records
-//! handles these samples as well.
+//! tracepoint. A sample of a USDT probe, or of a function whose parameters are known ([`typed`]),
+//! has a raw record with the values that the kernel read ([`fetched`]). Any other sample has
+//! registers instead: those of the arguments or of the return value, inside a function all of them.
+//! A [`Format`] describes where each register lies, so code for tracepoint records handles these
+//! samples as well.
 
+pub mod fetched;
 mod named;
 mod place;
+pub mod typed;
 
 pub(super) use named::PREFIXES;
-pub use named::{FunctionName, ProbeKind, split_file};
-pub use place::FunctionLocation;
+pub use named::{CodeLocation, FunctionName, ProbeKind, split_file};
+pub use place::{FunctionLocation, ProbeValues, ProbedCode};
 
 use anyhow::{Result, anyhow, bail};
 use perf_event_open_sys::bindings as abi;
@@ -21,6 +26,7 @@ use super::pmu;
 use super::pmu_event::ReadPmu;
 use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
+use crate::base::text::units::counted;
 use crate::decode::format::{Field, FieldKind, Format};
 use crate::event::exclude::EventModes;
 use crate::event::sampling::Sampling;
@@ -30,31 +36,31 @@ use crate::sys::registers;
 /// A function event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionEvent {
-    /// Which of the four kinds it is.
+    /// Which kind it is.
     pub kind: ProbeKind,
-    /// Layout of its registers in the register block of a sample.
+    /// Layout of the registers in the register block of a sample, or of its raw record.
     pub format: Format,
-    /// Where the function begins.
+    /// The instructions that raise it.
     pub place: FunctionLocation,
 }
 
 /// Finds functions by name.
 pub trait Functions: SymbolFinder {
-    /// Returns where a function begins.
+    /// Returns where the instructions of an event are.
     ///
     /// # Errors
-    /// No function or more than one has this name, or it cannot be probed. The error names the
-    /// reason and the fix.
+    /// No function or more than one has this name, or it cannot be probed there. The error names
+    /// the reason and the fix.
     fn find(&self, named: &FunctionName) -> Result<FunctionLocation>;
 
-    /// Returns at most `most` functions of a file, or of the kernel if `file` is None, that can be
-    /// probed and are `wanted`, sorted.
+    /// Returns at most `most` functions of the kind and in the file of `of` that can be probed and
+    /// are `wanted`, sorted.
     ///
     /// # Errors
     /// The file cannot be read, or has no functions.
     fn names(
         &self,
-        file: Option<&str>,
+        of: &FunctionName,
         wanted: &dyn Fn(&str) -> bool,
         most: usize,
     ) -> Result<Vec<String>>;
@@ -66,27 +72,34 @@ impl EventProperties for FunctionEvent {
     }
 
     fn sample_type(&self) -> u64 {
-        u64::from(abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR)
+        u64::from(match self.place.values {
+            ProbeValues::Fetched(_) => abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_RAW,
+            _ => abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_REGS_INTR,
+        })
     }
 
     fn format(&self) -> Option<&Format> {
         Some(&self.format)
     }
 
+    fn raw_format(&self) -> Option<&Format> {
+        matches!(self.place.values, ProbeValues::Fetched(_)).then_some(&self.format)
+    }
+
     /// Returns registers that are valid for any task if it is a kernel function: these have the
     /// same calling convention for every task, and without a task (`perf_reg_abi()` looks at the
     /// task); a program's functions do not.
     fn registers(&self) -> Option<RegisterFields> {
-        let mask = bits(registers_of(self.kind));
+        let mask = bits(registers_of(self.kind, &self.place.values)?);
         Some(RegisterFields { mask, of_any_task: !self.kind.of_file() })
     }
 
     fn probe(&self) -> Option<ProbePoint<'_>> {
-        Some(self.place.probe(self.kind.at_return()))
+        Some(self.place.point(self.kind.at_return()))
     }
 
     fn is_user_entry(&self) -> bool {
-        self.kind.of_file() && !self.kind.at_return()
+        self.kind == ProbeKind::Uprobe && self.place.values != ProbeValues::Registers
     }
 
     fn modes(&self, _is_counted: bool) -> EventModes {
@@ -114,40 +127,52 @@ impl EventProperties for FunctionEvent {
     }
 
     fn prepare(&self) -> Result<()> {
-        let FunctionLocation::File(code, offset) = &self.place else { return Ok(()) };
+        let ProbedCode::File(code) = &self.place.code else { return Ok(()) };
         if !code.is_intact() {
             // The offset may now be in the middle of another instruction.
             bail!("its file was modified after the probe was looked up; open the probe again");
         }
-        code.warm(*offset);
+        self.place.sites.iter().for_each(|site| code.warm(site.offset));
         Ok(())
     }
 
     fn label(&self) -> &'static str {
-        "function"
+        self.kind.label()
     }
 
     fn title(&self) -> String {
-        let when = if self.kind.at_return() { "when it returns" } else { "when it is called" };
-        format!("a function {when}")
+        let sites = self.place.sites.len() as u64;
+        match self.place.values {
+            _ if self.kind == ProbeKind::Usdt => {
+                format!("a USDT probe with {}", counted(sites, "site"))
+            }
+            ProbeValues::Registers => "an instruction of a function".to_owned(),
+            ProbeValues::Call if self.kind.at_return() => "a function when it returns".to_owned(),
+            _ => "a function when it is called".to_owned(),
+        }
     }
 
     fn notes(&self) -> Vec<String> {
         let ip = match self.kind {
-            ProbeKind::Kprobe => "the address after the probe at its beginning",
+            ProbeKind::Kprobe => "the address after the probe",
             ProbeKind::Kretprobe => "an address in the return trampoline of the kernel",
-            ProbeKind::Uprobe => "the address of its beginning",
+            ProbeKind::Uprobe | ProbeKind::Usdt => "the address of the probe",
             ProbeKind::Uretprobe => "the return address",
         };
-        vec![
-            "raw register values: (int)arg1 for an int; no floats and no structs".to_owned(),
-            format!("_ip is {ip}"),
-        ]
+        let values = match self.place.values {
+            ProbeValues::Call => {
+                Some("raw register values: (int)arg1 for an int; no floats and no structs")
+            }
+            ProbeValues::Registers => Some("the general registers: (int)ax for an int"),
+            ProbeValues::Fetched(_) => None,
+        };
+        let values = values.map(str::to_owned).into_iter().chain(self.place.notes.clone());
+        values.chain([format!("_ip is {ip}")]).collect()
     }
 
     fn count_filter_refusal(&self, _condition: &str) -> String {
-        "the kernel cannot filter by function arguments, and a count has no records to filter in \
-         user space; count in a handler"
+        "the kernel cannot filter by these values, and a count has no records to filter in user \
+         space; count in a handler"
             .to_owned()
     }
 }
@@ -167,7 +192,10 @@ pub fn describe(
     }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
-    Ok(FunctionEvent { kind: named.kind, format: format(named.kind), place })
+    if named.kind.at_return() && place.values != ProbeValues::Call {
+        bail!("{name}: a return has no offset in the function; omit it");
+    }
+    Ok(FunctionEvent { kind: named.kind, format: format(named.kind, &place.values), place })
 }
 
 /// Returns at most `most` functions that match a glob. The parts that compilers split off functions
@@ -180,13 +208,11 @@ pub fn matching(
     functions: &dyn Functions,
     most: usize,
 ) -> Result<Vec<FunctionName>> {
-    let parts = glob.function.contains('.');
+    let parts = glob.function.contains('.') || glob.kind == ProbeKind::Usdt;
     let wanted = |name: &str| {
         (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
     };
-    let found = functions
-        .names(glob.file.as_deref(), &wanted, most)
-        .map_err(|why| anyhow!("{glob}: {why:#}"))?;
+    let found = functions.names(glob, &wanted, most).map_err(|why| anyhow!("{glob}: {why:#}"))?;
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }
 
@@ -210,8 +236,9 @@ pub fn check_kernel(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<()> {
     }
 }
 
-/// Returns the names and registers of a kind's fields, in the order of the fields.
-fn registers_of(kind: ProbeKind) -> &'static [(&'static str, u32)] {
+/// Returns the names and registers of the fields, in the order of the fields; None if a sample has
+/// a raw record.
+fn registers_of(kind: ProbeKind, values: &ProbeValues) -> Option<&'static [(&'static str, u32)]> {
     const AT: [u32; 6] = registers::ARGUMENTS;
     const ARGUMENTS: [(&str, u32); 6] = [
         ("arg1", AT[0]),
@@ -222,17 +249,26 @@ fn registers_of(kind: ProbeKind) -> &'static [(&'static str, u32)] {
         ("arg6", AT[5]),
     ];
     const RETURNED: [(&str, u32); 1] = [("retval", registers::RETURNED)];
-    if kind.at_return() { &RETURNED } else { &ARGUMENTS }
+    match values {
+        ProbeValues::Call if kind.at_return() => Some(&RETURNED),
+        ProbeValues::Call => Some(&ARGUMENTS),
+        ProbeValues::Registers => Some(registers::GENERAL),
+        ProbeValues::Fetched(_) => None,
+    }
 }
 
 fn bits(registers: &[(&str, u32)]) -> u64 {
     registers.iter().fold(0, |bits, (_, register)| bits | 1 << register)
 }
 
-/// Returns the layout of a block of registers: 8 bytes each, in ascending order of their numbers.
-pub fn format(kind: ProbeKind) -> Format {
+/// Returns the layout of a raw record, or of a block of registers: 8 bytes each, in ascending order
+/// of their numbers.
+fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
     const WORD: usize = 8;
-    let registers = registers_of(kind);
+    if let ProbeValues::Fetched(arguments) = values {
+        return fetched::record_format(kind.prefix(), arguments);
+    }
+    let registers = registers_of(kind, values).unwrap_or_default();
     let all = bits(registers);
     let field = |&(name, register): &(&str, u32)| Field {
         name: name.to_owned(),

@@ -80,7 +80,8 @@ impl Opening {
     /// without tracefs the thread IDs for their filter are not known; and those of the scheduler,
     /// if events are not related to each other.
     pub(in crate::source) fn hides_self(&self) -> bool {
-        let tracepoint = self.event.kind().raw_format().is_some();
+        let event = self.event.kind();
+        let tracepoint = event.raw_format().is_some() && !event.is_probe();
         let ours = self.event.is_scheduler_event() && !self.event.is_interrupt();
         !tracepoint || self.sampling.hide_self && ours
     }

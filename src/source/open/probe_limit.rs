@@ -17,7 +17,7 @@ const WARN_MS: usize = 5000;
 impl Opening {
     /// Returns the number of probes that it needs.
     pub(in crate::source) fn probes(&self) -> usize {
-        usize::from(self.event.kind().is_probe())
+        self.event.kind().probe().map_or(0, |point| point.sites.len())
     }
 }
 

@@ -1,7 +1,11 @@
 //! Functions of a program or library.
 
+mod instruction;
+mod parameters;
+mod usdt;
 mod variables;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
@@ -16,9 +20,10 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::super::{debug_file, minidebuginfo};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::units::counted;
+use crate::decode::dwarf::{DwarfIndex, NoPrototype};
 use crate::decode::elf::Elf;
 use crate::decode::elf::symbols::{ElfFunction, SymbolTable};
-use crate::event::kind::function::FunctionLocation;
+use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
 use crate::sys::code::Code;
 use crate::sys::mapped_file::{Links, open_regular};
 use crate::task::objects::Object;
@@ -35,6 +40,8 @@ pub(super) struct ProgramFile {
     code: Rc<Code>,
     /// The file with the symbols that were stripped from this one.
     apart: Option<Object>,
+    /// Debug information of the file and of the other one.
+    units: [OnceCell<Result<DwarfIndex, NoPrototype>>; 2],
 }
 
 /// All entries of one name.
@@ -101,6 +108,7 @@ impl ProgramFile {
             file: (metadata.dev(), metadata.ino()),
             code: Rc::new(Code::of(file)?),
             apart: None,
+            units: Default::default(),
             object,
             path,
         };
@@ -121,12 +129,30 @@ impl ProgramFile {
         self.name == name && self.code.is_intact() && located(name).is_ok_and(same)
     }
 
-    /// Finds where a function begins.
+    /// Finds a function, an instruction or a USDT probe.
     ///
     /// # Errors
     /// The file has no such function or several, the name is that of an IFUNC, or the symbol does
-    /// not point to code.
-    pub(super) fn find(&self, name: &str) -> Result<FunctionLocation> {
+    /// not point to code; or the errors of [`ProgramFile::inside`] and [`ProgramFile::usdt`].
+    pub(super) fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
+        match named.location() {
+            _ if named.kind == ProbeKind::Usdt => self.usdt(&named.function),
+            CodeLocation::Function(name, 0) => {
+                let start = self.entry(name)?;
+                let mut location = self.inside(name, start, 0)?;
+                self.add_parameters(named, start, &mut location)?;
+                Ok(location)
+            }
+            _ if named.paths().is_some() => {
+                bail!("only a FUNCTION by its name has parameters; omit the parentheses")
+            }
+            CodeLocation::Function(name, offset) => self.inside(name, self.entry(name)?, offset),
+            CodeLocation::Address(address) => self.at_address(address),
+        }
+    }
+
+    /// Returns the address at which a function begins.
+    fn entry(&self, name: &str) -> Result<u64> {
         let mut found = Entries::default();
         let wanted = name.as_bytes();
         self.each(&mut |function| {
@@ -135,33 +161,34 @@ impl ProgramFile {
             }
             true
         });
-        let shown = self.path.display();
         if found.chooses {
             return Err(self.chosen(name));
         }
-        let address = match *found.addresses {
-            [address] => address,
-            [] => return Err(self.unknown(name)),
+        match *found.addresses {
+            [address] => Ok(address),
+            [] => Err(self.unknown(name)),
             _ => bail!(
-                "{shown} has {} functions of this name, which cannot be distinguished; watch one \
-                 that they call or that calls them",
+                "{} has {} functions of this name, which cannot be distinguished; watch one that \
+                 they call or that calls them",
+                self.path.display(),
                 found.addresses.len()
-            ),
-        };
-        match elf(&self.object).and_then(|elf| elf.offset_of_code(address)) {
-            Some(offset) => Ok(FunctionLocation::File(self.code.clone(), offset)),
-            None => bail!(
-                "{shown} has no code at the address of this symbol; its debug file may be of \
-                 another build: install the matching one"
             ),
         }
     }
 
-    /// Returns the names, at most `most`, of the wanted functions that exist once.
+    /// Returns at most `most` names: wanted functions that exist once, or wanted USDT probes.
     ///
     /// # Errors
-    /// The file has no symbols of functions.
-    pub(super) fn names(&self, wanted: &dyn Fn(&str) -> bool, most: usize) -> Result<Vec<String>> {
+    /// The file has none.
+    pub(super) fn names(
+        &self,
+        kind: ProbeKind,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Result<Vec<String>> {
+        if kind == ProbeKind::Usdt {
+            return self.usdt_names(wanted, most);
+        }
         let mut found: BTreeMap<&str, Entries> = BTreeMap::new();
         let enough = most.saturating_mul(COLLECTED);
         let mut any = false;

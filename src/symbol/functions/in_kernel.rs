@@ -6,7 +6,8 @@ use std::ops::Range;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::event::kind::function::FunctionLocation;
+use crate::event::kind::function::{CodeLocation, FunctionLocation};
+use crate::sys::kernel_functions::function_range;
 
 /// The kernel's functions at one moment.
 pub(super) struct KernelFunctions {
@@ -48,11 +49,14 @@ impl KernelFunctions {
         Ok(KernelFunctions { names, forbidden })
     }
 
-    /// Returns the function of that name.
+    /// Returns a function, or an instruction inside of it. The kernel checks that one begins there.
     ///
     /// # Errors
-    /// There is none, or more than one, or it must not be probed.
-    pub(super) fn find(&self, name: &str) -> Result<FunctionLocation> {
+    /// There is none, or more than one, or it must not be probed, or the offset is outside of it.
+    pub(super) fn find(&self, location: CodeLocation<'_>) -> Result<FunctionLocation> {
+        let CodeLocation::Function(name, offset) = location else {
+            bail!("an address of the kernel is not supported; write kprobe:FUNCTION+OFFSET");
+        };
         let first = self.names.partition_point(|other| &**other < name);
         let behind = self.names.partition_point(|other| &**other <= name);
         if self.is_forbidden(name) {
@@ -62,7 +66,17 @@ impl KernelFunctions {
             );
         }
         match behind - first {
-            1 => Ok(FunctionLocation::Kernel(CString::new(name)?)),
+            1 => {
+                // From an offset behind its end, the kernel would probe the next function.
+                if offset > 0
+                    && let Some(range) = function_range(name)
+                    && offset >= range.end - range.start
+                {
+                    let size = range.end - range.start;
+                    bail!("this function has {size} bytes; use a smaller offset");
+                }
+                Ok(FunctionLocation::in_kernel(CString::new(name)?, offset))
+            }
             0 => Err(self.unknown(name)),
             several => bail!(
                 "the kernel has {several} functions of this name and cannot choose one; watch one \
@@ -125,15 +139,15 @@ mod tests {
     }
 
     fn refusal(name: &str) -> String {
-        kernel().find(name).unwrap_err().to_string()
+        kernel().find(CodeLocation::Function(name, 0)).unwrap_err().to_string()
     }
 
     #[test]
     fn only_functions_with_a_unique_name_are_found() {
         for name in ["vfs_read", "weak", "of_module"] {
             assert_eq!(
-                kernel().find(name).unwrap(),
-                FunctionLocation::Kernel(CString::new(name).unwrap())
+                kernel().find(CodeLocation::Function(name, 0)).unwrap(),
+                FunctionLocation::in_kernel(CString::new(name).unwrap(), 0)
             );
         }
         assert_eq!(

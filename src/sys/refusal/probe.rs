@@ -42,7 +42,8 @@ pub(super) fn probe(of_kernel: bool, errno: i32, facts: &Privileges) -> Option<&
              that calls it"
         }
         (libc::EILSEQ | libc::EOPNOTSUPP | ENOTSUPP, _) => {
-            "the kernel cannot put a probe on its first instruction; watch a function that calls it"
+            "the kernel cannot put a probe on this instruction, or none begins at this offset; \
+             watch a function that calls it"
         }
         (libc::ENOENT | libc::EINVAL, false) => {
             "the kernel cannot probe its file; check that the file still exists and is on a disk \

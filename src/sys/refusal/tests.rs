@@ -68,7 +68,7 @@ fn a_refused_probe_is_explained_for_its_function() {
         (kernel, libc::EINVAL, &privileged, "the kernel does not allow a probe on this function"),
         (create(true), libc::EADDRNOTAVAIL, &privileged, "several functions have this name"),
         (program, libc::EIO, &privileged, "its file system does not support probes"),
-        (program, 524, &privileged, "the kernel cannot put a probe on its first instruction"),
+        (program, 524, &privileged, "the kernel cannot put a probe on this instruction"),
         (program, libc::EMFILE, &privileged, "no file descriptor is left"),
     ] {
         let line = line("uprobe:x:f", call, errno, facts);

@@ -1,13 +1,16 @@
 //! Names of function events.
 //!
 //! A FILE that contains `:`, `,`, `|`, quotes or blanks is quoted with either kind of quotes.
-//! A FUNCTION is spelled as in the symbol table.
+//! A FUNCTION is spelled as in the symbol table. `FUNCTION+OFFSET` is an instruction inside of it;
+//! `0xADDRESS` is an instruction of a file by its address in the file's symbol table.
+//! `FUNCTION(len, req.user.name)` has these parameters and members of structures as its fields. A
+//! USDT probe has `PROVIDER:NAME` in place of the FUNCTION.
 
 use std::fmt;
 
 use crate::event::kind::prefix::{NameFault, NamePrefix, split_quoted};
 
-/// Kind of a function event: kernel or user function, at its call or return.
+/// Kind of a function event: kernel or user function, at its call or return, or a USDT probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
     /// Call of a kernel function.
@@ -18,17 +21,24 @@ pub enum ProbeKind {
     Uprobe,
     /// Return of a function in a program or library.
     Uretprobe,
+    /// A probe that the source of a program or library declares.
+    Usdt,
 }
 
-pub(in crate::event::kind) const PREFIXES: [NamePrefix; 4] = [
+pub(in crate::event::kind) const PREFIXES: [NamePrefix; 5] = [
     prefix(ProbeKind::Kprobe, |_| Ok(0)),
     prefix(ProbeKind::Kretprobe, |_| Ok(0)),
     prefix(ProbeKind::Uprobe, |text| extent(ProbeKind::Uprobe, text)),
     prefix(ProbeKind::Uretprobe, |text| extent(ProbeKind::Uretprobe, text)),
+    prefix(ProbeKind::Usdt, |text| extent(ProbeKind::Usdt, text)),
 ];
 
 const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, NameFault>) -> NamePrefix {
-    let class = if kind.at_return() { "perilune.Return" } else { "perilune.Call" };
+    let class = match kind {
+        ProbeKind::Usdt => "perilune.Record",
+        _ if kind.at_return() => "perilune.Return",
+        _ => "perilune.Call",
+    };
     NamePrefix { prefix: kind.prefix(), extent, has_fields: true, class }
 }
 
@@ -39,7 +49,7 @@ fn extent(kind: ProbeKind, text: &str) -> Result<usize, NameFault> {
     match behind.trim_start().starts_with(':') {
         true => Ok(at + 1),
         false => {
-            let what = format!("the function is missing here: {}", kind.usage());
+            let what = format!("the {} is missing here: {}", kind.noun(), kind.usage());
             Err(NameFault { at, what })
         }
     }
@@ -48,18 +58,32 @@ fn extent(kind: ProbeKind, text: &str) -> Result<usize, NameFault> {
 /// The parts of a function event's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionName {
-    /// Which of the four kinds it is.
+    /// Which kind it is.
     pub kind: ProbeKind,
     /// The program or library; None for the kernel.
     pub file: Option<String>,
-    /// The function, or a glob.
+    /// The function, or a glob; an instruction; `PROVIDER:NAME` of a USDT probe.
     pub function: String,
+}
+
+/// An instruction of a FILE or of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeLocation<'a> {
+    /// The byte at this offset in the function of this name.
+    Function(&'a str, u64),
+    /// The byte at this address in the symbol table.
+    Address(u64),
 }
 
 impl ProbeKind {
     /// All kinds.
-    pub const ALL: [ProbeKind; 4] =
-        [ProbeKind::Kprobe, ProbeKind::Kretprobe, ProbeKind::Uprobe, ProbeKind::Uretprobe];
+    pub const ALL: [ProbeKind; 5] = [
+        ProbeKind::Kprobe,
+        ProbeKind::Kretprobe,
+        ProbeKind::Uprobe,
+        ProbeKind::Uretprobe,
+        ProbeKind::Usdt,
+    ];
 
     /// Returns the prefix of the name, before the first colon.
     pub const fn prefix(self) -> &'static str {
@@ -68,12 +92,28 @@ impl ProbeKind {
             ProbeKind::Kretprobe => "kretprobe",
             ProbeKind::Uprobe => "uprobe",
             ProbeKind::Uretprobe => "uretprobe",
+            ProbeKind::Usdt => "usdt",
         }
     }
 
     /// Returns the syntax of a name of this kind, for messages.
     pub fn usage(self) -> String {
-        format!("{}:{}FUNCTION", self.prefix(), if self.of_file() { "FILE:" } else { "" })
+        let prefix = self.prefix();
+        match self {
+            ProbeKind::Usdt => format!("{prefix}:FILE:PROVIDER:NAME"),
+            _ if self.of_file() => format!("{prefix}:FILE:FUNCTION"),
+            _ => format!("{prefix}:FUNCTION"),
+        }
+    }
+
+    /// Returns the word for its sort in lists.
+    pub fn label(self) -> &'static str {
+        if self == ProbeKind::Usdt { "usdt" } else { "function" }
+    }
+
+    /// Returns what its name stands for, for messages.
+    pub fn noun(self) -> &'static str {
+        if self == ProbeKind::Usdt { "USDT probe" } else { "function" }
     }
 
     /// Returns the name of the PMU that opens it.
@@ -83,7 +123,7 @@ impl ProbeKind {
 
     /// Returns whether its name contains a FILE.
     pub fn of_file(self) -> bool {
-        matches!(self, ProbeKind::Uprobe | ProbeKind::Uretprobe)
+        matches!(self, ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Usdt)
     }
 
     /// Returns whether the probe is at the return of the function.
@@ -113,9 +153,45 @@ impl FunctionName {
         Some(FunctionName { kind, file, function: function.trim().to_owned() })
     }
 
+    /// Returns the instruction that its FUNCTION stands for.
+    pub fn location(&self) -> CodeLocation<'_> {
+        let text = self.split_paths().map_or(&*self.function, |(function, _)| function);
+        let address = text.strip_prefix("0x").filter(|_| self.kind.of_file());
+        if let Some(address) = address.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            return CodeLocation::Address(address);
+        }
+        let offset = text.rsplit_once('+').and_then(|(name, offset)| Some((name, number(offset)?)));
+        let (name, offset) = offset.unwrap_or((text, 0));
+        CodeLocation::Function(name, offset)
+    }
+
+    /// Returns the paths of the parameters that are to be read, `len` and `req.user.name`; None if
+    /// the name does not list any.
+    pub fn paths(&self) -> Option<Vec<&str>> {
+        let (_, list) = self.split_paths()?;
+        Some(list.split(',').map(str::trim).collect())
+    }
+
+    /// Splits `FUNCTION(PATH, …)`. The names of Go's functions have parentheses inside.
+    fn split_paths(&self) -> Option<(&str, &str)> {
+        let (function, list) = self.function.strip_suffix(')')?.rsplit_once('(')?;
+        (!function.is_empty()).then_some((function.trim_end(), list))
+    }
+
     /// Returns the name of another function, with the same kind and file.
     pub fn with(&self, function: &str) -> FunctionName {
         FunctionName { function: function.to_owned(), ..self.clone() }
+    }
+}
+
+/// Parses a decimal number, or a hexadecimal one with `0x`.
+fn number(text: &str) -> Option<u64> {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
     }
 }
 

@@ -28,13 +28,39 @@ fn a_name_is_parsed_and_printed() {
     for other in ["kprobes:x", "uprobes:y", "sched:kprobe", "cycles:u", "kprobe", "uprobe"] {
         assert_eq!(FunctionName::parse(other), None, "{other}");
     }
+    let usdt = FunctionName::parse("usdt:./app:shop:sale").unwrap();
+    assert_eq!((usdt.kind, &*usdt.function), (ProbeKind::Usdt, "shop:sale"));
+    assert_eq!(usdt.to_string(), "usdt:./app:shop:sale");
+}
+
+#[test]
+fn a_function_may_have_an_offset_and_a_file_an_address() {
+    for (name, location) in [
+        ("kprobe:f+4", CodeLocation::Function("f", 4)),
+        ("kprobe:f+0x1f", CodeLocation::Function("f", 0x1f)),
+        ("uprobe:x:ns::f+0", CodeLocation::Function("ns::f", 0)),
+        ("uprobe:x:operator+", CodeLocation::Function("operator+", 0)),
+        ("uprobe:x:f++4", CodeLocation::Function("f+", 4)),
+        ("uprobe:x:f+-4", CodeLocation::Function("f+-4", 0)),
+        ("uprobe:x:0x1139", CodeLocation::Address(0x1139)),
+        ("uprobe:x:0xhuge", CodeLocation::Function("0xhuge", 0)),
+        ("kprobe:0x1139", CodeLocation::Function("0x1139", 0)),
+        ("kprobe:f(a, b.c)", CodeLocation::Function("f", 0)),
+        ("uprobe:x:main.(*T).M", CodeLocation::Function("main.(*T).M", 0)),
+    ] {
+        assert_eq!(FunctionName::parse(name).unwrap().location(), location, "{name}");
+    }
+    let paths = |name: &str| FunctionName::parse(name).unwrap().paths().map(|all| all.join(" "));
+    assert_eq!(paths("kprobe:f(a, b.c)").as_deref(), Some("a b.c"));
+    assert_eq!(paths("kprobe:f()").as_deref(), Some(""));
+    assert_eq!(paths("uprobe:x:main.(*T).M"), None);
 }
 
 #[test]
 fn each_argument_is_read_from_its_register_in_the_block() {
-    let format = format(ProbeKind::Uprobe);
+    let format = format(ProbeKind::Uprobe, &ProbeValues::Call);
     // The kernel writes the lowest register first; here each value is its register's number.
-    let order = bits(registers_of(ProbeKind::Uprobe));
+    let order = bits(registers_of(ProbeKind::Uprobe, &ProbeValues::Call).unwrap());
     let block: Vec<u8> = (0..64_u64)
         .filter(|register| order >> register & 1 == 1)
         .flat_map(u64::to_ne_bytes)
@@ -44,7 +70,9 @@ fn each_argument_is_read_from_its_register_in_the_block() {
         let value = crate::base::event::value::Value::Int(register.into());
         assert_eq!(field.read(&block), Ok(value), "{}", field.name);
     }
-    assert_eq!(super::format(ProbeKind::Kretprobe).fixed_size, 8);
+    assert_eq!(super::format(ProbeKind::Kretprobe, &ProbeValues::Call).fixed_size, 8);
+    let all = super::format(ProbeKind::Kprobe, &ProbeValues::Registers);
+    assert_eq!(all.fixed_size, 8 * registers::GENERAL.len());
 }
 
 /// Finds every function except `nothing`.
@@ -62,15 +90,18 @@ impl SymbolFinder for Anything {
 
 impl Functions for Anything {
     fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
-        match &*named.function {
-            "nothing" => bail!("it does not exist"),
-            name => Ok(FunctionLocation::Kernel(std::ffi::CString::new(name)?)),
+        match named.location() {
+            CodeLocation::Function("nothing", _) => bail!("it does not exist"),
+            CodeLocation::Function(name, offset) => {
+                Ok(FunctionLocation::in_kernel(std::ffi::CString::new(name)?, offset))
+            }
+            CodeLocation::Address(_) => bail!("it is not a function"),
         }
     }
 
     fn names(
         &self,
-        _: Option<&str>,
+        _: &FunctionName,
         wanted: &dyn Fn(&str) -> bool,
         _: usize,
     ) -> Result<Vec<String>> {
@@ -95,10 +126,21 @@ fn described(name: &str) -> Result<FunctionEvent> {
 fn a_function_is_a_probe_at_its_call_or_return() {
     for (name, at_return) in [("kprobe:f", false), ("kretprobe:f", true)] {
         let event = described(name).unwrap();
-        let place = ProbePoint { place: c"f", offset: None, at_return };
+        let sites = &[crate::sys::dynamic_event::ProbeSite::default()];
+        let place = ProbePoint { place: c"f", of_kernel: true, at_return, sites };
         assert_eq!(event.probe(), Some(place), "{name}");
         assert_eq!(event.attr().type_, abi::PERF_TYPE_TRACEPOINT);
     }
+}
+
+#[test]
+fn a_probe_inside_a_function_has_all_registers() {
+    let event = described("kprobe:f+4").unwrap();
+    assert_eq!(event.format.fields.len(), registers::GENERAL.len());
+    assert_eq!(event.probe().unwrap().sites[0].offset, 4);
+    assert!(event.format.field("arg1").is_none());
+    let refused = described("kretprobe:f+4").unwrap_err().to_string();
+    assert_eq!(refused, "kretprobe:f+4: a return has no offset in the function; omit it");
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! Types and prototypes of C, as debug information describes them: DWARF of programs, BTF of the
+//! kernel.
+
+/// Types by identifiers of the debug information.
+pub trait TypeTable {
+    /// Identifies a type.
+    type Id: Copy + PartialEq;
+
+    /// Returns what a type is, without qualifiers and typedefs; None if it cannot be read.
+    fn shape(&self, id: Self::Id) -> Option<TypeShape<Self::Id>>;
+
+    /// Returns the members of a structure or union.
+    fn members(&self, id: Self::Id) -> Vec<TypeMember<Self::Id>>;
+}
+
+/// Kind of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypeShape<Id> {
+    /// An integer, enumeration or truth value of this many bytes.
+    Int {
+        /// Size in bytes.
+        size: u64,
+        /// Whether it is signed.
+        signed: bool,
+    },
+    /// `char`, an element of text.
+    Char {
+        /// Whether it is signed.
+        signed: bool,
+    },
+    /// A pointer or a reference; None if what it points to is not known, as with `void *`.
+    Pointer(Option<Id>),
+    /// A structure or union.
+    Struct,
+    /// An array of such elements.
+    Array(Id),
+    /// A floating-point number of at most 8 bytes.
+    Float,
+    /// Any other type.
+    Other,
+}
+
+/// A member of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeMember<Id> {
+    /// Its name; empty for an anonymous structure.
+    pub name: String,
+    /// Its offset in bytes.
+    pub offset: u64,
+    /// Its type.
+    pub type_: Id,
+    /// Whether it is a bit field.
+    pub is_bit_field: bool,
+}
+
+/// A function as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prototype<Id> {
+    /// Names and types of its parameters, in order.
+    pub parameters: Vec<(String, Id)>,
+    /// Type of its result; None if it has none.
+    pub result: Option<Id>,
+}
+
+/// Levels of anonymous members that are searched.
+const NESTED_MAX: usize = 8;
+
+/// Returns a member of a structure, also one inside of an anonymous member.
+pub fn member<T: TypeTable>(types: &T, id: T::Id, name: &str) -> Option<TypeMember<T::Id>> {
+    nested_member(types, id, name, NESTED_MAX)
+}
+
+fn nested_member<T: TypeTable>(
+    types: &T,
+    id: T::Id,
+    name: &str,
+    levels: usize,
+) -> Option<TypeMember<T::Id>> {
+    let members = types.members(id);
+    if let Some(found) = members.iter().find(|member| member.name == name) {
+        return Some(found.clone());
+    }
+    let anonymous = members.iter().filter(|member| member.name.is_empty() && levels > 0);
+    anonymous
+        .filter_map(|outer| {
+            let inner = nested_member(types, outer.type_, name, levels - 1)?;
+            Some(TypeMember { offset: outer.offset.checked_add(inner.offset)?, ..inner })
+        })
+        .next()
+}
+
+/// Returns the names of the members of a structure, also those inside of anonymous members.
+pub fn member_names<T: TypeTable>(types: &T, id: T::Id) -> Vec<String> {
+    let (mut names, mut left) = (Vec::new(), vec![(id, NESTED_MAX)]);
+    while let Some((id, levels)) = left.pop() {
+        for member in types.members(id) {
+            match member.name.is_empty() {
+                true if levels > 0 => left.push((member.type_, levels - 1)),
+                true => {}
+                false => names.push(member.name),
+            }
+        }
+    }
+    names
+}

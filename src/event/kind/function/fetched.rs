@@ -1,0 +1,180 @@
+//! Values that the kernel reads when a probe is hit, and writes into the record of its event
+//! (fetch arguments, Documentation/trace/kprobetrace.rst).
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::decode::format::{Element, Field, FieldKind, Format};
+
+/// A value in the record of a function event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedArgument {
+    /// Name of its field.
+    pub name: String,
+    /// Its type.
+    pub value: FetchedType,
+}
+
+/// Type of a value that the kernel reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchedType {
+    /// An integer with its size in bytes: 1, 2, 4 or 8.
+    Int {
+        /// Size in bytes.
+        size: u8,
+        /// Whether it is signed.
+        signed: bool,
+    },
+    /// An address.
+    Pointer,
+    /// Text up to its NUL, of at most 4096 bytes.
+    Text,
+    /// A register as it is, which is not printed.
+    Register,
+}
+
+impl FetchedType {
+    /// Returns its name in a fetch argument.
+    pub fn kernel_name(self) -> String {
+        match self {
+            FetchedType::Int { size, signed } => {
+                format!("{}{}", if signed { 's' } else { 'u' }, u32::from(size) * 8)
+            }
+            FetchedType::Pointer => "x64".to_owned(),
+            FetchedType::Text => "string".to_owned(),
+            FetchedType::Register => "s64".to_owned(),
+        }
+    }
+
+    /// Returns how a field of this type is printed: conversion and value.
+    fn printed(self, name: &str) -> Option<(String, String)> {
+        let conversion = match self {
+            FetchedType::Int { size: 8, signed: true } => "%Ld",
+            FetchedType::Int { size: 8, signed: false } => "%Lu",
+            FetchedType::Int { signed: true, .. } => "%d",
+            FetchedType::Int { signed: false, .. } => "%u",
+            FetchedType::Pointer => "0x%Lx",
+            FetchedType::Text => {
+                return Some((r#"\"%s\""#.to_owned(), format!("__get_str({name})")));
+            }
+            FetchedType::Register => return None,
+        };
+        Some((conversion.to_owned(), format!("REC->{name}")))
+    }
+
+    fn field(self, name: &str, offset: usize) -> Field {
+        let of = |type_text: &str, size, signed, kind| Field {
+            kind,
+            ..field(name, type_text.to_owned(), offset, size, signed)
+        };
+        match self {
+            FetchedType::Int { size, signed } => {
+                of(&self.kernel_name(), size.into(), signed, FieldKind::Int)
+            }
+            FetchedType::Pointer => of("void *", 8, false, FieldKind::Pointer),
+            FetchedType::Text => {
+                of("__data_loc char[]", 4, true, FieldKind::DataLoc(Element::Char))
+            }
+            FetchedType::Register => of("long", 8, true, FieldKind::Int),
+        }
+    }
+}
+
+/// Returns the layout of the record of a probe with these values. The kernel writes them behind the
+/// common fields and the address of the probe, without padding (`traceprobe_parse_probe_arg_body()`
+/// in kernel/trace/trace_probe.c).
+pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
+    const COMMON: [(&str, &str, usize, usize, bool); 4] = [
+        ("common_type", "unsigned short", 0, 2, false),
+        ("common_flags", "unsigned char", 2, 1, false),
+        ("common_preempt_count", "unsigned char", 3, 1, false),
+        ("common_pid", "int", 4, 4, true),
+    ];
+    const VALUES: usize = 16;
+    let common = |&(name, type_text, offset, size, signed): &(&str, &str, usize, usize, bool)| {
+        Field { common: true, ..field(name, type_text.to_owned(), offset, size, signed) }
+    };
+    let mut fields: Vec<Field> = COMMON.iter().map(common).collect();
+    let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
+    for FetchedArgument { name, value } in arguments {
+        fields.push(value.field(name, end));
+        end += fields.last().map_or(0, |field| field.size);
+        if let Some((conversion, value)) = value.printed(name) {
+            texts.push(format!("{name}={conversion}"));
+            values.push(format!(", {value}"));
+        }
+    }
+    let print_fmt = format!("\"{}\"{}", texts.join(" "), values.concat());
+    Format { name: name.to_owned(), id: 0, fields, print_fmt, fixed_size: end }
+}
+
+fn field(name: &str, type_text: String, offset: usize, size: usize, signed: bool) -> Field {
+    let name = name.to_owned();
+    Field { name, type_text, offset, size, signed, common: false, kind: FieldKind::Int }
+}
+
+/// Checks that the kernel lays out the records of a probe as [`record_format`] does.
+///
+/// # Errors
+/// It does not, or the description of the kernel cannot be parsed.
+pub fn check_layout(expected: &Format, described: &str) -> Result<()> {
+    let kernels = Format::parse(described).context("failed to parse the format of the probe")?;
+    let place = |field: &Field| (field.offset, field.size, field.signed);
+    let differs = |field: &&Field| {
+        kernels.field(&field.name).is_none_or(|kernels| place(kernels) != place(field))
+    };
+    match expected.fields.iter().find(differs) {
+        Some(field) => bail!(
+            "this kernel lays out '{}' of a probe in another way; report this kernel's version",
+            field.name
+        ),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF_LINUX: &str = "name: p0\nID: 2326\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n\
+        \tfield:s32 arg1;\toffset:16;\tsize:4;\tsigned:1;\n\
+        \tfield:u64 arg2;\toffset:20;\tsize:8;\tsigned:0;\n\
+        \tfield:u8 arg3;\toffset:28;\tsize:1;\tsigned:0;\n\n\
+        print fmt: \"(%lx) arg1=%d arg2=%Lu arg3=%u\", REC->__probe_ip, REC->arg1, REC->arg2, \
+        REC->arg3\n";
+
+    fn argument(name: &str, size: u8, signed: bool) -> FetchedArgument {
+        FetchedArgument { name: name.to_owned(), value: FetchedType::Int { size, signed } }
+    }
+
+    #[test]
+    fn values_follow_each_other_without_padding() {
+        let arguments = [argument("arg1", 4, true), argument("arg2", 8, false)];
+        let all = [&arguments[..], &[argument("arg3", 1, false)]].concat();
+        let format = record_format("usdt", &all);
+        check_layout(&format, OF_LINUX).unwrap();
+        assert_eq!(format.fixed_size, 29);
+        assert_eq!(
+            format.print_fmt,
+            "\"arg1=%d arg2=%Lu arg3=%u\", REC->arg1, REC->arg2, REC->arg3"
+        );
+        let swapped = [arguments[1].clone(), arguments[0].clone()];
+        let refused = check_layout(&record_format("usdt", &swapped), OF_LINUX).unwrap_err();
+        assert!(refused.to_string().starts_with("this kernel lays out 'arg2'"), "{refused}");
+        assert!(check_layout(&format, "").is_err());
+        assert_eq!(record_format("usdt", &[]).print_fmt, "\"\"");
+        let named = |name: &str, value| FetchedArgument { name: name.to_owned(), value };
+        let typed = [
+            named("req", FetchedType::Pointer),
+            named("path", FetchedType::Text),
+            named("arg1", FetchedType::Register),
+        ];
+        let typed = record_format("uprobe", &typed);
+        assert_eq!(typed.print_fmt, r#""req=0x%Lx path=\"%s\"", REC->req, __get_str(path)"#);
+        assert_eq!(typed.fixed_size, 16 + 8 + 4 + 8);
+    }
+}

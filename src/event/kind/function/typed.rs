@@ -1,0 +1,260 @@
+//! Parameters of a function by name: where they are when it is called, and how the kernel reads
+//! them and what they point to.
+//!
+//! The first six integers and pointers are in registers (System V ABI for x86-64, 3.2.3; Procedure
+//! Call Standard for AArch64, 6.8.2). Floating-point numbers are in other registers. A structure
+//! may be in registers or in memory, so that those of the following parameters are not known.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, anyhow, bail};
+
+use super::fetched::{FetchedArgument, FetchedType};
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::decode::ctypes::{Prototype, TypeShape, TypeTable, member, member_names};
+use crate::sys::registers;
+
+/// Parameters that the kernel reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TypedParameters {
+    /// Their fields.
+    pub fields: Vec<FetchedArgument>,
+    /// Their fetch arguments.
+    pub arguments: String,
+    /// Parameters that are omitted, with the reason.
+    pub notes: Vec<String>,
+}
+
+/// Maximum length of a fetch argument in bytes (`MAX_ARGSTR_LEN` in kernel/trace/trace_probe.h).
+const FETCH_MAX: usize = 63;
+/// Maximum length of a field's name in bytes (`MAX_ARG_NAME_LEN`, with the NUL).
+const NAME_MAX: usize = 31;
+/// Maximum number of fields (`MAX_TRACE_ARGS`).
+const FIELDS_MAX: usize = 128;
+
+impl TypedParameters {
+    /// Returns all parameters that are integers or pointers, and the registers `arg1` to `arg6`.
+    /// Text is read only on request: reading it costs time, and it may be long.
+    pub fn all<T: TypeTable>(types: &T, prototype: &Prototype<T::Id>) -> TypedParameters {
+        let mut typed = TypedParameters::default();
+        for (name, place) in places(types, prototype) {
+            let found = place.and_then(|(register, id)| match is_text(types, id) {
+                true => Err(format!("is text; write FUNCTION({name}) to read it")),
+                false => fetch(types, register, id, &[]),
+            });
+            match found.and_then(|(text, value)| typed.add(name, &text, value)) {
+                Ok(()) => {}
+                Err(why) => typed.notes.push(format!("{name} is omitted: it {why}")),
+            }
+        }
+        if typed.fields.is_empty() {
+            return typed;
+        }
+        for (index, register) in argument_registers().enumerate() {
+            // A parameter of the same name has precedence.
+            let name = format!("arg{}", index + 1);
+            let _ = typed.add(&name, &format!("%{register}"), FetchedType::Register);
+        }
+        typed
+    }
+
+    /// Returns the values at these paths: `len`, `request.user.name`. A field has the name of its
+    /// path with `_` for each dot.
+    ///
+    /// # Errors
+    /// A path leads to nothing that can be read.
+    pub fn at_paths<T: TypeTable>(
+        types: &T,
+        prototype: &Prototype<T::Id>,
+        paths: &[&str],
+    ) -> Result<TypedParameters> {
+        let places = places(types, prototype);
+        let mut typed = TypedParameters::default();
+        for path in paths {
+            let mut steps = path.split('.').map(str::trim);
+            let first = steps.next().unwrap_or_default();
+            let steps: Vec<&str> = steps.collect();
+            let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
+                let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
+                let near = nearest(first, names.iter().copied());
+                let hint = match (near.is_empty(), names.is_empty()) {
+                    (false, _) => did_you_mean(&near),
+                    (true, false) => format!("; it has {}", names.join(", ")),
+                    (true, true) => "; it has none".to_owned(),
+                };
+                bail!("the function has no parameter '{first}'{hint}");
+            };
+            let name = path.replace(' ', "").replace('.', "_");
+            let read = place.clone().and_then(|(register, id)| fetch(types, register, id, &steps));
+            read.and_then(|(text, value)| typed.add(&name, &text, value))
+                .map_err(|why| anyhow!("'{path}' {why}"))?;
+        }
+        Ok(typed)
+    }
+
+    /// Adds a field. The error is text that follows its name.
+    fn add(&mut self, name: &str, fetch: &str, value: FetchedType) -> Result<(), String> {
+        let fetch = format!("{fetch}:{}", value.kernel_name());
+        if !is_field_name(name) {
+            return Err(format!(
+                "cannot be a field (a name of at most {NAME_MAX} letters, digits and _)"
+            ));
+        }
+        if self.fields.iter().any(|field| field.name == name) {
+            return Err("is there twice".to_owned());
+        }
+        if fetch.len() > FETCH_MAX || self.fields.len() >= FIELDS_MAX {
+            return Err("needs a description that is too long for the kernel".to_owned());
+        }
+        let blank = if self.arguments.is_empty() { "" } else { " " };
+        let _ = write!(self.arguments, "{blank}{name}={fetch}");
+        self.fields.push(FetchedArgument { name: name.to_owned(), value });
+        Ok(())
+    }
+}
+
+fn is_field_name(name: &str) -> bool {
+    // Of the kernel's own fields (`reserved_field_names` in kernel/trace/trace_probe.c).
+    let is_reserved = name.starts_with("common_") || name.starts_with("__probe_");
+    name.len() <= NAME_MAX
+        && !is_reserved
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Returns the kernel's names of the registers that hold arguments, in order.
+fn argument_registers() -> impl Iterator<Item = &'static str> {
+    let name = |register: u32| {
+        registers::GENERAL.iter().find(|(_, number)| *number == register).map(|(name, _)| *name)
+    };
+    registers::ARGUMENTS.into_iter().filter_map(name)
+}
+
+/// The register of a parameter and its type, or why it is not known.
+type Place<Id> = Result<(&'static str, Id), String>;
+
+/// Returns each parameter by name with its register.
+fn places<'a, T: TypeTable>(
+    types: &T,
+    prototype: &'a Prototype<T::Id>,
+) -> Vec<(&'a str, Place<T::Id>)> {
+    let mut free = argument_registers();
+    let result = prototype.result.and_then(|id| types.shape(id));
+    // The address of the result may be in the first register.
+    let mut lost = match result {
+        Some(TypeShape::Struct | TypeShape::Other) => {
+            Some("belongs to a function that returns a structure")
+        }
+        _ => None,
+    };
+    let mut place = |id: T::Id| -> Place<T::Id> {
+        if let Some(why) = lost {
+            return Err(format!("{why}, so its register is not known"));
+        }
+        match types.shape(id) {
+            Some(TypeShape::Float) => Err("is a floating-point number".to_owned()),
+            Some(
+                TypeShape::Int { size: 1 | 2 | 4 | 8, .. }
+                | TypeShape::Char { .. }
+                | TypeShape::Pointer(_),
+            ) => match free.next() {
+                Some(register) => Ok((register, id)),
+                None => Err("is on the stack".to_owned()),
+            },
+            _ => {
+                lost = Some("follows a structure");
+                Err("is a structure or has another type that is not in one register".to_owned())
+            }
+        }
+    };
+    prototype.parameters.iter().map(|(name, id)| (name.as_str(), place(*id))).collect()
+}
+
+fn is_text<T: TypeTable>(types: &T, id: T::Id) -> bool {
+    let Some(TypeShape::Pointer(Some(target))) = types.shape(id) else { return false };
+    matches!(types.shape(target), Some(TypeShape::Char { .. }))
+}
+
+/// A value while a path is followed: in a register, or in memory at an offset from the address that
+/// a fetch argument gives.
+enum Reached {
+    Register(&'static str),
+    Memory(String, u64),
+}
+
+impl Reached {
+    /// Returns the fetch argument of the value.
+    fn value(&self) -> String {
+        match self {
+            Reached::Register(name) => format!("%{name}"),
+            Reached::Memory(base, offset) => format!("+{offset}({base})"),
+        }
+    }
+}
+
+/// Returns the fetch argument and the type of the value that a path leads to, from a parameter in a
+/// register. The error is text that follows the path.
+fn fetch<T: TypeTable>(
+    types: &T,
+    register: &'static str,
+    id: T::Id,
+    steps: &[&str],
+) -> Result<(String, FetchedType), String> {
+    let (mut at, mut id, mut before) = (Reached::Register(register), id, String::new());
+    for step in steps {
+        let structure = match types.shape(id) {
+            Some(TypeShape::Pointer(Some(target))) => {
+                at = Reached::Memory(at.value(), 0);
+                target
+            }
+            _ => id,
+        };
+        if types.shape(structure) != Some(TypeShape::Struct) {
+            return Err(format!("has no member '{step}': it is not a structure{before}"));
+        }
+        let Some(found) = member(types, structure, step) else {
+            let names = member_names(types, structure);
+            let near = nearest(step, names.iter().map(String::as_str));
+            let hint = match (near.is_empty(), names.is_empty()) {
+                (false, _) => did_you_mean(&near),
+                (true, true) => "; its members are not known here".to_owned(),
+                (true, false) => format!("; it has {}", names.join(", ")),
+            };
+            return Err(format!("has no member '{step}'{before}{hint}"));
+        };
+        if found.is_bit_field {
+            return Err(format!("is a bit field at '{step}', which is not supported"));
+        }
+        if let Reached::Memory(_, offset) = &mut at {
+            *offset = offset.saturating_add(found.offset);
+        }
+        id = found.type_;
+        before = format!(" behind '{step}'");
+    }
+    let value = match types.shape(id) {
+        Some(TypeShape::Int { size: size @ (1 | 2 | 4 | 8), signed }) => {
+            FetchedType::Int { size: size as u8, signed }
+        }
+        Some(TypeShape::Char { signed }) => FetchedType::Int { size: 1, signed },
+        Some(TypeShape::Pointer(_)) if is_text(types, id) => {
+            return Ok((format!("+0({})", at.value()), FetchedType::Text));
+        }
+        Some(TypeShape::Pointer(_)) => FetchedType::Pointer,
+        Some(TypeShape::Array(element))
+            if matches!(types.shape(element), Some(TypeShape::Char { .. })) =>
+        {
+            FetchedType::Text
+        }
+        Some(TypeShape::Struct) => {
+            let names = member_names(types, id).join(", ");
+            return Err(format!("is a structure; name a member of it: {names}"));
+        }
+        Some(TypeShape::Float) => return Err("is a floating-point number".to_owned()),
+        _ => return Err("has a type that cannot be read".to_owned()),
+    };
+    Ok((at.value(), value))
+}
+
+#[cfg(test)]
+mod tests;

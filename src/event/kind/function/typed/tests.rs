@@ -1,0 +1,142 @@
+//! Parameters of functions with types that a table lists.
+
+use super::*;
+use crate::decode::ctypes::TypeMember;
+
+/// Types by their index.
+struct Listed(Vec<(TypeShape<usize>, Vec<TypeMember<usize>>)>);
+
+impl TypeTable for Listed {
+    type Id = usize;
+
+    fn shape(&self, id: usize) -> Option<TypeShape<usize>> {
+        Some(self.0.get(id)?.0)
+    }
+
+    fn members(&self, id: usize) -> Vec<TypeMember<usize>> {
+        self.0.get(id).map(|(_, members)| members.clone()).unwrap_or_default()
+    }
+}
+
+const INT: usize = 0;
+const CHAR: usize = 1;
+const TEXT: usize = 2;
+const FLOAT: usize = 3;
+const USER: usize = 4;
+const USER_POINTER: usize = 5;
+const REQUEST: usize = 6;
+const REQUEST_POINTER: usize = 7;
+const NAME: usize = 8;
+const VOID_POINTER: usize = 9;
+
+fn types() -> Listed {
+    let member = |name: &str, offset, type_| TypeMember {
+        name: name.to_owned(),
+        offset,
+        type_,
+        is_bit_field: name == "bits",
+    };
+    let user = vec![member("id", 0, INT), member("name", 4, NAME), member("shell", 16, TEXT)];
+    let request = vec![
+        member("len", 8, INT),
+        member("user", 16, USER_POINTER),
+        member("", 24, USER),
+        member("bits", 60, INT),
+    ];
+    Listed(vec![
+        (TypeShape::Int { size: 4, signed: true }, vec![]),
+        (TypeShape::Char { signed: true }, vec![]),
+        (TypeShape::Pointer(Some(CHAR)), vec![]),
+        (TypeShape::Float, vec![]),
+        (TypeShape::Struct, user),
+        (TypeShape::Pointer(Some(USER)), vec![]),
+        (TypeShape::Struct, request),
+        (TypeShape::Pointer(Some(REQUEST)), vec![]),
+        (TypeShape::Array(CHAR), vec![]),
+        (TypeShape::Pointer(None), vec![]),
+    ])
+}
+
+fn prototype(parameters: &[(&str, usize)], result: Option<usize>) -> Prototype<usize> {
+    let parameters = parameters.iter().map(|(name, id)| ((*name).to_owned(), *id)).collect();
+    Prototype { parameters, result }
+}
+
+fn register(index: usize) -> &'static str {
+    argument_registers().nth(index).unwrap()
+}
+
+#[test]
+fn each_integer_and_pointer_is_in_the_next_register() {
+    let prototype = prototype(
+        &[("fd", INT), ("ratio", FLOAT), ("path", TEXT), ("req", REQUEST_POINTER)],
+        Some(INT),
+    );
+    let typed = TypedParameters::all(&types(), &prototype);
+    let expected = format!("fd=%{}:s32 req=%{}:x64 ", register(0), register(2));
+    assert!(typed.arguments.starts_with(&expected), "{}", typed.arguments);
+    assert_eq!(typed.fields.len(), 2 + 6);
+    assert_eq!(
+        typed.notes,
+        [
+            "ratio is omitted: it is a floating-point number",
+            "path is omitted: it is text; write FUNCTION(path) to read it"
+        ]
+    );
+}
+
+#[test]
+fn registers_that_are_not_known_are_not_used() {
+    let notes = |parameters: &[(&str, usize)], result| {
+        let typed = TypedParameters::all(&types(), &prototype(parameters, result));
+        (typed.fields.len(), typed.notes.join("; "))
+    };
+    let (fields, text) = notes(&[("a", INT), ("user", USER), ("b", INT)], None);
+    assert_eq!(fields, 1 + 6);
+    assert!(text.contains("b is omitted: it follows a structure, so its register is"), "{text}");
+    let (fields, text) = notes(&[("a", INT)], Some(USER));
+    assert_eq!(fields, 0);
+    assert!(text.contains("a is omitted: it belongs to a function that returns a st"), "{text}");
+    let seven: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, INT)).to_vec();
+    let (fields, text) = notes(&seven, None);
+    assert_eq!((fields, &*text), (6 + 6, "g is omitted: it is on the stack"));
+}
+
+#[test]
+fn a_path_leads_through_pointers_and_structures() {
+    let prototype = prototype(&[("req", REQUEST_POINTER), ("any", VOID_POINTER)], None);
+    let read = |path: &str| {
+        TypedParameters::at_paths(&types(), &prototype, &[path])
+            .map(|typed| typed.arguments)
+            .map_err(|why| why.to_string())
+    };
+    let first = register(0);
+    for (path, expected) in [
+        ("req", format!("req=%{first}:x64")),
+        ("req.len", format!("req_len=+8(%{first}):s32")),
+        ("req.user.id", format!("req_user_id=+0(+16(%{first})):s32")),
+        ("req.user.name", format!("req_user_name=+4(+16(%{first})):string")),
+        ("req.user.shell", format!("req_user_shell=+0(+16(+16(%{first}))):string")),
+        ("req.shell", format!("req_shell=+0(+40(%{first})):string")),
+    ] {
+        assert_eq!(read(path), Ok(expected), "{path}");
+    }
+    for (path, why) in [
+        ("reg", "the function has no parameter 'reg'; did you mean 'req'?"),
+        ("req.lem", "'req.lem' has no member 'lem'; did you mean 'len'?"),
+        ("req.len.x", "'req.len.x' has no member 'x': it is not a structure behind 'len'"),
+        ("req.bits", "'req.bits' is a bit field at 'bits', which is not supported"),
+        ("any.x", "'any.x' has no member 'x': it is not a structure"),
+        ("", "the function has no parameter ''; it has req, any"),
+    ] {
+        assert_eq!(read(path), Err(why.to_owned()), "{path}");
+    }
+}
+
+#[test]
+fn a_field_has_a_name_that_the_kernel_accepts() {
+    for (name, accepted) in [("len", true), ("_x9", true), ("9x", false), ("a-b", false)] {
+        assert_eq!(is_field_name(name), accepted, "{name}");
+    }
+    assert!(!is_field_name("common_pid") && !is_field_name("") && !is_field_name(&"x".repeat(32)));
+}

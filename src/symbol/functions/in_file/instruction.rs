@@ -1,0 +1,159 @@
+//! Instructions inside of a file's functions.
+//!
+//! A breakpoint in the middle of an instruction kills the process that executes it, and the kernel
+//! does not refuse one in a user-space program of x86. So the function is decoded from its
+//! beginning, which is known from its symbol.
+
+use anyhow::{Result, bail};
+
+use super::{ProgramFile, elf};
+use crate::decode::elf::symbols::ElfFunction;
+use crate::event::kind::function::FunctionLocation;
+
+/// An offset that is not the beginning of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misplaced {
+    /// It is inside the instruction that begins and ends at these offsets.
+    Inside(usize, usize),
+    /// The bytes at this offset are not an instruction.
+    Undecodable(usize),
+}
+
+impl ProgramFile {
+    /// Returns the location of the instruction at a byte offset in the function `name`, which
+    /// begins at `start`.
+    ///
+    /// # Errors
+    /// The offset is outside the function or not the beginning of an instruction, or the function
+    /// is not in the file.
+    pub(super) fn inside(&self, name: &str, start: u64, offset: u64) -> Result<FunctionLocation> {
+        let shown = self.path.display();
+        let elf = elf(&self.object);
+        let Some(first) = elf.and_then(|elf| elf.offset_of_code(start)) else {
+            bail!(
+                "{shown} has no code at the address of this symbol; its debug file may be of \
+                 another build: install the matching one"
+            );
+        };
+        if offset == 0 {
+            return Ok(FunctionLocation::in_file(self.code.clone(), first, true));
+        }
+        let size = self.size_of(start);
+        let code = usize::try_from(first).ok().and_then(|at| self.object.bytes().get(at..));
+        let code = code.unwrap_or_default();
+        let code = code.get(..usize::try_from(size)?).unwrap_or(code);
+        let Some(inside) = usize::try_from(offset).ok().filter(|inside| *inside < code.len())
+        else {
+            bail!("'{name}' of {shown} has {} bytes; use a smaller offset", code.len());
+        };
+        match check(code, inside) {
+            Ok(()) => Ok(FunctionLocation::in_file(self.code.clone(), first + offset, false)),
+            Err(Misplaced::Inside(begin, end)) => bail!(
+                "{name}+{offset:#x} is in the middle of an instruction, where a probe would kill \
+                 the program; use {name}+{begin:#x} or {name}+{end:#x}"
+            ),
+            Err(Misplaced::Undecodable(at)) => bail!(
+                "the code at {name}+{at:#x} cannot be decoded, so the instructions behind it are \
+                 not known; use an offset before it"
+            ),
+        }
+    }
+
+    /// Returns the location of the instruction at an address of the symbol table.
+    ///
+    /// # Errors
+    /// No function contains the address; or as [`ProgramFile::inside`].
+    pub(super) fn at_address(&self, address: u64) -> Result<FunctionLocation> {
+        let mut nearest: Option<ElfFunction<'_>> = None;
+        let mut any = false;
+        self.each(&mut |function| {
+            any = true;
+            let by = address.checked_sub(function.address);
+            let contains = by.is_some_and(|by| function.size == 0 || by < function.size);
+            if contains && nearest.is_none_or(|best| best.address < function.address) {
+                nearest = Some(function);
+            }
+            true
+        });
+        match nearest {
+            Some(function) => {
+                let name = String::from_utf8_lossy(function.name);
+                self.inside(&name, function.address, address - function.address)
+            }
+            None if !any => Err(self.no_symbols()),
+            None => bail!(
+                "{} has no function that contains this address; use one of its symbol table, as \
+                 nm and objdump show it",
+                self.path.display()
+            ),
+        }
+    }
+
+    /// Returns the size in bytes of the function that begins at an address: that of its symbol, or
+    /// up to the next one.
+    fn size_of(&self, start: u64) -> u64 {
+        let (mut size, mut next) = (0, u64::MAX);
+        self.each(&mut |function| {
+            if function.address == start {
+                size = size.max(function.size);
+            } else if function.address > start {
+                next = next.min(function.address);
+            }
+            true
+        });
+        if size > 0 { size } else { next - start }
+    }
+}
+
+/// Checks that an instruction begins at an offset of a function's code.
+#[cfg(target_arch = "x86_64")]
+fn check(code: &[u8], offset: usize) -> Result<(), Misplaced> {
+    use iced_x86::{Decoder, DecoderOptions, Instruction};
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    loop {
+        let begin = decoder.position();
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            return Err(Misplaced::Undecodable(begin));
+        }
+        if begin == offset {
+            return Ok(());
+        }
+        if decoder.position() > offset {
+            return Err(Misplaced::Inside(begin, decoder.position()));
+        }
+    }
+}
+
+/// Checks that an instruction begins at an offset of a function's code: all of them have 4 bytes.
+#[cfg(target_arch = "aarch64")]
+fn check(_: &[u8], offset: usize) -> Result<(), Misplaced> {
+    let begin = offset / 4 * 4;
+    if begin == offset { Ok(()) } else { Err(Misplaced::Inside(begin, begin + 4)) }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_beginning_of_an_instruction_is_accepted() {
+        // push %rbp; mov %rsp,%rbp; lea 0x10(%rdi,%rsi,4),%rax; (invalid)
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x44, 0xb7, 0x10, 0x06, 0x90];
+        for (offset, wanted) in [
+            (0, Ok(())),
+            (1, Ok(())),
+            (2, Err(Misplaced::Inside(1, 4))),
+            (4, Ok(())),
+            (8, Err(Misplaced::Inside(4, 9))),
+            (9, Err(Misplaced::Undecodable(9))),
+            (10, Err(Misplaced::Undecodable(9))),
+            (99, Err(Misplaced::Undecodable(9))),
+        ] {
+            assert_eq!(check(&code, offset), wanted, "{offset}");
+        }
+        assert_eq!(check(&code[..5], 4), Err(Misplaced::Undecodable(4)), "cut off");
+        assert_eq!(check(&[], 3), Err(Misplaced::Undecodable(0)));
+    }
+}

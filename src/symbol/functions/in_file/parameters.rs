@@ -1,0 +1,84 @@
+//! Parameters of a file's functions, from its debug information.
+
+use anyhow::{Result, anyhow, bail};
+
+use super::{ProgramFile, elf};
+use crate::decode::dwarf::{DwarfIndex, DwarfUnit, NoPrototype};
+use crate::event::kind::function::fetched::FetchedType;
+use crate::event::kind::function::typed::TypedParameters;
+use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeKind, ProbeValues};
+use crate::sys::machine;
+
+/// First version of Linux that limits the text of a probe's arguments in user space to its buffer
+/// (`prepare_uprobe_buffer()`). Some older kernels have the correction; the version does not say.
+const TEXT_SINCE: (u32, u32) = (6, 12);
+
+impl ProgramFile {
+    /// Sets the fields of the call of the function that begins at `start`: the requested
+    /// parameters; or all integers and pointers, if the file has debug information.
+    ///
+    /// # Errors
+    /// A requested parameter is not known or cannot be read.
+    pub(super) fn add_parameters(
+        &self,
+        named: &FunctionName,
+        start: u64,
+        location: &mut FunctionLocation,
+    ) -> Result<()> {
+        let paths = named.paths();
+        if named.kind != ProbeKind::Uprobe {
+            if paths.is_some() {
+                bail!("a return has no parameters, only retval; omit the parentheses");
+            }
+            return Ok(());
+        }
+        let typed = match self.typed(start, paths.as_deref()) {
+            Ok(typed) => typed,
+            Err(why) if paths.is_some() => return Err(why),
+            Err(why) => {
+                location.notes.push(format!("parameters are not known by name: {why}"));
+                return Ok(());
+            }
+        };
+        location.notes.extend(typed.notes);
+        if !typed.fields.is_empty() {
+            location.sites[0].arguments = typed.arguments;
+            location.values = ProbeValues::Fetched(typed.fields);
+        }
+        Ok(())
+    }
+
+    fn typed(&self, start: u64, paths: Option<&[&str]>) -> Result<TypedParameters> {
+        let unit = self.unit(start)?;
+        let prototype = unit.prototype(start)?;
+        let Some(paths) = paths else { return Ok(TypedParameters::all(&unit, &prototype)) };
+        let typed = TypedParameters::at_paths(&unit, &prototype, paths)?;
+        let text = typed.fields.iter().find(|field| field.value == FetchedType::Text);
+        if let Some(field) = text
+            && !machine::is_linux_since(TEXT_SINCE)
+        {
+            let (major, minor) = TEXT_SINCE;
+            return Err(anyhow!(
+                "'{}' is text, which a kernel before {major}.{minor} may write beyond its buffer; \
+                 read the address of the text instead: arg1 to arg6",
+                field.name
+            ));
+        }
+        Ok(typed)
+    }
+
+    /// Returns the debug information of the function at an address, from the file or from its debug
+    /// file.
+    fn unit(&self, start: u64) -> Result<DwarfUnit<'_>, NoPrototype> {
+        let mut unit = Err(NoPrototype::NoDebugInfo);
+        let objects = [Some(&self.object), self.apart.as_ref()].into_iter().flatten();
+        for (elf, index) in objects.filter_map(elf).zip(&self.units) {
+            let index = index.get_or_init(|| DwarfIndex::read(elf)).as_ref();
+            unit = index.map_err(Clone::clone).and_then(|index| index.unit(elf, start));
+            if unit.is_ok() {
+                break;
+            }
+        }
+        unit
+    }
+}

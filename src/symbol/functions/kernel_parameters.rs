@@ -1,0 +1,78 @@
+//! Parameters of the kernel's functions, from the description of its types (BTF).
+
+use std::cell::OnceCell;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::decode::btf::prototypes::BtfTypes;
+use crate::event::kind::function::typed::TypedParameters;
+use crate::event::kind::function::{
+    CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
+};
+
+/// Types of the kernel without its modules.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The types of the running kernel, read when a parameter is first requested: 20 to 40 ms.
+#[derive(Default)]
+pub(super) struct KernelParameters(OnceCell<Option<BtfTypes>>);
+
+impl KernelParameters {
+    /// Sets the fields of the call of a function, if its name requests parameters.
+    ///
+    /// # Errors
+    /// They are not those of the call of a function, or are not known, or cannot be read.
+    pub(super) fn add(&self, named: &FunctionName, location: &mut FunctionLocation) -> Result<()> {
+        let Some(paths) = named.paths() else { return Ok(()) };
+        let CodeLocation::Function(name, 0) = named.location() else {
+            bail!("only a FUNCTION without an offset has parameters; omit the parentheses");
+        };
+        if named.kind != ProbeKind::Kprobe {
+            bail!("a return has no parameters, only retval; omit the parentheses");
+        }
+        let types = self.0.get_or_init(|| BtfTypes::parse(std::fs::read(BTF).ok()?));
+        let types = types.as_ref().ok_or_else(|| {
+            anyhow!(
+                "this kernel does not describe its types ({BTF}, CONFIG_DEBUG_INFO_BTF); use \
+                 arg1 to arg6"
+            )
+        })?;
+        let prototype = types
+            .prototype(name)
+            .ok_or_else(|| anyhow!("{BTF} does not describe this function; use arg1 to arg6"))?;
+        let typed = TypedParameters::at_paths(types, &prototype, &paths)?;
+        location.sites[0].arguments = typed.arguments;
+        location.values = ProbeValues::Fetched(typed.fields);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_types_of_the_running_kernel_lead_to_the_name_of_a_file() {
+        if !std::path::Path::new(BTF).exists() {
+            return;
+        }
+        let add = |name: &str| {
+            let mut location = FunctionLocation::in_kernel(c"vfs_read".to_owned(), 0);
+            let parameters = KernelParameters::default();
+            parameters.add(&FunctionName::parse(name).unwrap(), &mut location)?;
+            Ok::<_, anyhow::Error>(location.sites[0].arguments.clone())
+        };
+        assert_eq!(add("kprobe:vfs_read").unwrap(), "");
+        let named = add("kprobe:vfs_read(count, file.f_path.dentry.d_name.name)").unwrap();
+        let (count, name) = named.split_once(' ').unwrap();
+        assert_eq!(count, "count=%dx:u64");
+        assert!(name.starts_with("file_f_path_dentry_d_name_name=+0(+"), "{name}");
+        assert!(name.ends_with("(%di))):string"), "{name}");
+        let refusal = |name: &str| add(name).unwrap_err().to_string();
+        assert!(refusal("kprobe:vfs_read(cuont)").contains("did you mean 'count'?"));
+        assert!(refusal("kprobe:vfs_read(file.nothing)").contains("has no member 'nothing'"));
+        assert!(refusal("kprobe:vfs_read+4(count)").starts_with("only a FUNCTION without an"));
+        assert!(refusal("kretprobe:vfs_read(count)").starts_with("a return has no parameters"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Parameters of functions by their names: integers, text, and members of structures behind
+//! pointers have the values that the program passed.
+
+use std::process::Command;
+
+use super::{Program, sum};
+use crate::live::{live_tests, skip_anywhere};
+
+live_tests! {
+    parameters_have_the_names_and_types_of_the_debug_information,
+    text_and_members_of_structures_are_read_on_request,
+    parameters_are_read_from_a_debug_file,
+    parameters_that_cannot_be_read_are_refused_with_the_reason,
+    parameters_of_a_kernel_function_are_read_by_the_kernels_types,
+}
+
+/// `chain N KIDS`: calls `handle` N times, and each other function once.
+const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#define PLAIN __attribute__((noipa))
+struct user { int id; char name[16]; const char *shell; };
+struct request { unsigned char kind; struct user *owner; struct { short depth; }; int low : 4; };
+struct pair { long a, b; };
+enum color { RED = -3, BLUE = 2 };
+PLAIN int handle(int fd, const char *path, struct request *req, double ratio, unsigned char level,
+                 enum color color) {
+    return fd + path[0] + req->kind + (int)ratio + level + color;
+}
+PLAIN long by_value(long first, struct pair pair, long last) { return first + pair.a + last; }
+PLAIN struct pair make(long first) { return (struct pair){ first, first }; }
+int main(int argc, char **argv) {
+    struct user user = { 7, "", "/bin/sh" };
+    struct request req = { 200, &user, { -5 }, 1 };
+    char path[64];
+    for (long i = 0, n = atol(argv[1]); i < n; i++) {
+        snprintf(path, sizeof path, "/tmp/file %ld", i);
+        snprintf(user.name, sizeof user.name, "user%ld", i % 2);
+        handle((int)-i, path, &req, 0.5, 250, RED);
+    }
+    by_value(1, (struct pair){ 2, 3 }, 4);
+    make(1);
+    return 0;
+}
+"#;
+
+const N: u32 = 300;
+
+fn parameters_have_the_names_and_types_of_the_debug_information() {
+    let program = Program::of(SOURCE, &["-g"]);
+    let event = program.function("uprobe", "handle");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    let n = i128::from(N);
+    assert_eq!(run.of("event").count() as i128, n, "{}", run.stderr);
+    assert_eq!(sum(&run, "fd"), -n * (n - 1) / 2);
+    assert_eq!((sum(&run, "level"), sum(&run, "color")), (250 * n, -3 * n));
+    // The registers are fields, too; the upper half of `fd` is not defined.
+    assert!(
+        run.of("event")
+            .all(|e| e["arg1"].as_i64().map(|r| r as i32) == e["fd"].as_i64().map(|r| r as i32))
+    );
+    assert!(run.of("event").all(|e| e["path"].is_null() && e["ratio"].is_null()));
+    run.is_complete();
+    // The kernel filters by them.
+    let run = program.watched(&["trace", "-e", &format!("{event}/fd < -290/")], N, 0);
+    assert_eq!(run.of("event").count(), 9, "{}", run.stderr);
+}
+
+fn text_and_members_of_structures_are_read_on_request() {
+    let program = Program::of(SOURCE, &["-g", "-O1"]);
+    let paths = "path, fd, req.owner.id, req.owner.name, req.owner.shell, req.kind, req.depth";
+    let event = program.function("uprobe", &format!("handle({paths})"));
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    if run.stderr.contains("may write beyond its buffer") {
+        skip_anywhere("the text of user functions needs Linux 6.12");
+    }
+    assert_eq!(run.of("event").count() as u32, N, "{}", run.stderr);
+    for (i, event) in run.of("event").enumerate() {
+        assert_eq!(event["fd"], -(i as i64));
+        assert_eq!(event["path"], format!("/tmp/file {i}"));
+        assert_eq!(event["req_owner_name"], format!("user{}", i % 2));
+        assert_eq!(
+            (&event["req_owner_id"], &event["req_owner_shell"]),
+            (&7.into(), &"/bin/sh".into())
+        );
+        assert_eq!((&event["req_kind"], &event["req_depth"]), (&200.into(), &(-5).into()));
+        assert!(event["arg1"].is_null());
+    }
+    run.is_complete();
+    let filtered = format!("{}/path ~ \"*file 29?\"/", program.function("uprobe", "handle(path)"));
+    let run = program.watched(&["trace", "-e", &filtered], N, 0);
+    assert_eq!(run.of("event").count(), 10, "{}", run.stderr);
+}
+
+fn parameters_are_read_from_a_debug_file() {
+    let program = Program::of(SOURCE, &["-g"]);
+    program.run(Command::new("objcopy").args(["--only-keep-debug", "chain", "chain.debug"]));
+    program.run(Command::new("strip").args(["-g", "-s", "chain"]));
+    program.run(Command::new("objcopy").args(["--add-gnu-debuglink=chain.debug", "chain"]));
+    let run = program.watched(&["trace", "-e", &program.function("uprobe", "handle(level)")], N, 0);
+    assert_eq!(sum(&run, "level"), 250 * i128::from(N), "{}", run.stderr);
+}
+
+fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
+    let program = Program::of(SOURCE, &["-g"]);
+    let plain = Program::of(SOURCE, &[]);
+    for (program, kind, name, why) in [
+        (&program, "uprobe", "handle(pth)", "has no parameter 'pth'; did you mean 'path'?"),
+        (&program, "uprobe", "handle(ratio)", "'ratio' is a floating-point number"),
+        (&program, "uprobe", "handle(req.ownr)", "has no member 'ownr'; did you mean 'owner'?"),
+        (&program, "uprobe", "handle(req.low)", "is a bit field"),
+        (&program, "uprobe", "handle(req.owner.id.x)", "has no member 'x': it is not a structure"),
+        (&program, "uprobe", "by_value(pair)", "is a structure or has another type"),
+        (&program, "uprobe", "by_value(last)", "follows a structure, so its register is not known"),
+        (&program, "uprobe", "make(first)", "a function that returns a structure"),
+        (&program, "uprobe", "handle+0x1(fd)", "only a FUNCTION by its name has parameters"),
+        (&program, "uretprobe", "handle(fd)", "a return has no parameters, only retval"),
+        (&plain, "uprobe", "handle(fd)", "has no debug information for this function"),
+    ] {
+        let selector = program.function(kind, name);
+        let run = program.watched(&["trace", "-e", &selector], 1, 0);
+        assert!(run.stderr.contains(why), "{selector}: {}", run.stderr);
+        assert!(run.code.is_some_and(|code| code != 0) && run.objects.is_empty(), "{selector}");
+    }
+    let words = ["list", "-v", &program.function("uprobe", "handle")];
+    let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output().expect("it runs");
+    let text = String::from_utf8(out.stdout).expect("text");
+    for part in ["fd", "color", "path is omitted: it is text; write FUNCTION(path) to read it"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Opens a file N times, by the path that the kernel gets.
+const OPENS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    for (long i = 0, n = atol(argv[1]); i < n; i++) {
+        int fd = open("/proc/self/status", O_RDONLY);
+        char byte;
+        if (read(fd, &byte, 1) != 1) return 1;
+        close(fd);
+    }
+    return 0;
+}
+"#;
+
+fn parameters_of_a_kernel_function_are_read_by_the_kernels_types() {
+    const N: usize = 50;
+    if !std::path::Path::new("/sys/bus/event_source/devices/kprobe").exists() {
+        skip_anywhere("this kernel has no kprobes");
+    }
+    let program = Program::of(OPENS, &[]);
+    let event = "kprobe:vfs_read(count, file.f_path.dentry.d_name.name)";
+    let run = program.watched(&["trace", "-e", event], N as u32, 0);
+    let of = |event: &&serde_json::Value| event["file_f_path_dentry_d_name_name"] == "status";
+    let read: Vec<_> = run.of("event").filter(of).collect();
+    assert_eq!(read.len(), N, "{}", run.stderr);
+    assert!(read.iter().all(|event| event["count"] == 1));
+    for (name, why) in [
+        ("vfs_read(cuont)", "has no parameter 'cuont'; did you mean 'count'?"),
+        ("vfs_read(file.nothing)", "has no member 'nothing'"),
+        ("vfs_read+4(count)", "only a FUNCTION without an offset has parameters"),
+    ] {
+        let run = program.watched(&["trace", "-e", &format!("kprobe:{name}")], 1, 0);
+        assert!(run.stderr.contains(why), "{name}: {}", run.stderr);
+    }
+}
