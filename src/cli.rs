@@ -16,6 +16,7 @@ use crate::{
     base::matching::nearest::{did_you_mean, nearest},
     base::text::message::{EscapingWriter, message},
     cli::{command::Parsed, run::Runtime},
+    event::other_tools,
     script::load::monitor::Monitor,
 };
 
@@ -253,7 +254,10 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
     let known = runtime.monitors();
     let commands = COMMANDS.iter().map(|c| c.0);
     let near = nearest(name, known.iter().map(String::as_str).chain(commands));
-    let hint = did_you_mean(&near);
+    let hint = match other_tools::hint("", name) {
+        none if none.is_empty() => did_you_mean(&near),
+        hint => hint,
+    };
     Err(CommandError::Usage(format!(
         "no monitor or command '{name}'{hint} (perilune monitors lists them)"
     )))

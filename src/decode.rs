@@ -6,6 +6,7 @@ pub mod c;
 pub mod clock;
 pub mod ctypes;
 pub mod cursor;
+pub mod data_source;
 pub mod dwarf;
 pub mod elf;
 pub mod flags;

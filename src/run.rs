@@ -26,6 +26,7 @@ use request::{Color, HostOptions, RunRequest};
 
 mod banner;
 pub mod catalog;
+mod cgroups;
 mod counters_only;
 mod filters;
 mod flames;

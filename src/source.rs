@@ -16,6 +16,7 @@ pub mod open;
 pub mod replay;
 pub mod request;
 mod ring;
+pub mod side_record;
 pub mod sink;
 
 pub use batch::Batch;

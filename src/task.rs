@@ -16,6 +16,8 @@ use std::{
 
 use hashbrown::HashMap;
 
+pub mod cgroups;
+pub mod containers;
 pub mod maps;
 pub mod objects;
 pub mod programs;

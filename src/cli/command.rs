@@ -57,7 +57,7 @@ pub struct EventsHelp {
 /// # Errors
 /// An option is unknown, or has an invalid value.
 pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Parsed, CommandError> {
-    let host_options = host::options();
+    let host_options = host::options_beside(&monitor.options);
     let all: Vec<OptionSpec> = monitor.options.iter().chain(&host_options).cloned().collect();
     let usage = |error: anyhow::Error| {
         let text = format!("{}: {error:#}", monitor.name);
@@ -138,7 +138,7 @@ pub fn command(monitor: &Monitor) -> Command {
         .trailing_var_arg(true)
         .hide(true);
     let own = args::to_args(&monitor.options);
-    let mut common = host::options();
+    let mut common = host::options_beside(&monitor.options);
     if let Some(ns) = monitor.every_ns {
         for option in common.iter_mut().filter(|option| option.long == "interval") {
             option.help += &format!("; default {}, or once for a COMMAND", human_ns(ns));

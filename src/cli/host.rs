@@ -34,6 +34,8 @@ pub fn options() -> Vec<OptionSpec> {
         ("all-cpus", Some('a'), Flag, "", "", "watch all CPUs; a workload only sets the duration"),
         ("pids", Some('p'), List, "PID,…", "", "watch these processes"),
         ("tids", Some('t'), List, "TID,…", "", "watch these threads"),
+        ("cgroup", None, Text, "PATH", "",
+            "watch the tasks of this cgroup; a glob such as '/docker/*' watches several"),
         ("interval", Some('i'), Duration(Unit::Millisecond), "INT", "",
             "report interval, at least 1ms"),
         ("exit-N", Some('N'), Whole(1), "N", "", "end after N events"),
@@ -90,6 +92,21 @@ pub fn options() -> Vec<OptionSpec> {
     table.map(row).into()
 }
 
+/// Options that a monitor may have itself, with a meaning of its own: `stat` prints a row for each
+/// cgroup.
+const OWN: [&str; 1] = ["cgroup"];
+
+/// Returns the host's options whose names no monitor may use.
+pub fn reserved() -> Vec<OptionSpec> {
+    options().into_iter().filter(|option| !OWN.contains(&option.long.as_str())).collect()
+}
+
+/// Returns the host's options beside those of a monitor.
+pub fn options_beside(own: &[OptionSpec]) -> Vec<OptionSpec> {
+    let is_own = |option: &OptionSpec| own.iter().any(|one| one.long == option.long);
+    options().into_iter().filter(|option| !is_own(option)).collect()
+}
+
 /// Returns whether an argument is a host option: `-C`, `-C0`, `--cpu=0`.
 pub fn is_option(word: &str) -> bool {
     let options = options();
@@ -118,6 +135,7 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
         all_cpus: flag("all-cpus"),
         pids: tasks(values, "pids").context("-p")?,
         tids: tasks(values, "tids").context("-t")?,
+        cgroup: text(values, "cgroup").map(str::to_owned),
         interval_ns: interval(values).context("-i")?,
         exit_after: number(values, "exit-N"),
         duration_ns: duration(values).context("--duration")?,
@@ -173,6 +191,10 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
         !(host.all_cpus && host.cpus.is_some()),
         "-a watches all CPUs and -C only some; give one of them"
     );
+    ensure!(
+        host.cgroup.is_none() || host.pids.is_empty() && host.tids.is_empty(),
+        "--cgroup already selects the tasks; omit -p and -t"
+    );
     Ok((host, notes))
 }
 
@@ -188,6 +210,7 @@ pub fn check_replay(host: &HostOptions) -> Result<()> {
         ("a workload", !host.workload.is_empty()),
         ("-a", host.all_cpus),
         ("-m", host.mmap_pages.is_some()),
+        ("--cgroup", host.cgroup.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");

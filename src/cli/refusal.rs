@@ -4,6 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
+    event::other_tools,
     script::{load::monitor::Monitor, option::OptionSpec},
 };
 
@@ -33,7 +34,11 @@ pub(super) fn line(
     let lists = format!("({} lists them)", help_command(called));
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            format!("{name}: no option '{arg}'{} {lists}", nearest_option(arg, options))
+            let hint = match other_tools::hint(name, arg) {
+                none if none.is_empty() => nearest_option(arg, options),
+                hint => hint,
+            };
+            format!("{name}: no option '{arg}'{hint} {lists}")
         }
         ErrorKind::InvalidValue | ErrorKind::NoEquals | ErrorKind::TooFewValues
             if value.is_empty() =>

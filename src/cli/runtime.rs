@@ -58,7 +58,7 @@ impl MachineRuntime {
         let script = self.library.find(&request.called)?;
         self.host = None;
         let host = self.host.insert(Host::new(true)?);
-        host.load(&script, &self.library, &host::options()).cloned()
+        host.load(&script, &self.library, &host::reserved()).cloned()
     }
 
     /// Removes the script's line from an error that a bundled monitor raises at its start: its
@@ -92,7 +92,7 @@ impl Runtime for MachineRuntime {
         // because only one is guarded at a time.
         self.host = None;
         let host = self.host.insert(Host::new(false)?);
-        host.load(&script, &self.library, &host::options()).map(|monitor| Some(monitor.clone()))
+        host.load(&script, &self.library, &host::reserved()).map(|monitor| Some(monitor.clone()))
     }
 
     fn check(&mut self, path: &str) -> Result<Option<String>> {
@@ -100,7 +100,7 @@ impl Runtime for MachineRuntime {
         match Tracefs::find() {
             Ok(_) => Ok(begins(&script, &self.library)?.not_looked_at),
             Err(why) => {
-                Host::new(false)?.load(&script, &self.library, &host::options())?;
+                Host::new(false)?.load(&script, &self.library, &host::reserved())?;
                 Ok(Some(why.to_string()))
             }
         }
@@ -163,7 +163,7 @@ impl Runtime for MachineRuntime {
     fn load_text(&mut self, script: &Script) -> Result<Monitor> {
         self.host = None;
         let host = self.host.insert(Host::new(false)?);
-        host.load(script, &self.library, &host::options()).cloned()
+        host.load(script, &self.library, &host::reserved()).cloned()
     }
 
     fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
@@ -183,7 +183,7 @@ impl Runtime for MachineRuntime {
         let typeahead = outlet.terminal.then(Typeahead::begin).flatten();
         let monitors = Monitors {
             library: self.library.clone(),
-            taken: host::options(),
+            taken: host::reserved(),
             parse: |monitor, name, words| match command::parse(monitor, name, words) {
                 Ok(Parsed::Run(request)) => Ok(*request),
                 Ok(_) => bail!("{name}: help works only on the command line; omit it"),
@@ -241,7 +241,7 @@ struct Begun {
 /// there are alternatives to it.
 fn begins(script: &Script, library: &Library) -> Result<Begun> {
     let mut host = Host::new(false)?;
-    let monitor = host.load(script, library, &host::options())?.clone();
+    let monitor = host.load(script, library, &host::reserved())?.clone();
     // A script that needs events as an argument works with the existing ones.
     let request = match command::parse(&monitor, &script.name, &[]) {
         Ok(Parsed::Run(request)) => request,

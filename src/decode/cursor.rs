@@ -77,7 +77,9 @@ impl<'a> Words<'a> {
     }
 
     /// Returns all words.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone + 'a {
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone + use<'a> {
         self.0.iter().map(|word| u64::from_ne_bytes(*word))
     }
 

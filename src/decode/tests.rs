@@ -3,4 +3,4 @@
 pub(crate) mod encode;
 mod kernel;
 mod records;
-mod samples;
+pub(crate) mod samples;

@@ -10,6 +10,7 @@
 //! | `field[i]` | an element of an array, or a character of text |
 //! | `_cpu _pid _tid _time _comm` | values of the sample; numbers are `long` |
 //! | `_period _ip _addr` | values of the sample, `unsigned long` |
+//! | `_weight _cgroup …` | fields of [`super::sample_field`], `unsigned long` or text |
 //! | `_stack` | the number of the sample's stack, for use in a key |
 //! | `__cpu __pid` | the CPU and the *thread*: names of an older tool |
 //! | `key` | the only name in an expression of a key (`printkey`): a `long` |
@@ -62,7 +63,7 @@ mod value;
 use crate::{
     base::text::number::IntegerType,
     decode::{c, format::Format},
-    event::syntax::SyntaxError,
+    event::{sample_field::SampleFields, syntax::SyntaxError},
 };
 use check::Checker;
 use checked::{CheckedExpr, OperandChecker as _};
@@ -77,6 +78,7 @@ pub struct Expr {
     mixed: String,
     condition: Option<String>,
     integer_type: Option<IntegerType>,
+    extra: SampleFields,
 }
 
 /// Type of an expression's result.
@@ -110,7 +112,9 @@ impl Expr {
         if text.trim().is_empty() {
             return Err(SyntaxError::new(text, text.len(), "an expression is missing"));
         }
-        let checked = c::parse(text).and_then(|tree| Checker { scope, depth: 0 }.check(&tree));
+        let mut checker = Checker { scope, depth: 0, extra: SampleFields::default() };
+        let checked = c::parse(text).and_then(|tree| checker.check(&tree));
+        let extra = checker.extra;
         match checked {
             Ok(CheckedExpr::Number(value)) => Ok(Expr {
                 kind: ResultKind::Number,
@@ -118,6 +122,7 @@ impl Expr {
                 mixed: mixed(&value),
                 condition: Some(value.condition()),
                 integer_type: Some(value.integer_type()),
+                extra,
             }),
             Ok(CheckedExpr::Text(text)) => Ok(Expr {
                 kind: ResultKind::Text,
@@ -125,6 +130,7 @@ impl Expr {
                 result: text.code,
                 condition: None,
                 integer_type: None,
+                extra,
             }),
             Err(fault) => Err(SyntaxError::new(text, fault.at, fault.message)),
         }
@@ -152,6 +158,11 @@ impl Expr {
     /// Returns how its 64 bits are interpreted; None for text.
     pub fn integer_type(&self) -> Option<IntegerType> {
         self.integer_type
+    }
+
+    /// Returns the fields that it reads and that are recorded only on request.
+    pub fn extra(&self) -> SampleFields {
+        self.extra
     }
 
     /// Returns Lua source of its truth value, a Lua boolean over the same locals; None for text.

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::cpulist;
 use crate::event::exclude::Exclude;
+use crate::event::sample_field::SampleFields;
 
 /// The sampling options of one evsel. Roles with different options are opened separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Sampling {
     pub group: Option<Rc<str>>,
     /// The control group whose tasks it counts, as typed.
     pub cgroup: Option<Rc<str>>,
+    /// Fields of the sample that a script reads and few events have.
+    pub extra: SampleFields,
     /// Further `perf_event_attr` fields, by their kernel names.
     pub fields: Vec<(String, u64)>,
 }

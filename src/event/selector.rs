@@ -26,6 +26,7 @@ mod tests;
 use anyhow::{Result, bail};
 use quote::{Escape, skip_quoted, unquote};
 
+use crate::event::other_tools::attribute_hint;
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
     event::{kind, rate::SamplingRate, syntax::SyntaxError},
@@ -129,6 +130,8 @@ impl Selector {
                 // A monitor may declare a built-in attribute to list it in its help.
                 let own = declared.iter().filter(|name| !BUILTIN.contains(name));
                 let all = BUILTIN.iter().chain(own).copied().collect::<Vec<_>>().join(", ");
+                let other = attribute_hint(name);
+                let guess = if other.is_empty() { guess } else { other };
                 bail!("{} has no attribute '{name}'{guess} (there are {all})", self.name);
             }
             match (name.as_str(), value.as_deref()) {

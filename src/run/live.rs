@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Outcome;
 use super::banner::greet;
 use super::catalog::MachineCatalog;
+use super::cgroups;
 use super::counters_only::check_counters;
 use super::gaps;
 use super::machine_changes::MachineChanges;
@@ -55,7 +56,7 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let roles = host.roles();
     check_counters(&roles, settings)?;
-    let mut openings = openings(&roles)?;
+    let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let own_tid = own_tid(&catalog, &roles)?;
     let mut source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());

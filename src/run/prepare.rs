@@ -45,6 +45,7 @@ pub(super) fn source_request(
         watermark: settings.watermark,
         ordered: host.ordered(),
         mmap: host.wants_mmap(),
+        side: host.side_kinds(),
         watch_self: settings.watch_self,
         own_tids: own_tid.into_iter().collect(),
     }

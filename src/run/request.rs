@@ -75,6 +75,8 @@ pub struct HostOptions {
     pub pids: Vec<u32>,
     /// `-t`: threads.
     pub tids: Vec<u32>,
+    /// `--cgroup`: path or glob of the control groups whose tasks are watched.
+    pub cgroup: Option<String>,
     /// `-i` in nanoseconds, at least a millisecond; see [`RunRequest::interval_ns`].
     pub interval_ns: Option<u64>,
     /// `-N`: the run ends after this many events; at least 1.

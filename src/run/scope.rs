@@ -125,8 +125,12 @@ fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
 fn tasks(request: &RunRequest, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
     let settings = &request.host;
     if let Some(workload) = workload {
-        // With -C, -a, -p or -t, these are watched, and the workload only limits the run's time.
-        let clock = settings.cpus.is_some() || settings.all_cpus || request.monitor.whole_cpus;
+        // With -C, -a, -p, -t or --cgroup, these are watched, and the workload only limits the
+        // run's time.
+        let clock = settings.cpus.is_some()
+            || settings.all_cpus
+            || settings.cgroup.is_some()
+            || request.monitor.whole_cpus;
         if !settings.selects_tasks() {
             return Ok((!clock).then(|| vec![workload.pid()]));
         }

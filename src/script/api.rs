@@ -28,6 +28,7 @@ mod printer;
 mod raise;
 mod registry;
 mod report;
+mod sample_fields;
 mod stacks;
 mod tasks;
 
@@ -54,6 +55,7 @@ pub(super) fn register(
     tasks::register(&api)?;
     machine::register(&api)?;
     note::register(&api)?;
+    sample_fields::register(&api)?;
     expression::register(&api)?;
     evsel::register(&api, vm.is_unsafe())?;
     emit::register(&api)?;

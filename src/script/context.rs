@@ -15,6 +15,7 @@ use crate::base::text::unescape::until_nul;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
 use crate::event::kind::Event;
+use crate::event::sample_field::{FieldValue, SAMPLE_FIELDS, word_of};
 use crate::source::UserStack;
 use crate::stack::naming::Naming;
 use crate::stack::{Stacks, chain};
@@ -22,6 +23,7 @@ use crate::stat::event_copy::EventOwner;
 use crate::stat::leaf::BorrowedEvent;
 use crate::stat::owners::{Owners, PrintedCopy};
 use crate::symbol::KernelSymbols;
+use crate::task::cgroups::Cgroups;
 use crate::task::{Tasks, UNKNOWN, programs};
 use crate::unwind::Unwinder;
 use heat::Heats;
@@ -86,6 +88,8 @@ pub(super) struct RunContext {
     pub(super) frames: Vec<Frame>,
     /// In-kernel filters that are evaluated in user space, for the leaf `met`.
     pub(super) filters: Vec<Bound>,
+    /// Paths and containers of control groups.
+    pub(super) cgroups: Cgroups,
     /// Last result of the leaf `comm`.
     pub(super) comm: [u8; 16],
     /// Last result of the leaf `text_of`.
@@ -117,6 +121,7 @@ impl RunContext {
             heats: Heats::default(),
             frames: Vec::new(),
             filters: Vec::new(),
+            cgroups: Cgroups::default(),
             comm: [0; 16],
             text: Vec::new(),
         }
@@ -153,6 +158,23 @@ impl RunContext {
             comm[..UNKNOWN.len()].copy_from_slice(UNKNOWN);
             comm
         })
+    }
+
+    /// Returns a field of a sample that is text, by its row, NUL-terminated.
+    pub(super) fn sampled_text(&mut self, raw: &[u8], row: usize) -> &[u8] {
+        let field = SAMPLE_FIELDS.get(row);
+        let (Some(field), Some(word)) = (field, word_of(raw, row)) else { return b"\0" };
+        match field.kind {
+            FieldValue::CgroupPath => self.cgroups.path(word),
+            FieldValue::ContainerName => self.cgroups.container(word),
+            FieldValue::Memory(part) => {
+                self.text.clear();
+                part.push(word, &mut self.text);
+                self.text.push(0);
+                &self.text
+            }
+            _ => b"\0",
+        }
     }
 
     /// Returns whether an event passes the filter with this index.

@@ -25,6 +25,7 @@ mod failing;
 mod handlers;
 mod predicate;
 mod printer;
+mod sample_fields;
 pub(super) mod view;
 
 const DRIVER: &str = include_str!("prelude/driver.lua");
@@ -111,6 +112,7 @@ impl Dispatch {
     ) -> anyhow::Result<()> {
         self.per_thread = per_thread;
         let event_of = self.trusted.export("event_of")?;
+        let offer = self.trusted.export("offer_fields")?;
         let make: Function = self.trusted.views.get("make")?;
         let first = self.handlers.len();
         let entries: Vec<Table> = self
@@ -138,6 +140,7 @@ impl Dispatch {
                     event.format().map_or_else(|| "return {}, {}".to_owned(), view::getters);
                 let object: Table = event_of.call((entry, position + 1))?;
                 make.call::<()>((index, event.name.as_str(), getters, object, per_thread))?;
+                offer.call::<()>((index, event.name.as_str()))?;
                 let place = place_of(handler);
                 if let Some(place) = &place {
                     self.places.borrow_mut().insert(index, place.clone());

@@ -216,6 +216,9 @@ impl Host {
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
         // Bundled monitors are skipped: tests check them against their kernel's types, and a check
         // takes a millisecond or more.
+        if setting.trial.is_some() {
+            self.dispatch.request_fields(&mut state.evsels.borrow_mut())?;
+        }
         if setting.catalog.is_whole() { self.dispatch.check_fields(0, is_bundled) } else { Ok(()) }
     }
 

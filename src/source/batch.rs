@@ -107,13 +107,13 @@ impl Batch {
         self.chains.clear();
     }
 
-    /// Returns the storage of the chains that slots cannot use as they are in the record.
+    /// Returns the storage of the chains and records that slots cannot use as they are in the ring.
     pub(super) fn chains(&mut self) -> &mut Chains {
         &mut self.chains
     }
 
-    /// Declares the batch full if the next chain might not fit. To be called when a record's chain
-    /// is in a slot.
+    /// Declares the batch full if the next event might not fit. To be called when a record's chain
+    /// and further fields are in a slot.
     pub(super) fn settle_chains(&mut self) {
         if self.chains.is_low() {
             self.limit = 0;

@@ -1,19 +1,26 @@
-//! Memory for the chains of a batch that are not complete in their record.
+//! Memory for the chains of a batch that are not complete in their record, and for the records of
+//! events with further fields.
 
-/// Words that the chains of a batch may take: 512 KiB, of which a batch touches only what it needs.
-const WORDS: usize = 1 << 16;
+/// Words that the chains and records of a batch may take: 512 KiB, and room for the largest record.
+/// A batch touches only what it needs.
+const WORDS: usize = (1 << 16) + 2 * (RECORD + 1);
 
 /// Maximum number of entries that the kernel writes: those of a record of 64 KiB.
 const WRITTEN: usize = 1 << 13;
 
-/// Maximum number of words of a chain: what the kernel wrote, what was unwound here, and two
-/// markers.
-const LONGEST: usize = WRITTEN + UNWOUND + 2;
+/// Maximum number of words of one event: of its chain, what the kernel wrote, what was unwound
+/// here, and two markers; and its record and the further fields.
+const LONGEST: usize = WRITTEN + UNWOUND + 2 + 2 * (RECORD + 1);
+
+/// Maximum number of words of a record with further fields: [`Slot::raw_size`] is a u16.
+///
+/// [`Slot::raw_size`]: crate::base::event::slot::Slot
+pub(in crate::source) const RECORD: usize = u16::MAX as usize / 8;
 
 /// Default maximum of frames that are unwound: a deeper recursion is truncated.
 pub(in crate::source) const UNWOUND: usize = 1024;
 
-/// Memory for the chains of a batch. It does not move, since slots point into it.
+/// Memory for the chains and records of a batch. It does not move, since slots point into it.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Chains {
     pub(in crate::source) words: Vec<u64>,

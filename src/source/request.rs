@@ -9,6 +9,7 @@ use crate::event::filter::{Bound, Filter, split::UserCondition};
 use crate::event::kind::Event as Described;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::Sampling;
+use crate::source::side_record::SideKinds;
 use crate::sys::attr::Attr;
 
 /// Request of a run to its source.
@@ -33,6 +34,8 @@ pub struct SourceRequest {
     pub ordered: bool,
     /// Whether records of mapped files are requested.
     pub mmap: bool,
+    /// Further records that scripts want.
+    pub side: SideKinds,
     /// Whether this process is watched, too.
     pub watch_self: bool,
     /// Threads of this process, as tracepoints name them; empty if no tracepoint is opened.
@@ -40,6 +43,7 @@ pub struct SourceRequest {
 }
 
 /// A kernel event to open for one or more roles.
+#[derive(Clone)]
 pub struct Opening {
     /// The event.
     pub event: Rc<Described>,
@@ -89,7 +93,7 @@ impl Opening {
 
     /// Returns the index of a counter that is read from /proc/stat in
     /// [`Ticks`](crate::sys::proc_stat::Ticks).
-    pub(super) fn cpu_time(&self) -> Option<usize> {
+    pub fn cpu_time(&self) -> Option<usize> {
         self.event.kind().cpu_time()
     }
 

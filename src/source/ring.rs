@@ -8,5 +8,6 @@ pub(super) mod fill;
 pub(super) mod ids;
 pub(super) mod loss_window;
 pub(super) mod presence;
+pub(super) mod sample_tail;
 pub(super) mod staged;
 pub(super) mod watched_tasks;

@@ -1,6 +1,7 @@
 //! The output of a source: batches of slots, and the side-band records between them.
 
 use super::batch::Batch;
+use super::side_record::SideRecord;
 use crate::base::event::chain::ChainBuilder;
 use crate::decode::sample_extra::SampledRegisters;
 use crate::decode::side_band::FileIdentity;
@@ -133,6 +134,8 @@ pub enum Happening<'a> {
     },
     /// Side-band records were lost from a ring that no event writes to.
     TasksLost,
+    /// A record that only scripts want.
+    Recorded(&'a SideRecord<'a>),
     /// The kernel throttled an event or ended the throttling.
     Throttled,
     /// A record that cannot be decoded.

@@ -1,11 +1,12 @@
 //! Control groups for perf_event_open(2): open folders of the hierarchy with the `perf_event`
-//! controller.
+//! controller, and the paths of its ids.
 //!
 //! With cgroup v1, that is a separate hierarchy, if it is mounted; otherwise the controller is part
 //! of v2. See Documentation/admin-guide/cgroup-v2.rst.
 
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use super::tracefs::unescaped_path;
@@ -31,6 +32,87 @@ pub fn open(path: &str) -> anyhow::Result<OwnedFd> {
             place.display(),
             root.display()
         ),
+    }
+}
+
+/// The hierarchy whose ids samples contain (`PERF_SAMPLE_CGROUP`).
+#[derive(Debug)]
+pub struct CgroupHierarchy {
+    root: PathBuf,
+    folder: File,
+}
+
+/// Maximum number of control groups in a listing.
+const PATHS_MAX: usize = 50_000;
+
+/// `FILEID_KERNFS` (include/linux/exportfs.h): the handle is the id.
+const KERNFS: libc::c_int = 0xfe;
+
+/// `struct file_handle` with room for an id.
+#[repr(C)]
+struct IdHandle {
+    bytes: libc::c_uint,
+    kind: libc::c_int,
+    id: [u8; 8],
+}
+
+impl CgroupHierarchy {
+    /// Finds the hierarchy; None if none is mounted.
+    pub fn find() -> Option<CgroupHierarchy> {
+        let root = hierarchy(&fs::read_to_string("/proc/self/mounts").ok()?)?;
+        let folder = File::open(&root).ok()?;
+        Some(CgroupHierarchy { root, folder })
+    }
+
+    /// Returns where it is mounted.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the paths of all control groups, `/` first; at most [`PATHS_MAX`].
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = vec!["/".to_owned()];
+        let mut at = 0;
+        while at < paths.len() && paths.len() < PATHS_MAX {
+            let above = paths[at].trim_end_matches('/').to_owned();
+            at += 1;
+            let folder = self.root.join(above.trim_start_matches('/'));
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            let folders =
+                entries.flatten().filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir()));
+            let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+            let mut names: Vec<String> = names.map(|name| format!("{above}/{name}")).collect();
+            names.sort_unstable();
+            names.truncate(PATHS_MAX - paths.len());
+            paths.append(&mut names);
+        }
+        paths
+    }
+
+    /// Returns the path of a control group inside the hierarchy, which begins with `/`; None if it
+    /// was removed, lies outside this process's cgroup namespace, or the process lacks
+    /// `CAP_DAC_READ_SEARCH`. Two system calls.
+    pub fn path_of(&self, id: u64) -> Option<Vec<u8>> {
+        let handle = IdHandle { bytes: 8, kind: KERNFS, id: id.to_ne_bytes() };
+        let flags = libc::O_PATH | libc::O_CLOEXEC;
+        // SAFETY: the handle is a `struct file_handle` with as many bytes as it says, and is only
+        // read.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_open_by_handle_at,
+                self.folder.as_raw_fd(),
+                &raw const handle,
+                flags,
+            )
+        };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        // SAFETY: the call has returned a new descriptor, which nothing else owns.
+        let found = unsafe { OwnedFd::from_raw_fd(fd) };
+        let place = fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()?;
+        let inside = place.strip_prefix(&self.root).ok()?;
+        let mut path = b"/".to_vec();
+        path.extend(inside.as_os_str().to_owned().into_vec());
+        (!path.ends_with(b" (deleted)")).then_some(path)
     }
 }
 
@@ -67,6 +149,22 @@ mod tests {
         assert_eq!(hierarchy(&[memory, v2].concat()).unwrap(), Path::new("/sys/fs/cgroup/unified"));
         assert_eq!(hierarchy(&[v2, v1].concat()).unwrap(), Path::new("/sys/fs/cgroup/perf_event"));
         assert_eq!(hierarchy(memory), None);
+    }
+
+    #[test]
+    fn the_id_of_a_control_group_is_its_inode() {
+        use std::os::unix::fs::MetadataExt as _;
+        let Some(hierarchy) = CgroupHierarchy::find() else { return };
+        let name = format!("perilune-test-{}", std::process::id());
+        let made = hierarchy.root().join(&name);
+        if fs::create_dir(&made).is_err() {
+            return;
+        }
+        let id = fs::metadata(&made).unwrap().ino();
+        let path = hierarchy.path_of(id);
+        fs::remove_dir(&made).unwrap();
+        assert_eq!(path, Some(format!("/{name}").into_bytes()));
+        assert_eq!(hierarchy.path_of(id), None);
     }
 
     #[test]

@@ -166,7 +166,9 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
                 number(facts.sample_rate)
             )
         }
-        libc::EOPNOTSUPP | libc::EINVAL if raw.branch_sample_type != 0 => branches(raw.type_),
+        libc::EOPNOTSUPP | libc::EINVAL if raw.branch_sample_type != 0 => {
+            branches(raw.type_, raw.branch_sample_type)
+        }
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
             "the kernel refuses its attributes (see -vv), or the tracepoint was removed".into()
         }
@@ -209,14 +211,19 @@ fn no_descriptor(facts: &Privileges) -> String {
 }
 
 /// Explains missing branch records: only hardware counters have them, and not on all hardware.
-fn branches(pmu_type: u32) -> String {
+fn branches(pmu_type: u32, requested: u64) -> String {
     let why = match pmu_type {
         b::PERF_TYPE_TRACEPOINT | b::PERF_TYPE_SOFTWARE | b::PERF_TYPE_BREAKPOINT => {
             "it has no branch records (LBR), which only hardware counters such as cycles have"
         }
         _ => "this PMU has no branch records (LBR) of calls, as in most virtual machines",
     };
-    format!("{why}; use --call-graph=fp or --call-graph=dwarf")
+    let of_chains = requested & u64::from(b::PERF_SAMPLE_BRANCH_CALL_STACK) != 0;
+    let fix = match of_chains {
+        true => "use --call-graph=fp or --call-graph=dwarf",
+        false => "omit `_branches`",
+    };
+    format!("{why}; {fix}")
 }
 
 fn map(pages: usize, errno: i32, facts: &Privileges) -> String {

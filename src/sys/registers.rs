@@ -73,60 +73,45 @@ pub const ARGUMENTS: [u32; 6] = [
 #[cfg(target_arch = "aarch64")]
 pub const RETURNED: u32 = abi::PERF_REG_ARM64_X0;
 
-/// The general registers, by their names in the kernel's `pt_regs`.
+/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then the others.
 #[cfg(target_arch = "x86_64")]
-pub const GENERAL: &[(&str, u32)] = &[
-    ("ax", abi::PERF_REG_X86_AX),
-    ("bx", abi::PERF_REG_X86_BX),
-    ("cx", abi::PERF_REG_X86_CX),
-    ("dx", abi::PERF_REG_X86_DX),
-    ("si", abi::PERF_REG_X86_SI),
-    ("di", abi::PERF_REG_X86_DI),
-    ("bp", abi::PERF_REG_X86_BP),
-    ("sp", abi::PERF_REG_X86_SP),
-    ("r8", abi::PERF_REG_X86_R8),
-    ("r9", abi::PERF_REG_X86_R9),
-    ("r10", abi::PERF_REG_X86_R10),
-    ("r11", abi::PERF_REG_X86_R11),
-    ("r12", abi::PERF_REG_X86_R12),
-    ("r13", abi::PERF_REG_X86_R13),
-    ("r14", abi::PERF_REG_X86_R14),
+#[rustfmt::skip]
+pub const NAMES: &[(&str, u32)] = &[
+    ("ax", abi::PERF_REG_X86_AX),   ("bx", abi::PERF_REG_X86_BX),   ("cx", abi::PERF_REG_X86_CX),
+    ("dx", abi::PERF_REG_X86_DX),   ("si", abi::PERF_REG_X86_SI),   ("di", abi::PERF_REG_X86_DI),
+    ("bp", abi::PERF_REG_X86_BP),   ("sp", abi::PERF_REG_X86_SP),   ("r8", abi::PERF_REG_X86_R8),
+    ("r9", abi::PERF_REG_X86_R9),   ("r10", abi::PERF_REG_X86_R10), ("r11", abi::PERF_REG_X86_R11),
+    ("r12", abi::PERF_REG_X86_R12), ("r13", abi::PERF_REG_X86_R13), ("r14", abi::PERF_REG_X86_R14),
     ("r15", abi::PERF_REG_X86_R15),
+    ("ip", abi::PERF_REG_X86_IP),   ("flags", abi::PERF_REG_X86_FLAGS),
+    ("cs", abi::PERF_REG_X86_CS),   ("ss", abi::PERF_REG_X86_SS),
 ];
 
-/// The general registers, by their names in the kernel's `pt_regs`.
+/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then the others.
 #[cfg(target_arch = "aarch64")]
-pub const GENERAL: &[(&str, u32)] = &[
-    ("x0", abi::PERF_REG_ARM64_X0),
-    ("x1", abi::PERF_REG_ARM64_X1),
-    ("x2", abi::PERF_REG_ARM64_X2),
-    ("x3", abi::PERF_REG_ARM64_X3),
-    ("x4", abi::PERF_REG_ARM64_X4),
-    ("x5", abi::PERF_REG_ARM64_X5),
-    ("x6", abi::PERF_REG_ARM64_X6),
-    ("x7", abi::PERF_REG_ARM64_X7),
-    ("x8", abi::PERF_REG_ARM64_X8),
-    ("x9", abi::PERF_REG_ARM64_X9),
-    ("x10", abi::PERF_REG_ARM64_X10),
-    ("x11", abi::PERF_REG_ARM64_X11),
-    ("x12", abi::PERF_REG_ARM64_X12),
-    ("x13", abi::PERF_REG_ARM64_X13),
-    ("x14", abi::PERF_REG_ARM64_X14),
-    ("x15", abi::PERF_REG_ARM64_X15),
-    ("x16", abi::PERF_REG_ARM64_X16),
-    ("x17", abi::PERF_REG_ARM64_X17),
-    ("x18", abi::PERF_REG_ARM64_X18),
-    ("x19", abi::PERF_REG_ARM64_X19),
-    ("x20", abi::PERF_REG_ARM64_X20),
-    ("x21", abi::PERF_REG_ARM64_X21),
-    ("x22", abi::PERF_REG_ARM64_X22),
-    ("x23", abi::PERF_REG_ARM64_X23),
-    ("x24", abi::PERF_REG_ARM64_X24),
-    ("x25", abi::PERF_REG_ARM64_X25),
-    ("x26", abi::PERF_REG_ARM64_X26),
-    ("x27", abi::PERF_REG_ARM64_X27),
-    ("x28", abi::PERF_REG_ARM64_X28),
-    ("x29", abi::PERF_REG_ARM64_X29),
-    ("lr", abi::PERF_REG_ARM64_LR),
+#[rustfmt::skip]
+pub const NAMES: &[(&str, u32)] = &[
+    ("x0", 0), ("x1", 1), ("x2", 2), ("x3", 3), ("x4", 4), ("x5", 5), ("x6", 6), ("x7", 7),
+    ("x8", 8), ("x9", 9), ("x10", 10), ("x11", 11), ("x12", 12), ("x13", 13), ("x14", 14),
+    ("x15", 15), ("x16", 16), ("x17", 17), ("x18", 18), ("x19", 19), ("x20", 20), ("x21", 21),
+    ("x22", 22), ("x23", 23), ("x24", 24), ("x25", 25), ("x26", 26), ("x27", 27), ("x28", 28),
+    ("x29", abi::PERF_REG_ARM64_X29), ("lr", abi::PERF_REG_ARM64_LR),
     ("sp", abi::PERF_REG_ARM64_SP),
+    ("ip", abi::PERF_REG_ARM64_PC),
 ];
+
+/// Number of general registers.
+const GENERAL_COUNT: usize = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
+
+/// The general registers.
+pub const GENERAL: &[(&str, u32)] = NAMES.split_at(GENERAL_COUNT).0;
+
+/// All registers of [`NAMES`], one bit each.
+pub const ALL: u64 = {
+    let (mut mask, mut at) = (0, 0);
+    while at < NAMES.len() {
+        mask |= 1 << NAMES[at].1;
+        at += 1;
+    }
+    mask
+};

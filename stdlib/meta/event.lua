@@ -7,6 +7,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field stack? any record call chains, unless false or nil: `stack = opt.call_graph`
 ---@field group? string events of a group are counted at the same times, so their ratio is exact
 ---@field cgroup? string count only tasks of this cgroup: `"system.slice/nginx.service"`
+---@field fields? string fields of samples to record although no handler names them: `"_cgroup"`
 ---@field functions? boolean track mapped files: `e._function` has a name without call chains, too
 ---@field count? boolean count only, for `counters`; no handler
 ---@field freq? number|false samples per second; clocks and hardware events: -F or -c, else 100
@@ -129,9 +130,10 @@ function ev:replace(handler) end
 ---     local key = expr_of(opt.key, ev)
 ---     ev:each(function(e) seen:add(key(e)) end)
 ---
---- Names: the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`, and
---- `__cpu __pid` (`__pid` is the thread). Operators: those of C except assignment, with its
---- precedence and integer types, exact in 64 bits; for text `==`, `!=` and `~ "glob"`. Functions:
+--- Names: the event's fields, `field[i]`, `_cpu _pid _tid _time _comm _period _ip _addr`,
+--- `_cgroup _container _weight …` (see perilune.Sample), and `__cpu __pid` (`__pid` is the thread).
+--- Operators: those of C except assignment, with its precedence and integer types, exact in 64
+--- bits; for text `==`, `!=` and `~ "glob"`. Functions:
 --- `printf ksymbol comm_get syscall_name exit_reason_str ntohl ntohs htonl htons strncmp`, and with
 --- `--unsafe` `system`. Never put text of an event into the command of `system`: a task can choose
 --- any name.

@@ -90,6 +90,71 @@ function m.on_comm(r) end
 ---@param r perilune.Mapping
 function m.on_mmap(r) end
 
+--- Called when a watched task is switched in or out. There may be a million such records per
+--- second: `sched:sched_switch` with a filter is cheaper. `other_pid` and `other_tid` are the next
+--- task (`out`) or the previous one.
+---@param r perilune.Switch
+function m.on_switch(r) end
+
+---@class perilune.Switch
+---@field tid integer
+---@field pid integer
+---@field out boolean
+---@field preempted boolean
+---@field other_tid? integer
+---@field other_pid? integer
+---@field cpu integer
+---@field time number
+
+--- Called when a watched task changes its namespaces (unshare, setns, clone): the inode of each.
+---@param r perilune.Namespaces
+function m.on_namespaces(r) end
+
+---@class perilune.Namespaces
+---@field tid integer
+---@field pid integer
+---@field net_ns number
+---@field uts_ns number
+---@field ipc_ns number
+---@field pid_ns number
+---@field user_ns number
+---@field mnt_ns number
+---@field cgroup_ns number
+---@field cpu integer
+---@field time number
+
+--- Called when a cgroup is created; `id` is its inode, as `e._cgroup_id`.
+---@param r { id: number, path: string, cpu: integer, time: number }
+function m.on_cgroup(r) end
+
+--- Called when the kernel registers or removes the symbol of generated code: a BPF program (`kind`
+--- is `bpf`) or a trampoline (`out of line`).
+---@param r perilune.KernelSymbol
+function m.on_ksymbol(r) end
+
+---@class perilune.KernelSymbol
+---@field address number|string
+---@field length number
+---@field kind string
+---@field name string
+---@field removed boolean
+---@field cpu integer
+---@field time number
+
+--- Called when a BPF program is loaded or unloaded (`kind`).
+---@param r { id: number, kind: string, tag: string, cpu: integer, time: number }
+function m.on_bpf(r) end
+
+--- Called when the kernel stops sampling an event until the next tick because it exceeds
+--- `kernel.perf_event_max_sample_rate`, and when it starts again (`throttled` is false).
+---@param r { event: string, throttled: boolean, cpu: integer, time: number }
+function m.on_throttle(r) end
+
+--- Called when the kernel modifies its own code, as for a tracepoint that is enabled; `old` and
+--- `new` are the bytes of the instruction.
+---@param r { address: number|string, old: string, new: string, cpu: integer, time: number }
+function m.on_text_poke(r) end
+
 ---@class perilune.Mapping
 ---@field tid integer
 ---@field pid integer

@@ -28,8 +28,45 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _period number
 ---@field _ip number|string
 ---@field _addr number|string
+--- The following fields are recorded only for events whose handler, key or filter names them:
+--- `_weight` and `_data_src` to `_transaction` are those of a hardware memory event, and 0 or `n/a`
+--- for any other event.
+---@field _weight number cost of a memory access, in cycles on most CPUs
+---@field _data_src number|string `union perf_mem_data_src`, undecoded
+---@field _data_op string kind of a memory access: `load`, `store`
+---@field _data_level string where its data was found: `L3 hit`, `remote RAM hit`
+---@field _data_snoop string result of the snoop: `none`, `hit`, `miss`, `hit modified`
+---@field _data_tlb string how its address was translated: `hit L1`
+---@field _data_lock string `locked`, or `n/a`
+---@field _transaction number `PERF_TXN_*` of an aborted transaction
+---@field _phys_addr number|string physical address of `_addr`; 0 if no page is mapped there
+---@field _cgroup string path of the cgroup in the perf_event hierarchy; `cgroup:ID` if unknown
+---@field _cgroup_id number its number, the inode of its folder
+---@field _container string name of the container; its short id if its files are unknown; or `-`
+---@field _data_page_size number size of the page at `_addr`; 0 if none is mapped there
+---@field _code_page_size number size of the page at `_ip`
+---@field _regs perilune.Registers registers of the interrupted code, in the kernel or user space
+---@field _user_regs perilune.Registers registers of user space
+---@field _branches perilune.Branch[] taken branches, the latest at index 0; needs a PMU with LBR
 ---@field _function integer function of `_ip`, a stack of one frame: use `stack.format "symbol"`
 ---@field _text string the text that `trace` prints after the event's name
+
+--- Registers by name: of x86-64 `ax bx cx dx si di bp sp ip flags cs ss r8 … r15`, of arm64 `x0 …
+--- x28 fp lr sp ip`. nil if the sample has none, as `_user_regs` in a kernel thread.
+---
+---     if e._regs.ip == e._ip then hits:add(hex(e._user_regs.sp)) end
+---@class perilune.Registers
+---@field [string] number|string
+
+--- A branch that was taken.
+---@class perilune.Branch
+---@field from number|string address of the branch
+---@field to number|string its target
+---@field mispredicted boolean
+---@field predicted boolean
+---@field in_transaction boolean
+---@field aborted boolean whether it aborted a transaction
+---@field cycles integer cycles since the branch before it, if the PMU counts them
 
 --- The record of an event without a type of its own.
 ---@class perilune.Record: perilune.Sample

@@ -137,7 +137,7 @@ impl Runtime for Bench {
         let file = format!("={}", origin.rsplit('/').next().unwrap());
         let returned = self.lua.load(text.as_str()).set_name(file).eval::<Value>();
         let returned = returned.map_err(|e| anyhow::anyhow!(innermost(&e)))?;
-        let taken = perilune::cli::host::options();
+        let taken = perilune::cli::host::reserved();
         Ok(Some(Monitor::load(ScriptSource { name, origin, text }, &returned, &taken)?))
     }
 

@@ -55,6 +55,7 @@ fn rings() -> (Live, SourceRequest) {
         watermark: 50,
         ordered: true,
         mmap: false,
+        side: Default::default(),
         watch_self: true,
         own_tids: Vec::new(),
     };

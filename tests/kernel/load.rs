@@ -8,7 +8,8 @@
 mod measured;
 
 pub(crate) use measured::{
-    Pipes, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms, vforks,
+    Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
+    vforks,
 };
 
 use std::{

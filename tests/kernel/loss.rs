@@ -150,6 +150,7 @@ fn this_thread(pages: usize) -> SourceRequest {
         watermark: 50,
         ordered: true,
         mmap: false,
+        side: Default::default(),
         watch_self: true,
         own_tids: Vec::new(),
     }

@@ -28,7 +28,9 @@ mod page_faults;
 mod pmu;
 mod profile;
 mod relation;
+mod sample_fields;
 mod script;
+mod side_band;
 mod task_state;
 mod tool;
 mod trace;
@@ -81,7 +83,9 @@ fn main() -> ExitCode {
         pmu::tests(),
         profile::tests(),
         relation::tests(),
+        sample_fields::tests(),
         script::tests(),
+        side_band::tests(),
         task_state::tests(),
         trace::tests(),
         functions::instructions::tests(),

@@ -5,6 +5,7 @@ mod expression;
 mod fields;
 mod meta;
 mod patterns;
+mod sample_fields;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

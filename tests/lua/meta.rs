@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use mlua::Lua;
+use perilune::event::sample_field::SAMPLE_FIELDS;
 use perilune::script::api::format::FORMATTERS;
 
 /// Returns each file's name and text.
@@ -51,6 +52,15 @@ fn each_shared_option_is_described_by_its_name_and_as_a_field_of_opt() {
             line.split([' ', '?']).next() == Some(&field)
         };
         assert!(text.lines().any(is_field), "`{field}` is not a field of perilune.Options");
+    }
+}
+
+#[test]
+fn each_field_of_a_sample_is_described() {
+    let files = files();
+    let (_, text) = files.iter().find(|(name, _)| name == "record.lua").expect("it is there");
+    for field in SAMPLE_FIELDS {
+        assert!(text.contains(&format!("\n---@field {} ", field.name)), "`{}`", field.name);
     }
 }
 

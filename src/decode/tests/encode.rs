@@ -50,6 +50,10 @@ pub(crate) struct ReadValues {
 pub(crate) struct Bytes(pub(super) Vec<u8>);
 
 impl Bytes {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
     pub(crate) fn u16(&mut self, value: u16) -> &mut Bytes {
         self.0.extend(value.to_ne_bytes());
         self

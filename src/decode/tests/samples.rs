@@ -26,7 +26,7 @@ pub(super) fn shapes() -> impl Strategy<Value = RecordAttrs> {
 }
 
 /// Generates attributes and a sample that matches them.
-fn samples() -> impl Strategy<Value = (RecordAttrs, Values)> {
+pub(crate) fn samples() -> impl Strategy<Value = (RecordAttrs, Values)> {
     let variable = (
         prop::collection::vec(any::<[u64; 3]>(), 1..4),
         prop::collection::vec(any::<u64>(), 0..9),

@@ -8,6 +8,7 @@ use super::{arithmetic, call, sample};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::c::{Binary, ExprKind as C, ExprNode, Fault, Int, Pointee, Type, Unary};
 use crate::decode::format::{Element, Field, FieldKind};
+use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields, row_named};
 use crate::event::{ffi_types, field};
 
 /// Maximum nesting; deeper code would exceed the limit of Lua's parser. `a && b && c` is one level.
@@ -17,6 +18,8 @@ const DEPTH_MAX: usize = 60;
 pub(super) struct Checker<'a> {
     pub(super) scope: &'a ExprScope<'a>,
     pub(super) depth: usize,
+    /// Fields that few events have and that the text reads.
+    pub(super) extra: SampleFields,
 }
 
 impl OperandChecker for Checker<'_> {
@@ -218,7 +221,9 @@ impl Checker<'_> {
     fn is_value(&self, name: &str) -> bool {
         match self.scope.names {
             ExprNames::Event { format, .. } => {
-                format.field(name).is_some() || sample::value(name).is_some()
+                format.field(name).is_some()
+                    || sample::value(name).is_some()
+                    || row_named(name).is_some()
             }
             ExprNames::Key => name == "key",
         }
@@ -239,11 +244,17 @@ impl Checker<'_> {
         if let Some(value) = sample::value(name) {
             return Ok(value);
         }
+        if let Some(value) = sample::extra(name) {
+            self.extra = self.extra.or(SampleFields::named(name).unwrap_or_default());
+            return value.map_err(|why| Fault::new(at, why));
+        }
         if call::is_function(name) {
             let usage = call::usage(name);
             return Err(Fault::new(at, format!("'{name}' is a function: {usage}")));
         }
-        Err(Fault::new(at, field::unknown_beside(event, name, format, &sample::NAMES)))
+        let extra = SAMPLE_FIELDS.iter().map(|field| field.name);
+        let names: Vec<&str> = sample::NAMES.into_iter().chain(extra).collect();
+        Err(Fault::new(at, field::unknown_beside(event, name, format, &names)))
     }
 
     /// Checks `array[index]`.

@@ -1,9 +1,11 @@
-//! Values of the sample that expressions can use.
+//! Values of the sample that expressions can use: those that every sample has, and those that are
+//! recorded only for an expression or handler that reads them.
 
 use super::checked::CheckedExpr;
 use super::text::TextExpr;
 use super::value::{EXACT, IntExpr, bounds};
 use crate::decode::c::Int;
+use crate::event::sample_field::{FieldValue, SAMPLE_FIELDS, row_named};
 
 /// Every CPU number is below this; see `base::event::slot`.
 const CPUS: i128 = crate::base::event::slot::CPUS_MAX as i128;
@@ -35,4 +37,21 @@ pub(super) fn value(name: &str) -> Option<CheckedExpr> {
         "_comm" => Some(CheckedExpr::Text(TextExpr::computed("fstr(own_comm(ctx, s))".to_owned()))),
         _ => None,
     }
+}
+
+/// Returns a field that few events have by its name; an error message if it is not a value.
+pub(super) fn extra(name: &str) -> Option<Result<CheckedExpr, String>> {
+    let row = row_named(name)?;
+    let kind = SAMPLE_FIELDS[row].kind;
+    let range = bounds(Int::ULONG);
+    let number = || IntExpr::read(format!("sampled(s, {row})"), Int::ULONG, range);
+    Some(match kind {
+        FieldValue::Number => Ok(CheckedExpr::Number(number())),
+        FieldValue::Address => Ok(CheckedExpr::Number(number().addressed())),
+        _ if kind.is_text() => {
+            let code = format!("fstr(sampled_text(ctx, s, {row}))");
+            Ok(CheckedExpr::Text(TextExpr::computed(code)))
+        }
+        _ => Err(format!("`{name}` has several values; read one of them in a script")),
+    })
 }

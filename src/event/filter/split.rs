@@ -21,7 +21,7 @@ use super::{Bound, Filter, KernelOnly, LONGEST};
 use crate::{
     base::matching::nearest::nearest,
     decode::format::Format,
-    event::{expr::Expr, kind::Event, syntax::SyntaxError},
+    event::{expr::Expr, kind::Event, sample_field::SampleFields, syntax::SyntaxError},
 };
 
 /// A split filter. The default passes everything.
@@ -55,6 +55,20 @@ pub enum Condition {
     All(Vec<Condition>),
     /// Met if one is met.
     Any(Vec<Condition>),
+}
+
+impl Condition {
+    /// Returns the fields that it reads and that are recorded only on request.
+    pub fn extra(&self) -> SampleFields {
+        match self {
+            Condition::Kernel(_) => SampleFields::default(),
+            Condition::Value(expr) => expr.extra(),
+            Condition::Not(inner) => inner.extra(),
+            Condition::All(all) | Condition::Any(all) => {
+                all.iter().fold(SampleFields::default(), |extra, one| extra.or(one.extra()))
+            }
+        }
+    }
 }
 
 /// Maximum number of conditions joined by `&&` and `||`: splitting takes quadratic time, and a Lua

@@ -8,6 +8,7 @@ use crate::event::kind;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
+use crate::script::evsel::fields::all_of_the_sample;
 use crate::script::load::doc;
 use std::path::PathBuf;
 
@@ -238,8 +239,7 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
 }
 
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
-    let mut names: Vec<String> =
-        crate::script::evsel::fields::OF_THE_SAMPLE.map(str::to_owned).to_vec();
+    let mut names: Vec<String> = all_of_the_sample().map(str::to_owned).collect();
     for event in found(session, event).unwrap_or_default() {
         if let Some(format) = event.format() {
             names.extend(format.fields.iter().filter(|f| !f.common).map(|f| f.name.clone()));

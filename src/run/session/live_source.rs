@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::super::catalog::MachineCatalog;
 use super::super::machine::{mounted, name_stacks, print_by_formats, running};
@@ -22,6 +22,7 @@ use crate::source::counts::CountDelta;
 use crate::source::live::Live;
 use crate::source::live::change::Closer;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
+use crate::source::side_record::SideKinds;
 use crate::sys::cpus::online_cpus;
 use crate::sys::own_tid::{kernel_tid, tid_in_records};
 use crate::sys::refusal::Refusal;
@@ -58,6 +59,10 @@ impl LiveSource {
         mut others: Vec<i32>,
     ) -> anyhow::Result<(LiveSource, Setting)> {
         let settings = &request.host;
+        ensure!(
+            settings.cgroup.is_none(),
+            "--cgroup cannot be combined with a prompt; use -p, or start a monitor as a command"
+        );
         let catalog = Rc::new(MachineCatalog::default());
         let scope = WatchScope::of(request, None)?;
         let setting = scope.setting(request, catalog.clone())?;
@@ -79,6 +84,7 @@ impl LiveSource {
             watermark: settings.watermark,
             ordered: settings.order.unwrap_or(true),
             mmap: true,
+            side: SideKinds::CHEAP,
             watch_self: settings.watch_self,
             own_tids: Vec::new(),
         };
@@ -193,7 +199,8 @@ impl LiveSource {
 
     fn narrow(&mut self, role: u32, roles: &[Role], prompt: &mut Prompt) -> anyhow::Result<()> {
         // A condition that only user space checks needs no new event.
-        if roles[role as usize].filter != self.open[role as usize].filter {
+        let (new, open) = (&roles[role as usize], &self.open[role as usize]);
+        if new.filter != open.filter || new.sampling.extra != open.sampling.extra {
             let opening = planned(role as usize, roles, &self.only)?;
             let refused = self.live.renew(role, opening, &self.source_request, &self.closer)?;
             hand_over(&mut prompt.host, &refused)?;

@@ -13,6 +13,7 @@ use crate::base::report::draw::Level;
 use crate::base::text::number::{IntegerType, Number};
 use crate::decode::format::Format;
 use crate::event::expr::{Expr, ExprNames, ExprScope, ResultKind};
+use crate::event::sample_field::SampleFields;
 use crate::script::context::shared::SharedContext;
 use crate::script::context::state::ScriptState;
 use crate::script::dispatch::view;
@@ -87,13 +88,22 @@ fn of_event(
     index: usize,
     wanted: ExprRequirements,
 ) -> Result<Typed, String> {
-    let evsels = state.evsels.borrow();
+    let (mut evsels, live) = (state.evsels.borrow_mut(), state.records_samples());
+    let sealed = evsels.sealed;
     let empty = Format::default();
     let (mut codes, mut types) = (Vec::new(), Vec::new());
-    for role in evsels.roles_of(index) {
+    for role in evsels.roles_of_mut(index) {
         let format = role.event.format().unwrap_or(&empty);
         let names = ExprNames::Event { event: &role.event.name, format };
-        let (code, of_role) = joined(sources, &ExprScope { names, system: wanted.system }, wanted)?;
+        let scope = ExprScope { names, system: wanted.system };
+        let (code, of_role, extra) = joined(sources, &scope, wanted)?;
+        if sealed && !extra.without(role.sampling.extra).is_empty() {
+            return Err(format!(
+                "{} must be requested before the run: call expr_of in init",
+                extra.names()
+            ));
+        }
+        role.request(extra, live)?;
         match types.is_empty() {
             true => types = of_role,
             false => types.iter_mut().zip(of_role).for_each(|(all, one)| {
@@ -113,17 +123,19 @@ fn of_event(
 
 fn of_key(exports: &Table, sources: &[String], wanted: ExprRequirements) -> Result<Typed, String> {
     let scope = ExprScope { names: ExprNames::Key, system: wanted.system };
-    let (code, types) = joined(sources, &scope, wanted)?;
+    let (code, types, _) = joined(sources, &scope, wanted)?;
     Ok((made(exports, "expression_of_key", code)?, types))
 }
 
-/// Compiles all sources to the code of a value list, and returns the values' types.
+/// Compiles all sources to the code of a value list, and returns the values' types, and the fields
+/// of samples that they read and that are recorded only on request.
 fn joined(
     sources: &[String],
     scope: &ExprScope<'_>,
     wanted: ExprRequirements,
-) -> Result<(String, Vec<&'static str>), String> {
-    let code = |source: &String| {
+) -> Result<(String, Vec<&'static str>, SampleFields), String> {
+    let mut extra = SampleFields::default();
+    let mut code = |source: &String| {
         let expr = Expr::parse_in(source, scope).map_err(|why| why.to_string())?;
         match (wanted.kind, expr.kind()) {
             (Some(ResultKind::Number), ResultKind::Text) => {
@@ -134,12 +146,13 @@ fn joined(
             }
             _ => {}
         }
+        extra = extra.or(expr.extra());
         let code = if wanted.mixed { expr.lua_mixed() } else { expr.lua() };
         Ok((code.to_owned(), expr.integer_type().map_or("text", IntegerType::name)))
     };
-    let typed: Vec<_> = sources.iter().map(code).collect::<Result<_, _>>()?;
+    let typed: Vec<_> = sources.iter().map(&mut code).collect::<Result<_, _>>()?;
     let (codes, types): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
-    Ok((codes.join(", "), types))
+    Ok((codes.join(", "), types, extra))
 }
 
 fn made(exports: &Table, make: &str, from: impl mlua::IntoLuaMulti) -> Result<Function, String> {

@@ -76,6 +76,25 @@ pub(in crate::script) unsafe extern "C" fn function_of(
     enter(inner, |context| context.stack_of(slot, &chain) as f64)
 }
 
+/// Returns a field of a sample that is text, by its row of [`SAMPLE_FIELDS`], NUL-terminated, valid
+/// until the next call; empty if the record has no tail. FFI leaf.
+///
+/// [`SAMPLE_FIELDS`]: crate::event::sample_field::SAMPLE_FIELDS
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn sampled_text(
+    context: *const c_void,
+    slot: *const Slot,
+    row: u32,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: likewise.
+    let raw = unsafe { raw_of(slot) };
+    enter(inner, |context| context.sampled_text(raw, row as usize).as_ptr())
+}
+
 /// Copies a kept event to a slot that does not change until the next call, and returns that slot:
 /// script code that runs while it is read may change the table that keeps the event. FFI leaf.
 ///

@@ -60,6 +60,12 @@ impl ScriptState {
         all
     }
 
+    /// Returns whether events are opened on this machine, so that further fields of their samples
+    /// can be requested.
+    pub(in crate::script) fn records_samples(&self) -> bool {
+        self.declarer.as_ref().is_some_and(|declarer| declarer.trial.is_some())
+    }
+
     /// Returns whether events have every field that their records can have; those of a recording
     /// have the fields of its lines.
     pub(in crate::script) fn knows_all_fields(&self) -> bool {

@@ -72,7 +72,8 @@ impl Declarer {
                 task: options.task.clone(),
                 sampling: self.settled(event, &options.sampling)?,
             };
-            filters.into_iter().flatten().try_for_each(|text| role.narrow(text))?;
+            role.request(options.extra, self.trial.is_some())?;
+            filters.into_iter().flatten().try_for_each(|text| self.narrow_role(&mut role, text))?;
             roles.push(role);
         }
         let mut all = self.evsels.borrow_mut();
@@ -177,7 +178,7 @@ impl Declarer {
     /// The run has begun, the evsel is not of this run, or the filter is invalid.
     pub fn narrow(&self, index: usize, format: &str, args: &[Value]) -> Result<(), Refused> {
         let text = if args.is_empty() { format.to_owned() } else { fill(format, args)? };
-        self.each_role(index, |role| role.narrow(&text))
+        self.each_role(index, |role| self.narrow_role(role, &text))
     }
 
     /// ANDs to an evsel the condition that `field` matches a list of names and globs.
@@ -185,12 +186,22 @@ impl Declarer {
     /// # Errors
     /// As [`Declarer::narrow`].
     pub fn matching(&self, index: usize, field: &str, list: &str) -> Result<(), Refused> {
-        self.each_role(index, |role| role.narrow(&names(field, list, role)?))?;
+        self.each_role(index, |role| {
+            let text = names(field, list, role)?;
+            self.narrow_role(role, &text)
+        })?;
         let all = &mut self.evsels.borrow_mut().names;
         if field.ends_with("comm") && !all.iter().any(|other| other == list) {
             all.push(list.to_owned());
         }
         Ok(())
+    }
+
+    /// ANDs a filter to a role, and requests the fields of samples that it reads.
+    fn narrow_role(&self, role: &mut Role, text: &str) -> Result<(), Refused> {
+        role.narrow(text)?;
+        let extra = std::mem::take(&mut role.sampling.extra);
+        role.request(extra, self.trial.is_some())
     }
 
     fn each_role(

@@ -29,6 +29,9 @@ impl Narrowing for Role {
         {
             return Err(named(self.event.kind().count_filter_refusal(&rest.text)));
         }
+        for rest in &more.rest {
+            self.sampling.extra = self.sampling.extra.or(rest.condition.extra());
+        }
         let before = Split { kernel: self.filter.take(), rest: std::mem::take(&mut self.rest) };
         let both = before.and(more, &self.event);
         (self.filter, self.rest) = (both.kernel, both.rest);

@@ -7,6 +7,7 @@ use super::role::Refused;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::cpulist;
 use crate::event::kind::Event;
+use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields};
 use crate::event::sampling::{CallGraph, Sampling, StackSampling};
 use crate::event::selector::Selector;
 use crate::sys::attr::Attr;
@@ -16,12 +17,15 @@ pub(in crate::script) struct EvselOptions {
     pub(in crate::script) sampling: Sampling,
     pub(in crate::script) task: Option<String>,
     pub(in crate::script) filter: Option<String>,
+    /// Fields of samples that are recorded although no handler names them.
+    pub(in crate::script) extra: SampleFields,
     pub(in crate::script) optional: bool,
     pub(in crate::script) title: Option<String>,
 }
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "stack",
+    "fields",
     "count",
     "freq",
     "period",
@@ -64,7 +68,7 @@ impl EvselOptions {
             ..Sampling::default()
         };
         let (mut filter, mut optional, mut title) = (None, false, None);
-        let (mut task, mut depth) = (None, None);
+        let (mut task, mut depth, mut extra) = (None, None, SampleFields::default());
         for pair in table.pairs::<String, Value>() {
             let (key, value) =
                 pair.map_err(|_| "the options of an evsel need names: { freq = 99 }".to_owned())?;
@@ -98,6 +102,7 @@ impl EvselOptions {
                 }
                 "filter" => filter = Some(text()?),
                 "title" => title = Some(text()?),
+                "fields" => extra = listed(&text()?)?,
                 "functions" => sampling.functions = true,
                 "task" => task = Some(text()?),
                 // `cgroup` is also a field of perf_event_attr: a number sets that field.
@@ -149,8 +154,20 @@ impl EvselOptions {
             sampling.set_rate(rate);
         }
         sampling.whole_cpus = task.is_some() || sampling.everyone;
-        Ok(EvselOptions { sampling, task, filter, optional, title })
+        Ok(EvselOptions { sampling, task, filter, extra, optional, title })
     }
+}
+
+/// Parses the list of fields of samples: `fields = "_cgroup,_weight"`.
+fn listed(list: &str) -> Result<SampleFields, Refused> {
+    let mut all = SampleFields::default();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        all = all.or(SampleFields::named(name).ok_or_else(|| {
+            let hint = did_you_mean(&nearest(name, SAMPLE_FIELDS.iter().map(|field| field.name)));
+            format!("'fields' of an evsel: samples have no '{name}'{hint}")
+        })?);
+    }
+    Ok(all)
 }
 
 /// Parses the stack mode of `stack = "dwarf,16384"`; `None` leaves it to the run, as for

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::remarks::EventRemarks;
 use crate::event::plan;
+use crate::event::sample_field::SampleFields;
 use crate::event::sampling::Sampling;
 
 /// An error in a script's call, as text for the line of that call.
@@ -46,10 +47,43 @@ impl Evsels {
     pub fn roles_of(&self, index: usize) -> &[Role] {
         self.roles.get(self.indexes_of(index)).unwrap_or_default()
     }
+
+    /// Returns the roles of an evsel, to change them.
+    pub fn roles_of_mut(&mut self, index: usize) -> &mut [Role] {
+        let indexes = self.indexes_of(index);
+        self.roles.get_mut(indexes).unwrap_or_default()
+    }
 }
 
 /// One event of one evsel.
 pub type Role = plan::EventRole<Sampling>;
+
+impl Role {
+    /// Returns the fields of samples that the event's records have themselves, as in a recording.
+    pub(in crate::script) fn own_fields(&self) -> SampleFields {
+        let fields = self.event.format().map_or(&[][..], |format| &format.fields);
+        let named = fields.iter().filter_map(|field| SampleFields::named(&field.name));
+        named.fold(SampleFields::default(), SampleFields::or)
+    }
+
+    /// Requests fields of samples; `live` is false for a recording.
+    ///
+    /// # Errors
+    /// The recording does not contain them.
+    pub(in crate::script) fn request(
+        &mut self,
+        extra: SampleFields,
+        live: bool,
+    ) -> Result<(), Refused> {
+        let extra = extra.without(self.own_fields());
+        if !live && !extra.is_empty() {
+            let (event, names) = (&self.event.name, extra.names());
+            return Err(format!("{event}: the recording does not contain {names}"));
+        }
+        self.sampling.extra = self.sampling.extra.or(extra);
+        Ok(())
+    }
+}
 
 /// The roles of one evsel.
 pub(super) struct DeclaredEvsel {

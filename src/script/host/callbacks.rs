@@ -6,6 +6,7 @@ use mlua::Function;
 
 use crate::script::load::monitor::Monitor;
 use crate::script::vm::callback::Callback;
+use crate::source::side_record::{SIDE_RECORDS, SideKind, SideKinds};
 
 /// Callbacks of one monitor.
 #[derive(Default)]
@@ -20,22 +21,46 @@ pub(in crate::script) struct Callbacks {
     pub(in crate::script) on_exit: Option<Rc<Callback>>,
     pub(in crate::script) on_mmap: Option<Rc<Callback>>,
     pub(in crate::script) on_lost: Option<Rc<Callback>>,
+    /// For further records, by the index of their kind.
+    recorded: [Option<Rc<Callback>>; SIDE_RECORDS.len()],
 }
 
 impl Callbacks {
     /// Returns whether a callback needs the set of watched tasks, which is known from earlier
     /// forks.
     pub(in crate::script) fn of_watched_tasks(&self) -> bool {
-        !self.all_tasks && self.of_tasks().iter().any(|callback| callback.is_some())
+        !self.all_tasks && self.of_tasks().any(Option::is_some)
     }
 
     /// Returns whether a callback for task records is still on.
     pub(in crate::script) fn take_task_records(&self) -> bool {
-        self.of_tasks().iter().any(|callback| callback.as_ref().is_some_and(|one| one.is_on()))
+        let others = SIDE_RECORDS.iter().filter(|one| !one.of_task);
+        let others = others.map(|one| self.recorded(one.kind));
+        let is_on = |one: &Option<Rc<Callback>>| one.as_ref().is_some_and(|one| one.is_on());
+        self.of_tasks().chain(others).any(is_on)
     }
 
-    fn of_tasks(&self) -> [&Option<Rc<Callback>>; 5] {
+    fn of_tasks(&self) -> impl Iterator<Item = &Option<Rc<Callback>>> {
+        let further = SIDE_RECORDS.iter().filter(|one| one.of_task);
         [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap]
+            .into_iter()
+            .chain(further.map(|one| self.recorded(one.kind)))
+    }
+
+    /// Returns the callback for a kind of record.
+    pub(in crate::script) fn recorded(&self, kind: SideKind) -> &Option<Rc<Callback>> {
+        &self.recorded[kind as usize]
+    }
+
+    /// Returns the kinds of records for which there is a callback.
+    pub(in crate::script) fn side_kinds(&self) -> SideKinds {
+        let mut kinds = SideKinds::default();
+        for one in &SIDE_RECORDS {
+            if self.recorded(one.kind).is_some() {
+                kinds.insert(one.kind);
+            }
+        }
+        kinds
     }
 
     /// Reads the callbacks from a monitor's table.
@@ -47,7 +72,12 @@ impl Callbacks {
             let function: Option<Function> = monitor.table.get(name)?;
             Ok(function.map(|function| Callback::new(name, function)))
         };
+        let mut recorded = <[Option<Rc<Callback>>; SIDE_RECORDS.len()]>::default();
+        for kind in &SIDE_RECORDS {
+            recorded[kind.kind as usize] = one(kind.callback)?;
+        }
         Ok(Callbacks {
+            recorded,
             all_tasks: monitor.all_tasks,
             interval: one("interval")?,
             deinit: one("deinit")?,

@@ -11,6 +11,7 @@ use crate::script::evsel::filter::Narrowing as _;
 use crate::script::evsel::role::Role;
 use crate::script::option::value::lua_name;
 use crate::script::option::{OptionKind, OptionSpec};
+use crate::source::side_record::SideKinds;
 
 impl Host {
     /// Returns the roles that the script declared.
@@ -21,6 +22,11 @@ impl Host {
     /// Returns whether mmap records are wanted: by the script, or to resolve stacks.
     pub fn wants_mmap(&self) -> bool {
         self.callbacks.on_mmap.is_some() || self.takes_stacks()
+    }
+
+    /// Returns the further side-band records that the script's callbacks get.
+    pub fn side_kinds(&self) -> SideKinds {
+        self.callbacks.side_kinds()
     }
 
     /// Returns whether any event takes its call chain or names functions.

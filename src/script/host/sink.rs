@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use mlua::Table;
+use mlua::{Lua, Table, Value};
 
 use super::Host;
 use super::callbacks::Callbacks;
@@ -11,6 +11,7 @@ use crate::base::event::chain::ChainBuilder;
 use crate::script::dispatch::WalkError;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::Phase;
+use crate::source::side_record::{SideRecord, SideValue};
 use crate::source::{Batch, Happening, SideBand, Sink, UserStack};
 use crate::sys::signal;
 use crate::task::Fork;
@@ -21,7 +22,7 @@ impl Host {
     fn call_side(
         &mut self,
         watched: bool,
-        which: fn(&Callbacks) -> &Option<Rc<Callback>>,
+        which: impl Fn(&Callbacks) -> &Option<Rc<Callback>>,
         fill: impl Fn(&Table) -> mlua::Result<()>,
     ) {
         for callback in self.callbacks_for(watched, which) {
@@ -36,11 +37,37 @@ impl Host {
         }
     }
 
+    /// Calls the callbacks for a record that only scripts want.
+    fn call_recorded(&mut self, side: &SideBand<'_>, record: &SideRecord<'_>) {
+        let (lua, kind) = (self.vm.lua().clone(), record.kind);
+        self.call_side(
+            side.watched,
+            |all| all.recorded(kind),
+            |r| {
+                for (name, value) in record.fields() {
+                    match value {
+                        SideValue::Number(bits) => r.set(name, exact(&lua, bits)?)?,
+                        // As in records of events: -1 for a task that is being released.
+                        SideValue::Task(id) => r.set(name, id as i32)?,
+                        SideValue::Flag(on) => r.set(name, on)?,
+                        SideValue::Text(text) => r.set(name, lua.create_string(text)?)?,
+                        SideValue::Hex(bytes) => {
+                            let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+                            r.set(name, digits)?;
+                        }
+                    }
+                }
+                r.set("cpu", side.cpu)?;
+                r.set("time", side.time)
+            },
+        );
+    }
+
     /// Returns the active callbacks of the script and of the monitors that a session has started.
     fn callbacks_for(
         &self,
         watched: bool,
-        which: fn(&Callbacks) -> &Option<Rc<Callback>>,
+        which: impl Fn(&Callbacks) -> &Option<Rc<Callback>>,
     ) -> Vec<Rc<Callback>> {
         let all = std::iter::once(&self.callbacks).chain(&self.further_callbacks);
         let all = all.filter(|all| watched || all.all_tasks);
@@ -163,6 +190,19 @@ impl Host {
     }
 }
 
+/// Returns 64 bits as scripts see them: a number if a double holds them as a signed integer, else
+/// hexadecimal text.
+fn exact(lua: &Lua, bits: u64) -> mlua::Result<Value> {
+    let signed = bits as i64;
+    if (-EXACT..=EXACT).contains(&signed) {
+        return Ok(Value::Number(signed as f64));
+    }
+    Ok(Value::String(lua.create_string(format!("{bits:#x}"))?))
+}
+
+/// A double holds every integer within ± this.
+const EXACT: i64 = 1 << 53;
+
 impl Sink for Host {
     unsafe fn dispatch(&mut self, batch: &mut Batch) {
         let Some(runs) = self.prepare(batch) else { return };
@@ -236,6 +276,7 @@ impl Sink for Host {
                     },
                 );
             }
+            Happening::Recorded(record) => self.call_recorded(&side, record),
             Happening::Made { .. } | Happening::TasksLost => {}
             Happening::Hole { from, to } => self.hole(from, to, side.cpu),
             Happening::Lost { count, from, .. } => {

@@ -16,12 +16,17 @@ use crate::script::option::{
     declare::{self, described},
     shared,
 };
+use crate::source::side_record::SIDE_RECORDS;
 
-/// Functions that a script may set on `m`.
-pub const CALLBACKS: [&str; 11] = [
+const CALLBACKS: [&str; 11] = [
     "init", "filter", "sample", "interval", "deinit", "on_fork", "on_exec", "on_exit", "on_comm",
     "on_mmap", "on_lost",
 ];
+
+/// Returns the functions that a script may set on `m`.
+pub fn callbacks() -> impl Iterator<Item = &'static str> {
+    CALLBACKS.into_iter().chain(SIDE_RECORDS.iter().map(|one| one.callback))
+}
 
 /// Keys of `monitor {}`.
 const KEYS: [&str; 11] = [
@@ -223,8 +228,8 @@ fn set_callback(lua: &Lua, (module, key, value): (Table, Value, Value)) -> mlua:
     };
     let refused = if name == "opt" {
         Some(anyhow!("m.opt holds the values of the options; use another name"))
-    } else if !CALLBACKS.contains(&name.as_str()) {
-        let near = nearest(&name, CALLBACKS.into_iter());
+    } else if !callbacks().any(|one| one == name) {
+        let near = nearest(&name, callbacks());
         let near: Vec<String> = near.iter().map(|callback| format!("m.{callback}")).collect();
         Some(match near.is_empty() {
             true => anyhow!("no callback 'm.{name}'; m holds only callbacks; make it a local"),

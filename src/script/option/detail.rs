@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::base::matching::nearest;
 use crate::base::text::units::{Unit, bare_duration, parse_duration};
+use crate::event::other_tools;
 
 /// The time range and the events to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +75,12 @@ impl DetailOption {
 }
 
 fn unknown(part: &str) -> String {
+    let stem = part.find('<').map_or(part, |at| &part[..=at]);
     let near = nearest::nearest(part, DetailOption::NAMES.into_iter());
-    let hint = nearest::did_you_mean(&near);
+    let hint = match other_tools::hint("multi-trace", stem) {
+        none if none.is_empty() => nearest::did_you_mean(&near),
+        hint => hint,
+    };
     format!(
         "`{part}`: expected a time before the start (-1ms), a time after the end (+500us), \
          {}{hint}",

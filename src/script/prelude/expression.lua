@@ -45,6 +45,7 @@ local X = {
   lshift = lshift, rshift = rshift, arshift = arshift, band = bit.band, bor = bit.bor,
   bxor = bit.bxor, bnot = bit.bnot, tobit = bit.tobit,
   quotient = quotient, remainder = remainder,
+  sampled = exports.sampled, sampled_text = exports.sampled_text,
 }
 
 --- Converts a value of a column that mixes integer types: signed hexadecimal text if a double

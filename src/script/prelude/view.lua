@@ -144,8 +144,12 @@ end
 --- Returns the getters of a role by field name.
 local function getters_of(role) return views[role].getters end
 
+--- Returns the getters for copies of kept events.
+local function copies_of(role) return views[role].copies end
+
 local M = {
-  cursor = cursor, live = live, is_live = is_live, getters_of = getters_of, nowhere = nowhere,
+  cursor = cursor, live = live, is_live = is_live, getters_of = getters_of,
+  copies_of = copies_of, nowhere = nowhere,
   make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
   comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, nearest = nearest,
 }

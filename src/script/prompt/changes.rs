@@ -47,6 +47,11 @@ impl Prompt {
                 Err(why) => misread = Some(why),
             }
         }
+        let mut narrowed = narrowed;
+        if state.records_samples() {
+            // An event whose samples need more fields is opened anew.
+            narrowed.extend(self.host.dispatch.request_fields(&mut state.evsels.borrow_mut())?);
+        }
         let narrowed = narrowed.into_iter().filter(|role| (*role as usize) < known).collect();
         Ok(Changes { first_new: known, narrowed, misread })
     }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use mlua::{Function, Table};
 
 use super::Prompt;
@@ -16,6 +16,7 @@ use crate::script::load::monitor::{Monitor, ScriptSource};
 use crate::script::option::OptionSpec;
 use crate::script::vm::guard::Phase;
 use crate::source::counts::CountDelta;
+use crate::source::side_record::SideKind;
 
 impl Prompt {
     /// Loads a monitor beside the running ones; opens nothing.
@@ -66,6 +67,12 @@ impl Prompt {
         self.host.sums.perins.set(false);
         begun?;
         self.host.check_order()?;
+        let callbacks = Rc::new(Callbacks::of(monitor)?);
+        ensure!(
+            !callbacks.side_kinds().contains(SideKind::Switch),
+            "{} has on_switch, whose records a prompt does not request; run it as a command",
+            monitor.name
+        );
         let sample: Option<Function> = table.get("sample")?;
         {
             let (roles, state) = (self.host.roles(), self.host.state.borrow());
@@ -78,7 +85,6 @@ impl Prompt {
         }
         self.ask::<()>("adopt", first_role)?;
         let number = self.jobs.iter().map(|job| job.number).max().unwrap_or(0) + 1;
-        let callbacks = Rc::new(Callbacks::of(monitor)?);
         self.host.further_callbacks.push(callbacks.clone());
         self.jobs.push(Job {
             number,

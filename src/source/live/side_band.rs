@@ -2,6 +2,10 @@
 
 use super::Live;
 use crate::decode::record::{self, Record};
+use crate::source::request::Opening;
+use crate::source::ring::ids::Ids;
+use crate::source::ring::watched_tasks::WatchedTasks;
+use crate::source::side_record::{SideKinds, SideRecord};
 use crate::source::sink::{Happening, SideBand, Sink};
 use perf_event_open_sys::bindings as abi;
 
@@ -21,7 +25,11 @@ impl Live {
         let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
         let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
-        match record::parse(bytes, &self.opened.side_layout) {
+        let parsed = record::parse(bytes, &self.opened.side_layout);
+        let recorded = parsed.as_ref().ok().and_then(|record| {
+            recorded(record, self.request.side, &self.openings, &self.opened.ids)
+        });
+        match parsed {
             Ok(Record::Lost(_)) if ring.tasks_only => {
                 ring.suspect = true;
                 sink.side(side(Happening::TasksLost));
@@ -76,6 +84,26 @@ impl Live {
             Ok(_) => {}
             Err(_) => sink.side(side(Happening::Undecodable)),
         }
+        if let Some(recorded) = recorded {
+            let watched = here && is_watched_now(&recorded, self.tasks.as_ref());
+            sink.side(SideBand { watched, ..side(Happening::Recorded(&recorded)) });
+        }
         ring.last = ring.last.max(stamped);
     }
+}
+
+/// Returns a record that scripts want; None for any other.
+fn recorded<'a>(
+    record: &Record<'a>,
+    wanted: SideKinds,
+    openings: &'a [Opening],
+    ids: &Ids,
+) -> Option<SideRecord<'a>> {
+    let event_of = |id| Some(openings.get(ids.get(id)? as usize)?.event.name.as_str());
+    SideRecord::of(record, event_of).filter(|one| wanted.contains(one.kind))
+}
+
+/// Returns whether a record is about a watched thread, or about none.
+fn is_watched_now(record: &SideRecord<'_>, tasks: Option<&WatchedTasks>) -> bool {
+    record.tid().is_none_or(|tid| tasks.is_none_or(|tasks| tasks.contains(tid)))
 }

@@ -6,6 +6,7 @@ use perf_event_open_sys::bindings as abi;
 use crate::decode::record_attrs::RecordAttrs;
 use crate::event::kind::{EventAttr, EventProperties};
 use crate::event::sampling::{CallGraph, Sampling, StackSampling};
+use crate::source::side_record::SideKinds;
 use crate::sys::attr::Attr;
 use crate::sys::registers;
 
@@ -56,6 +57,7 @@ pub fn of_event(
                 kinds |= caller(&mut attr)?;
             }
         }
+        kinds |= extra_fields(&mut attr, sampling)?;
         attr.set("sample_type", kinds)?;
         match (sampling.freq, sampling.period) {
             (Some(freq), _) => {
@@ -131,6 +133,31 @@ fn call_chain(attr: &mut Attr, stack: &StackSampling) -> anyhow::Result<u64> {
     Ok(u64::from(kinds))
 }
 
+/// Requests the fields that a script reads and few events have. Returns the bits of `sample_type`
+/// for them.
+fn extra_fields(attr: &mut Attr, sampling: &Sampling) -> anyhow::Result<u64> {
+    let kinds = sampling.extra.sample_type();
+    let asked = |bit: u32| kinds & bit != 0;
+    if asked(abi::PERF_SAMPLE_REGS_INTR) {
+        attr.set("sample_regs_intr", registers::ALL)?;
+    }
+    if asked(abi::PERF_SAMPLE_REGS_USER) {
+        attr.set("sample_regs_user", registers::ALL)?;
+    }
+    // The branches of `--call-graph=lbr` are calls already.
+    let by_stack = sampling.stack.is_some_and(|stack| stack.walk == CallGraph::Branches);
+    if asked(abi::PERF_SAMPLE_BRANCH_STACK) && !by_stack {
+        let excluded = sampling.exclude;
+        let modes = [
+            (!excluded.user, abi::PERF_SAMPLE_BRANCH_USER),
+            (!excluded.kernel, abi::PERF_SAMPLE_BRANCH_KERNEL),
+        ];
+        let modes = modes.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, mode)| all | mode);
+        attr.set("branch_sample_type", u64::from(abi::PERF_SAMPLE_BRANCH_ANY | modes))?;
+    }
+    Ok(u64::from(kinds))
+}
+
 /// Returns whether a chain begins at the first instruction of a user-space function and is walked
 /// by frame pointers.
 pub fn is_entered(event: &dyn EventProperties, stack: &StackSampling) -> bool {
@@ -167,7 +194,7 @@ pub const OWNER: &str = "dummy";
 ///
 /// # Errors
 /// A field of the attr is unknown, or its value is out of range.
-pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
+pub fn of_owner(common: Common, mmap: bool, side: SideKinds) -> anyhow::Result<Attr> {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     every(&mut attr, common)?;
     attr.set("sample_type", BASE)?;
@@ -182,6 +209,7 @@ pub fn of_owner(common: Common, mmap: bool) -> anyhow::Result<Attr> {
         attr.set("mmap2", 1)?;
         attr.set("ksymbol", 1)?;
     }
+    side.attrs().try_for_each(|field| attr.set(field, 1))?;
     Ok(attr)
 }
 

@@ -7,7 +7,7 @@ use crate::decode::sample::RecordLayout;
 use crate::event::filter::Bound;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::source::ring::chains::Chained;
-use crate::source::ring::decoder::{Decoder, Taker, TimeSpan};
+use crate::source::ring::decoder::{CallRegisters, Decoder, Taker, TimeSpan};
 use crate::sys::attr::Attr;
 use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::namespace::in_root_pid_namespace;
@@ -57,7 +57,11 @@ pub(super) fn of_opening(
         span: TimeSpan::NEVER,
         filtered_by_task: of_tasks && opening.is_cpu_wide() || by_thread,
         by_thread,
-        registers: event.registers().map(|registers| registers.of_any_task),
+        registers: event.registers().map(|registers| CallRegisters {
+            mask: registers.mask,
+            of_any_task: registers.of_any_task,
+        }),
+        has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),
         layout,

@@ -129,7 +129,8 @@ pub(in crate::source) fn open_owner(
     tid: i32,
     cpu: u32,
 ) -> anyhow::Result<PerfEvent> {
-    let mut attr = attr::of_owner(common(request, pages, tid >= 0), request.mmap)?;
+    let common = common(request, pages, tid >= 0);
+    let mut attr = attr::of_owner(common, request.mmap, request.side)?;
     if tid >= 0 {
         // It counts nothing, but including the kernel needs a permission of its own.
         attr.raw().set_exclude_kernel(1);
@@ -149,5 +150,6 @@ pub(in crate::source) fn common(request: &SourceRequest, pages: usize, inherit: 
 }
 
 pub(in crate::source) fn layout_of_owner(request: &SourceRequest) -> anyhow::Result<RecordLayout> {
-    Ok(RecordLayout::new(attr::shape(&attr::of_owner(common(request, 1, false), request.mmap)?)))
+    let attr = attr::of_owner(common(request, 1, false), request.mmap, request.side)?;
+    Ok(RecordLayout::new(attr::shape(&attr)))
 }

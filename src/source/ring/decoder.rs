@@ -15,6 +15,15 @@ use crate::source::sink::Sink;
 use crate::sys::ring::Piece;
 use perf_event_open_sys::bindings as abi;
 
+/// Registers that the samples of a function have instead of a raw record.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::source) struct CallRegisters {
+    /// The registers of the record, one bit each; further ones may be sampled, too.
+    pub(in crate::source) mask: u64,
+    /// Whether those of 32-bit tasks are accepted, too.
+    pub(in crate::source) of_any_task: bool,
+}
+
 /// Kind of a record that is a sample.
 pub(in crate::source) const SAMPLE: u32 = abi::PERF_RECORD_SAMPLE;
 
@@ -83,9 +92,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) filtered_by_task: bool,
     /// Whether that is the thread that it comes from, not one that a field names.
     pub(in crate::source) by_thread: bool,
-    /// For a function, whose samples have registers instead of a raw record: whether those of
-    /// 32-bit tasks are accepted, too.
-    pub(in crate::source) registers: Option<bool>,
+    /// For a function, the registers that its samples have instead of a raw record.
+    pub(in crate::source) registers: Option<CallRegisters>,
     /// Whether the event was opened CPU-wide, not for the tasks: an exec does not enable it.
     pub(in crate::source) whole_cpus: bool,
     /// Whether the kernel checks the whole filter that was requested.
@@ -94,6 +102,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) chained: Option<Chained>,
     /// Minimum size of a raw record, in bytes.
     pub(in crate::source) raw_min: usize,
+    /// Whether the record of a slot has a tail, for fields that few events have.
+    pub(in crate::source) has_tail: bool,
     /// The only role, if every sample has the plain layout and nothing but its time must be
     /// checked.
     pub(in crate::source) plain: Option<u16>,
@@ -115,8 +125,8 @@ impl Decoder {
     #[inline(always)]
     pub(in crate::source) fn sample<'a>(&self, bytes: &'a [u8]) -> Option<Sample<'a>> {
         let mut sample = self.layout.sample(bytes.get(8..)?).ok()?;
-        if let Some(of_any_task) = self.registers {
-            sample.raw = self.registers_of(&sample, of_any_task)?;
+        if let Some(registers) = self.registers {
+            sample.raw = self.registers_of(&sample, registers.of_any_task)?;
         }
         (sample.raw.len() >= self.raw_min).then_some(sample)
     }

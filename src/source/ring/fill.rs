@@ -8,7 +8,7 @@ use crate::base::event::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;
-use crate::source::sink::Sink;
+use crate::source::sink::{Happening, SideBand, Sink};
 use crate::sys::ring::Piece;
 
 /// Returns the sample and the only role that takes it if this is the usual record: a sample of the
@@ -50,8 +50,9 @@ pub(in crate::source) fn push(
     sink: &mut dyn Sink,
 ) {
     let (chain, chain_len) = as_written(sample.callchain);
-    // The chain is made once, and only if a role takes the sample.
+    // The chain and the tail are made once, and only if a role takes the sample.
     let mut walked = decoder.chained.is_none();
+    let (mut tailed, layout) = (!decoder.has_tail, &decoder.layout);
     let mut slot = Slot {
         time,
         chain,
@@ -79,12 +80,25 @@ pub(in crate::source) fn push(
             (slot.chain, slot.chain_len) = (chain, chain_len as u16);
             walked = true;
         }
+        if !tailed {
+            let Some((raw, size)) = batch.chains().with_tail(layout, decoder.registers, sample)
+            else {
+                return sink.side(undecodable(slot));
+            };
+            (slot.raw, slot.raw_size) = (raw, size);
+            tailed = true;
+        }
         slot.ev = taker.role as u16;
         batch.push(slot);
     }
-    if decoder.chained.is_some() {
+    if decoder.chained.is_some() || decoder.has_tail {
         batch.settle_chains();
     }
+}
+
+fn undecodable(slot: Slot) -> SideBand<'static> {
+    let what = Happening::Undecodable;
+    SideBand { time: slot.time, cpu: slot.cpu.into(), watched: true, what }
 }
 
 /// Returns the thread ID at an offset of a raw record. It has four bytes, which was checked against

@@ -341,3 +341,47 @@ pub(crate) fn never_idle() -> [Load; 2] {
         load
     })
 }
+
+/// A page that the test and its workloads share, so that its physical address is known.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedPage(usize);
+
+impl SharedPage {
+    /// Maps a page and writes to it.
+    pub(crate) fn new() -> SharedPage {
+        let (access, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: asks for new memory.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        // SAFETY: the page was just mapped, is writable, and is never unmapped.
+        unsafe { page.cast::<u64>().write_volatile(1) };
+        SharedPage(page as usize)
+    }
+
+    /// Returns the address of its eighth word.
+    pub(crate) fn place(self) -> usize {
+        self.0 + 64
+    }
+
+    /// Returns the physical address of that word; None if the kernel hides it.
+    pub(crate) fn physical(self) -> Option<u64> {
+        use std::os::unix::fs::FileExt as _;
+        let mut entry = [0; 8];
+        let map = std::fs::File::open("/proc/self/pagemap").ok()?;
+        map.read_exact_at(&mut entry, self.0 as u64 / 4096 * 8).ok()?;
+        // Bits 0 to 54 (Documentation/admin-guide/mm/pagemap.rst).
+        let frame = u64::from_ne_bytes(entry) & ((1 << 55) - 1);
+        (frame != 0).then_some(frame * 4096 + 64)
+    }
+
+    /// Writes to the word `n` times.
+    pub(crate) fn stores(self, n: u32) -> Load {
+        Load::new(move || {
+            for i in 0..n {
+                // SAFETY: the page is mapped in the child, too.
+                unsafe { (self.place() as *mut u64).write_volatile(i.into()) };
+            }
+        })
+    }
+}

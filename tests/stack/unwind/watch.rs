@@ -58,6 +58,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         watermark: 50,
         ordered: true,
         mmap: true,
+        side: Default::default(),
         watch_self: false,
         own_tids: Vec::new(),
     };

@@ -1,0 +1,180 @@
+//! Names and options of perf, perf-prof and bpftrace, and what to write instead.
+//!
+//! One table: a refused word gets its row as a hint, and `docs/other-tools.md` lists all rows.
+
+use std::fmt::Write as _;
+
+/// A word of another tool.
+pub struct OtherTool {
+    /// The tool.
+    pub tool: &'static str,
+    /// The monitor of perilune after which it is typed; empty after any.
+    pub after: &'static str,
+    /// The word as it is typed: a command, an option, or an attribute `name=`.
+    pub typed: &'static str,
+    /// The text to write instead, in Markdown.
+    pub here: &'static str,
+}
+
+macro_rules! rows {
+    ($($tool:literal: $($after:literal)? [$typed:literal] $here:literal;)*) => {
+        &[$(OtherTool {
+            tool: $tool, after: concat!("" $(, $after)?), typed: $typed, here: $here,
+        }),*]
+    };
+}
+
+/// The words, by tool.
+#[rustfmt::skip]
+pub const OTHER_TOOLS: &[OtherTool] = rows! {
+    "perf": ["record"] "`profile --flame-graph NAME`, or `trace --events -o FILE` to record events";
+    "perf": ["report"] "`profile` prints the functions at the end of the run; nothing is stored";
+    "perf": ["script"] "`trace -e EVENT`; a Lua file is a monitor: `perilune FILE.lua`";
+    "perf": ["sched"] "`rundelay`, `task-state` and `sched-migrate`";
+    "perf": ["kmem"] "`kmemprof` and `kmemleak`";
+    "perf": ["kvm"] "`kvm-exit`";
+    "perf": ["probe"]
+        "name the function as an event: `-e kprobe:FUNCTION`, `-e uprobe:FILE:FUNCTION`";
+    "perf": ["ftrace"] "`trace -e kprobe:FUNCTION`, or `nested` for calls inside calls";
+    "perf": ["-G"] "`--cgroup PATH`";
+    "perf": ["--for-each-cgroup"] "`--cgroup GLOB`";
+    "perf": ["--sort"] "`top -k EXPRESSION`";
+    "perf": ["--intr-regs"] "read `e._regs` in a script";
+    "perf": ["--user-regs"] "read `e._user_regs` in a script";
+    "perf": ["--branch-any"] "read `e._branches` in a script";
+    "perf": ["--weight"] "read `e._weight` in a script, or `top -k _weight`";
+    "perf": ["--phys-data"] "read `e._phys_addr` in a script, or `top -k _phys_addr`";
+    "perf": ["--all-cgroups"] "read `e._cgroup` in a script, or `top -k _cgroup`";
+    "perf": ["--overwrite"] "omit it: rings are drained all the time; `-m N` makes them larger";
+    "perf-prof": ["nested-trace"] "`nested`";
+    "perf-prof": ["oncpu"] "`top -e sched:sched_stat_runtime//key=pid/comm=comm/top-by=runtime/`";
+    "perf-prof": ["breakpoint"] "`trace -e mem:ADDRESS`";
+    "perf-prof": "rundelay" ["-e"]
+        "omit it: the scheduler events are fixed; `--filter` selects tasks";
+    "perf-prof": "rundelay" ["--event"]
+        "omit it: the scheduler events are fixed; `--filter` selects tasks";
+    "perf-prof": "syscalls" ["-e"] "omit it: all system calls are timed; `-p` selects processes";
+    "perf-prof": "syscalls" ["--event"]
+        "omit it: all system calls are timed; `-p` selects processes";
+    "perf-prof": "kmemprof" ["-e"] "`--alloc EVENTS --free EVENTS`";
+    "perf-prof": "kmemprof" ["--event"] "`--alloc EVENTS --free EVENTS`";
+    "perf-prof": "blktrace" ["-d"] "`--device MAJ:MIN`, the numbers that `lsblk` prints";
+    "perf-prof": "sched-migrate" ["--detail"]
+        "`trace -e sched:sched_migrate_task` prints each migration";
+    "perf-prof": "task-state" ["--no-interruptible"] "`--uninterruptible` (`-D`)";
+    "perf-prof": "multi-trace" ["printkey="]
+        "a key column of `top` has it; here, `--json` has the key as a number";
+    "perf-prof": "multi-trace" ["role="] "give the events in order, one `-e` for each stage";
+    "perf-prof": "multi-trace" ["--cycle"] "repeat the first event as the last: `-e A -e B -e A`";
+    "perf-prof": "multi-trace" ["--lower"]
+        "there is no upper limit; `--than TIME` prints the longer ones";
+    "perf-prof": "multi-trace" ["hide<"] "`--than TIME` prints only the longer ones";
+    "perf-prof": ["--ptrace"] "omit it: threads and children of -p and of a COMMAND are followed";
+    "perf-prof": ["--perfeval-cpus"] "`--stats` reports the overhead";
+    "perf-prof": ["--perfeval-pids"] "`--stats` reports the overhead";
+    "perf-prof": ["--sampling-limit"] "`-F HZ` or `-c N` sets the rate, and `-N N` ends the run";
+    "perf-prof": ["--clock-offset"] "omit it: times are those of CLOCK_MONOTONIC";
+    "perf-prof": ["--tsc"] "omit it: times are those of CLOCK_MONOTONIC";
+    "perf-prof": ["--tsc-offset"] "omit it: times are those of CLOCK_MONOTONIC";
+    "perf-prof": ["--kvmclock"] "omit it: times are those of CLOCK_MONOTONIC";
+    "perf-prof": ["--monotonic"] "omit it: times are those of CLOCK_MONOTONIC";
+    "bpftrace": ["bpftrace"] "`eval CODE`; see docs/one-liners.md";
+    "bpftrace": ["runqlat"] "`rundelay`";
+    "bpftrace": ["offcputime"] "`task-state -g`";
+    "bpftrace": ["biolatency"] "`blktrace`";
+    "bpftrace": ["biosnoop"] "`blktrace --than 0`";
+    "bpftrace": ["syscount"] "`syscalls`";
+    "bpftrace": ["execsnoop"] "`trace -e sched:sched_process_exec`";
+    "bpftrace": ["killsnoop"] "`signal`";
+    "bpftrace": ["funccount"] "`top -e kprobe:FUNCTION`";
+};
+
+/// Returns what to write instead of a word that is refused after this monitor, or as a monitor if
+/// `after` is empty.
+pub fn instead(after: &str, typed: &str) -> Option<&'static OtherTool> {
+    let known = |row: &&OtherTool| {
+        row.typed == typed
+            && (row.after == after || row.after.is_empty())
+            && row.is_command() == after.is_empty()
+    };
+    // The row of the monitor before that of any monitor.
+    let found = OTHER_TOOLS.iter().filter(known);
+    found.max_by_key(|row| row.after.len())
+}
+
+/// Returns the end of a message about a word that is refused, or nothing.
+pub fn hint(after: &str, typed: &str) -> String {
+    instead(after, typed).map_or_else(String::new, OtherTool::hint)
+}
+
+/// Returns the end of a message about an attribute of an event that no monitor has, or nothing.
+pub fn attribute_hint(name: &str) -> String {
+    let known = |row: &&OtherTool| row.typed.strip_suffix('=') == Some(name);
+    OTHER_TOOLS.iter().find(known).map_or_else(String::new, OtherTool::hint)
+}
+
+impl OtherTool {
+    /// Returns whether the word is a command, not an option or attribute.
+    fn is_command(&self) -> bool {
+        self.after.is_empty() && !self.typed.starts_with('-')
+    }
+
+    fn hint(&self) -> String {
+        format!("; instead of {}'s: {}", self.tool, self.here.replace('`', "'"))
+    }
+}
+
+/// Returns the tables of `docs/other-tools.md`.
+pub fn markdown() -> String {
+    let mut out = String::new();
+    let mut tool = "";
+    for row in OTHER_TOOLS {
+        if row.tool != tool {
+            tool = row.tool;
+            let _ = write!(out, "\n## {tool}\n\n| {tool} | perilune |\n|-|-|\n");
+        }
+        let after = if row.after.is_empty() { String::new() } else { format!("{} ", row.after) };
+        let _ = writeln!(out, "| `{after}{}` | {} |", row.typed, row.here);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_document_lists_every_row() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/other-tools.md");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let begin = text.find("\n## ").unwrap();
+        let expected = markdown();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, format!("{}{expected}", &text[..begin])).unwrap();
+        }
+        assert!(text[begin..] == expected, "the tables are now:\n{expected}");
+    }
+
+    #[test]
+    fn a_word_has_one_row_per_tool_and_monitor() {
+        for (at, row) in OTHER_TOOLS.iter().enumerate() {
+            let again =
+                OTHER_TOOLS[..at].iter().find(|o| (o.after, o.typed) == (row.after, row.typed));
+            assert!(again.is_none(), "{} {}", row.after, row.typed);
+        }
+    }
+
+    #[test]
+    fn a_word_of_another_monitor_has_no_hint() {
+        assert_eq!(hint("", "nested-trace"), "; instead of perf-prof's: 'nested'");
+        assert_eq!(hint("top", "nested-trace"), "");
+        assert_eq!(hint("signal", "--cycle"), "");
+        assert!(hint("signal", "--tsc").contains("CLOCK_MONOTONIC"));
+        assert!(hint("multi-trace", "hide<").contains("'--than TIME'"));
+        assert!(attribute_hint("role").contains("one '-e' for each stage"));
+        assert_eq!(attribute_hint("rol"), "");
+        assert!(hint("rundelay", "-e").contains("'--filter' selects tasks"));
+    }
+}

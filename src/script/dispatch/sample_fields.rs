@@ -1,0 +1,52 @@
+//! Finds the fields of samples that handlers read and that are recorded only on request.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mlua::Function;
+
+use super::Dispatch;
+use crate::event::sample_field::SampleFields;
+use crate::script::evsel::role::Evsels;
+
+impl Dispatch {
+    /// Adds the fields that handlers read to the sampling of their roles, and makes all requested
+    /// fields readable. Returns the roles whose sampling has changed.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
+    pub(in crate::script) fn request_fields(
+        &self,
+        evsels: &mut Evsels,
+    ) -> anyhow::Result<BTreeSet<u32>> {
+        let fields_read = self.trusted.export("fields_read")?;
+        let request = self.trusted.export("request_fields")?;
+        // A glob has one handler for all of its events.
+        let mut read: HashMap<*const std::ffi::c_void, SampleFields> = HashMap::new();
+        let mut changed = BTreeSet::new();
+        for handler in &self.handlers {
+            let Some(role) = evsels.roles.get_mut(handler.role) else { continue };
+            let wanted = match read.get(&handler.function.to_pointer()) {
+                Some(known) => *known,
+                None => {
+                    let wanted = rows_read(&fields_read, &handler.function)?;
+                    read.insert(handler.function.to_pointer(), wanted);
+                    wanted
+                }
+            };
+            let all = role.sampling.extra.or(wanted).without(role.own_fields());
+            if all != role.sampling.extra {
+                role.sampling.extra = all;
+                changed.insert(handler.role as u32);
+            }
+            if !all.is_empty() {
+                request.call::<()>((handler.role, all.rows().collect::<Vec<_>>()))?;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+fn rows_read(fields_read: &Function, handler: &Function) -> mlua::Result<SampleFields> {
+    let rows: Vec<usize> = fields_read.call(handler)?;
+    Ok(rows.into_iter().fold(SampleFields::default(), |all, row| all.or(SampleFields::row(row))))
+}

@@ -1,0 +1,46 @@
+//! Builds the record of an event whose script reads fields that few events have: the raw record and
+//! the tail of [`crate::event::sample_field`].
+
+use super::decoder::CallRegisters;
+use crate::decode::sample::{RecordLayout, Sample};
+use crate::event::sample_field::tail;
+use crate::source::chain_memory::{Chains, RECORD};
+
+impl Chains {
+    /// Returns a copy of the record with its tail, and its size in bytes; None if the fields cannot
+    /// be decoded, or do not fit. The batch is full before the memory is.
+    pub(in crate::source) fn with_tail(
+        &mut self,
+        layout: &RecordLayout,
+        registers: Option<CallRegisters>,
+        sample: &Sample<'_>,
+    ) -> Option<(*const u8, u16)> {
+        let extra = layout.rest(sample).ok()?;
+        let start = self.start();
+        match registers {
+            // All registers were sampled; the record has those of the function's fields.
+            Some(registers) => {
+                let bits = (0..u64::BITS).filter(|bit| registers.mask >> bit & 1 != 0);
+                self.words.extend(bits.filter_map(|bit| extra.regs_intr.get(bit)));
+            }
+            None => self.words.extend(sample.raw.chunks(8).take(RECORD).map(padded)),
+        }
+        self.words.extend(tail(&extra).take(RECORD + 1));
+        let words = &self.words[start..];
+        if words.len() > RECORD {
+            self.words.truncate(start);
+            return None;
+        }
+        Some((words.as_ptr().cast(), (8 * words.len()) as u16))
+    }
+}
+
+/// Returns up to eight bytes as a word, with zeros after them in memory.
+fn padded(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;

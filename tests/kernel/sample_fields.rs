@@ -1,0 +1,202 @@
+//! Fields of samples that are recorded on request, compared with other sources of the same fact.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::live::{live_tests, skip_anywhere};
+use crate::load::SharedPage;
+
+live_tests! {
+    the_cgroup_of_a_sample_is_that_of_its_task,
+    a_run_of_one_cgroup_has_the_events_of_its_tasks_only,
+    a_cgroup_that_does_not_exist_is_refused,
+    the_registers_of_a_sample_contain_its_instruction_pointer,
+    the_page_of_the_code_has_a_size,
+    the_physical_address_of_a_write_is_that_of_its_page,
+    branches_without_a_pmu_are_refused_with_the_reason,
+    a_field_that_no_script_reads_is_not_recorded,
+}
+
+/// A folder of the perf_event hierarchy, removed at the end.
+struct Cgroup {
+    path: std::path::PathBuf,
+    name: String,
+}
+
+impl Cgroup {
+    fn new(name: &str) -> Cgroup {
+        let Some(hierarchy) = perilune::sys::cgroup::CgroupHierarchy::find() else {
+            skip_anywhere("no cgroup hierarchy with the perf_event controller is mounted");
+        };
+        let name = format!("/perilune-{}-{name}", std::process::id());
+        let path = hierarchy.root().join(name.trim_start_matches('/'));
+        if let Err(why) = fs::create_dir(&path) {
+            skip_anywhere(&format!("no cgroup can be created: {why}"));
+        }
+        Cgroup { path, name }
+    }
+
+    /// Returns a shell command that runs in the group.
+    fn run(&self, command: &str) -> String {
+        format!("echo $$ > {}/cgroup.procs && {command}", self.path.display())
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // A group is busy until its last task has been reaped.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+/// Writes a script with this `m.init`, and returns its path.
+fn script(folder: &tempfile::TempDir, init: &str) -> String {
+    let path = folder.path().join("s.lua");
+    let text = format!(
+        "local m = monitor {{ summary = \"fields\" }}\nfunction m.init()\n{init}\nend\nreturn m\n"
+    );
+    fs::write(&path, text).expect("the script can be written");
+    path.to_string_lossy().into_owned()
+}
+
+/// Runs a script over a shell command; returns the rows that it emitted, and all output.
+fn run(init: &str, args: &[&str], shell: &str) -> (Vec<Value>, String) {
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = script(&folder, init);
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg(&path)
+        .args(["--json", "--duration", "20s"])
+        .args(args)
+        .args(["--", "sh", "-c", shell])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    let out = String::from_utf8_lossy(&output.stdout);
+    let rows = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows = rows.filter(|object| object["type"] == "row").collect();
+    (rows, format!("{out}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Runs in user and kernel mode for some time, in one task.
+const BUSY: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+
+fn the_cgroup_of_a_sample_is_that_of_its_task() {
+    let group = Cgroup::new("field");
+    let inode = fs::metadata(&group.path).expect("the group exists").ino();
+    let init = "evsel('sched:sched_process_exit', function(e)
+        emit { path = e._cgroup, id = e._cgroup_id, container = e._container }
+      end)";
+    let (rows, text) = run(init, &[], &group.run("sh -c :; sh -c :"));
+    let inside: Vec<&Value> =
+        rows.iter().filter(|row| row["path"] == group.name.as_str()).collect();
+    assert_eq!(inside.len(), 3, "two shells and the one that ran them: {text}");
+    assert!(inside.iter().all(|row| row["id"] == inode), "{inode}: {text}");
+    assert!(inside.iter().all(|row| row["container"] == "-"), "{text}");
+}
+
+fn a_run_of_one_cgroup_has_the_events_of_its_tasks_only() {
+    let group = Cgroup::new("only");
+    let other = Cgroup::new("other");
+    let (mut seen, mut all) = (0, String::new());
+    let inner = "for i in 1 2 3 4 5; do sh -c :; done";
+    let work = format!("sh -c '{}'; sh -c '{}'", group.run(inner), other.run(inner));
+    let init = "evsel('sched:sched_process_exit', function(e) emit { path = e._cgroup } end)";
+    for pattern in [group.name.clone(), format!("{}*ly", &group.name[..group.name.len() - 3])] {
+        let (rows, text) = run(init, &["--cgroup", &pattern], &work);
+        assert!(rows.iter().all(|row| row["path"] == group.name.as_str()), "{pattern}: {text}");
+        // Five shells, and the one that ran them.
+        assert_eq!(rows.len(), 6, "{pattern}: {text}");
+        (seen, all) = (seen + rows.len(), text);
+    }
+    assert_eq!(seen, 12, "{all}");
+}
+
+fn a_cgroup_that_does_not_exist_is_refused() {
+    let init = "evsel('sched:sched_process_exit', function(e) end)";
+    let (_, text) = run(init, &["--cgroup", "/there-is-none"], "true");
+    assert!(text.contains("--cgroup: no cgroup matches `/there-is-none` below /"), "{text}");
+    let (_, text) = run(init, &["--cgroup", "/", "-p", "1"], "true");
+    assert!(text.contains("--cgroup already selects the tasks; omit -p and -t"), "{text}");
+}
+
+fn the_registers_of_a_sample_contain_its_instruction_pointer() {
+    let init = "local all, equal, user = 0, 0, 0
+      evsel('cpu-clock', { freq = 2000 }, function(e)
+        all = all + 1
+        if e._regs.ip == e._ip then equal = equal + 1 end
+        if e._user_regs.sp then user = user + 1 end
+        if all == 50 then emit { all = all, equal = equal, user = user } end
+      end)";
+    let (rows, text) = run(init, &[], BUSY);
+    let row = rows.first().unwrap_or_else(|| panic!("fewer than 50 samples: {text}"));
+    assert_eq!((&row["equal"], &row["user"]), (&50.into(), &50.into()), "{text}");
+}
+
+fn the_page_of_the_code_has_a_size() {
+    let init = "local all, pages = 0, 0
+      evsel('cpu-clock', { freq = 2000, exclude = { kernel = true } }, function(e)
+        all = all + 1
+        local size = e._code_page_size
+        if size == 4096 or size == 2097152 then pages = pages + 1 end
+        if all == 20 then emit { pages = pages } end
+      end)";
+    let (rows, text) = run(init, &[], BUSY);
+    let row = rows.first().unwrap_or_else(|| panic!("fewer than 20 samples: {text}"));
+    // A page that was evicted meanwhile has no size.
+    assert!(row["pages"].as_u64() >= Some(18), "{text}");
+}
+
+fn the_physical_address_of_a_write_is_that_of_its_page() {
+    const STORES: u32 = 20;
+    let page = SharedPage::new();
+    let Some(physical) = page.physical() else { skip_anywhere("/proc/self/pagemap is hidden") };
+    let event = format!("mem:{:#x}/8:w", page.place());
+    let init = format!(
+        "evsel('{event}', function(e)
+          emit {{ at = hex(e._phys_addr), size = e._data_page_size }}
+        end)"
+    );
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = script(&folder, &init);
+    let load = page.stores(STORES);
+    let run = crate::watch(&[&path, "-p", &load.pid().to_string()], load);
+    let rows: Vec<&Value> = run.of("row").collect();
+    assert_eq!(rows.len() as u32, STORES, "{}", run.stderr);
+    let expected = format!("{physical:#x}");
+    assert!(rows.iter().all(|row| row["at"] == expected.as_str()), "{expected}: {rows:?}");
+    assert!(rows.iter().all(|row| row["size"] == 4096), "{rows:?}");
+}
+
+fn branches_without_a_pmu_are_refused_with_the_reason() {
+    if fs::exists("/sys/bus/event_source/devices/cpu").unwrap_or(false) {
+        skip_anywhere("this machine has a PMU");
+    }
+    let init = "evsel('cpu-clock', function(e) emit { n = #e._branches } end)";
+    let (rows, text) = run(init, &[], "true");
+    let why = "cpu-clock: it has no branch records (LBR), which only hardware counters such as \
+               cycles have; omit `_branches`";
+    assert!(rows.is_empty() && text.contains(why), "{text}");
+}
+
+fn a_field_that_no_script_reads_is_not_recorded() {
+    let opened = |init: &str| run(init, &["-vv"], "true").1;
+    let with = opened("evsel('cpu-clock', function(e) return e._cgroup end)");
+    let without = opened("evsel('cpu-clock', function(e) return e._ip end)");
+    let sample_type = |text: &str| {
+        let lines = text.lines().filter(|line| line.contains("cpu-clock: type="));
+        let digits = lines.filter_map(|line| line.split("sample_type=0x").nth(1)).next();
+        let digits = digits.and_then(|rest| rest.split([' ', '"']).next()).unwrap_or_default();
+        u64::from_str_radix(digits, 16).unwrap_or_else(|why| panic!("{why}: {text}"))
+    };
+    // PERF_SAMPLE_CGROUP.
+    assert_eq!(sample_type(&with) & 1 << 21, 1 << 21, "{with}");
+    assert_eq!(sample_type(&without) & 1 << 21, 0, "{without}");
+}
