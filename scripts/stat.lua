@@ -25,7 +25,7 @@ local m = monitor {
 local all, sets
 
 function m.init(opt)
-  if opt.freq or opt.period then error("events are counted, not sampled; omit -F and -c", 0) end
+  if opt.freq or opt.period then error("-F, -c: counted events have no rate; omit them", 0) end
   all, sets = counters {}, metric.sets(opt)
 end
 

@@ -8,8 +8,8 @@ use crate::base::report::draw::{Cell, Table};
 const TOTAL: &str = "total";
 
 /// Lays a table out in blocks whose lines have at most `room` characters. Each block begins with
-/// the first column, and the last row of a table with several rows has the sums. A column of zeros
-/// is omitted unless `all`, but never the last one that is left.
+/// the first column, and the last row of a table with several rows has the sums. Columns of zeros
+/// are omitted unless `all`; if every column is zero, the first is kept.
 pub(super) fn blocks(table: &Table, all: bool, room: Option<usize>) -> Vec<TableLayout> {
     let mut table = table.clone();
     if !all {
@@ -36,11 +36,17 @@ fn omit_zeros(table: &mut Table) {
 
 fn add_sums(table: &mut Table) {
     let sum = |i: usize| {
-        let counts = table.rows.iter().filter_map(|row| match row.get(i) {
-            Some(Cell::Int(count)) => Some(*count),
-            _ => None,
-        });
-        Cell::Int(counts.fold(0, i128::saturating_add))
+        table.rows.iter().filter_map(|row| row.get(i)).fold(Cell::Empty, |sum, cell| {
+            match (sum, cell) {
+                (Cell::Empty, Cell::Int(n)) => Cell::Int(*n),
+                (Cell::Empty, Cell::Num(n)) => Cell::Num(*n),
+                (Cell::Int(sum), Cell::Int(n)) => Cell::Int(sum.saturating_add(*n)),
+                (Cell::Int(sum), Cell::Num(n)) => Cell::Num(sum as f64 + n),
+                (Cell::Num(sum), Cell::Int(n)) => Cell::Num(sum + *n as f64),
+                (Cell::Num(sum), Cell::Num(n)) => Cell::Num(sum + n),
+                (sum, _) => sum,
+            }
+        })
     };
     let first = std::iter::once(Cell::Text(TOTAL.to_owned()));
     let sums = first.chain((1..table.columns.len()).map(sum)).collect();

@@ -234,6 +234,9 @@ impl Draw for Csv {
         for cell in &self.cells {
             push_field(&mut self.writer, &mut self.sink.buffer, cell);
         }
+        if is_formula(&self.cell) {
+            self.cell.insert(0, b'\'');
+        }
         push_field(&mut self.writer, &mut self.sink.buffer, &self.cell);
         self.cell.clear();
         if !event.stack.is_empty() {
@@ -339,10 +342,14 @@ fn separate(cell: &mut Vec<u8>) {
     }
 }
 
+/// Returns whether a spreadsheet would execute the text.
+fn is_formula(text: &[u8]) -> bool {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    matches!(text.first(), Some(b'=' | b'+' | b'-' | b'@')) && !number.is_some_and(f64::is_finite)
+}
+
 fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    let is_formula = matches!(text.first(), Some(b'=' | b'+' | b'-' | b'@'));
-    let is_number = || std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok());
-    if is_formula && !is_number() {
+    if is_formula(text) {
         out.push(b'\'');
     }
     escape::push_shown(out, text);

@@ -93,7 +93,7 @@ pub struct HostOptions {
     pub order: Option<bool>,
     /// `--user-callchain` and `--kernel-callchain`: the part of stacks that is taken.
     pub callchain: ChainPart,
-    /// `--json`, `--events`: the format of results.
+    /// `--json`, `--csv`, `--events`: the format of results.
     pub format: OutputFormat,
     /// `-b`: scrolling text, even where a full screen is possible.
     pub batch: bool,

@@ -73,7 +73,7 @@ pub(super) fn load(
     workload.load(&mut || missing().is_none()).map_err(|why| {
         let what = match why.kind() {
             io::ErrorKind::UnexpectedEof => "ended",
-            io::ErrorKind::TimedOut => "ran for 5 s",
+            io::ErrorKind::TimedOut => "was not ready in time",
             _ => return why,
         };
         let event = missing().map_or("an event", |role| &role.event.name);

@@ -125,8 +125,17 @@ impl Workload {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             Err(error) => Err(error),
             Ok(()) => {
-                let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+                let errno = i32::from_ne_bytes(errno);
+                let error = io::Error::from_raw_os_error(errno.saturating_abs());
                 self.wait()?;
+                if errno < 0 {
+                    let text = format!(
+                        "failed to trace `{}` until it has mapped its files: {error}; seccomp, \
+                         Yama or a tracer of perilune forbids ptrace: start it and use -p",
+                        self.command
+                    );
+                    return Err(io::Error::new(error.kind(), text));
+                }
                 Err(io::Error::new(
                     error.kind(),
                     format!("failed to run `{}`: {error}", self.command),
@@ -239,8 +248,11 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
                 break;
             }
         }
-        if byte == START_TRACED {
-            libc::ptrace(libc::PTRACE_TRACEME);
+        if byte == START_TRACED && libc::ptrace(libc::PTRACE_TRACEME) == -1 {
+            // Negative: not an error of exec.
+            let errno = (-*libc::__errno_location()).to_ne_bytes();
+            libc::write(failed, errno.as_ptr().cast(), errno.len());
+            started = false;
         }
         if started && let Some(program) = argv.first() {
             libc::execvp(*program, argv.as_ptr());

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::maps::{self, ProcMapping};
 
-/// A file, and the first segment that is loaded of it.
+/// A file, and its executable segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedFile {
     /// Device and inode number of the file, as stat(2) returns them.
@@ -29,17 +29,22 @@ impl LoadedFile {
         /// Segments are mapped by whole pages of at least this size.
         const PAGE: u64 = 4096;
         let begin = self.offset & !(PAGE - 1);
-        let mapped = maps::of_thread(tid)?;
-        // The dynamic linker maps the first segment at the lowest address.
-        let first = mapped
+        // A process may also map the file as data, anywhere, but not executable.
+        let mapped = maps::executable(tid)?;
+        let code = mapped
             .iter()
             .find(|row| row.inode != 0 && row.offset == begin && self.is_mapped_by(row, tid));
-        Ok(first.map(|row| row.start.wrapping_sub(self.address & !(PAGE - 1))))
+        Ok(code.map(|row| row.start.wrapping_sub(self.address & !(PAGE - 1))))
     }
 
     /// Returns whether a mapping is of the file. On some file systems the device in the list of
-    /// mappings differs from that of stat(2), so the file is compared by its path first.
+    /// mappings differs from that of stat(2), so the file is compared by its path first. The inode
+    /// number excludes another file that has replaced it under this path; overlayfs may set the
+    /// high half of the number that stat(2) returns.
     fn is_mapped_by(&self, row: &ProcMapping, tid: u32) -> bool {
+        if row.inode as u32 != self.file.1 as u32 {
+            return false;
+        }
         let inside = OsStr::from_bytes(row.path.strip_prefix(b"/").unwrap_or(&row.path));
         let path = Path::new("/proc").join(tid.to_string()).join("root").join(inside);
         match std::fs::metadata(path) {
@@ -58,9 +63,12 @@ mod tests {
     fn a_file_that_a_process_has_not_mapped_has_no_bias() {
         let own = std::process::id();
         let program = std::fs::metadata("/proc/self/exe").unwrap();
-        let loaded = LoadedFile { file: (program.dev(), program.ino()), offset: 0, address: 0 };
-        let start = loaded.bias(own).unwrap().unwrap();
         let here = a_file_that_a_process_has_not_mapped_has_no_bias as fn() as usize as u64;
+        let mapped = maps::executable(own).unwrap();
+        let code = mapped.iter().find(|row| (row.start..row.end()).contains(&here)).unwrap();
+        let file = (program.dev(), program.ino());
+        let loaded = LoadedFile { file, offset: code.offset, address: 0 };
+        let start = loaded.bias(own).unwrap().unwrap();
         assert!((start..start + (1 << 32)).contains(&here), "{start:#x} {here:#x}");
         let other = LoadedFile { file: (program.dev(), u64::MAX), ..loaded };
         assert_eq!(other.bias(own).unwrap(), None);

@@ -32,21 +32,13 @@ impl ProcMapping {
     }
 }
 
-/// Returns the executable mappings of a process, by address; none for a zombie or a kernel thread.
+/// Returns the executable mappings of a process, given one of its threads, by address; none for a
+/// zombie or a kernel thread.
 ///
 /// # Errors
 /// There is no such process, or this user may not read its mappings.
 pub fn executable(pid: u32) -> io::Result<Vec<ProcMapping>> {
     rows(&format!("/proc/{pid}/maps"), |permissions| permissions.contains(&b'x'))
-}
-
-/// Returns all mappings of the process that a thread belongs to, by address; none for a zombie or a
-/// kernel thread.
-///
-/// # Errors
-/// There is no such thread, or this user may not read its mappings.
-pub fn of_thread(tid: u32) -> io::Result<Vec<ProcMapping>> {
-    rows(&format!("/proc/{tid}/maps"), |_| true)
 }
 
 /// Returns all mappings of this process.

@@ -73,7 +73,7 @@ pub const ARGUMENTS: [u32; 6] = [
 #[cfg(target_arch = "aarch64")]
 pub const RETURNED: u32 = abi::PERF_REG_ARM64_X0;
 
-/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then the others.
+/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then others.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub const NAMES: &[(&str, u32)] = &[
@@ -87,7 +87,7 @@ pub const NAMES: &[(&str, u32)] = &[
     ("cs", abi::PERF_REG_X86_CS),   ("ss", abi::PERF_REG_X86_SS),
 ];
 
-/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then the others.
+/// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then others.
 #[cfg(target_arch = "aarch64")]
 #[rustfmt::skip]
 pub const NAMES: &[(&str, u32)] = &[

@@ -174,8 +174,8 @@ struct Stat {
     threads: u32,
 }
 
-/// Parses name, state, parent and number of threads from `TID (comm) STATE PPID …`; see proc_pid_stat(5).
-/// The name may contain any character.
+/// Parses name, state, parent and number of threads from `TID (comm) STATE PPID …`; see
+/// proc_pid_stat(5). The name may contain any character.
 fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let open = stat.iter().position(|c| *c == b'(')?;
     let close = stat.iter().rposition(|c| *c == b')')?;

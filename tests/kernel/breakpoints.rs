@@ -21,6 +21,8 @@ live_tests! {
     running_processes_are_watched_at_their_own_addresses,
     a_child_that_executes_a_program_is_no_longer_watched,
     a_variable_of_a_library_is_found_when_the_command_has_mapped_it,
+    a_program_that_a_wrapper_executes_is_watched_to_its_end,
+    a_file_is_watched_where_its_code_is_mapped_and_only_that_file,
     stacks_name_the_writer,
     a_recording_is_replayed_by_the_same_selector,
     a_fifth_breakpoint_is_refused,
@@ -180,6 +182,70 @@ fn a_variable_of_a_library_is_found_when_the_command_has_mapped_it() {
     program.run(Command::new("gcc").args(linked));
     let run = traced(&program, &format!("mem:{folder}/libbump.so:in_library:w"));
     assert_eq!(events(&run), N, "{}", run.stderr);
+}
+
+fn a_program_that_a_wrapper_executes_is_watched_to_its_end() {
+    let program = built(&[]);
+    let event = at(&program, "counter:w");
+    for wrapper in [&["env"][..], &["sh", "-c", "exec \"$@\"", "sh"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+        command.args(["trace", "-e", &event, "--json", "--"]).args(wrapper);
+        let output = command.args([&*program.path(), "-50", "0"]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(text.matches("\"type\":\"event\"").count(), 50, "{said}");
+    }
+}
+
+/// Maps its own file as data first, then calls `store` at each line.
+const MAPPED_TWICE: &str = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+volatile long counter;
+int main(void) {
+    char c;
+    int own = open("/proc/self/exe", O_RDONLY);
+    if (mmap((void *)0x10000000, 65536, PROT_READ, MAP_PRIVATE, own, 0) == MAP_FAILED) return 1;
+    write(1, "mapped\n", 7);
+    while (read(0, &c, 1) == 1) if (c == '\n') for (long i = 0; i < 20; i++) counter = i;
+}
+"#;
+
+fn a_file_is_watched_where_its_code_is_mapped_and_only_that_file() {
+    let program = Program::of(MAPPED_TWICE, &[]);
+    let mut child = Command::new(program.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut line = [0; 7];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is mapped");
+    let (pid, event) = (child.id().to_string(), at(&program, "counter:w"));
+    let tool = Tool::attach(&["trace", "-e", &event, "-p", &pid]);
+    std::io::Write::write_all(child.stdin.as_mut().expect("a pipe"), b"\n").expect("it reads");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(events(&tool.finish()), 20);
+
+    // The same path has another file by now.
+    let mut old = Command::new(program.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    old.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is mapped");
+    let copy = format!("{}.new", program.path());
+    std::fs::copy(program.path(), &copy).expect("it can be copied");
+    std::fs::rename(&copy, program.path()).expect("it can be replaced");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
+    command.args(["trace", "-e", &event, "-p", &old.id().to_string(), "--duration", "1s"]);
+    let output = command.output().expect("it runs");
+    old.kill().expect("it is a child");
+    old.wait().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("has not mapped"), "{said}");
 }
 
 fn stacks_name_the_writer() {

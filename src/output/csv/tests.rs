@@ -96,7 +96,7 @@ fn the_columns_of_events_are_the_fields_of_all_of_them() {
     ];
     let (out, _) = drawn(|csv| {
         csv.opened(&opened);
-        let extra = [("late".to_owned(), Cell::Num(0.5))];
+        let extra = [("=late".to_owned(), Cell::Num(0.5))];
         let around = ProbeContext { extra: &extra, ..ProbeContext::default() };
         draw_event(csv, &[("comm", Value::Text(b"sh")), ("sig", Value::Int(-9))], &around);
         let stack = [named("a"), named("b")];
@@ -107,7 +107,7 @@ fn the_columns_of_events_are_the_fields_of_all_of_them() {
     assert_eq!(
         out,
         "time,event,cpu,pid,tid,comm,comm_,sig,ip,extra,stack\n\
-         2026-11-21T09:00:00.100000Z,signal:signal_generate,0,300,300,bash,sh,-9,,late=0.5,\n\
+         2026-11-21T09:00:00.100000Z,signal:signal_generate,0,300,300,bash,sh,-9,,'=late=0.5,\n\
          2026-11-21T09:00:00.100000Z,s:y,0,300,300,bash,,\"[1,2]\",0xffff,,a;b\n"
     );
 }

@@ -27,7 +27,10 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
         rows.raw_set(row, entry)?;
     }
     native.set("rows", rows)?;
-    native.set("registers", registers::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+    // The kernel writes them by number.
+    let mut names = registers::NAMES.to_vec();
+    names.sort_by_key(|(_, number)| *number);
+    native.set("registers", names.into_iter().map(|(name, _)| name).collect::<Vec<_>>())?;
     native.set("tail", TAIL_BYTES)?;
     let bytes = TAIL_MARK.to_ne_bytes();
     let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u32::from_ne_bytes(*half));

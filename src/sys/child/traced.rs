@@ -6,11 +6,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// Limit of the time until a command is ready: its dynamic linker takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout until a command is ready: its dynamic linker takes milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time between two looks at a running child.
-const PAUSE: Duration = Duration::from_micros(200);
+/// Interval between two polls of a child that has run for [`BUSY`] since its last stop. Before, it
+/// is polled all the time: most system calls are shorter.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
+const BUSY: Duration = Duration::from_micros(100);
 
 /// Set in the signal of a stop at a system call, with `PTRACE_O_TRACESYSGOOD`.
 const SYSTEM_CALL: i32 = 0x80;
@@ -24,11 +26,13 @@ pub(super) fn run_until(
     pid: i32,
     is_ready: &mut dyn FnMut() -> bool,
 ) -> io::Result<Option<ExitStatus>> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     if let Some(status) = wait(pid, end)?.ended() {
         return Ok(Some(status));
     }
-    let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
+    // Without `TRACEEXEC`, a later exec would send a SIGTRAP, which ends the command once it is
+    // detached.
+    let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
     ptrace(libc::PTRACE_SETOPTIONS, pid, options)?;
     let mut signal = 0;
     while !is_ready() {
@@ -41,7 +45,7 @@ pub(super) fn run_until(
     }
     match signal {
         0 => {}
-        // The signal would be lost by the stop that follows.
+        // `detach` discards the signal of this stop, so it is sent again.
         // SAFETY: takes no pointer; the child is not reaped.
         signal => drop(unsafe { libc::kill(pid, signal) }),
     }
@@ -67,19 +71,22 @@ impl Waited {
 
     /// Returns the signal that the child is about to get; 0 at a system call or an exec.
     fn signal(&self) -> i32 {
+        let is_event = self.0 >> 16 != 0;
         match libc::WSTOPSIG(self.0) {
-            signal if signal & SYSTEM_CALL != 0 || signal == libc::SIGTRAP => 0,
+            signal if is_event || signal & SYSTEM_CALL != 0 => 0,
             signal => signal,
         }
     }
 }
 
 fn wait(pid: i32, end: Instant) -> io::Result<Waited> {
+    let begin = Instant::now();
     while Instant::now() < end {
         let mut status = 0;
         // SAFETY: the kernel writes one int to `status`.
         match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
-            0 => std::thread::sleep(PAUSE),
+            0 if begin.elapsed() < BUSY => std::thread::yield_now(),
+            0 => std::thread::sleep(POLL_INTERVAL),
             -1 => {
                 let why = io::Error::last_os_error();
                 if why.kind() != io::ErrorKind::Interrupted {

@@ -58,7 +58,14 @@ struct Spinning(Child);
 impl Spinning {
     fn begin() -> Spinning {
         let spin = ["-c", "while :; do :; done"];
-        Spinning(Command::new("sh").args(spin).uid(USER).gid(USER).spawn().expect("sh runs"))
+        let spinning =
+            Spinning(Command::new("sh").args(spin).uid(USER).gid(USER).spawn().expect("sh runs"));
+        // Until its exec, it still belongs to root in part.
+        let comm = format!("/proc/{}/comm", spinning.0.id());
+        while std::fs::read_to_string(&comm).is_ok_and(|name| name != "sh\n") {
+            std::thread::yield_now();
+        }
+        spinning
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::{COMPARED_MAX, ProgramFile, elf, without_version};
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::decode::elf::LOAD;
 use crate::decode::elf::symbols::{ElfSymbol, ElfSymbolKind};
+use crate::decode::elf::{EXECUTABLE, LOAD, Segment};
 use crate::event::kind::breakpoint::FoundSymbol;
 use crate::sys::load_address::LoadedFile;
 
@@ -29,23 +29,27 @@ impl ProgramFile {
             [symbol] => symbol,
             [] => return Err(self.unknown_symbol(name)),
             several => bail!(
-                "{file} has {} symbols of this name, which cannot be distinguished",
+                "{file} has {} symbols of this name; watch the address of one of them: \
+                 -p PID -e mem:0xADDRESS",
                 several.len()
             ),
         };
         if symbol.kind == ElfSymbolKind::ThreadLocal {
-            bail!("'{name}' is thread-local: each thread has its own; write an address of one");
+            bail!(
+                "'{name}' is thread-local: each thread has its own copy; watch the address of one: mem:0xADDRESS"
+            );
         }
-        let first = elf(&self.object).and_then(|elf| elf.segments().find(|s| s.kind == LOAD));
-        let first = first.with_context(|| format!("{file} has no segment that is loaded"))?;
+        let is_code = |s: &Segment| s.kind == LOAD && s.flags & EXECUTABLE != 0;
+        let code = elf(&self.object).and_then(|elf| elf.segments().find(is_code));
+        let code = code.with_context(|| format!("{file} has no executable segment"))?;
         Ok(FoundSymbol {
             address: symbol.address,
             size: symbol.size,
             is_code: symbol.kind != ElfSymbolKind::Variable,
             loaded: Some(LoadedFile {
                 file: self.file,
-                offset: first.offset,
-                address: first.address,
+                offset: code.offset,
+                address: code.address,
             }),
         })
     }
