@@ -62,8 +62,11 @@ const fn row(
 pub struct SideKinds(u8);
 
 impl SideKinds {
-    /// Every kind but context switches, of which there may be a million per second.
-    pub const CHEAP: SideKinds = SideKinds(0x7f & !(1 << SideKind::Switch as u8));
+    /// The kinds that a prompt requests before it knows the callbacks: without context switches, of
+    /// which there may be a million per second, and namespaces, which need `CAP_PERFMON`
+    /// (`perf_event_open()`, kernel/events/core.c).
+    pub const AT_PROMPT: SideKinds =
+        SideKinds(0x7f & !(1 << SideKind::Switch as u8 | 1 << SideKind::Namespaces as u8));
 
     /// Adds a kind.
     pub fn insert(&mut self, kind: SideKind) {
@@ -73,6 +76,12 @@ impl SideKinds {
     /// Returns whether it has a kind.
     pub fn contains(self, kind: SideKind) -> bool {
         self.0 & 1 << kind as u8 != 0
+    }
+
+    /// Returns the callback of one of its kinds that `other` does not have.
+    pub fn beyond(self, other: SideKinds) -> Option<&'static str> {
+        let missing = |one: &&SideRecordKind| self.contains(one.kind) && !other.contains(one.kind);
+        SIDE_RECORDS.iter().find(missing).map(|one| one.callback)
     }
 
     /// Returns the fields of `perf_event_attr` that request its kinds.

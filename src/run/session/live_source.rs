@@ -84,7 +84,7 @@ impl LiveSource {
             watermark: settings.watermark,
             ordered: settings.order.unwrap_or(true),
             mmap: true,
-            side: SideKinds::CHEAP,
+            side: SideKinds::AT_PROMPT,
             watch_self: settings.watch_self,
             own_tids: Vec::new(),
         };

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail};
 use mlua::{Function, Table};
 
 use super::Prompt;
@@ -16,7 +16,7 @@ use crate::script::load::monitor::{Monitor, ScriptSource};
 use crate::script::option::OptionSpec;
 use crate::script::vm::guard::Phase;
 use crate::source::counts::CountDelta;
-use crate::source::side_record::SideKind;
+use crate::source::side_record::SideKinds;
 
 impl Prompt {
     /// Loads a monitor beside the running ones; opens nothing.
@@ -68,11 +68,12 @@ impl Prompt {
         begun?;
         self.host.check_order()?;
         let callbacks = Rc::new(Callbacks::of(monitor)?);
-        ensure!(
-            !callbacks.side_kinds().contains(SideKind::Switch),
-            "{} has on_switch, whose records a prompt does not request; run it as a command",
-            monitor.name
-        );
+        if let Some(callback) = callbacks.side_kinds().beyond(SideKinds::AT_PROMPT) {
+            bail!(
+                "{} has {callback}, whose records a prompt does not request; run it as a command",
+                monitor.name
+            );
+        }
         let sample: Option<Function> = table.get("sample")?;
         {
             let (roles, state) = (self.host.roles(), self.host.state.borrow());

@@ -104,6 +104,7 @@ fn the_table_is_in_the_order_of_the_kinds() {
         if let Some(field) = one.attr {
             assert!(crate::sys::attr::Attr::names().any(|name| name == field), "{field}");
         }
-        assert_eq!(SideKinds::CHEAP.contains(one.kind), one.kind != SideKind::Switch);
+        let left_out = [SideKind::Switch, SideKind::Namespaces].contains(&one.kind);
+        assert_eq!(SideKinds::AT_PROMPT.contains(one.kind), !left_out);
     }
 }
