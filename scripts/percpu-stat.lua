@@ -3,8 +3,8 @@
 -- switches, wakeups (on the CPU that wakes), migrations, faults; interrupts of devices, of the
 -- timer, reschedule and function-call interrupts; soft interrupts by kind; timers that expired;
 -- work items; packets; disk requests; entries into idle states; system calls. perilune's own
--- events are included. Columns of zeros are omitted, but not with -v and in JSON; further columns
--- are shown below the others. A column is missing if the kernel does not have its event.
+-- events are included. Text omits columns of zeros unless -v is given, and continues those that do
+-- not fit the terminal in further blocks. A column is missing if the kernel lacks its event.
 --   perilune percpu-stat -i 1000
 --   perilune percpu-stat -C 0-3 --syscalls
 local m = monitor {

@@ -79,7 +79,9 @@ function metric.parse(text, known)
     end
     local f = chunk() ---@type fun(...: number): number
     local function of(values) return f(unpack(values, 1, #names)) end
-    if never_finite(of, #names) then error(("--metric: %s: divides by 0"):format(name), 0) end
+    if never_finite(of, #names) then
+      error(("--metric: %s: divides by 0; correct the expression"):format(name), 0)
+    end
     all[#all + 1] = { name = name, events = names, of = of }
   end
   return all

@@ -163,7 +163,7 @@ fn write_names(
             writeln!(out, "{}", message::json(&object.to_string()))?;
         } else {
             let why =
-                unavailable.as_ref().map_or(String::new(), |why| format!("  not here: {why}"));
+                unavailable.as_ref().map_or(String::new(), |why| format!("  unavailable: {why}"));
             writeln!(out, "{:width$}  {sort}{why}", shown(event))?;
         }
     }

@@ -99,7 +99,7 @@ pub struct EventName {
     /// Other names of the event: `cycles`.
     pub aliases: Vec<String>,
     /// The sort of event: `tracepoint`, `software`, `hardware`, `accounting`, `function`,
-    /// `pmu`.
+    /// `breakpoint`, `pmu`.
     pub sort: &'static str,
     /// The reason why this machine cannot open it, if that is known.
     pub unavailable: Option<String>,

@@ -251,7 +251,7 @@ pub fn look_up(pattern: &str, files: &EventFiles<'_>, most: usize) -> Result<Opt
 
 /// Returns whether a name is that of an event with fields: a tracepoint (`sys:name`) or a function,
 /// and not a counter with modifiers (`cycles:uH`) or a breakpoint.
-pub fn is_tracepoint(name: &str) -> bool {
+pub fn has_fields(name: &str) -> bool {
     match prefix_of(name) {
         Some((prefix, _)) => prefix.has_fields,
         None => name.split_once(':').is_some_and(|(_, rest)| !rest.chars().all(is_modifier)),

@@ -29,7 +29,7 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         n => format!("{} and {} more events", names[..3].join(", "), n - 3),
     };
     let target = match &source.tasks {
-        Some(tids) if request.host.pids.is_empty() && request.host.tids.is_empty() => {
+        Some(tids) if !request.host.selects_tasks() => {
             format!("the command (pid {})", tids[0])
         }
         Some(tids) if !request.host.pids.is_empty() => {

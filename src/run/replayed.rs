@@ -17,7 +17,7 @@ use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::human_ns;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, Bound};
-use crate::event::kind::{Event, is_tracepoint};
+use crate::event::kind::{Event, has_fields};
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
@@ -142,7 +142,7 @@ fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
 /// Returns what a live slot of a counter's sample contains: the period, the instruction's address
 /// and the data address.
 fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
-    let format = event.format().filter(|_| !is_tracepoint(&event.name));
+    let format = event.format().filter(|_| !has_fields(&event.name));
     let field = |name: &str| match format?.field(name)?.read(raw) {
         Ok(Value::Uint(value) | Value::Pointer(value)) => Some(value),
         Ok(Value::Int(value)) => u64::try_from(value).ok(),

@@ -76,7 +76,7 @@ impl Opening {
     /// Returns the attr for an event that is attached to a task; -1 stands for all tasks.
     ///
     /// # Errors
-    /// The task's process does not have what the event is about.
+    /// The task's process has not mapped the event's file, or its mappings cannot be read.
     pub(super) fn attr_for_task(&self, attr: &Attr, tid: i32) -> anyhow::Result<Attr> {
         let mut attr = *attr;
         let fields = self.event.kind().fields_for_task(tid);

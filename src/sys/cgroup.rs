@@ -69,7 +69,7 @@ impl CgroupHierarchy {
         &self.root
     }
 
-    /// Returns the paths of all control groups, `/` first; at most [`PATHS_MAX`].
+    /// Returns the paths of all control groups, `/` first; at most `PATHS_MAX`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/".to_owned()];
         let mut at = 0;

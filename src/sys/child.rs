@@ -22,8 +22,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// Requests the child to execute its command, or to do so and stop.
+/// Byte that makes the child execute its command.
 const START: u8 = 1;
+/// Byte that makes the child execute its command and stop after the exec (`PTRACE_TRACEME`).
 const START_TRACED: u8 = 2;
 
 /// Maximum number of signals that may interrupt one wait.

@@ -172,8 +172,8 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
             "the kernel refuses its attributes (see -vv), or the tracepoint was removed".into()
         }
-        libc::EINVAL if dynamic(raw.type_) => "its PMU refuses the attributes: it may have no \
-             such config, no sampling, or no modifiers; try it with stat and without modifiers, \
+        libc::EINVAL if dynamic(raw.type_) => "its PMU refuses the attributes: it may not \
+             support this config, sampling or modifiers; use it with stat and without modifiers; \
              -vv prints the attributes"
             .into(),
         libc::EINVAL => "the kernel refuses its attributes; -vv prints them".into(),

@@ -5,7 +5,7 @@
 //! read is shown as its first 12 digits, as `docker ps` does.
 //!
 //! A file is read only if each symbolic link on its path belongs to root or to this user, it is a
-//! regular file, and its size is at most [`FILE_MAX`].
+//! regular file, and its size is at most `FILE_MAX`.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;

@@ -95,7 +95,7 @@ impl OnTerminal {
         }
     }
 
-    /// Presses keys until their answer appears: a Ctrl-C of before may still discard typed keys.
+    /// Presses keys until their answer appears: an earlier Ctrl-C may still discard typed keys.
     pub(crate) fn press_until(&mut self, keys: &str, wanted: &str) {
         let since = Instant::now();
         loop {

@@ -112,10 +112,10 @@ impl EventProperties for Counter {
         !others.contains(&self.attr.type_)
     }
 
-    /// Returns that the kernel reads a clock without regard to modes, but samples it in the mode
-    /// that the timer interrupted; and that events of the scheduler have the registers of the
-    /// kernel (`cpu_clock_event_read()`, `perf_swevent_hrtimer()` and `__perf_sw_event_sched()`,
-    /// kernel/events/core.c).
+    /// Returns `Together` for a counted clock, which the kernel reads without regard to modes, and
+    /// `OnlyKernel` for events of the scheduler, whose registers are the kernel's. A sampled clock
+    /// is `Separate`: the timer samples it in the interrupted mode (`cpu_clock_event_read()`,
+    /// `perf_swevent_hrtimer()`, `__perf_sw_event_sched()`, kernel/events/core.c).
     fn modes(&self, is_counted: bool) -> EventModes {
         let of_scheduler = [
             abi::PERF_COUNT_SW_CONTEXT_SWITCHES,

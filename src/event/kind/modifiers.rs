@@ -43,7 +43,10 @@ impl<'a> Modifiers<'a> {
         ensure!(precise <= 3, "{event}: more than three `p` modifiers; use at most ppp");
         ensure!(precise == 0 || !has('P'), "{event}: p and P exclude each other; use one of them");
         for c in "ukhGHIPDe".chars() {
-            ensure!(text.matches(c).count() < 2, "{event}: the modifier {c} is there twice");
+            ensure!(
+                text.matches(c).count() < 2,
+                "{event}: the modifier {c} is given twice; omit one"
+            );
         }
         Ok(Modifiers(text))
     }
@@ -85,8 +88,8 @@ impl<'a> Modifiers<'a> {
     /// Sets the fields. `max_precise` is the highest `precise_ip` of the PMU.
     ///
     /// # Errors
-    /// The PMU does not declare its highest precision, which `P` requests, or a lower one than
-    /// requested. The message does not have the event's name.
+    /// `P` is given, and the PMU does not declare its highest precision, or has no precise events.
+    /// The message does not have the event's name.
     pub(super) fn apply(self, attr: &mut EventAttr, max_precise: Option<u8>) -> Result<()> {
         let has = |c: char| self.0.contains(c);
         let exclude = &mut attr.exclude;
@@ -153,7 +156,7 @@ mod tests {
         );
         assert!(fault("cycles:x").starts_with("cycles:x: unknown modifier 'x'; there are u k h"));
         assert_eq!(fault("cycles:pP"), "cycles:pP: p and P exclude each other; use one of them");
-        assert_eq!(fault("cycles:uu"), "cycles:uu: the modifier u is there twice");
+        assert_eq!(fault("cycles:uu"), "cycles:uu: the modifier u is given twice; omit one");
         assert!(fault("cycles:S").contains("S (samples with the counts of a group)"));
         assert!(fault("cycles:W").contains("W applies to a group"));
     }

@@ -92,8 +92,8 @@ pub trait EventProperties {
     /// tasks.
     ///
     /// # Errors
-    /// The task's process does not have what the event is about; the message does not have the
-    /// event's name.
+    /// The task's process has not mapped the event's file, or its mappings cannot be read; the
+    /// message does not have the event's name.
     fn fields_for_task(&self, _tid: i32) -> Result<Vec<(&'static str, u64)>> {
         Ok(Vec::new())
     }

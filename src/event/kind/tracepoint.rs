@@ -70,7 +70,7 @@ impl EventProperties for Tracepoint {
         EventAttr { type_, config: self.format.id, ..EventAttr::default() }
     }
 
-    /// Returns that the kernel raises it, but that a time includes all modes.
+    /// Returns `OnlyKernel`; `Together` if it counts a time, which includes all modes.
     fn modes(&self, _is_counted: bool) -> EventModes {
         if self.counts_time() { EventModes::Together } else { EventModes::OnlyKernel }
     }

@@ -6,7 +6,7 @@ use crate::base::event::value::Value as Field;
 use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, Level};
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
-use crate::event::kind::is_tracepoint;
+use crate::event::kind::has_fields;
 use crate::script::vm::guard::pause::off_the_clock;
 
 /// Additions of a script to an event that it prints.
@@ -78,7 +78,7 @@ impl RunContext {
             }
         };
         // In a recording, a counter's samples have a format, too.
-        let is_counter = event.format().is_none() || !is_tracepoint(&event.name);
+        let is_counter = event.format().is_none() || !has_fields(&event.name);
         let period = is_counter.then_some(slot.period);
         self.out.event(&mut EventLine {
             stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),

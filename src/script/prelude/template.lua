@@ -1,4 +1,4 @@
---- Generates Lua code from templates: the only way in which preludes assemble code.
+--- Generates Lua code from templates, for the preludes.
 --
 -- A template is Lua, except that `$name` stands for the part of that name. A part is code or a
 -- number, and is inserted as it is: a `$name` inside of it is not replaced. Code is generated only

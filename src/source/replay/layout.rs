@@ -3,7 +3,7 @@
 use super::line::{FieldText as Word, Literal, Mistake, ParsedLine};
 use crate::base::event::value::ValueType;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::kind::is_tracepoint;
+use crate::event::kind::has_fields;
 use indexmap::IndexMap;
 
 /// Properties that the lines of one event share.
@@ -156,7 +156,7 @@ impl LineLayout {
         }
         let name = event.split_once(':').map_or(event, |(_, name)| name).to_owned();
         let format = Format { name, id, fields, print_fmt: String::new(), fixed_size: end };
-        let counter = (self.counts || self.seen.is_empty()) && !is_tracepoint(event);
+        let counter = (self.counts || self.seen.is_empty()) && !has_fields(event);
         Settled { format, counter, counts: self.counts }
     }
 }

@@ -40,12 +40,12 @@ impl Owned {
     }
 }
 
-/// Reads a window back.
 /// Returns an empty history of at most `bytes` bytes.
 fn empty(bytes: usize) -> History {
     History::new(bytes, &CopyAddresses::default())
 }
 
+/// Reads a window back.
 fn window(history: &mut History, from: f64, to: f64) -> (Vec<Owned>, Missing) {
     let missing = history.between(from, to);
     let mut all = Vec::new();

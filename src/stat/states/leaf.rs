@@ -36,7 +36,7 @@ unsafe extern "C" fn switch(
 ) -> u32 {
     // SAFETY: Lua passes the pointer that came with this function's address; see `stat::leaf`.
     let this = unsafe { &*this };
-    // SAFETY: as in `move_to`.
+    // SAFETY: Lua passes null or the slot at its cursor, which is valid until the batch ends.
     let event = unsafe { event_at(slot) };
     this.try_borrow_mut().map_or(0, |mut this| this.switch(event, prev, next, time, state))
 }

@@ -21,7 +21,8 @@ pub(super) fn breakpoint(attr: &Attr, errno: i32, facts: &Privileges) -> Option<
              own); watch fewer addresses, or stop the process that uses them"
         }
         libc::EACCES | libc::EPERM if of_kernel && !facts.perfmon => {
-            "permission denied; only root (CAP_SYS_ADMIN) may watch addresses of the kernel"
+            "permission denied; only root (CAP_SYS_ADMIN) may watch addresses of the kernel: \
+                 run as root"
         }
         libc::EPERM if of_kernel => {
             "permission denied; watching addresses of the kernel needs CAP_SYS_ADMIN"

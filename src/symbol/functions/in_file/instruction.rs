@@ -16,6 +16,10 @@ enum Misplaced {
     /// It is inside the instruction that begins and ends at these offsets.
     Inside(usize, usize),
     /// The bytes at this offset are not an instruction.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "elsewhere, instructions have one length and are not decoded")
+    )]
     Undecodable(usize),
 }
 

@@ -36,8 +36,12 @@ impl ProgramFile {
         };
         if symbol.kind == ElfSymbolKind::ThreadLocal {
             bail!(
-                "'{name}' is thread-local: each thread has its own copy; watch the address of one: mem:0xADDRESS"
+                "'{name}' is thread-local: each thread has its own copy; watch the address of one: \
+                 mem:0xADDRESS"
             );
+        }
+        if symbol.kind == ElfSymbolKind::Resolver {
+            return Err(self.chosen(name));
         }
         let is_code = |s: &Segment| s.kind == LOAD && s.flags & EXECUTABLE != 0;
         let code = elf(&self.object).and_then(|elf| elf.segments().find(is_code));
