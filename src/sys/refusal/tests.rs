@@ -215,7 +215,8 @@ fn an_event_that_cannot_be_opened_here_names_the_fix() {
             in_kernel,
             CPU0,
             libc::EPERM,
-            "x: permission denied; only root (CAP_SYS_ADMIN) may watch addresses of the kernel",
+            "x: permission denied; only root (CAP_SYS_ADMIN) may watch addresses of the kernel: run \
+             as root",
         ),
         (
             in_kernel,
