@@ -22,7 +22,7 @@ use crate::base::{
     matching::nearest::{did_you_mean, nearest},
 };
 use crate::event::kind::function::FunctionName;
-use crate::event::kind::{self, Event, LookedUp};
+use crate::event::kind::{self, Event, FoundNames};
 use crate::script::option::{AttrKind, Attrs};
 
 /// Output options of the list.
@@ -52,7 +52,7 @@ pub fn write(
     if let Some(named) = pattern.and_then(FunctionName::parse) {
         return functions(&named, options, runtime, out);
     }
-    if let Some((pattern, _)) = pattern.zip(pattern.and_then(kind::prefix_of)) {
+    if let Some(pattern) = pattern.filter(|pattern| kind::prefix_of(pattern).is_some()) {
         return looked_up(pattern, options, runtime, out);
     }
     let events = runtime.events()?;
@@ -128,7 +128,7 @@ fn looked_up(
 ) -> Result<u8, CommandError> {
     let catalog = runtime.catalog(None)?;
     let found = catalog.look_up(pattern, usize::MAX)?.filter(|found| !found.names.is_empty());
-    let Some(LookedUp { sort, mut names }) = found else {
+    let Some(FoundNames { sort, mut names }) = found else {
         let described = catalog.describe(pattern).map(drop);
         let none = || anyhow::anyhow!("no event matches '{pattern}'");
         let why = described.err().filter(|_| !glob::is_glob(pattern)).unwrap_or_else(none);

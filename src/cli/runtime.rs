@@ -64,7 +64,7 @@ impl MachineRuntime {
     /// Removes the script's line from an error that a bundled monitor raises at its start: its
     /// cause is in the user's options. An error that any monitor raises about an option becomes a
     /// usage error.
-    fn of_the_user(
+    fn as_user_error(
         &self,
         called: &str,
         options: &[OptionSpec],
@@ -74,7 +74,8 @@ impl MachineRuntime {
             matches!(self.library.find(called), Ok(s) if s.origin == ScriptOrigin::Bundled);
         let Some(Failure::Script(error)) = why.downcast_ref() else { return why };
         let text = if is_bundled { error.without_place() } else { &error.message };
-        if error.raised && options.iter().any(|option| option.begins(error.without_place())) {
+        if error.raised && options.iter().any(|option| option.is_subject_of(error.without_place()))
+        {
             return anyhow::Error::new(OptionError(text.to_owned()));
         }
         if is_bundled && error.raised { anyhow!("{text}") } else { why }
@@ -210,7 +211,7 @@ impl Runtime for MachineRuntime {
         let request = RunRequest { notes: [request.notes, warnings, printers].concat(), ..request };
         let options = [&request.monitor.options[..], &host::options()].concat();
         let ended = run::run(host, &request, self.started)
-            .map_err(|why| self.of_the_user(&request.called, &options, why))?;
+            .map_err(|why| self.as_user_error(&request.called, &options, why))?;
         Ok(match ended {
             Outcome::Done => 0,
             Outcome::ScriptErrors if request.host.workload.is_empty() => 1,

@@ -16,7 +16,7 @@ use crate::{
     },
     event::{
         kind::{
-            self, Event, EventFiles, LookedUp, ReadPmu, ReadTraceFormat,
+            self, Event, EventFiles, FoundNames, ReadPmu, ReadTraceFormat,
             function::{self, FunctionName, Functions},
         },
         selector::Selector,
@@ -58,7 +58,7 @@ pub trait Catalog {
     ///
     /// # Errors
     /// The machine cannot list them.
-    fn look_up(&self, _pattern: &str, _most: usize) -> Result<Option<LookedUp>> {
+    fn look_up(&self, _pattern: &str, _most: usize) -> Result<Option<FoundNames>> {
         Ok(None)
     }
     /// Returns whether a format lists every field that records of its event can have. The formats
@@ -240,7 +240,7 @@ impl TracefsCatalog {
         }
     }
 
-    fn parsed(&self, name: &str) -> Result<Event> {
+    fn parse_name(&self, name: &str) -> Result<Event> {
         match kind::parse(name, &self.files())? {
             Some(event) => Ok(event),
             None => match &*self.suggestions(name)? {
@@ -291,7 +291,7 @@ impl Catalog for TracefsCatalog {
         if let Some(known) = self.described.borrow().get(name) {
             return Ok(known.clone());
         }
-        let event = Rc::new(self.parsed(name)?);
+        let event = Rc::new(self.parse_name(name)?);
         if !event.kind().may_change() {
             self.described.borrow_mut().insert(name.to_owned(), event.clone());
         }
@@ -309,7 +309,7 @@ impl Catalog for TracefsCatalog {
         function::matching(glob, &**functions, most)
     }
 
-    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<LookedUp>> {
+    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {
         kind::look_up(pattern, &self.files(), most)
     }
 }

@@ -31,7 +31,7 @@ pub use named::{NameFamily, NamedEvent};
 pub use pmu::pmu_events;
 pub use pmu_event::{PmuEvent, ReadPmu};
 pub use prefix::NamePrefix;
-pub use properties::{CountUnit, EventAttr, EventProperties, LookedUp, RegisterFields};
+pub use properties::{CountUnit, EventAttr, EventProperties, FoundNames, RegisterFields};
 pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
 use crate::base::report::draw::OpenedEvent;
@@ -188,13 +188,13 @@ const PARSERS: [ParseEvent; 5] = [
 ];
 
 /// The prefixes of names that are looked up.
-pub const PREFIXES: [NamePrefix; 6] = {
+pub static PREFIXES: [NamePrefix; 6] = {
     let [kprobe, kretprobe, uprobe, uretprobe, usdt] = function::PREFIXES;
     [kprobe, kretprobe, uprobe, uretprobe, usdt, breakpoint::PREFIX]
 };
 
 /// Returns the names that match a pattern; None if it is not a pattern of its kind.
-type LookUp = fn(&str, &EventFiles<'_>, usize) -> Result<Option<LookedUp>>;
+type LookUp = fn(&str, &EventFiles<'_>, usize) -> Result<Option<FoundNames>>;
 
 /// The kinds whose names are looked up, except functions ([`function::matching`]).
 const LOOK_UPS: [LookUp; 1] = [|pattern, files, most| {
@@ -236,8 +236,7 @@ pub fn lookup(name: &str) -> Option<NamedEvent> {
 
 /// Returns the prefix that a text begins with, and the text behind its colon.
 pub fn prefix_of(text: &str) -> Option<(&'static NamePrefix, &str)> {
-    const ALL: &[NamePrefix] = &PREFIXES;
-    ALL.iter().find_map(|prefix| Some((prefix, prefix.behind(text)?)))
+    PREFIXES.iter().find_map(|prefix| Some((prefix, prefix.behind(text)?)))
 }
 
 /// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has no
@@ -245,7 +244,7 @@ pub fn prefix_of(text: &str) -> Option<(&'static NamePrefix, &str)> {
 ///
 /// # Errors
 /// The machine cannot list them.
-pub fn look_up(pattern: &str, files: &EventFiles<'_>, most: usize) -> Result<Option<LookedUp>> {
+pub fn look_up(pattern: &str, files: &EventFiles<'_>, most: usize) -> Result<Option<FoundNames>> {
     LOOK_UPS.iter().find_map(|look_up| look_up(pattern, files, most).transpose()).transpose()
 }
 

@@ -55,7 +55,9 @@ pub fn settle(
     if sampling.rate().is_none() {
         let default = of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ));
         let default = event.kind().has_rate().then_some(default);
-        event.kind().rate().or(default).into_iter().for_each(|rate| settled.set_rate(rate));
+        if let Some(rate) = event.kind().rate().or(default) {
+            settled.set_rate(rate);
+        }
     }
     if let (true, Some(SamplingRate::Period(ns))) = (event.kind().is_clock(), settled.rate())
         && ns < CLOCK_PERIOD_MIN

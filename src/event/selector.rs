@@ -220,7 +220,7 @@ impl<'a> SelectorParser<'a> {
         } else if more {
             let begin = self.at;
             let text = self.segment(&['/', ','], Escape::Nothing)?;
-            if is_counter(&name) && is_attribute(text) {
+            if lacks_fields(&name) && is_attribute(text) {
                 self.at = begin;
                 attrs.push(self.attribute()?);
             } else {
@@ -344,7 +344,7 @@ fn next_is_digit(text: &str, comma: usize) -> bool {
 }
 
 /// Returns whether it is an event without fields to filter by: `cycles:u`, `cpu-clock`, `mem:v/8`.
-fn is_counter(name: &str) -> bool {
+fn lacks_fields(name: &str) -> bool {
     let first = name.split('|').next().unwrap_or_default().trim();
     if let Some((prefix, _)) = kind::prefix_of(first) {
         return !prefix.has_fields;

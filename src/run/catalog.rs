@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::base::matching::nearest::nearest;
 use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::kind::function::FunctionName;
-use crate::event::kind::{self, Event, EventFiles, LookedUp};
+use crate::event::kind::{self, Event, EventFiles, FoundNames};
 use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
 
@@ -91,7 +91,7 @@ impl Catalog for MachineCatalog {
         self.counters.functions(glob, most)
     }
 
-    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<LookedUp>> {
+    fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {
         self.counters.look_up(pattern, most)
     }
 }

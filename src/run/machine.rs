@@ -31,7 +31,7 @@ pub(super) fn mounted(tracefs: &Tracefs) -> Option<String> {
 }
 
 /// Returns a task of this machine as the tasks of a run get it.
-pub(super) fn running(task: &TaskName) -> ExistingTask<'_> {
+pub(super) fn existing_task(task: &TaskName) -> ExistingTask<'_> {
     let number = |n: i32| n.max(0) as u32;
     ExistingTask {
         tid: number(task.tid),

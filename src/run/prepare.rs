@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::catalog::MachineCatalog;
-use super::machine::{mounted, name_stacks, print_by_formats, running};
+use super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::request::{HostOptions, RunRequest};
 use super::scope::WatchScope;
 use crate::base::report::draw::{Level, Stamp};
@@ -94,7 +94,7 @@ pub(super) fn prepare_naming(
 /// are first looked up. Warns about lists of names that no task has, unless a workload starts.
 pub(super) fn read_tasks(host: &Host, source: &SourceRequest, is_workload: bool) {
     let (context, names) = (host.context(), task_names());
-    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(running)));
+    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(existing_task)));
     if let Some(programs) = context.programs() {
         let tasks = source.tasks.iter().flatten().filter(|_| !source.workload);
         let watched: BTreeSet<i32> = tasks.filter_map(|tid| process_of(*tid).ok()).collect();

@@ -68,7 +68,7 @@ pub(super) fn load(
     let pid = workload.pid();
     let missing = || {
         let mut waiting = roles.iter().filter(waits);
-        waiting.find_map(|role| role.event.kind().fields_for_task(pid).err().map(|_| role))
+        waiting.find_map(|role| role.event.kind().attr_fields_for_task(pid).err().map(|_| role))
     };
     workload.load(&mut || missing().is_none()).map_err(|why| {
         let what = match why.kind() {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use super::aggregate::flame::FlameCounts;
 use crate::base::event::chain::ChainBuilder;
 use crate::base::event::slot::Slot;
+use crate::base::kernel::address::is_kernel_address;
 use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::base::report::frame::{Frame, Space};
 use crate::base::text::unescape::until_nul;
@@ -208,7 +209,7 @@ impl RunContext {
     pub(super) fn owner_of_event(&self, event: &BorrowedEvent<'_>) -> EventOwner {
         let slot = event.slot;
         let in_user_space =
-            chain::has_user_frames(event.chain) || (slot.ip != 0 && slot.ip >> 63 == 0);
+            chain::has_user_frames(event.chain) || (slot.ip != 0 && !is_kernel_address(slot.ip));
         EventOwner {
             space: if in_user_space { self.space_now(slot.pid) } else { Space::UNKNOWN },
             comm: self.comm_of(slot.tid, slot.cpu.into()),

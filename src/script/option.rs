@@ -213,9 +213,9 @@ impl OptionSpec {
             && self.kind.optional_choice().is_none()
     }
 
-    /// Returns whether a message begins with the option: `-T: …`, `--metric: …`, `-e X: …`,
+    /// Returns whether a message begins with the option's name: `-T: …`, `--metric: …`, `-e X: …`,
     /// `-F, -c: …`.
-    pub fn begins(&self, message: &str) -> bool {
+    pub fn is_subject_of(&self, message: &str) -> bool {
         let first = message.split([' ', ':', ',']).next().unwrap_or_default();
         !self.positional
             && match first.strip_prefix("--") {

@@ -79,7 +79,7 @@ impl Opening {
     /// The task's process has not mapped the event's file, or its mappings cannot be read.
     pub(super) fn attr_for_task(&self, attr: &Attr, tid: i32) -> anyhow::Result<Attr> {
         let mut attr = *attr;
-        let fields = self.event.kind().fields_for_task(tid);
+        let fields = self.event.kind().attr_fields_for_task(tid);
         for (name, value) in fields.map_err(|why| anyhow!("{}: {why:#}", self.event.name))? {
             attr.set(name, value)?;
         }

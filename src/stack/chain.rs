@@ -3,6 +3,7 @@
 //! The first address after a marker is that of the running code; the others are return addresses.
 
 use crate::base::event::chain::{KERNEL, TRUNCATED, USER, begins_kernel, is_marker};
+use crate::base::kernel::address::is_kernel_address;
 
 /// Marker of a user chain that is delivered separately, when the task returns to user mode.
 const USER_DEFERRED: u64 = -640_i64 as u64;
@@ -47,7 +48,7 @@ pub fn steps(chain: &[u64]) -> impl Iterator<Item = ChainStep> + '_ {
             }
             return None;
         }
-        let own = if address >> 63 == 1 { CodeSide::Kernel } else { CodeSide::User };
+        let own = if is_kernel_address(address) { CodeSide::Kernel } else { CodeSide::User };
         let caller = std::mem::replace(&mut caller, true);
         Some(ChainStep { address, side: side.unwrap_or(own), caller })
     })
@@ -57,7 +58,7 @@ pub fn steps(chain: &[u64]) -> impl Iterator<Item = ChainStep> + '_ {
 #[inline]
 pub fn has_user_frames(chain: &[u64]) -> bool {
     // The kernel's addresses and all markers have the top bit set.
-    chain.iter().any(|address| address >> 63 == 0)
+    chain.iter().any(|&address| !is_kernel_address(address))
 }
 
 fn side_of(marker: u64) -> Option<CodeSide> {

@@ -105,6 +105,11 @@ impl Refusal {
         Refusal { errno: 0, what, why, of_event: true }
     }
 
+    /// Returns whether the kernel was not asked, because it would not count as requested.
+    pub fn is_unsupported(&self) -> bool {
+        self.errno == 0
+    }
+
     /// Returns whether the machine does not have the event.
     pub fn is_absence(&self) -> bool {
         matches!(self.errno, libc::ENOENT | libc::ENXIO | libc::ENODEV)

@@ -81,10 +81,7 @@ fn still_works(vm: &Vm, guard: &Guard) {
 
 /// Returns the CPU time of this thread: on a busy machine more time passes.
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a live local.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Duration::from_nanos(perilune::sys::clock::thread_cpu_ns())
 }
 
 /// Sends SIGINT `count` times to the calling thread, the first after a moment.

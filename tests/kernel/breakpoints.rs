@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -124,19 +123,10 @@ fn a_write_is_counted_once() {
     assert!(row.to_string().contains(&format!(":{}", N * WRITERS)), "{row}");
 }
 
-fn wait_for_exec(program: &Program, pid: u32) {
-    let since = Instant::now();
-    let exe = format!("/proc/{pid}/exe");
-    while std::fs::read_link(&exe).ok() != Some(program.path().into()) {
-        assert!(since.elapsed() < Duration::from_secs(10));
-        std::thread::yield_now();
-    }
-}
-
 fn running_processes_are_watched_at_their_own_addresses() {
     let program = built(&["-pie", "-fPIE"]);
     let mut children = [(); 3].map(|()| program.waiting(N, KIDS));
-    children.iter().for_each(|child| wait_for_exec(&program, child.id()));
+    children.iter().for_each(|child| program.wait_for_exec(child.id()));
     let [first, second, _] = &children;
     let watched = format!("{},{}", first.id(), second.id());
     let tool = Tool::attach(&["trace", "-e", &at(&program, "counter:w"), "-p", &watched]);

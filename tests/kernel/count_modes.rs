@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::counters::{count_of, refused};
 use crate::live::live_tests;
 use crate::load;
-use crate::profile::{own_only, unprivileged};
+use crate::profile::unprivileged;
+use crate::user::require_paranoid_2;
 
 live_tests! {
     modes_that_the_kernel_does_not_separate_are_refused,
@@ -53,7 +54,7 @@ fn faults_of_user_mode_are_counted_apart() {
 }
 
 fn an_ordinary_user_counts_what_the_kernel_allows() {
-    own_only();
+    require_paranoid_2();
     let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let output = unprivileged(&["stat", "--json", "--", "sh", "-c", spin]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -153,11 +153,9 @@ impl Drop for Removed {
 
 /// Returns the error of `stat` with arguments that it refuses.
 pub(crate) fn refusal_of_stat(args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
-    let output = command.arg("stat").args(args).args(["--duration", "0.1s"]).output();
-    let output = output.expect("the built command runs");
-    assert!(!output.status.success(), "{args:?} is refused");
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    let (code, text) = refused(&[&["stat"], args].concat());
+    assert!(code != Some(0), "{args:?} is refused");
+    text
 }
 
 fn events_that_cannot_be_counted_are_refused_with_the_reason() {

@@ -107,6 +107,16 @@ impl Program {
         command.args(words).stdin(Stdio::piped()).spawn().expect("it was built")
     }
 
+    /// Waits until its process has executed it: before that, its code is not mapped.
+    pub(crate) fn wait_for_exec(&self, pid: u32) {
+        let since = Instant::now();
+        let exe = format!("/proc/{pid}/exe");
+        while std::fs::read_link(&exe).ok() != Some(self.path().into()) {
+            assert!(since.elapsed() < crate::load::PATIENCE);
+            std::thread::yield_now();
+        }
+    }
+
     /// Returns the output of a run that watches the program from its start to its end.
     pub(crate) fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
@@ -366,14 +376,7 @@ fn nothing_is_left_behind_by_a_run_that_is_killed() {
     let program = Program::built(&["-no-pie"]);
     let mut child = program.waiting(1, 0);
     let bytes = || first_bytes(&program, child.id(), "work");
-    // Waits until the child has executed the program: before that its code is not mapped.
-    let since = Instant::now();
-    while std::fs::read_link(format!("/proc/{}/exe", child.id())).ok()
-        != Some(program.path().into())
-    {
-        assert!(since.elapsed() < crate::load::PATIENCE);
-        std::thread::yield_now();
-    }
+    program.wait_for_exec(child.id());
     let before = bytes();
     let tool = Tool::attach(&["trace", "-e", &program.function("uprobe", "work")]);
     let watched = bytes();

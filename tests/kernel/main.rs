@@ -34,6 +34,7 @@ mod side_band;
 mod task_state;
 mod tool;
 mod trace;
+mod user;
 
 use std::process::ExitCode;
 

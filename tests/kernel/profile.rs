@@ -1,13 +1,12 @@
 //! profile: shares that add up, correctly named events, also for an ordinary user.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use crate::{
-    live::{live_tests, skip_anywhere},
+    live::live_tests,
     load,
     tool::Run,
+    user::{command_of_user, require_paranoid_2},
 };
 
 live_tests! {
@@ -120,7 +119,7 @@ fn modifiers_that_a_clock_does_not_support_are_refused() {
 }
 
 fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
-    own_only();
+    require_paranoid_2();
     let spin = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
     let output = unprivileged(&["profile", "-F", "997", "-g", "--json", "--", "sh", "-c", spin]);
     let (text, said) =
@@ -140,7 +139,7 @@ fn an_ordinary_user_profiles_an_own_program_in_user_mode() {
 }
 
 fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
-    own_only();
+    require_paranoid_2();
     let output = unprivileged(&["profile", "-e", "cpu-clock"]);
     let said = String::from_utf8_lossy(&output.stderr);
     let why = "perilune: cpu-clock: permission denied; perf_event_paranoid is 2: run as root, or \
@@ -148,33 +147,10 @@ fn a_refused_user_gets_the_reason_and_a_permitted_alternative() {
     assert!(said.ends_with(why), "{said}");
 }
 
-/// Ends the test unless users may watch only their own processes, in user mode.
-pub(crate) fn own_only() {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    let paranoid = paranoid.unwrap_or_default();
-    if paranoid.trim() != "2" {
-        skip_anywhere(&format!("perf_event_paranoid is {}", paranoid.trim()));
-    }
-}
-
 /// Runs the command as an unprivileged user.
 pub(crate) fn unprivileged(args: &[&str]) -> Output {
-    // In a folder from which an unprivileged user may execute it.
-    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
-    let folder = folder.expect("a folder can be made");
-    let own = folder.path().join("perilune");
-    // Copied by another process: a child forked meanwhile must not hold the file open for writing.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
-    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
-    Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&own)
-        .args(args)
-        .env_remove("PERILUNE_PATH")
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .output()
-        .expect("setpriv runs")
+    let (_folder, mut command) = command_of_user();
+    command.args(args).stdin(Stdio::null()).output().expect("the command runs")
 }
 
 fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {

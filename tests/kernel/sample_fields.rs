@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -57,32 +56,18 @@ impl Drop for Cgroup {
     }
 }
 
-/// Writes a script with this `m.init`, and returns its path.
-fn script(folder: &tempfile::TempDir, init: &str) -> String {
-    let path = folder.path().join("s.lua");
-    let text = format!(
+/// Returns a script with this `m.init`.
+fn script(init: &str) -> String {
+    format!(
         "local m = monitor {{ summary = \"fields\" }}\nfunction m.init()\n{init}\nend\nreturn m\n"
-    );
-    fs::write(&path, text).expect("the script can be written");
-    path.to_string_lossy().into_owned()
+    )
 }
 
 /// Runs a script over a shell command; returns the rows that it emitted, and all output.
 fn run(init: &str, args: &[&str], shell: &str) -> (Vec<Value>, String) {
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = script(&folder, init);
-    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .arg(&path)
-        .args(["--json", "--duration", "20s"])
-        .args(args)
-        .args(["--", "sh", "-c", shell])
-        .stdin(Stdio::null())
-        .output()
-        .expect("the built command runs");
-    let out = String::from_utf8_lossy(&output.stdout);
-    let rows = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let rows = rows.filter(|object| object["type"] == "row").collect();
-    (rows, format!("{out}{}", String::from_utf8_lossy(&output.stderr)))
+    let args = [&["--duration", "20s"], args, &["--", "sh", "-c", shell]].concat();
+    let ran = crate::script::run(&script(init), &args);
+    (ran.rows().cloned().collect(), ran.text)
 }
 
 /// Runs in user and kernel mode for some time, in one task.
@@ -165,9 +150,10 @@ fn the_physical_address_of_a_write_is_that_of_its_page() {
         end)"
     );
     let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = script(&folder, &init);
+    let path = folder.path().join("s.lua");
+    fs::write(&path, script(&init)).expect("the script can be written");
     let load = page.stores(STORES);
-    let run = crate::watch(&[&path, "-p", &load.pid().to_string()], load);
+    let run = crate::watch(&[&path.to_string_lossy(), "-p", &load.pid().to_string()], load);
     let rows: Vec<&Value> = run.of("row").collect();
     assert_eq!(rows.len() as u32, STORES, "{}", run.stderr);
     let expected = format!("{physical:#x}");

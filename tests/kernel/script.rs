@@ -22,23 +22,29 @@ live_tests! {
 }
 
 /// Output of a script's run.
-struct Ran {
+pub(crate) struct Ran {
+    /// The JSON objects that the script printed.
     objects: Vec<Value>,
     code: Option<i32>,
-    text: String,
+    /// All output, that of the script's command included.
+    pub(crate) text: String,
 }
 
 impl Ran {
+    /// Returns the rows that the script emitted.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(|object| object["type"] == "row")
+    }
+
     /// Returns the number that the script gave `key` in a row that it emitted.
     fn number(&self, key: &str) -> u64 {
-        let rows = self.objects.iter().filter(|object| object["type"] == "row");
-        let found = rows.filter_map(|row| row[key].as_u64()).next_back();
+        let found = self.rows().filter_map(|row| row[key].as_u64()).last();
         found.unwrap_or_else(|| panic!("no {key}: {}", self.text))
     }
 }
 
 /// Runs a script to its end, with `--json`.
-fn run(script: &str, args: &[&str]) -> Ran {
+pub(crate) fn run(script: &str, args: &[&str]) -> Ran {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("perilune-{}-{}.lua", std::process::id(), NEXT.fetch_add(1, Relaxed));
     let path = std::env::temp_dir().join(name);
@@ -52,10 +58,8 @@ fn run(script: &str, args: &[&str]) -> Ran {
         .expect("the built command runs");
     std::fs::remove_file(&path).expect("the script is still there");
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let object =
-        |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
     Ran {
-        objects: stdout.lines().map(object).collect(),
+        objects: stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
         code: output.status.code(),
         text: format!("{stdout}{}", String::from_utf8_lossy(&output.stderr)),
     }

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Stdio};
 
 use crate::live::{live_tests, skip_anywhere};
 use crate::load;
@@ -17,35 +16,20 @@ live_tests! {
     a_callback_that_fails_is_switched_off,
 }
 
-/// Writes a script whose module has these functions, and returns its path.
-fn script(folder: &tempfile::TempDir, functions: &str) -> String {
-    let path = folder.path().join("s.lua");
-    let text = format!(
+/// Returns a script whose module has these functions.
+fn script(functions: &str) -> String {
+    format!(
         "local m = monitor {{ summary = \"side-band records\" }}
         function m.init() evsel('sched:sched_process_exit', function() end) end
         {functions}\nreturn m\n"
-    );
-    fs::write(&path, text).expect("the script can be written");
-    path.to_string_lossy().into_owned()
+    )
 }
 
 /// Runs a script whose module has these functions; returns its rows and all output.
 fn run(functions: &str, args: &[&str], command: &[&str]) -> (Vec<Value>, String) {
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = script(&folder, functions);
-    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .arg(&path)
-        .args(["--json", "--duration", "20s"])
-        .args(args)
-        .arg("--")
-        .args(command)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the built command runs");
-    let out = String::from_utf8_lossy(&output.stdout);
-    let rows = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let rows = rows.filter(|object| object["type"] == "row").collect();
-    (rows, format!("{out}{}", String::from_utf8_lossy(&output.stderr)))
+    let args = [&["--duration", "20s"], args, &["--"], command].concat();
+    let ran = crate::script::run(&script(functions), &args);
+    (ran.rows().cloned().collect(), ran.text)
 }
 
 fn switches_of_a_watched_task_are_reported() {
@@ -62,8 +46,9 @@ fn switches_of_a_watched_task_are_reported() {
     const ROUNDS: u32 = 300;
     let (mut first, second) = load::ping_pong(ROUNDS);
     let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = script(&folder, functions);
-    let tool = Tool::attach(&[&path, "-p", &first.pid().to_string()]);
+    let path = folder.path().join("s.lua");
+    fs::write(&path, script(functions)).expect("the script can be written");
+    let tool = Tool::attach(&[&path.to_string_lossy(), "-p", &first.pid().to_string()]);
     first.start();
     second.run();
     first.wait();

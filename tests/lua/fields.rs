@@ -263,8 +263,5 @@ fn a_function_of_any_size_and_shape_is_judged_in_time() {
 
 /// Returns the CPU time of this thread.
 fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a live local.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    perilune::sys::clock::thread_cpu_ns() as f64 / 1e9
 }

@@ -14,8 +14,8 @@ fn main() -> ExitCode {
         symbol::heap::tests(),
         symbol::kernel::tests(),
         symbol::languages::tests(),
-        symbol::lives::tests(),
-        symbol::made::tests(),
+        symbol::jit_code::tests(),
+        symbol::process_lifetime::tests(),
         symbol::stripped::tests(),
         symbol::tables::tests(),
     ])

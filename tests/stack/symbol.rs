@@ -2,10 +2,10 @@
 //! fixed chain of functions, and the built command must print exactly that chain.
 
 pub(crate) mod heap;
+pub(crate) mod jit_code;
 pub(crate) mod kernel;
 pub(crate) mod languages;
-pub(crate) mod lives;
-pub(crate) mod made;
+pub(crate) mod process_lifetime;
 mod programs;
 mod stacks;
 pub(crate) mod stripped;

@@ -5,6 +5,8 @@ mod live;
 mod pty;
 mod repl;
 mod screen;
+#[path = "../kernel/user.rs"]
+mod user;
 
 use std::process::ExitCode;
 

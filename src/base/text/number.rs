@@ -120,6 +120,16 @@ impl fmt::Display for Number {
     }
 }
 
+/// Parses an unsigned number without a sign, decimal or hexadecimal with `0x`.
+pub fn parse_u64(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    // The standard library accepts a sign.
+    u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
+}
+
 /// Formats as `0x1f`. A negative number shows its 64 bits: all ones are `0xffffffffffffffff`.
 pub fn hex(number: Number) -> String {
     match number.to::<u64>().or_else(|| number.to::<i64>().map(|n| n as u64)) {
@@ -185,6 +195,16 @@ mod tests {
             assert_eq!(Number::parse(text.as_bytes()), None, "{text}");
         }
         assert_eq!(Number::parse(b"\xff1"), None);
+    }
+
+    #[test]
+    fn an_unsigned_number_has_no_sign() {
+        for (text, value) in [("4096", 4096), ("0x1000", 4096), ("0XfF", 255)] {
+            assert_eq!(parse_u64(text), Some(value));
+        }
+        for text in ["", "0x", "+5", "0x+5", "-1", "1_0", " 1", "18446744073709551616"] {
+            assert_eq!(parse_u64(text), None, "{text}");
+        }
     }
 
     #[test]

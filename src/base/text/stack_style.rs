@@ -10,6 +10,7 @@
 
 use super::digits;
 use super::unescape::unescape;
+use crate::base::kernel::address::is_kernel_address;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::report::frame::Frame;
 
@@ -222,7 +223,7 @@ pub fn parse_frame(text: &str) -> Frame {
     frame.kernel = match &frame.dso {
         Some(dso) => dso.starts_with('[') && !of_process(dso),
         None if frame.address == 0 => !rest.starts_with(['[', '(']),
-        None => frame.address >> 63 == 1,
+        None => is_kernel_address(frame.address),
     };
     frame
 }
@@ -247,7 +248,7 @@ mod tests {
 
     fn frame(address: u64, symbol: &str, dso: &str) -> Frame {
         let some = |text: &str| (!text.is_empty()).then(|| text.into());
-        let kernel = address >> 63 == 1;
+        let kernel = is_kernel_address(address);
         Frame {
             address,
             symbol: some(symbol),
@@ -340,7 +341,7 @@ mod tests {
             line in 0u32..100,
             symbol in "[a-z_][a-zA-Z0-9_:<>, ()*&~]{0,20}[a-z_>]", file in "[a-z]{1,9}\\.c",
         ) {
-            let dso = match (address >> 63 == 1, module) {
+            let dso = match (is_kernel_address(address), module) {
                 (true, true) => "[xfs]",
                 (true, false) => "[kernel]",
                 (false, true) => "[vdso]",
@@ -351,7 +352,7 @@ mod tests {
                 offset: offset.into(),
                 symbol: Some(symbol.into()),
                 dso: (!inlined).then(|| dso.into()),
-                kernel: address >> 63 == 1,
+                kernel: is_kernel_address(address),
                 inlined,
                 line: (line > 0).then(|| (file.into(), line)),
             };

@@ -2,7 +2,7 @@
 //!
 //! The CPU raises one at each read, write or execution of 1, 2, 4 or 8 bytes; it needs no PMU. The
 //! address of a symbol in a program differs between processes, so it is computed for each watched
-//! task when the event is opened ([`EventProperties::fields_for_task`]).
+//! task when the event is opened ([`EventProperties::attr_fields_for_task`]).
 //!
 //! Source: include/uapi/linux/hw_breakpoint.h, kernel/events/hw_breakpoint.c and
 //! arch/*/kernel/hw_breakpoint.c.
@@ -18,8 +18,10 @@ pub(super) use name::PREFIX;
 use name::{BreakpointName, USAGE};
 
 use super::modifiers::Modifiers;
-use super::properties::{EventAttr, EventProperties, LookedUp};
+use super::properties::{EventAttr, EventProperties, FoundNames};
+use crate::base::kernel::address::is_kernel_address;
 use crate::base::matching::glob;
+use crate::base::text::number::parse_u64;
 use crate::event::exclude::Exclude;
 use crate::event::sampling::Sampling;
 use crate::sys::load_address::LoadedFile;
@@ -30,7 +32,7 @@ pub struct Breakpoint {
     /// The address; in a program, before relocation.
     pub address: u64,
     /// The program or library that contains the address; None if it is the same in every process.
-    pub program: Option<ProgramOfBreakpoint>,
+    pub program: Option<BreakpointFile>,
     /// The accesses that raise it.
     pub access: MemoryAccess,
     /// Watched bytes: 1, 2, 4 or 8.
@@ -41,7 +43,7 @@ pub struct Breakpoint {
 
 /// The program or library of a breakpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramOfBreakpoint {
+pub struct BreakpointFile {
     /// The name as typed.
     pub name: String,
     /// How it is found in a process.
@@ -101,7 +103,7 @@ pub trait SymbolFinder {
 /// Bytes of an execution breakpoint: `sizeof(long)`.
 const CODE_LENGTH: u8 = 8;
 /// Default length in bytes, as in perf.
-const LENGTH: u8 = 4;
+const DEFAULT_LENGTH: u8 = 4;
 
 impl EventProperties for Breakpoint {
     fn attr(&self) -> EventAttr {
@@ -115,13 +117,13 @@ impl EventProperties for Breakpoint {
         }
     }
 
-    fn fields(&self) -> Vec<(&'static str, u64)> {
+    fn attr_fields(&self) -> Vec<(&'static str, u64)> {
         vec![("bp_type", self.access as u64)]
     }
 
     /// Returns the address in the memory of the task's process. The event is removed if the process
     /// executes another program, which has something else there.
-    fn fields_for_task(&self, tid: i32) -> Result<Vec<(&'static str, u64)>> {
+    fn attr_fields_for_task(&self, tid: i32) -> Result<Vec<(&'static str, u64)>> {
         let Some(program) = &self.program else { return Ok(Vec::new()) };
         let file = &program.name;
         let Ok(tid) = u32::try_from(tid) else { bail!(NEEDS_TASK) };
@@ -212,11 +214,6 @@ impl Breakpoint {
     }
 }
 
-/// Returns whether an address is in the kernel's half of the address space.
-pub fn is_kernel_address(address: u64) -> bool {
-    address >> 63 == 1
-}
-
 /// Returns the breakpoint that a name stands for; None if it is the name of another kind, or
 /// symbols cannot be looked up.
 ///
@@ -257,7 +254,7 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
     let address = symbol.address.wrapping_add(offset);
     let usual = match symbol.size {
         size @ (1 | 2 | 4 | 8) if offset == 0 => size as u8,
-        _ => LENGTH,
+        _ => DEFAULT_LENGTH,
     };
     let length = length(name.length, access, usual)?;
     if access != MemoryAccess::Execute && !address.is_multiple_of(length.into()) {
@@ -269,8 +266,7 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
     let program = name.file.zip(symbol.loaded);
     Ok(Breakpoint {
         address,
-        program: program
-            .map(|(file, loaded)| ProgramOfBreakpoint { name: file.to_owned(), loaded }),
+        program: program.map(|(file, loaded)| BreakpointFile { name: file.to_owned(), loaded }),
         access,
         length,
         exclude: Exclude::default(),
@@ -308,11 +304,7 @@ fn length(typed: Option<&str>, access: MemoryAccess, usual: u8) -> Result<u8> {
 }
 
 fn number(text: &str) -> Result<u64> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| anyhow!("'{text}' is not a number; write it as 4096 or 0x1000"))
+    parse_u64(text).with_context(|| format!("'{text}' is not a number; write it as 4096 or 0x1000"))
 }
 
 /// Returns the names that match a pattern: `mem:GLOB`, `mem:FILE:GLOB`, or a part of a symbol's
@@ -324,10 +316,10 @@ pub(super) fn look_up(
     pattern: &str,
     symbols: Option<&dyn SymbolFinder>,
     most: usize,
-) -> Result<Option<LookedUp>> {
+) -> Result<Option<FoundNames>> {
     let (Some(behind), Some(symbols)) = (PREFIX.behind(pattern), symbols) else { return Ok(None) };
     let name = BreakpointName::split(behind);
-    let found = |names| Ok(Some(LookedUp { sort: "breakpoint", names }));
+    let found = |names| Ok(Some(FoundNames { sort: "breakpoint", names }));
     let is_whole = name.offset.is_some() || name.length.is_some() || name.access.is_some();
     if is_whole || name.is_address() || !name.rest.is_empty() || !name.modifiers.is_empty() {
         let exact = parse(pattern, Some(symbols))?;

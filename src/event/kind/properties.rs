@@ -70,7 +70,7 @@ pub struct RegisterFields {
 
 /// Names of events that were looked up on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LookedUp {
+pub struct FoundNames {
     /// The word of `list` for such an event.
     pub sort: &'static str,
     /// The names, sorted.
@@ -84,7 +84,7 @@ pub trait EventProperties {
     fn attr(&self) -> EventAttr;
 
     /// Returns further fields of `perf_event_attr`, by the kernel's names.
-    fn fields(&self) -> Vec<(&'static str, u64)> {
+    fn attr_fields(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 
@@ -94,11 +94,11 @@ pub trait EventProperties {
     /// # Errors
     /// The task's process has not mapped the event's file, or its mappings cannot be read; the
     /// message does not have the event's name.
-    fn fields_for_task(&self, _tid: i32) -> Result<Vec<(&'static str, u64)>> {
+    fn attr_fields_for_task(&self, _tid: i32) -> Result<Vec<(&'static str, u64)>> {
         Ok(Vec::new())
     }
 
-    /// Returns whether a process must execute its program before [`Self::fields_for_task`].
+    /// Returns whether a process must execute its program before [`Self::attr_fields_for_task`].
     fn awaits_program(&self) -> bool {
         false
     }

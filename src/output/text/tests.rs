@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::event::value::Value;
+use crate::base::kernel::address::is_kernel_address;
 use crate::base::report::draw::{Align, Cell, Column, JitStats};
 use crate::base::report::draw::{Style, Table};
 use crate::base::report::frame::Frame;
@@ -58,7 +59,7 @@ fn a_counter_sample_is_formatted_as_by_perf_script() {
         offset: 6,
         symbol: Some(symbol.into()),
         dso: Some(dso.into()),
-        kernel: address >> 63 == 1,
+        kernel: is_kernel_address(address),
         inlined,
         line: None,
     };

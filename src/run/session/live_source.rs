@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, ensure};
 
 use super::super::catalog::MachineCatalog;
-use super::super::machine::{mounted, name_stacks, print_by_formats, running};
+use super::super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::super::machine_changes::MachineChanges;
 use super::super::openings::opening;
 use super::super::request::RunRequest;
@@ -145,7 +145,7 @@ impl LiveSource {
         let processors = self.source_request.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
         let names = task_names();
         let mut tasks = Tasks::new(processors);
-        tasks.snapshot(names.iter().map(running));
+        tasks.snapshot(names.iter().map(existing_task));
         context.set_tasks(tasks);
         name_stacks(context, request.host.lines);
         context.set_clock(*self.live.clock());

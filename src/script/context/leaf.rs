@@ -10,6 +10,7 @@ use super::record::{chain_of, raw_of};
 use super::shared::{ContextCell, enter};
 use crate::base::event::chain;
 use crate::base::event::slot::Slot;
+use crate::base::kernel::address::is_kernel_address;
 use crate::stat::leaf::BorrowedEvent;
 
 /// Returns the name of a task, NUL-terminated, valid until the next call. FFI leaf.
@@ -71,8 +72,7 @@ pub(in crate::script) unsafe extern "C" fn function_of(
 ) -> f64 {
     // SAFETY: the caller's promise.
     let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // Kernel addresses are the upper half.
-    let chain = [if slot.ip >> 63 == 0 { chain::USER } else { chain::KERNEL }, slot.ip];
+    let chain = [if is_kernel_address(slot.ip) { chain::KERNEL } else { chain::USER }, slot.ip];
     enter(inner, |context| context.stack_of(slot, &chain) as f64)
 }
 

@@ -122,7 +122,7 @@ impl Declarer {
                 return Ok(None);
             }
             // Opening it would succeed.
-            Some(refusal) if refusal.errno == 0 => return Err(refusal.into()),
+            Some(refusal) if refusal.is_unsupported() => return Err(refusal.into()),
             _ => {}
         }
         all.fallbacks.extend(fallback.clone());

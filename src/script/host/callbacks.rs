@@ -33,7 +33,7 @@ impl Callbacks {
     }
 
     /// Returns whether a callback for task records is still on.
-    pub(in crate::script) fn take_task_records(&self) -> bool {
+    pub(in crate::script) fn has_task_callbacks(&self) -> bool {
         let others = SIDE_RECORDS.iter().filter(|one| !one.of_task);
         let others = others.map(|one| self.recorded(one.kind));
         let is_on = |one: &Option<Rc<Callback>>| one.as_ref().is_some_and(|one| one.is_on());

@@ -8,7 +8,7 @@ impl Host {
     /// counted. A timer alone gets no new data.
     pub(super) fn is_idle(&self) -> bool {
         let counts = || self.state.borrow().evsels.borrow().roles.iter().any(|r| r.sampling.count);
-        !self.may_idle && self.dispatch.spent() && !self.callbacks.take_task_records() && !counts()
+        !self.may_idle && self.dispatch.spent() && !self.callbacks.has_task_callbacks() && !counts()
     }
 
     /// Ends a run in which nothing would reach the script any more.

@@ -26,10 +26,10 @@ fn a_message_about_an_option_begins_with_its_name() {
     let options = shared::options();
     let freq = options.iter().find(|option| option.long == "freq").unwrap();
     for message in ["-F: too high", "--freq: too high", "-F 0 takes none", "-F, -c: use -T"] {
-        assert!(freq.begins(message), "{message}");
+        assert!(freq.is_subject_of(message), "{message}");
     }
     for message in ["-Fx: no", "--frequency: no", "use -F", "freq: no", "-c, -F: no", ""] {
-        assert!(!freq.begins(message), "{message}");
+        assert!(!freq.is_subject_of(message), "{message}");
     }
 }
 

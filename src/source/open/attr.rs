@@ -36,7 +36,7 @@ pub fn of_event(
     common: Common,
 ) -> anyhow::Result<Attr> {
     let mut attr = selected(event.attr())?;
-    for (name, value) in event.fields() {
+    for (name, value) in event.attr_fields() {
         attr.set(name, value)?;
     }
     every(&mut attr, common)?;

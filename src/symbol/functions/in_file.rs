@@ -2,8 +2,8 @@
 
 mod instruction;
 mod parameters;
+mod symbols;
 mod usdt;
-mod variables;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ impl KernelFunctions {
 
     pub(super) fn of(list: &str, blacklist: &str) -> Result<KernelFunctions> {
         // Hidden addresses are all 0, so that the range is empty.
-        let init = at(list, "_sinittext")..at(list, "_einittext");
+        let init = address_of(list, "_sinittext")..address_of(list, "_einittext");
         let mut names: Vec<Box<str>> =
             list.lines().filter_map(|line| watchable(line, &init)).map(Box::from).collect();
         names.sort_unstable();
@@ -121,7 +121,7 @@ fn watchable<'a>(line: &'a str, init: &Range<u64>) -> Option<&'a str> {
 }
 
 /// Returns the address of a kernel symbol; 0 if there is none.
-fn at(list: &str, symbol: &str) -> u64 {
+pub(super) fn address_of(list: &str, symbol: &str) -> u64 {
     let mut columns = list.lines().map(|line| line.split_ascii_whitespace());
     let address = columns
         .find_map(|mut columns| Some((columns.next()?, columns.nth(1)?)).filter(|w| w.1 == symbol));

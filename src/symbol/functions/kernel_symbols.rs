@@ -3,8 +3,10 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
+use super::in_kernel::address_of;
+use crate::base::kernel::address::is_kernel_address;
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::event::kind::breakpoint::{FoundSymbol, is_kernel_address};
+use crate::event::kind::breakpoint::FoundSymbol;
 
 /// A line of the list.
 struct KernelSymbol<'a> {
@@ -45,8 +47,7 @@ pub(super) fn find(list: &str, name: &str) -> Result<FoundSymbol> {
         );
     }
     // `__per_cpu_start` is 0 on x86 before 6.15, and the symbols are offsets.
-    let limit = |name| all(list).find(|s| s.name == name).map_or(0, |symbol| symbol.address);
-    let per_cpu = limit("__per_cpu_start")..limit("__per_cpu_end");
+    let per_cpu = address_of(list, "__per_cpu_start")..address_of(list, "__per_cpu_end");
     if !is_kernel_address(symbol.address) || per_cpu.contains(&symbol.address) {
         bail!(
             "it is a per-CPU variable, whose address differs between CPUs; watch the address of \

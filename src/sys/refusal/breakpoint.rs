@@ -3,6 +3,8 @@
 //! Source: hw_breakpoint_parse() and reserve_bp_slot() in kernel/events/hw_breakpoint.c, and
 //! arch/x86/kernel/hw_breakpoint.c.
 
+use crate::base::kernel::address::is_kernel_address;
+
 use super::{Attr, Privileges, b};
 
 /// `HW_BREAKPOINT_X` of include/uapi/linux/hw_breakpoint.h.
@@ -14,7 +16,7 @@ pub(super) fn breakpoint(attr: &Attr, errno: i32, facts: &Privileges) -> Option<
     if raw.type_ != b::PERF_TYPE_BREAKPOINT {
         return None;
     }
-    let of_kernel = attr.get("bp_addr").is_some_and(|address| address >> 63 == 1);
+    let of_kernel = attr.get("bp_addr").is_some_and(is_kernel_address);
     Some(match errno {
         libc::ENOSPC => {
             "all hardware breakpoints are in use (x86 has four per CPU; a mapped ring keeps its \

@@ -1,48 +1,21 @@
 //! The prompt of an ordinary user: everything without events works, and so do events of the user's
 //! own processes.
 
-use std::fs::Permissions;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-use tempfile::TempDir;
-
-use crate::live::{live_tests, skip};
+use crate::live::live_tests;
+use crate::user::{USER, command_of_user, require_paranoid_2};
 
 live_tests! {
     a_user_without_privileges_can_do_everything_that_needs_no_event,
     a_user_watches_an_own_process_and_the_excluded_part_is_noted,
 }
 
-const USER: u32 = 65534;
-
-/// Ends the test unless users may watch only their own processes, in user mode.
-fn own_only() {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    let paranoid = paranoid.unwrap_or_default();
-    if paranoid.trim() != "2" {
-        skip(&format!("perf_event_paranoid is {}, not 2", paranoid.trim()));
-    }
-}
-
-/// Returns a copy of the command in a folder from which an unprivileged user may execute it.
-fn for_user() -> (TempDir, Command) {
-    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
-    let folder = folder.expect("a folder can be made");
-    let own = folder.path().join("perilune");
-    // Copied by another process: a child forked meanwhile must not hold the file open for writing.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_perilune")).arg(&own).status();
-    assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
-    let mut command = Command::new(own);
-    command.uid(USER).gid(USER).current_dir("/");
-    (folder, command)
-}
-
 /// Returns the output of a prompt of an unprivileged user for these lines: results and messages.
 fn answers(words: &[&str], lines: &str) -> (String, String) {
-    let (_folder, command) = for_user();
+    let (_folder, command) = command_of_user();
     let mut child = super::piped(command).args(words).spawn().expect("the command runs");
     let mut input = child.stdin.take().expect("it was piped");
     input.write_all(lines.as_bytes()).expect("lines can be sent");
@@ -78,7 +51,7 @@ impl Drop for Spinning {
 }
 
 fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
-    own_only();
+    require_paranoid_2();
     let lines = "20 + 22\nfields \"page-faults\"\n:jobs\nprobe(\"page-faults\")\n\
                  every(\"50ms\", function() print(\"tick\") end)\nrun \"1s\"\n:lost\n";
     let since = std::time::Instant::now();
@@ -104,7 +77,7 @@ fn a_user_without_privileges_can_do_everything_that_needs_no_event() {
 }
 
 fn a_user_watches_an_own_process_and_the_excluded_part_is_noted() {
-    own_only();
+    require_paranoid_2();
     let spinning = Spinning::begin();
     let pid = spinning.0.id().to_string();
     let lines = format!(

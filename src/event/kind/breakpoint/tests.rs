@@ -56,7 +56,7 @@ fn an_address_has_the_defaults_of_perf() {
     assert_eq!(parts("mem:0x1001:x"), (0x1001, Execute, 8));
     let attr = of("mem:0x1000/8:w").attr();
     assert_eq!((attr.type_, attr.config1, attr.config2), (5, 0x1000, 8));
-    assert_eq!(of("mem:0x1000/8:w").fields(), [("bp_type", 2)]);
+    assert_eq!(of("mem:0x1000/8:w").attr_fields(), [("bp_type", 2)]);
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn a_symbol_of_a_program_needs_a_task() {
     let breakpoint = of("mem:./p:flags");
     let refused = |of_tasks| breakpoint.check_options(&Sampling::default(), of_tasks).is_err();
     assert_eq!((refused(false), refused(true)), (true, false));
-    assert!(breakpoint.fields_for_task(-1).is_err());
+    assert!(breakpoint.attr_fields_for_task(-1).is_err());
     let own = std::process::id().cast_signed();
-    let missing = breakpoint.fields_for_task(own).unwrap_err().to_string();
+    let missing = breakpoint.attr_fields_for_task(own).unwrap_err().to_string();
     assert!(missing.contains("has not mapped ./p"), "{missing}");
-    assert_eq!(of("mem:jiffies").fields_for_task(-1).unwrap(), []);
+    assert_eq!(of("mem:jiffies").attr_fields_for_task(-1).unwrap(), []);
 }
 
 #[test]

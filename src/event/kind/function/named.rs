@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use crate::base::text::number::parse_u64;
 use crate::event::kind::prefix::{NameFault, NamePrefix, split_quoted};
 
 /// Kind of a function event: kernel or user function, at its call or return, or a USDT probe.
@@ -160,7 +161,8 @@ impl FunctionName {
         if let Some(address) = address.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
             return CodeLocation::Address(address);
         }
-        let offset = text.rsplit_once('+').and_then(|(name, offset)| Some((name, number(offset)?)));
+        let offset =
+            text.rsplit_once('+').and_then(|(name, offset)| Some((name, parse_u64(offset)?)));
         let (name, offset) = offset.unwrap_or((text, 0));
         CodeLocation::Function(name, offset)
     }
@@ -181,17 +183,6 @@ impl FunctionName {
     /// Returns the name of another function, with the same kind and file.
     pub fn with(&self, function: &str) -> FunctionName {
         FunctionName { function: function.to_owned(), ..self.clone() }
-    }
-}
-
-/// Parses a decimal number, or a hexadecimal one with `0x`.
-fn number(text: &str) -> Option<u64> {
-    if !text.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use super::field::ConfigField;
 use super::names::{aliases, formats, is_file_name, list};
 use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::number::parse_u64;
 use crate::event::kind::pmu_event::ReadPmu;
 use crate::event::kind::properties::{CountUnit, EventAttr};
 use crate::event::sampling::SamplingRate;
@@ -228,9 +229,5 @@ impl TermReader<'_> {
 }
 
 fn number(text: &str) -> Result<u64> {
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| anyhow!("'{text}' is not a number; write it as 10 or 0xa"))
+    parse_u64(text).with_context(|| format!("'{text}' is not a number; write it as 10 or 0xa"))
 }

@@ -18,24 +18,24 @@ pub(super) const KIND: AggregateKind =
 /// Returns the heat map of the run; each further call returns the same one.
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     AggregateSpec::new("heat_map", spec, &[])?;
-    let counts = shared.heat_map.get().is_none();
+    let reports_losses = shared.heat_map.get().is_none();
     let map = shared.heat_map.get_or_init(|| share(HeatMap::default()));
     let parameters = ["time", "ns"].map(|name| (name.to_owned(), "value")).to_vec();
-    let declared = DeclaredAggregate::hidden(HeatMapBody { map: map.clone(), counts });
+    let declared = DeclaredAggregate::hidden(HeatMapBody { map: map.clone(), reports_losses });
     Ok(NewAggregate::new(map, parameters, declared))
 }
 
 struct HeatMapBody {
     map: SharedAggregate<HeatMap>,
-    /// Whether it counts the losses of the map: one of those that share it does.
-    counts: bool,
+    /// Whether it reports the losses of the map: one of those that share it does.
+    reports_losses: bool,
 }
 
 impl AggregateBody for HeatMapBody {
     fn mark(&self, _: &mut Marks) {}
 
     fn count(&self, counts: &mut Coverage) {
-        if self.counts {
+        if self.reports_losses {
             counts.disordered += self.map.borrow().disordered();
         }
     }
