@@ -32,8 +32,8 @@ function m.init(opt)
   local mine, place = per_thread(), block.places()
 
   local function watch(event, handler)
-    local everyone, optional = event ~= GET or nil, event == "block:block_rq_merge" or nil
-    local ev = evsel(event, { everyone = everyone, optional = optional })
+    local all_tasks, optional = event ~= GET or nil, event == "block:block_rq_merge" or nil
+    local ev = evsel(event, { all_tasks = all_tasks, optional = optional })
     if not ev then return end
     ev:filter "nr_sector > 0"
     if opt.device then ev:filter(block.filter("--device", opt.device)) end

@@ -48,7 +48,7 @@ function m.init(opt)
   -- A flame graph contains the certain leaks only.
   possible = kv { "leak", "comm", not opt.flame_graph and stack, sums = sums, keep = true }
 
-  local alloc, free = evsel(a, { stack = opt.call_graph }), evsel(f, { everyone = true })
+  local alloc, free = evsel(a, { stack = opt.call_graph }), evsel(f, { all_tasks = true })
   local of = exprs_of({ source(alloc, "ptr", "ptr", true), source(alloc, "size", "bytes_alloc") },
     alloc, "number")
   local freed = expr_of(source(free, "ptr", "ptr", true), free, "number")

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
     base::text::message::{EscapingWriter, message},
-    cli::{command::Parsed, run::Runtime},
+    cli::{command::Parsed, runtime::Runtime},
     event::other_tools,
     script::load::monitor::Monitor,
 };
@@ -25,19 +25,19 @@ pub mod command;
 pub mod describe;
 pub mod doctor;
 pub mod help;
-pub mod host;
 pub mod list;
+pub mod machine_runtime;
 pub mod monitors;
 pub mod new;
 pub mod overview;
-mod refusal;
 pub mod repl;
-pub mod run;
+pub mod run_options;
 pub mod runtime;
 pub mod split_locks;
 mod suggest;
 pub mod symbols;
 pub mod types;
+mod usage_error;
 
 /// Why a command failed. Each is one error line.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +233,7 @@ fn run_monitor(
         Parsed::Events(asked) => describe::asked(name, &asked, runtime, out),
         // The only place where a run begins.
         Parsed::Run(request) => {
-            let alone = request.host.workload.is_empty();
+            let alone = request.options.workload.is_empty();
             runtime.run(*request).map_err(|why| match why.downcast::<OptionError>() {
                 Ok(OptionError(text)) => CommandError::Usage(text),
                 Err(why) if alone => CommandError::Running(why),
@@ -265,7 +265,7 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
 
 /// Returns the error for an option before the monitor, which may be a valid one in the wrong place.
 fn misplaced(option: &str, rest: &[OsString], runtime: &mut dyn Runtime) -> String {
-    if !host::is_option(option) {
+    if !run_options::is_option(option) {
         return format!("no option '{option}' (perilune --help shows the usage)");
     }
     let known = runtime.monitors();

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The *control plane* (argv → options → selectors → attributes → open) fails with an error that
-//! says what to do. The *data plane* (drain → decode → order → dispatch → aggregate) does not
+//! names the fix. The *data plane* (drain → decode → order → dispatch → aggregate) does not
 //! allocate per event in steady state, does not print and does not block; its failures are counted
 //! in [`base::report::coverage`] and shown with each report.
 //!

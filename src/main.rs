@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use perilune::cli::{main_with, runtime::MachineRuntime};
+use perilune::cli::{machine_runtime::MachineRuntime, main_with};
 use perilune::sys::signal;
 use perilune::sys::streams::{stderr, stdout};
 

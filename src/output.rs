@@ -18,22 +18,22 @@ pub mod json;
 pub mod lat_file;
 pub mod latency_heatmap;
 mod layout;
-#[cfg(test)]
-mod probe;
 pub mod screen;
 mod shrink;
 pub mod svg;
 mod table;
+#[cfg(test)]
+mod test_support;
 pub mod text;
 mod wall;
 
 use std::ffi::OsStr;
 use std::io;
 
-/// The value of `--color`.
+/// When text is coloured: the value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColourChoice {
-    /// Depends on the output and the environment.
+    /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     /// Always coloured.

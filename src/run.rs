@@ -12,17 +12,17 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use crate::base::report::draw::{Draw, OpenedEvent, Stamp};
-use crate::output::file::{self, Growing};
+use crate::output::colour;
+use crate::output::file::{self, GrowingFile};
 use crate::output::format::{OutputFormat, OutputParts};
 use crate::output::screen::Screen;
 use crate::output::text::TextOptions;
-use crate::output::{ColourChoice, colour};
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::sys::clock::local_zone;
 use crate::sys::streams::{self, stdout};
 use crate::sys::terminal::{self, Terminal};
-use request::{Color, HostOptions, RunRequest};
+use request::{RunOptions, RunRequest};
 
 mod banner;
 pub mod catalog;
@@ -66,7 +66,7 @@ pub enum Outcome {
 /// The run cannot begin: an event does not exist, a permission is missing, `init` failed.
 pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result<Outcome> {
     let context = host.context().clone();
-    let outcome = match &request.host.replay {
+    let outcome = match &request.options.replay {
         Some(path) => replayed::run(host, request, path, started),
         None => live::run(host, request, started),
     };
@@ -83,7 +83,7 @@ pub fn run(host: Host, request: &RunRequest, started: Instant) -> anyhow::Result
 /// other process writes to the terminal: a workload shares it, and so do commands that an unsafe
 /// script starts.
 fn screen(request: &RunRequest, pages: usize) -> Option<Screen> {
-    let options = &request.host;
+    let options = &request.options;
     let text = options.format == OutputFormat::Text;
     let elsewhere = !text || options.batch || options.output.is_some();
     let reports = request.interval_ns().is_some();
@@ -109,7 +109,7 @@ fn opened(roles: &[Role]) -> Vec<OpenedEvent> {
 /// Creates the output for the options. `start` is where a recording's time begins; `pages` is the
 /// ring size that messages about lost events contain.
 fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Box<dyn Draw>> {
-    let options = &request.host;
+    let options = &request.options;
     let results: Box<dyn std::io::Write> = match &options.output {
         Some(path) => Box::new(create(path)?),
         None => Box::new(stdout()),
@@ -123,7 +123,7 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
     }))
 }
 
-fn text_options(options: &HostOptions, pages: usize) -> TextOptions {
+fn text_options(options: &RunOptions, pages: usize) -> TextOptions {
     TextOptions {
         zone: local_zone(),
         colour: colours(options),
@@ -137,7 +137,7 @@ fn text_options(options: &HostOptions, pages: usize) -> TextOptions {
 }
 
 /// Creates the file of `-o`, empty.
-fn create(path: &Path) -> anyhow::Result<Growing> {
+fn create(path: &Path) -> anyhow::Result<GrowingFile> {
     let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
     let (shown, folder_shown) = (path.display(), folder.display());
     let kind = |why: &anyhow::Error| why.root_cause().downcast_ref().map(std::io::Error::kind);
@@ -162,17 +162,12 @@ fn create(path: &Path) -> anyhow::Result<Growing> {
     })
 }
 
-fn is_on_terminal(options: &HostOptions) -> bool {
+fn is_on_terminal(options: &RunOptions) -> bool {
     options.output.is_none() && streams::stdout_is_terminal()
 }
 
-fn colours(options: &HostOptions) -> crate::output::Colour {
-    let choice = match options.color {
-        Color::Auto => ColourChoice::Auto,
-        Color::Always => ColourChoice::Always,
-        Color::Never => ColourChoice::Never,
-    };
-    colour(choice, is_on_terminal(options), std::env::var_os("NO_COLOR").as_deref())
+fn colours(options: &RunOptions) -> crate::output::Colour {
+    colour(options.color, is_on_terminal(options), std::env::var_os("NO_COLOR").as_deref())
 }
 
 #[cfg(test)]

@@ -20,4 +20,4 @@ pub mod side_record;
 pub mod sink;
 
 pub use batch::Batch;
-pub use sink::{Happening, SideBand, Sink, UserStack};
+pub use sink::{SideBand, SideBandKind, Sink, UserStack};

@@ -90,10 +90,10 @@ end
 --- Opens the events of a metric as a group, so that they are counted at the same times. Returns its
 --- name and the function of its value in an interval, which is NaN for a division by zero. The
 --- first NaN is explained by a note.
-local function opened(one, wishes)
-  local evs, wish = {}, { group = "metric " .. one.name }
-  for key, value in pairs(wishes) do wish[key] = value end
-  for i, name in ipairs(one.events) do evs[i] = evsel(name, wish) end
+local function opened(one, options)
+  local evs, each = {}, { group = "metric " .. one.name }
+  for key, value in pairs(options) do each[key] = value end
+  for i, name in ipairs(one.events) do evs[i] = evsel(name, each) end
   local explained = false
   return { name = one.name, value = function(n)
     local values, uncounted = {}, nil
@@ -129,20 +129,20 @@ function metric.sets(opt)
   for path in (opt.cgroup or ""):gmatch "[^,]+" do cgroups[#cgroups + 1] = path end
   for _, cgroup in ipairs(#cgroups > 0 and cgroups or { false }) do
     local pinned = opt.pinned and 1
-    local wishes = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
+    local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
     local set, known = { cgroup = cgroup, events = {}, metrics = {} }, {}
     for _, group in ipairs(opt.event or {}) do
       for _, selector in ipairs(group) do
-        local ev = evsel(selector, wishes)
+        local ev = evsel(selector, options)
         set.events[#set.events + 1], known[#known + 1] = ev, ev.name
       end
     end
     for i, one in ipairs(metric.parse(opt.metric, known)) do
-      set.metrics[i] = opened(one, wishes)
+      set.metrics[i] = opened(one, options)
     end
-    wishes.optional = true
+    options.optional = true
     for _, name in ipairs(#set.events + #set.metrics == 0 and USUAL or {}) do
-      set.events[#set.events + 1] = evsel(name, wishes)
+      set.events[#set.events + 1] = evsel(name, options)
     end
     sets[#sets + 1] = set
   end

@@ -60,7 +60,7 @@ local function roles_of(groups, opt, on)
           typed = typed, selector = s, name = s.name, filter = s.filter, event = event,
           key = key, thread = OWN[key] or ABOUT[key], number = #roles + 1,
           from = stages[i - 1], to = i < #groups and stage or nil, stage = stage,
-          everyone = i == #groups and on.everyone,
+          all_tasks = i == #groups and on.all_tasks,
         }
         by_name[s.name], roles[#roles + 1] = event, role
         event.stack = event.stack or s.stack or on.stacks and i == 1
@@ -82,7 +82,7 @@ local function evsel_of(role, declared, optional)
     local d = declared[same]
     if not d then
       local ev = evsel(typed, {
-        stack = role.event.stack, task = task, everyone = role.everyone or nil, optional = optional,
+        stack = role.event.stack, task = task, all_tasks = role.all_tasks or nil, optional = optional,
       })
       if not ev then return end
       d = { ev = ev, whole = not filter and how == ANYHOW, keys = {} }
@@ -168,7 +168,7 @@ end
 --- (`as` of a column).
 --- Optional: `on.start(e, from, key, value)`; `on.single(e, to, key)` for an end without a start;
 --- the expressions `on.key(selector)` and `on.value(selector, ev)`; `on.stacks`, whether starts
---- take their stacks; `on.none`, a value that is not a key; `on.everyone`, whether the last stage
+--- take their stacks; `on.none`, a value that is not a key; `on.all_tasks`, whether the last stage
 --- is taken from all tasks; `on.optional`, whether events may be missing on this machine.
 function relation.stages(groups, opt, on)
   local roles, stages = roles_of(groups, opt, on)
@@ -316,7 +316,7 @@ function relation.kmemprof(groups, opt, optional)
   local stacks = kv { { "stack", stack_text }, sums = sums, top = 10 }
   names = relation.stages(groups, opt, {
     -- Frees are taken from all tasks: the kernel frees much memory after RCU, in a worker.
-    stacks = true, none = 0, optional = optional, everyone = true,
+    stacks = true, none = 0, optional = optional, all_tasks = true,
     key = function(s) return s.attr.ptr or s.attr.key or opt.key or "ptr" end,
     value = function(s) return s.attr.size or "bytes_alloc" end,
     start = function(e, number, _, size)

@@ -5,6 +5,7 @@ pub mod cpulist;
 pub mod digits;
 pub mod escape;
 pub mod field;
+pub mod lua;
 pub mod message;
 pub mod number;
 pub mod stack_style;

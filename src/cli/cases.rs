@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use similar::TextDiff;
 
-use super::{CommandError, run::Runtime};
+use super::{CommandError, runtime::Runtime};
 use crate::base::text::units::counted;
 use crate::base::text::{escape, message};
 use crate::output::file;

@@ -1,5 +1,5 @@
-//! A monitor's command line: one clap command with its own options and the host's, parsed into a
-//! request.
+//! A monitor's command line: one clap command with its own options and the common ones, parsed into
+//! a request.
 //!
 //! The first free argument begins a workload, to which all following arguments belong, as do all
 //! arguments after `--`. A monitor with a positional option takes it from the free arguments first.
@@ -11,7 +11,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
-use super::{CommandError, host, refusal};
+use super::{CommandError, run_options, usage_error};
 use crate::{
     base::text::units::human_ns,
     event::selector::Selector,
@@ -57,12 +57,12 @@ pub struct EventsHelp {
 /// # Errors
 /// An option is unknown, or has an invalid value.
 pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Parsed, CommandError> {
-    let host_options = host::options_beside(&monitor.options);
-    let all: Vec<OptionSpec> = monitor.options.iter().chain(&host_options).cloned().collect();
+    let common_specs = run_options::options_beside(&monitor.options);
+    let all: Vec<OptionSpec> = monitor.options.iter().chain(&common_specs).cloned().collect();
     let usage = |error: anyhow::Error| {
         let text = format!("{}: {error:#}", monitor.name);
         // A text that shows the position of the error needs no reference to the help.
-        let more = format!(" ({} shows more)", refusal::help_command(called));
+        let more = format!(" ({} shows more)", usage_error::help_command(called));
         CommandError::Usage(if text.contains('\n') { text } else { text + &more })
     };
 
@@ -71,7 +71,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     let before = args::attach_choices(before.to_vec(), &all, positional);
     let matches = command(monitor)
         .try_get_matches_from(before)
-        .map_err(|error| CommandError::Usage(refusal::line(monitor, called, &all, &error)))?;
+        .map_err(|error| CommandError::Usage(usage_error::line(monitor, called, &all, &error)))?;
     if matches.get_flag("help") {
         return Ok(Parsed::Help);
     }
@@ -86,30 +86,30 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     }
 
     let mut values = args::values(&monitor.options, &matches).map_err(usage)?;
-    let host_values = args::values(&host_options, &matches).map_err(usage)?;
-    let (mut host, mut notes) = host::meaning(&host_values).map_err(usage)?;
-    notes.extend(shared::settle(&mut values).map_err(usage)?);
+    let common_values = args::values(&common_specs, &matches).map_err(usage)?;
+    let (mut common, mut notes) = run_options::meaning(&common_values).map_err(usage)?;
+    notes.extend(shared::check_and_imply(&mut values).map_err(usage)?);
     let workload = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default().cloned();
-    host.workload = join_at_dashes(workload.collect(), behind);
-    if host.workload.is_empty() && behind.is_some() {
+    common.workload = join_at_dashes(workload.collect(), behind);
+    if common.workload.is_empty() && behind.is_some() {
         return Err(usage(anyhow::anyhow!("no command after '--'")));
     }
     if let Some(option) = monitor.options.iter().find(|option| starts_load(option, &values)) {
-        if !host.workload.is_empty() {
+        if !common.workload.is_empty() {
             let typed = option.typed();
             return Err(usage(anyhow::anyhow!(
                 "{typed} starts a command of its own: omit COMMAND"
             )));
         }
-        host.workload = load(option).map_err(usage)?;
+        common.workload = load(option).map_err(usage)?;
     }
-    host::check_replay(&host).map_err(usage)?;
+    run_options::check_replay(&common).map_err(usage)?;
     Ok(Parsed::Run(Box::new(RunRequest {
         called: called.to_owned(),
         monitor: monitor.clone(),
         given: args::given(&monitor.options, &matches),
         values,
-        host,
+        options: common,
         notes,
         understood: args::understood(&all, &matches),
     })))
@@ -138,7 +138,7 @@ pub fn command(monitor: &Monitor) -> Command {
         .trailing_var_arg(true)
         .hide(true);
     let own = args::to_args(&monitor.options);
-    let mut common = host::options_beside(&monitor.options);
+    let mut common = run_options::options_beside(&monitor.options);
     if let Some(ns) = monitor.every_ns {
         for option in common.iter_mut().filter(|option| option.long == "interval") {
             option.help += &format!("; default {}, or once for a COMMAND", human_ns(ns));

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::{CommandError, command::EventsHelp, run::Runtime, suggest};
+use super::{CommandError, command::EventsHelp, runtime::Runtime, suggest};
 use crate::base::text::{escape, message};
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::catalog::expand;

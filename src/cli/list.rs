@@ -2,7 +2,7 @@
 //! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions, `usdt:FILE:GLOB` USDT probes, and
 //! `mem:GLOB` and `mem:FILE:GLOB` symbols.
 //!
-//! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `sort`, and
+//! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `category`, and
 //! `unavailable`, the reason, if this machine cannot open it; with `-v`, the objects of
 //! [`describe`].
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     CommandError, describe,
-    run::{EventName, Runtime},
+    runtime::{EventName, Runtime},
     suggest,
 };
 use crate::base::text::message;
@@ -61,7 +61,10 @@ pub fn write(
     let matching: Vec<&EventName> = match events.iter().find(exact) {
         // With -v, an exact name selects only itself, since each event prints much.
         Some(event) if options.verbose => vec![event],
-        _ => events.iter().filter(|e| names(e).any(|name| is_wanted(wanted, name))).collect(),
+        _ => events
+            .iter()
+            .filter(|e| names(e).any(|name| glob::matches_or_contains(wanted, name)))
+            .collect(),
     };
     if matching.is_empty() {
         return Err(CommandError::Running(anyhow::anyhow!(
@@ -96,7 +99,7 @@ fn functions(
     let event = |one: &FunctionName| EventName {
         name: one.to_string(),
         aliases: Vec::new(),
-        sort: one.kind.label(),
+        category: one.kind.label(),
         unavailable: None,
     };
     let mut matching: Vec<EventName> = match found.iter().find(|one| one.function == *word) {
@@ -128,7 +131,7 @@ fn looked_up(
 ) -> Result<u8, CommandError> {
     let catalog = runtime.catalog(None)?;
     let found = catalog.look_up(pattern, usize::MAX)?.filter(|found| !found.names.is_empty());
-    let Some(FoundNames { sort, mut names }) = found else {
+    let Some(FoundNames { category, mut names }) = found else {
         let described = catalog.describe(pattern).map(drop);
         let none = || anyhow::anyhow!("no event matches '{pattern}'");
         let why = described.err().filter(|_| !glob::is_glob(pattern)).unwrap_or_else(none);
@@ -137,7 +140,7 @@ fn looked_up(
     if options.verbose && names.iter().any(|name| name == pattern) {
         names = vec![pattern.to_owned()];
     }
-    let event = |name: String| EventName { name, aliases: Vec::new(), sort, unavailable: None };
+    let event = |name: String| EventName { name, aliases: Vec::new(), category, unavailable: None };
     let events: Vec<EventName> = names.into_iter().map(event).collect();
     let events: Vec<&EventName> = events.iter().collect();
     match options.verbose {
@@ -153,10 +156,10 @@ fn write_names(
 ) -> io::Result<u8> {
     let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
     for event in matching {
-        let EventName { name, aliases, sort, unavailable } = event;
+        let EventName { name, aliases, category, unavailable } = event;
         if options.json {
             let mut object =
-                json!({ "type": "event", "event": name, "aliases": aliases, "sort": sort });
+                json!({ "type": "event", "event": name, "aliases": aliases, "category": category });
             if let Some(why) = unavailable {
                 object["unavailable"] = json!(why);
             }
@@ -164,7 +167,7 @@ fn write_names(
         } else {
             let why =
                 unavailable.as_ref().map_or(String::new(), |why| format!("  unavailable: {why}"));
-            writeln!(out, "{:width$}  {sort}{why}", shown(event))?;
+            writeln!(out, "{:width$}  {category}{why}", shown(event))?;
         }
     }
     Ok(0)
@@ -211,14 +214,6 @@ fn commands(event: &Rc<Event>) -> Vec<String> {
 
 fn names(event: &EventName) -> impl Iterator<Item = &str> {
     std::iter::once(event.name.as_str()).chain(event.aliases.iter().map(String::as_str))
-}
-
-fn is_wanted(pattern: &str, name: &str) -> bool {
-    if glob::is_glob(pattern) {
-        glob::matches(pattern.as_bytes(), name.as_bytes())
-    } else {
-        name.contains(pattern)
-    }
 }
 
 fn shown(event: &EventName) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::run::Runtime;
+use super::runtime::Runtime;
 
 /// Writes a line for each monitor. A monitor that does not load is listed with its error.
 ///

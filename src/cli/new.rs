@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use anyhow::{Result, anyhow};
 
-use super::{CommandError, cases, run::Runtime, suggest, types};
+use super::{CommandError, cases, runtime::Runtime, suggest, types};
 use crate::base::matching::glob;
+use crate::base::text::lua::field_name;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::expr::lua_name;
 use crate::event::filter::split::Split;
 use crate::event::kind::Event;
 use crate::event::selector::Selector;
@@ -166,9 +166,9 @@ fn monitor(name: &str, watched: &[Watched]) -> String {
 fn handler(selector: &Selector, event: &Event, one: bool) -> String {
     let mut text = format!("\n  -- {}: besides _time (ns), _cpu, _pid, _tid, _comm\n", event.name);
     let own: Vec<&Field> = event.format().map_or(Vec::new(), own);
-    let width = own.iter().map(|f| lua_name(&f.name).len()).max().unwrap_or(0);
+    let width = own.iter().map(|f| field_name(&f.name).len()).max().unwrap_or(0);
     for field in &own {
-        let _ = writeln!(text, "  --   e.{:width$}  {}", lua_name(&field.name), field.type_text);
+        let _ = writeln!(text, "  --   e.{:width$}  {}", field_name(&field.name), field.type_text);
     }
     let mut values = vec!["e._comm".to_owned()];
     if !one {
@@ -176,7 +176,7 @@ fn handler(selector: &Selector, event: &Event, one: bool) -> String {
     }
     let key = event.format().and_then(suggest::first_key);
     match key {
-        Some(key) => values.push(format!("e.{}", lua_name(&key.name))),
+        Some(key) => values.push(format!("e.{}", field_name(&key.name))),
         None if !one => values.push("0".to_owned()),
         None => {}
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{monitors, run::Runtime};
+use super::{monitors, runtime::Runtime};
 
 /// The usage of the program.
 pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]]";

@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::command::{self, Parsed};
-use super::run::Runtime;
+use super::runtime::Runtime;
 use super::{CommandError, help};
 use crate::output::format::OutputFormat;
 use crate::run::session::{Completions, Console, ConsoleMessage, Outlet};
@@ -65,18 +65,18 @@ pub fn run(
         }
         Parsed::Run(request) => *request,
     };
-    let host = &request.host;
-    let format = format!("--{}", host.format.option());
+    let common = &request.options;
+    let format = format!("--{}", common.format.option());
     let elsewhere = [
-        (format.as_str(), host.format != OutputFormat::Text),
-        ("-o", host.output.is_some()),
-        ("a command", !host.workload.is_empty()),
-        ("-i", host.interval_ns.is_some()),
-        ("-N", host.exit_after.is_some()),
-        ("--duration", host.duration_ns.is_some()),
-        ("--total", host.total),
-        ("--stats", host.stats),
-        ("--realtime", host.realtime),
+        (format.as_str(), common.format != OutputFormat::Text),
+        ("-o", common.output.is_some()),
+        ("a command", !common.workload.is_empty()),
+        ("-i", common.interval_ns.is_some()),
+        ("-N", common.exit_after.is_some()),
+        ("--duration", common.duration_ns.is_some()),
+        ("--total", common.total),
+        ("--stats", common.stats),
+        ("--realtime", common.realtime),
     ];
     if let Some((what, _)) = elsewhere.iter().find(|(_, given)| *given) {
         return Err(CommandError::Usage(format!("repl: {what} applies only to monitors; omit it")));
@@ -121,17 +121,17 @@ pub fn console(unsafe_mode: bool) -> anyhow::Result<(Console, Outlet)> {
     threads::start("perilune:read", read)?;
     let (mut tids, above) = greeted.recv().context("the thread that reads lines has ended")??;
     tids.extend(listening);
-    let (outlet, settle): (Outlet, Box<dyn Fn()>) = match above {
+    let (outlet, wait_until_printed): (Outlet, Box<dyn Fn()>) = match above {
         Some(above) => {
             let (results, messages) = (Box::new(above.doubled()), Box::new(above.doubled()));
-            (Outlet { results, messages, terminal }, Box::new(move || above.settle()))
+            (Outlet { results, messages, terminal }, Box::new(move || above.wait_until_printed()))
         }
         None => {
             let (results, messages) = (Box::new(stdout()), Box::new(streams::stderr()));
             (Outlet { results, messages, terminal }, Box::new(|| {}))
         }
     };
-    Ok((Console { typed, bell, ready, settle, tids }, outlet))
+    Ok((Console { typed, bell, ready, wait_until_printed, tids }, outlet))
 }
 
 /// Returns whether lines are edited on a terminal.

@@ -14,10 +14,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::{CommandError, run::Runtime};
+use super::{CommandError, runtime::Runtime};
+use crate::base::text::lua::field_name;
 use crate::base::text::units::counted;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::expr::lua_name;
 use crate::event::kind;
 use crate::output::file;
 use crate::script::load::library;
@@ -131,7 +131,7 @@ fn described(system: &str, events: &[(String, Format)]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "\n--- `{name}`\n---@class {class}: perilune.Sample");
         for field in &format.fields {
-            let (name, type_) = (lua_name(&field.name), type_of(field));
+            let (name, type_) = (field_name(&field.name), type_of(field));
             let _ = writeln!(text, "---@field {name} {type_} {}", field.type_text);
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn class_of(event: &str) -> String {
     format!("perilune.{}.{}", word(system), word(name))
 }
 
-/// Returns the Lua type of `e.FIELD`; see `script::view`.
+/// Returns the Lua type of `e.FIELD`; see `script::dispatch::view`.
 fn type_of(field: &Field) -> &'static str {
     match field.kind {
         FieldKind::Int | FieldKind::Pointer if !matches!(field.size, 1 | 2 | 4 | 8) => "string",

@@ -180,15 +180,3 @@ fn mixed(value: &IntExpr) -> String {
         _ => format!("mixed_unsigned({})", value.in_box(false)),
     }
 }
-
-/// Returns the name of a field on a record in Lua; a keyword gets an underscore (`e.end_`).
-pub fn lua_name(field: &str) -> String {
-    let underscore = if KEYWORDS.contains(&field) { "_" } else { "" };
-    format!("{field}{underscore}")
-}
-
-/// LuaJIT's keywords, `goto` included.
-const KEYWORDS: [&str; 22] = [
-    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-];

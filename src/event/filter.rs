@@ -4,8 +4,8 @@
 //! The kernel evaluates filters before it writes a record, at a fifth of the cost of the record. It
 //! reports only EINVAL, EPERM, ENOENT or ESRCH for a filter that it refuses, each for many reasons.
 //! Filters are therefore parsed here first, to report the problem and its position. If one
-//! tracepoint serves several roles, each role's own filter is evaluated here ([`Bound`]) with the
-//! kernel's semantics: widths, signs, truncated numbers, unterminated text.
+//! tracepoint serves several roles, each role's own filter is evaluated here ([`BoundFilter`]) with
+//! the kernel's semantics: widths, signs, truncated numbers, unterminated text.
 //!
 //! The parser accepts what the kernel accepts, except for filters that never work as written: an
 //! operator at the very end (`pid == 1 &&`), a number compared with an array or a bitmask, and
@@ -32,13 +32,18 @@ mod tests;
 
 use std::rc::Rc;
 
-pub use eval::{Bound, FilterInput, KernelOnly};
+pub use eval::{BoundFilter, COMM_ROOM, FilterInput, KernelOnly};
 pub use print::quote;
 
 use crate::{decode::format::Format, event::syntax::SyntaxError};
 
 /// Maximum length of a filter in bytes: the kernel copies one page, terminator included.
 pub const LONGEST: usize = 4095;
+/// Bytes of [`LONGEST`] reserved for conditions that a run adds, such as the exclusion of its own
+/// threads.
+pub const RESERVED_BYTES: usize = 256;
+/// Maximum nesting of parentheses; the kernel limits only the length.
+const NESTING_MAX: usize = 64;
 
 /// A parsed filter. Two filters are equal if the kernel would get the same text.
 #[derive(Clone, Debug)]

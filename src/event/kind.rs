@@ -146,7 +146,7 @@ impl Event {
     }
 }
 
-/// Reads what the machine says about its events.
+/// Readers of the machine's descriptions of events.
 #[derive(Clone, Copy)]
 pub struct EventFiles<'a> {
     /// Reads the format of a tracepoint.

@@ -1,16 +1,17 @@
 //! Names and options of perf, perf-prof and bpftrace, and what to write instead.
 //!
-//! One table: a refused word gets its row as a hint, and `docs/other-tools.md` lists all rows.
+//! One table: a refused command or option gets its row as a hint, and `docs/other-tools.md` lists
+//! all rows.
 
 use std::fmt::Write as _;
 
-/// A word of another tool.
+/// A command, option or attribute of another tool.
 pub struct OtherTool {
     /// The tool.
     pub tool: &'static str,
     /// The monitor of perilune after which it is typed; empty after any.
     pub after: &'static str,
-    /// The word as it is typed: a command, an option, or an attribute `name=`.
+    /// As it is typed: a command, an option, or an attribute `name=`.
     pub typed: &'static str,
     /// The text to write instead, in Markdown.
     pub here: &'static str,
@@ -24,7 +25,7 @@ macro_rules! rows {
     };
 }
 
-/// The words, by tool.
+/// All of them, by tool.
 #[rustfmt::skip]
 pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["record"] "`profile --flame-graph NAME`, or `trace --events -o FILE` to record events";
@@ -89,7 +90,7 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["funccount"] "`top -e kprobe:FUNCTION`";
 };
 
-/// Returns what to write instead of a word that is refused after this monitor, or as a monitor if
+/// Returns what to write instead of what is refused after this monitor, or as a monitor if
 /// `after` is empty.
 pub fn instead(after: &str, typed: &str) -> Option<&'static OtherTool> {
     let known = |row: &&OtherTool| {
@@ -102,7 +103,7 @@ pub fn instead(after: &str, typed: &str) -> Option<&'static OtherTool> {
     found.max_by_key(|row| row.after.len())
 }
 
-/// Returns the end of a message about a word that is refused, or nothing.
+/// Returns the end of a message about a refused command or option, or nothing.
 pub fn hint(after: &str, typed: &str) -> String {
     instead(after, typed).map_or_else(String::new, OtherTool::hint)
 }
@@ -114,7 +115,7 @@ pub fn attribute_hint(name: &str) -> String {
 }
 
 impl OtherTool {
-    /// Returns whether the word is a command, not an option or attribute.
+    /// Returns whether it is a command, not an option or attribute.
     fn is_command(&self) -> bool {
         self.after.is_empty() && !self.typed.starts_with('-')
     }

@@ -10,14 +10,10 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use crate::event::{
-    filter::{Filter, KernelOnly, LONGEST, split::UserCondition},
+    filter::{Filter, KernelOnly, LONGEST, RESERVED_BYTES, split::UserCondition},
     kind::Event,
     sampling::Sampling,
 };
-
-/// Bytes of [`LONGEST`] reserved for conditions that are added later, such as the exclusion of
-/// perilune's own threads.
-const SPARE: usize = 256;
 
 /// One use of an event: an evsel of the script.
 #[derive(Clone, Debug)]
@@ -121,7 +117,7 @@ fn can_join<S>(opening: &PlannedEvent<S>, roles: &[EventRole<S>], role: &EventRo
     let members = opening.roles.iter().filter_map(|index| roles.get(*index));
     members.into_iter().all(|member| is_checkable(member).unwrap_or(false))
         && either(opening.filter.clone(), role.filter.clone())
-            .is_none_or(|filter| filter.to_kernel().len() + SPARE <= LONGEST)
+            .is_none_or(|filter| filter.to_kernel().len() + RESERVED_BYTES <= LONGEST)
 }
 
 /// Returns a filter for what passes either; None passes everything.

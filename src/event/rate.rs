@@ -43,23 +43,23 @@ impl Sampling {
 ///
 /// # Errors
 /// The period of a clock is shorter than [`CLOCK_PERIOD_MIN`].
-pub fn settle(
+pub fn resolve_rate(
     event: &Event,
     sampling: &Sampling,
     of_run: Option<SamplingRate>,
 ) -> Result<Sampling> {
-    let mut settled = sampling.clone();
+    let mut resolved = sampling.clone();
     if sampling.count || sampling.has_raw_rate() {
-        return Ok(settled);
+        return Ok(resolved);
     }
     if sampling.rate().is_none() {
         let default = of_run.unwrap_or(SamplingRate::Frequency(DEFAULT_HZ));
         let default = event.kind().has_rate().then_some(default);
         if let Some(rate) = event.kind().rate().or(default) {
-            settled.set_rate(rate);
+            resolved.set_rate(rate);
         }
     }
-    if let (true, Some(SamplingRate::Period(ns))) = (event.kind().is_clock(), settled.rate())
+    if let (true, Some(SamplingRate::Period(ns))) = (event.kind().is_clock(), resolved.rate())
         && ns < CLOCK_PERIOD_MIN
     {
         bail!(
@@ -69,7 +69,7 @@ pub fn settle(
             event.name
         );
     }
-    Ok(settled)
+    Ok(resolved)
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     ) -> Option<SamplingRate> {
         let mut sampling = Sampling::default();
         requested.into_iter().for_each(|rate| sampling.set_rate(rate));
-        settle(&event(name), &sampling, of_run).unwrap().rate()
+        resolve_rate(&event(name), &sampling, of_run).unwrap().rate()
     }
 
     #[test]
@@ -117,17 +117,17 @@ mod tests {
     #[test]
     fn a_clock_is_not_sampled_more_often_than_its_timer_fires() {
         let mut sampling = Sampling { period: Some(1), ..Sampling::default() };
-        let why = settle(&event("cpu-clock"), &sampling, None).unwrap_err().to_string();
+        let why = resolve_rate(&event("cpu-clock"), &sampling, None).unwrap_err().to_string();
         assert_eq!(
             why,
             "cpu-clock: a period of 1 ns is too short; the kernel's timer needs at least 10000 ns: \
              use a longer period, or a rate (freq=100, -F 100)"
         );
-        assert!(settle(&event("cycles"), &sampling, None).is_ok());
+        assert!(resolve_rate(&event("cycles"), &sampling, None).is_ok());
         sampling.period = Some(CLOCK_PERIOD_MIN);
-        assert!(settle(&event("task-clock"), &sampling, None).is_ok());
+        assert!(resolve_rate(&event("task-clock"), &sampling, None).is_ok());
         // A counted event is read, not sampled, so its rate stays unset.
         let counted = Sampling { count: true, ..Sampling::default() };
-        assert_eq!(settle(&event("cpu-clock"), &counted, None).unwrap(), counted);
+        assert_eq!(resolve_rate(&event("cpu-clock"), &counted, None).unwrap(), counted);
     }
 }

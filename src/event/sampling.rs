@@ -33,7 +33,7 @@ pub struct Sampling {
     pub whole_cpus: bool,
     /// Deliver its records from all tasks and CPUs, perilune's own included, even if only some
     /// tasks or CPUs are watched: memory, for example, may be freed by any task.
-    pub everyone: bool,
+    pub all_tasks: bool,
     /// Omit the records of this process unless `--self` is given, because the script does not
     /// relate them to other records. Without this option, its scheduler events are processed but
     /// not printed.

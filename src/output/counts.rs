@@ -89,7 +89,7 @@ fn of_columns(laid: &TableLayout, shown: &[usize]) -> TableLayout {
 mod tests {
     use super::*;
     use crate::base::report::draw::{Align, Column, Draw as _, Report, Style};
-    use crate::output::probe::{drawn, stamp};
+    use crate::output::test_support::{drawn, stamp};
 
     fn table(all: bool) -> Table {
         let column = |title: &str| Column {

@@ -21,18 +21,18 @@ use std::path::{Path, PathBuf};
 
 /// A file of results that is read while it grows; its errors contain its name.
 #[derive(Debug)]
-pub struct Growing {
+pub struct GrowingFile {
     file: File,
     shown: String,
 }
 
-impl Growing {
+impl GrowingFile {
     fn named(&self, why: &io::Error) -> io::Error {
         io::Error::new(why.kind(), format!("{}: {why}", self.shown))
     }
 }
 
-impl io::Write for Growing {
+impl io::Write for GrowingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes).map_err(|why| self.named(&why))
     }
@@ -87,9 +87,9 @@ fn is_followed(step: &PathStep<'_>) -> bool {
     own || !step.data.is_symlink() || (closed && effective_uid() != 0)
 }
 
-/// A file in preparation; [`Making::place`] gives it its name.
+/// A file in preparation; [`AtomicFile::place`] gives it its name.
 #[derive(Debug)]
-pub struct Making {
+pub struct AtomicFile {
     file: File,
     shown: PathBuf,
     place: ResolvedPath,
@@ -103,12 +103,12 @@ enum FileState {
     Placed,
 }
 
-impl Making {
+impl AtomicFile {
     /// Begins a file that will be placed at `path`.
     ///
     /// # Errors
     /// The existing file is not a regular file of this user, or the folder is not writable.
-    pub fn begin(path: &Path) -> Result<Making> {
+    pub fn begin(path: &Path) -> Result<AtomicFile> {
         let place = writable(path)?;
         let mut mode = None;
         if let Some(found) = &place.found {
@@ -129,7 +129,7 @@ impl Making {
         if let Some(mode) = mode {
             file.set_permissions(mode).with_context(failed)?;
         }
-        Ok(Making { file, shown: path.to_owned(), place, state })
+        Ok(AtomicFile { file, shown: path.to_owned(), place, state })
     }
 
     /// Returns the file to write to.
@@ -172,7 +172,7 @@ impl Making {
     }
 }
 
-impl Drop for Making {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let FileState::Hidden(hidden) = &self.state {
             // A later run removes it if this fails.
@@ -184,9 +184,9 @@ impl Drop for Making {
 /// Writes a whole file; replaces a regular file of this user.
 ///
 /// # Errors
-/// As [`Making::begin`]; or it cannot be written.
+/// As [`AtomicFile::begin`]; or it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut making = Making::begin(path)?;
+    let mut making = AtomicFile::begin(path)?;
     let written = making.file().write_all(bytes);
     written.with_context(|| format!("failed to write `{}`", path.display()))?;
     making.place()
@@ -209,14 +209,14 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Opens a file for results that are read while they are written. A regular file is replaced, as by
-/// [`Making`]; a FIFO, a terminal, /dev/null or a descriptor of this process (/dev/stdout,
+/// [`AtomicFile`]; a FIFO, a terminal, /dev/null or a descriptor of this process (/dev/stdout,
 /// /dev/fd/N) is opened and written to.
 ///
 /// # Errors
 /// It belongs to another user, is a folder, or is a FIFO without a reader.
-pub fn open_growing(path: &Path) -> Result<Growing> {
+pub fn open_growing(path: &Path) -> Result<GrowingFile> {
     let (file, shown) = (open(path)?, path.display().to_string());
-    Ok(Growing { file, shown })
+    Ok(GrowingFile { file, shown })
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -246,7 +246,7 @@ fn open(path: &Path) -> Result<File> {
 }
 
 fn placed(path: &Path) -> Result<File> {
-    let mut making = Making::begin(path)?;
+    let mut making = AtomicFile::begin(path)?;
     making.place()?;
     making.file().try_clone().with_context(|| format!("failed to open `{}`", path.display()))
 }

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, Write};
 
 use super::wall::Wall;
 
-/// Writes settled stacks.
+/// Writes merged stacks.
 ///
 /// # Errors
 /// `out` cannot be written to.
@@ -62,7 +62,7 @@ pub fn read(from: impl BufRead) -> io::Result<(Flame, usize)> {
             None => wrong += 1,
         }
     }
-    flame.settle();
+    flame.merge_equal();
     Ok((flame, wrong))
 }
 

@@ -67,7 +67,7 @@ pub fn amount(total: u64, unit: &str) -> String {
     }
 }
 
-/// Draws settled stacks; without any, a picture with a message.
+/// Draws merged stacks; without any, a picture with a message.
 ///
 /// # Errors
 /// `out` cannot be written to.
@@ -83,7 +83,7 @@ pub fn write(flame: &Flame, caption: &Caption, out: &mut dyn Write) -> io::Resul
     draw(&lines, flame, caption, out)
 }
 
-/// Draws the difference between settled stacks and earlier ones: widths are the current ones,
+/// Draws the difference between merged stacks and earlier ones: widths are the current ones,
 /// colours show the change. The earlier stacks are scaled to the same total first, so that a longer
 /// run does not appear as growth everywhere.
 ///
@@ -200,7 +200,7 @@ mod tests {
                 frames.iter().map(|(name, mark)| flame.name(name, *mark)).collect();
             flame.push(&frames, *weight);
         }
-        flame.settle();
+        flame.merge_equal();
         flame
     }
 

@@ -89,7 +89,7 @@ impl TextOutput {
     }
 
     /// Writes to stderr at once. A failure is ignored, because it cannot be reported anywhere.
-    fn say(&mut self, line: &[u8]) {
+    fn write_message(&mut self, line: &[u8]) {
         if self.look.together {
             // A later flush of the results reports a persistent error.
             let _ = self.results.flush();
@@ -188,7 +188,7 @@ impl Draw for TextOutput {
             Level::Warning => "warning: ",
             Level::Error => "",
         };
-        self.say(&message(&format!("{prefix}{text}")));
+        self.write_message(&message(&format!("{prefix}{text}")));
     }
 
     fn coverage(&mut self, _stamp: Stamp, coverage: &Coverage, last: bool) {
@@ -223,7 +223,7 @@ impl Draw for TextOutput {
     }
 
     fn stats(&mut self, _stamp: Stamp, stats: &Stats) {
-        self.say(&message(&stats_text(stats)));
+        self.write_message(&message(&stats_text(stats)));
     }
 
     fn flush(&mut self) -> io::Result<()> {

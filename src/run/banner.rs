@@ -1,7 +1,7 @@
 //! Messages at the start of a live run: what is watched, and which options are applied differently
 //! or have no effect.
 
-use super::filters::{self, From};
+use super::filters::{self, EventOrigin};
 use super::request::RunRequest;
 use crate::base::report::draw::Level;
 use crate::base::text::cpulist;
@@ -16,7 +16,7 @@ use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
-pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
+pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
     let roles = host.roles();
     let mut names: Vec<String> = Vec::new();
     for role in &roles {
@@ -29,11 +29,11 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
         n => format!("{} and {} more events", names[..3].join(", "), n - 3),
     };
     let target = match &source.tasks {
-        Some(tids) if !request.host.selects_tasks() => {
+        Some(tids) if !request.options.selects_tasks() => {
             format!("the command (pid {})", tids[0])
         }
-        Some(tids) if !request.host.pids.is_empty() => {
-            let pids: Vec<String> = request.host.pids.iter().map(u32::to_string).collect();
+        Some(tids) if !request.options.pids.is_empty() => {
+            let pids: Vec<String> = request.options.pids.iter().map(u32::to_string).collect();
             let noun = if pids.len() == 1 { "process" } else { "processes" };
             format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
         }
@@ -62,11 +62,11 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
     }
     let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
     context.note(Level::Info, &watching);
-    if request.host.format.has_notes() {
+    if request.options.format.has_notes() {
         // Such a format keeps stderr free of notes, but a caller may wait there for the start.
         streams::print_message(&format!("note: {watching}"));
     }
-    if request.host.verbose > 0 {
+    if request.options.verbose > 0 {
         let pages = counted(live.pages() as u64, "page");
         let text = format!("{order}, {pages} per ring, {}", counted(live.files() as u64, "file"));
         context.note(Level::Info, &text);
@@ -76,11 +76,11 @@ pub(super) fn greet(host: &Host, live: &Live, request: &RunRequest, source: &Sou
             let text = format!("task records also from CPU {cpus}, with smaller rings");
             context.note(Level::Info, &text);
         }
-        for line in filters::explain(&roles, From::Kernel) {
+        for line in filters::explain(&roles, EventOrigin::Kernel) {
             context.note(Level::Info, &line);
         }
     }
-    for (name, fields) in if request.host.verbose > 1 { live.attributes() } else { Vec::new() } {
+    for (name, fields) in if request.options.verbose > 1 { live.attributes() } else { Vec::new() } {
         let fields: Vec<String> =
             fields.iter().map(|(field, value)| format!("{field}={value:#x}")).collect();
         context.note(Level::Info, &format!("{name}: {}", fields.join(" ")));
@@ -108,7 +108,7 @@ fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
 
 /// Returns a note for each stack option that is given although no event takes stacks.
 fn without_stacks(roles: &[Role], request: &RunRequest) -> Vec<String> {
-    let options = &request.host;
+    let options = &request.options;
     let given = [
         ("--user-callchain", options.callchain == ChainPart::User),
         ("--kernel-callchain", options.callchain == ChainPart::Kernel),

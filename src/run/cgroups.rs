@@ -79,7 +79,7 @@ fn limit(openings: Vec<Opening>, cgroups: &[Rc<str>]) -> anyhow::Result<Vec<Open
     let mut limited = Vec::with_capacity(openings.len() * cgroups.len());
     for opening in openings {
         let name = &opening.event.name;
-        if opening.sampling.everyone || opening.sampling.cgroup.is_some() {
+        if opening.sampling.all_tasks || opening.sampling.cgroup.is_some() {
             limited.push(opening);
             continue;
         }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-use super::request::HostOptions;
+use super::request::RunOptions;
 use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;
 
@@ -10,7 +10,7 @@ use crate::script::evsel::role::Role;
 ///
 /// # Errors
 /// One of them is.
-pub(super) fn check_counters(roles: &[Role], settings: &HostOptions) -> anyhow::Result<()> {
+pub(super) fn check_counters(roles: &[Role], settings: &RunOptions) -> anyhow::Result<()> {
     if settings.total && roles.iter().any(|role| role.sampling.count) {
         bail!("--total: counts have no total; without -i and --total, a COMMAND has one report");
     }

@@ -9,13 +9,13 @@ use crate::script::evsel::role::Role;
 
 /// Where a run's events come from, which decides where they can be filtered.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum From {
+pub(super) enum EventOrigin {
     Kernel,
     File,
 }
 
 /// Returns a line for each event that has a filter.
-pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
+pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for role in roles {
         let here: Vec<&str> = role.rest.iter().map(|rest| rest.text.as_str()).collect();
@@ -24,7 +24,7 @@ pub(super) fn explain(roles: &[Role], from: From) -> Vec<String> {
         let (kernel, here) = (joined(&kernel), joined(&here));
         let line = match (kernel.is_empty(), here.is_empty(), from) {
             (true, true, _) => continue,
-            (_, _, From::File) => {
+            (_, _, EventOrigin::File) => {
                 let both = [kernel, here].into_iter().filter(|text| !text.is_empty());
                 format!("filtered in user space: {}", both.collect::<Vec<_>>().join(" && "))
             }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn each_line_names_the_place_of_the_filter_and_its_cost() {
-        let lines = |filter| explain(&[role(filter)], From::Kernel).join("\n");
+        let lines = |filter| explain(&[role(filter)], EventOrigin::Kernel).join("\n");
         assert_eq!(
             lines("pid > 1 && CPU == 0"),
             format!("a:x: filtered in the kernel: pid > 1 && CPU == 0 ({REJECTED})")
@@ -125,7 +125,7 @@ mod tests {
             )
         );
         assert_eq!(
-            explain(&[role("pid == 1 && _tid")], From::File),
+            explain(&[role("pid == 1 && _tid")], EventOrigin::File),
             ["a:x: filtered in user space: pid == 1 && _tid"]
         );
     }

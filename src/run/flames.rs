@@ -20,7 +20,7 @@ use super::request::RunRequest;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Stamp;
 use crate::base::report::flame::Flame;
-use crate::output::file::Making;
+use crate::output::file::AtomicFile;
 use crate::output::folded;
 use crate::output::svg::{self, Caption};
 use crate::script::aggregate::flame::{DrawnGraph, FlameOptions};
@@ -52,7 +52,7 @@ pub(super) struct Flames {
 /// One graph's files.
 struct Graph {
     path: PathBuf,
-    folded: Making,
+    folded: AtomicFile,
     all: Flame,
     /// `all` contains only the last snapshot.
     snapshot: bool,
@@ -90,7 +90,7 @@ impl Flames {
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Flames>> {
         let Some(name) = name(&request.values) else { return Ok(None) };
         let name = without_ending(name);
-        let timed = request.host.interval_ns.is_some();
+        let timed = request.options.interval_ns.is_some();
         let before = match text(&request.values, "diff") {
             Some(_) if timed => {
                 anyhow::bail!("--diff compares whole runs, but -i splits the run; omit one of them")
@@ -175,7 +175,7 @@ impl Flames {
 
     fn draw(&mut self, begin: Stamp, end: Stamp, coverage: &Coverage, last: bool) -> Result<()> {
         for graph in self.graphs.values_mut() {
-            graph.all.settle();
+            graph.all.merge_equal();
             if last {
                 graph.folded.place()?;
             }
@@ -226,9 +226,9 @@ impl Flames {
 
 impl Graph {
     fn begin(path: PathBuf) -> Result<Graph> {
-        let folded = Making::begin(&with_ending(&path, "folded"))?;
+        let folded = AtomicFile::begin(&with_ending(&path, "folded"))?;
         // Also checks that the picture can be created before anything is measured.
-        drop(Making::begin(&with_ending(&path, "svg"))?);
+        drop(AtomicFile::begin(&with_ending(&path, "svg"))?);
         Ok(Graph { path, folded, all: Flame::default(), snapshot: false })
     }
 
@@ -236,7 +236,7 @@ impl Graph {
     /// the file visible at once. The picture of snapshots is the last one: a sum would count a
     /// long-lived entry many times.
     fn take(&mut self, mut part: Flame, now: bool, snapshot: bool) -> Result<()> {
-        part.settle();
+        part.merge_equal();
         self.snapshot = snapshot;
         self.write_stacks(&part)?;
         if now {
@@ -249,7 +249,7 @@ impl Graph {
         }
         let mut seen = 1 << 16;
         while self.all.bytes() > BYTES && seen > 16 {
-            self.all.settle();
+            self.all.merge_equal();
             self.all.prune(self.all.total() / seen);
             seen /= 4;
         }
@@ -273,7 +273,7 @@ fn write_picture(
     before: Option<&Flame>,
     caption: &Caption,
 ) -> Result<()> {
-    let mut picture = Making::begin(&with_ending(path, "svg"))?;
+    let mut picture = AtomicFile::begin(&with_ending(path, "svg"))?;
     let mut out = BufWriter::new(picture.file());
     match before {
         Some(before) => svg::write_difference(before, flame, caption, &mut out),

@@ -20,7 +20,7 @@ pub(super) fn no_events(
         return None;
     }
     if coverage.filtered > 0 {
-        let already_reported = request.host.stats || request.host.verbose > 0;
+        let already_reported = request.options.stats || request.options.verbose > 0;
         return filters::rejected_in_user_space(coverage).filter(|_| !already_reported);
     }
     let why = request.monitor.idle.as_ref().map(|why| format!(": {why}"));

@@ -16,7 +16,7 @@ use super::request::RunRequest;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Stamp;
 use crate::base::report::heat::Heat;
-use crate::output::file::Making;
+use crate::output::file::AtomicFile;
 use crate::output::svg::Caption;
 use crate::output::{heatmap, lat_file::Latencies, latency_heatmap};
 use crate::script::option::value::OptionValue;
@@ -26,7 +26,7 @@ use crate::sys::clock::local_zone;
 /// The picture to be drawn at the end.
 pub(super) struct Heatmap {
     path: PathBuf,
-    picture: Making,
+    picture: AtomicFile,
     monitor: String,
     /// Draw only the printed events, even if there are none: a threshold is given.
     than: bool,
@@ -49,7 +49,7 @@ impl Heatmap {
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Heatmap>> {
         let Some(name) = text(&request.values, "heatmap") else { return Ok(None) };
         let path = PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name)));
-        let picture = Making::begin(&path).context("--heatmap")?;
+        let picture = AtomicFile::begin(&path).context("--heatmap")?;
         let than = request.values.get("than").is_some_and(OptionValue::is_given);
         let monitor = request.monitor.name.clone();
         Ok(Some(Heatmap { path, picture, monitor, than, delays: None }))
@@ -61,7 +61,7 @@ impl Heatmap {
     /// The file of delays cannot be created.
     pub(super) fn follow(&mut self, of: SharedAggregate<HeatMap>, begin: Stamp) -> Result<()> {
         let path = self.path.with_extension("lat");
-        let mut file = Making::begin(&path).context("--heatmap")?;
+        let mut file = AtomicFile::begin(&path).context("--heatmap")?;
         // The file can be followed while it grows.
         file.place().context("--heatmap")?;
         let out = BufWriter::new(file.file().try_clone().context("--heatmap")?);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::Outcome;
-use super::banner::greet;
+use super::banner::print_banner;
 use super::catalog::MachineCatalog;
 use super::cgroups;
 use super::counters_only::check_counters;
@@ -13,8 +13,8 @@ use super::machine_changes::MachineChanges;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
 use super::prepare::{begin_notes, begin_output, prepare_naming, read_tasks, source_request};
-use super::request::{HostOptions, RunRequest};
-use super::schedule::{Cost, Schedule};
+use super::request::{RunOptions, RunRequest};
+use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
 use super::workload;
@@ -45,7 +45,7 @@ pub(super) fn run(
     request: &RunRequest,
     started: Instant,
 ) -> anyhow::Result<Outcome> {
-    let settings = &request.host;
+    let settings = &request.options;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
     let scope = WatchScope::of(request, workload.as_ref())?;
@@ -90,12 +90,12 @@ pub(super) fn run(
     {
         return workload::fail(&host, &why, settings);
     }
-    greet(&host, &live, request, &source);
+    print_banner(&host, &live, request, &source);
     let mut show = Show::new(host.context().clone(), screen, files);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);
-    let cost = Cost::start(started);
+    let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
     let boost = raise_priority(settings, host.context());
     let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live) };
@@ -121,7 +121,7 @@ pub(super) fn run(
 
 /// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
 /// already and keeps its own.
-fn raise_priority(settings: &HostOptions, shared: &SharedContext) -> Option<RtBoost> {
+fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoost> {
     /// Percent of a CPU: two million events a second take a tenth with most handlers.
     const CPU_PERCENT: u64 = 50;
     sched::request_short_slices();
@@ -226,10 +226,10 @@ fn finish(
     mut show: Show,
     schedule: &Schedule,
     request: &RunRequest,
-    cost: &Cost,
+    cost: &Overhead,
     mut changes: MachineChanges,
 ) -> anyhow::Result<Outcome> {
-    let settings = &request.host;
+    let settings = &request.options;
     show.lower();
     host.finishing();
     // With ordering, events between the end of `--duration` and the disabling stay in the rings:

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::catalog::MachineCatalog;
 use super::machine::{existing_task, mounted, name_stacks, print_by_formats};
-use super::request::{HostOptions, RunRequest};
+use super::request::{RunOptions, RunRequest};
 use super::scope::WatchScope;
 use crate::base::report::draw::{Level, Stamp};
 use crate::output::screen::Screen;
@@ -28,7 +28,7 @@ pub(super) fn source_request(
     own_tid: Option<i32>,
     workload: Option<&Workload>,
 ) -> SourceRequest {
-    let settings = &request.host;
+    let settings = &request.options;
     let WatchScope { cpus: watched, tasks } = scope;
     SourceRequest {
         cpus,
@@ -75,7 +75,7 @@ pub(super) fn begin_output(
 /// Prepares the names of tasks and functions, and the formats in which events are printed.
 pub(super) fn prepare_naming(
     host: &Host,
-    settings: &HostOptions,
+    settings: &RunOptions,
     source: &SourceRequest,
     catalog: &MachineCatalog,
 ) {

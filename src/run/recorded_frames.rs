@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::base::report::frame::{Frame, Space};
 use crate::base::text::stack_style::parse_frame;
-use crate::source::replay::{Happened, RecordingLine, Replay};
+use crate::source::replay::{RecordedEntry, RecordingLine, Replay};
 use crate::stack::naming::Naming;
 use crate::symbol::Symbolizer;
 
@@ -47,7 +47,7 @@ impl Frames {
         };
         let chain =
             |entry: &RecordingLine, address: &mut dyn FnMut(&String) -> u64| match &entry.what {
-                Happened::Event { stack, .. } => stack.iter().map(address).collect(),
+                RecordedEntry::Event { stack, .. } => stack.iter().map(address).collect(),
                 _ => Vec::new(),
             };
         let chains = replay.entries().iter().map(|e| chain(e, &mut address)).collect();

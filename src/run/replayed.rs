@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::Outcome;
-use super::filters::{self, From};
+use super::filters::{self, EventOrigin};
 use super::recorded_frames::Frames;
-use super::request::{HostOptions, RunRequest};
-use super::schedule::{Cost, Schedule};
+use super::request::{RunOptions, RunRequest};
+use super::schedule::{Overhead, Schedule};
 use super::scope::setting;
 use super::show::{Files, Show};
 use crate::base::event::slot::Slot;
@@ -16,15 +16,15 @@ use crate::base::event::value::Value;
 use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::human_ns;
 use crate::decode::clock::Clock;
-use crate::event::filter::{self, Bound};
+use crate::event::filter::{self, BoundFilter};
 use crate::event::kind::{Event, has_fields};
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::option::opt;
 use crate::source::counts::CountDelta;
-use crate::source::replay::{Happened, RecordingLine, Replay};
-use crate::source::{Batch, Happening, SideBand, Sink};
+use crate::source::replay::{RecordedEntry, RecordingLine, Replay};
+use crate::source::{Batch, SideBand, SideBandKind, Sink};
 use crate::task::Tasks;
 
 /// A gap is skipped after this many empty reports in a row, or this many timer turns.
@@ -37,7 +37,7 @@ pub(super) fn run(
     path: &Path,
     started: Instant,
 ) -> anyhow::Result<Outcome> {
-    let settings = &request.host;
+    let settings = &request.options;
     let replay = Rc::new(Replay::open(path)?);
     let cpus = replay.cpus();
     let processors = cpus.last().map_or(0, |cpu| *cpu as usize + 1);
@@ -62,7 +62,7 @@ pub(super) fn run(
     context.begin_notes();
     request.understood.iter().for_each(|line| context.note(Level::Info, line));
     if settings.verbose > 0 {
-        for line in filters::explain(&roles, From::File) {
+        for line in filters::explain(&roles, EventOrigin::File) {
             context.note(Level::Info, &line);
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn run(
         host.watch_compiler()?;
         host.sample_interpreter()?;
     }
-    let cost = Cost::start(started);
+    let cost = Overhead::start(started);
     let now = play_all(&mut player, &mut batch, &mut schedule, &mut host, &mut show);
     host.finishing();
     host.set_now(now);
@@ -107,7 +107,7 @@ fn play_all(
     let mut now = 0.0;
     for (index, entry) in entries {
         let time = turn(entry) as f64;
-        player.turns(time.min(schedule.end), schedule, host, show);
+        player.play_due(time.min(schedule.end), schedule, host, show);
         if host.ended() || show.closed() {
             break;
         }
@@ -131,7 +131,7 @@ fn play_all(
 }
 
 /// Binds each role's filter to its event's format.
-fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<Bound>>> {
+fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<BoundFilter>>> {
     let bind = |role: &Role| match (&role.filter, role.event.format()) {
         (Some(filter), Some(format)) => Ok(Some(filter.bind(&role.event.name, format)?)),
         _ => Ok(None),
@@ -154,10 +154,10 @@ fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
 /// Puts entries into batches, for each role that includes them.
 pub(super) struct Player<'a> {
     replay: Rc<Replay>,
-    filters: Vec<Option<Bound>>,
+    filters: Vec<Option<BoundFilter>>,
     roles: Vec<Role>,
     frames: Frames,
-    settings: &'a HostOptions,
+    settings: &'a RunOptions,
     counts: Vec<CountDelta>,
     /// Roles that the script has turned off.
     off: Vec<bool>,
@@ -165,7 +165,7 @@ pub(super) struct Player<'a> {
 
 impl<'a> Player<'a> {
     /// Creates a player without roles.
-    pub(super) fn new(replay: Rc<Replay>, frames: Frames, settings: &'a HostOptions) -> Self {
+    pub(super) fn new(replay: Rc<Replay>, frames: Frames, settings: &'a RunOptions) -> Self {
         let (filters, roles, counts, off) = Default::default();
         Player { replay, filters, roles, frames, settings, counts, off }
     }
@@ -182,7 +182,7 @@ impl<'a> Player<'a> {
     }
 
     /// Turns a role on or off.
-    pub(super) fn turn(&mut self, role: u32, on: bool) {
+    pub(super) fn set_enabled(&mut self, role: u32, on: bool) {
         self.off.iter_mut().skip(role as usize).take(1).for_each(|off| *off = !on);
     }
 
@@ -190,7 +190,7 @@ impl<'a> Player<'a> {
     ///
     /// The beginning of a long gap is played turn by turn, as in a live run; the rest is one report
     /// and one turn of each timer, as after a pause of a run.
-    fn turns(&mut self, time: f64, schedule: &mut Schedule, host: &mut Host, show: &mut Show) {
+    fn play_due(&mut self, time: f64, schedule: &mut Schedule, host: &mut Host, show: &mut Show) {
         let (mut reports, mut turns, mut skipped) = (0, 0, false);
         loop {
             let boundary = schedule.next(host);
@@ -231,7 +231,7 @@ impl<'a> Player<'a> {
         let time = entry.time_ns as f64;
         let (pid, tid) = (entry.pid, entry.tid);
         match &entry.what {
-            Happened::Event { event, raw, value, .. } => {
+            RecordedEntry::Event { event, raw, value, .. } => {
                 if !entry.comm.is_empty() {
                     context.change_tasks(|tasks| tasks.on_comm(tid, pid, &entry.comm));
                 }
@@ -245,25 +245,25 @@ impl<'a> Player<'a> {
                 // One entry per batch makes a name, timer or limit between two events exact.
                 self.flush(batch, sink);
             }
-            Happened::Lost { count, length_ns } => {
+            RecordedEntry::Lost { count, length_ns } => {
                 self.side(
                     entry,
-                    Happening::Hole { from: time, to: time + *length_ns as f64 },
+                    SideBandKind::LossWindow { from: time, to: time + *length_ns as f64 },
                     sink,
                 );
-                let lost = Happening::Lost { count: *count, from: time, of_tasks: false };
+                let lost = SideBandKind::Lost { count: *count, from: time, of_tasks: false };
                 self.side(entry, lost, sink);
             }
-            Happened::Exit => self.side(entry, Happening::Exit { pid, tid }, sink),
-            Happened::Fork { parent_pid, parent_tid } => {
+            RecordedEntry::Exit => self.side(entry, SideBandKind::Exit { pid, tid }, sink),
+            RecordedEntry::Fork { parent_pid, parent_tid } => {
                 let (parent_pid, parent_tid) = (*parent_pid, *parent_tid);
-                self.side(entry, Happening::Fork { pid, tid, parent_pid, parent_tid }, sink);
+                self.side(entry, SideBandKind::Fork { pid, tid, parent_pid, parent_tid }, sink);
             }
-            Happened::Comm { comm } => {
-                self.side(entry, Happening::Comm { pid, tid, comm, exec: false }, sink);
+            RecordedEntry::Comm { comm } => {
+                self.side(entry, SideBandKind::Comm { pid, tid, comm, exec: false }, sink);
             }
-            Happened::Exec { comm } => {
-                self.side(entry, Happening::Comm { pid, tid, comm, exec: true }, sink);
+            RecordedEntry::Exec { comm } => {
+                self.side(entry, SideBandKind::Comm { pid, tid, comm, exec: true }, sink);
             }
         }
     }
@@ -276,7 +276,7 @@ impl<'a> Player<'a> {
         let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
         !self.off[role]
             && declared.event.name == event.name
-            && (here && watched || declared.sampling.everyone)
+            && (here && watched || declared.sampling.all_tasks)
             && cpus.is_none_or(|cpus| cpus.contains(&entry.cpu))
             && self.filters[role].as_ref().is_none_or(|filter| filter.passes(&seen))
     }
@@ -319,9 +319,9 @@ impl<'a> Player<'a> {
         });
     }
 
-    fn side(&self, entry: &RecordingLine, what: Happening<'_>, sink: &mut dyn Sink) {
+    fn side(&self, entry: &RecordingLine, what: SideBandKind<'_>, sink: &mut dyn Sink) {
         let (here, mut watched) = self.watched(entry);
-        if let Happening::Fork { parent_pid, parent_tid, .. } = what {
+        if let SideBandKind::Fork { parent_pid, parent_tid, .. } = what {
             let s = self.settings;
             watched |= s.pids.contains(&parent_pid) || s.tids.contains(&parent_tid);
         }
@@ -348,7 +348,7 @@ impl<'a> Player<'a> {
     /// Turns roles on and off as the script has requested since the last call.
     pub(super) fn switch(&mut self, host: &mut Host) {
         for (role, on) in host.take_switches() {
-            self.turn(role, on);
+            self.set_enabled(role, on);
         }
     }
 

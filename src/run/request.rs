@@ -1,4 +1,4 @@
-//! The request for a run: a monitor, the values of its options, and the host's parsed options.
+//! The request for a run: a monitor, the values of its options, and the parsed common options.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use crate::base::text::stack_style::StackStyle;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
+use crate::output::ColourChoice;
 use crate::output::format::OutputFormat;
 use crate::script::{
     load::monitor::Monitor,
@@ -24,8 +25,8 @@ pub struct RunRequest {
     pub values: OptionValues,
     /// Long names of the monitor's options that were typed.
     pub given: Vec<String>,
-    /// The host's options.
-    pub host: HostOptions,
+    /// The common options.
+    pub options: RunOptions,
     /// Warnings about how the command line was interpreted, printed once when the run begins.
     pub notes: Vec<String>,
     /// Interpretations of ambiguous values, printed once when the run begins.
@@ -36,8 +37,8 @@ impl RunRequest {
     /// Returns the report interval in nanoseconds: that of `-i`, else the monitor's own. Without
     /// `-i`, a workload gets a single report of the whole run, as with `perf stat` and `strace -c`.
     pub fn interval_ns(&self) -> Option<u64> {
-        let usual = self.monitor.every_ns.filter(|_| self.host.workload.is_empty());
-        self.host.interval_ns.or(usual)
+        let usual = self.monitor.every_ns.filter(|_| self.options.workload.is_empty());
+        self.options.interval_ns.or(usual)
     }
 
     /// Returns how stacks are taken for events that only ask for one (`stack = true`, the attribute
@@ -50,7 +51,7 @@ impl RunRequest {
             Some(OptionValue::Choice(text)) => CallGraph::parse(text).context("--call-graph")?,
             _ => CallGraph::default(),
         };
-        Ok(StackSampling { walk, part: self.host.callchain, depth: None })
+        Ok(StackSampling { walk, part: self.options.callchain, depth: None })
     }
     /// Returns the sampling rate of clocks and hardware events for which neither the script nor a
     /// selector sets one: `-F` and `-c`, if the monitor has them.
@@ -64,9 +65,9 @@ impl RunRequest {
     }
 }
 
-/// The host's options, parsed and checked. CPUs and tasks are checked later, when they are opened.
+/// The common options, parsed and checked. CPUs and tasks are checked later, when they are opened.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostOptions {
+pub struct RunOptions {
     /// `-C`: these CPUs, sorted, each once; `None` if not given.
     pub cpus: Option<Vec<u32>>,
     /// `-a`: all CPUs, also with a workload.
@@ -126,28 +127,16 @@ pub struct HostOptions {
     /// `--stack-style`: how stacks of events are printed.
     pub stack_style: StackStyle,
     /// `--color`.
-    pub color: Color,
+    pub color: ColourChoice,
     /// The workload to start and watch: a program and its arguments; empty without one. With
     /// `cpus`, `all_cpus`, `pids` or `tids`, these are watched, and the workload only limits the
     /// run's time.
     pub workload: Vec<OsString>,
 }
 
-impl HostOptions {
+impl RunOptions {
     /// Returns whether `-p` or `-t` selects tasks.
     pub fn selects_tasks(&self) -> bool {
         !self.pids.is_empty() || !self.tids.is_empty()
     }
-}
-
-/// When text is coloured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }

@@ -23,7 +23,7 @@ pub(super) struct Schedule {
 impl Schedule {
     pub(super) fn new(request: &RunRequest) -> Self {
         let interval = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
-        let end = request.host.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
+        let end = request.options.duration_ns.map_or(f64::INFINITY, |ns| ns as f64);
         Schedule { interval, interval_at: interval, asked_at: f64::INFINITY, last: 0.0, end }
     }
 
@@ -60,17 +60,17 @@ impl Schedule {
 }
 
 /// CPU time and scheduling delay of this process since the events were enabled.
-pub(super) struct Cost {
+pub(super) struct Overhead {
     cpu_before_ns: u64,
     waited_before_ns: Option<u64>,
     start_ms: f64,
 }
 
-impl Cost {
+impl Overhead {
     pub(super) fn start(started: Instant) -> Self {
         let start_ms = started.elapsed().as_secs_f64() * 1e3;
         let waited_before_ns = sched::waited_ns();
-        Cost { cpu_before_ns: machine::own_cpu_ns(), waited_before_ns, start_ms }
+        Overhead { cpu_before_ns: machine::own_cpu_ns(), waited_before_ns, start_ms }
     }
 
     /// Returns a hint if events were lost because this process waited for a CPU, in a run of

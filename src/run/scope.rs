@@ -5,14 +5,14 @@ use std::rc::Rc;
 use anyhow::bail;
 
 use super::flames;
-use super::request::{HostOptions, RunRequest};
+use super::request::{RunOptions, RunRequest};
 use crate::base::text::cpulist;
 use crate::event::catalog::Catalog;
 use crate::script::host::Setting;
 use crate::script::option::value::OptionValue;
-use crate::source::open::probe_open::try_out;
+use crate::source::open::try_open::try_out;
 use crate::source::request::Opening;
-use crate::sys::attr::PerfTarget;
+use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::child::Workload;
 use crate::sys::cpus::{absent, online_cpus};
 use crate::sys::tasks::{any_alive, threads_of};
@@ -34,7 +34,7 @@ impl WatchScope {
         request: &RunRequest,
         workload: Option<&Workload>,
     ) -> anyhow::Result<WatchScope> {
-        let settings = &request.host;
+        let settings = &request.options;
         if request.monitor.whole_cpus && settings.selects_tasks() {
             bail!(
                 "{} watches whole CPUs, not single tasks; omit -p and -t (-C selects CPUs)",
@@ -54,7 +54,7 @@ impl WatchScope {
         catalog: Rc<dyn Catalog>,
     ) -> anyhow::Result<Setting> {
         let target = PerfTarget {
-            pid: self.tasks.as_ref().and_then(|tasks| tasks.first()).map_or(-1, |tid| *tid),
+            pid: self.tasks.as_ref().and_then(|tasks| tasks.first()).map_or(EVERY_TASK, |tid| *tid),
             cpu: self.cpus.first().map_or(0, |cpu| *cpu as i32),
         };
         Ok(Setting {
@@ -75,7 +75,7 @@ pub(super) fn setting(
     catalog: Rc<dyn Catalog>,
     cpus: Vec<u32>,
 ) -> anyhow::Result<Setting> {
-    let settings = &request.host;
+    let settings = &request.options;
     Ok(Setting {
         catalog,
         trial: None,
@@ -107,13 +107,13 @@ pub(super) fn of_rings(watched: &[u32], openings: &mut [Opening]) -> Vec<u32> {
 /// Opens an event on the watched CPUs only, even if other CPUs have rings, unless its records are
 /// wanted from every task.
 pub(super) fn limit(opening: &mut Opening, watched: &[u32]) {
-    if !opening.sampling.everyone {
+    if !opening.sampling.all_tasks {
         let own = opening.sampling.cpus.get_or_insert_with(|| watched.to_vec());
         own.retain(|cpu| watched.contains(cpu));
     }
 }
 
-fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
+fn cpus(settings: &RunOptions) -> anyhow::Result<Vec<u32>> {
     let online = online_cpus();
     let Some(asked) = &settings.cpus else { return Ok(online) };
     match absent(asked, &online) {
@@ -123,7 +123,7 @@ fn cpus(settings: &HostOptions) -> anyhow::Result<Vec<u32>> {
 }
 
 fn tasks(request: &RunRequest, workload: Option<&Workload>) -> anyhow::Result<Option<Vec<i32>>> {
-    let settings = &request.host;
+    let settings = &request.options;
     if let Some(workload) = workload {
         // With -C, -a, -p, -t or --cgroup, these are watched, and the workload only limits the
         // run's time.

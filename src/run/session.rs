@@ -33,7 +33,7 @@ use crate::script::prompt::{CHUNK, LineStep, Prompt};
 use crate::script::vm::guard::{NO_HOOK, hook_stops_compiled_loops};
 use crate::sys::sched;
 use crate::sys::signal;
-use boost::ReaderBoost;
+use boost::SessionBoost;
 pub use console::{Completions, Console, ConsoleMessage};
 use definitions::Definitions;
 pub use jobs::{Monitors, Parse};
@@ -85,7 +85,7 @@ struct Session<'a> {
     terminal: bool,
     /// Whether the prompt of a terminal is waiting for a line.
     typing: Rc<Cell<bool>>,
-    ahead: ReaderBoost,
+    ahead: SessionBoost,
 }
 
 /// Runs a session until its lines end. `begin` is a file to run first: its name for messages, and
@@ -102,7 +102,7 @@ pub fn run(
     console: Console,
     outlet: Outlet,
 ) -> anyhow::Result<Outcome> {
-    let settings = &request.host;
+    let settings = &request.options;
     if outlet.terminal {
         signal::install_at_prompt()?;
     } else {
@@ -140,7 +140,7 @@ pub fn run(
         behind: false,
         ended: false,
         terminal,
-        ahead: ReaderBoost::default(),
+        ahead: SessionBoost::default(),
         typing,
     };
     sched::request_short_slices();

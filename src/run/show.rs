@@ -7,8 +7,8 @@ use anyhow::{Context as _, ensure};
 use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
-use super::request::{HostOptions, RunRequest};
-use super::schedule::Cost;
+use super::request::{RunOptions, RunRequest};
+use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Level, Report, Stamp};
 use crate::output::screen::{Screen, UserRequest};
@@ -97,7 +97,7 @@ impl Show {
         if let (Some(heatmap), Some(delays)) = (&mut self.heatmap, host.heat_map()) {
             heatmap.follow(delays, begin)?;
         }
-        let (monitor, anywhere) = (request.monitor.name.clone(), request.host.allow_unsafe);
+        let (monitor, anywhere) = (request.monitor.name.clone(), request.options.allow_unsafe);
         host.write_flames(Box::new(move |name, flame| {
             if !anywhere && name.contains('/') {
                 return Err(format!(
@@ -235,9 +235,9 @@ impl Show {
     pub(super) fn costs(
         &mut self,
         time: f64,
-        settings: &HostOptions,
+        settings: &RunOptions,
         host: &Host,
-        cost: &Cost,
+        cost: &Overhead,
         coverage: &Coverage,
     ) {
         if settings.stats || settings.verbose > 0 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 
 use super::Outcome;
-use super::request::{HostOptions, RunRequest};
+use super::request::{RunOptions, RunRequest};
 use super::show::{Files, Show};
 use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// No process can be created.
-pub(super) fn prepare(settings: &HostOptions) -> anyhow::Result<Option<Workload>> {
+pub(super) fn prepare(settings: &RunOptions) -> anyhow::Result<Option<Workload>> {
     if settings.workload.is_empty() {
         return Ok(None);
     }
@@ -89,7 +89,7 @@ pub(super) fn load(
 }
 
 /// Prints why the command was not loaded, before there is an output, and returns the outcome.
-pub(super) fn not_loaded(why: &io::Error, settings: &HostOptions) -> Outcome {
+pub(super) fn not_loaded(why: &io::Error, settings: &RunOptions) -> Outcome {
     streams::print_message(&not_started(why, &settings.workload));
     Outcome::NoWorkload(why.kind())
 }
@@ -98,11 +98,7 @@ pub(super) fn not_loaded(why: &io::Error, settings: &HostOptions) -> Outcome {
 ///
 /// # Errors
 /// The output cannot be written.
-pub(super) fn fail(
-    host: &Host,
-    why: &io::Error,
-    settings: &HostOptions,
-) -> anyhow::Result<Outcome> {
+pub(super) fn fail(host: &Host, why: &io::Error, settings: &RunOptions) -> anyhow::Result<Outcome> {
     let show = Show::new(host.context().clone(), None, Files::NONE);
     show.fail(&not_started(why, &settings.workload))?;
     Ok(Outcome::NoWorkload(why.kind()))
@@ -149,7 +145,7 @@ pub(super) fn refusal(why: anyhow::Error, request: &RunRequest, roles: &[Role]) 
         Err(why) => return why,
     };
     let alternative = format!("your own command: perilune {} -- COMMAND", request.called);
-    let may = request.host.workload.is_empty() && !request.monitor.whole_cpus;
+    let may = request.options.workload.is_empty() && !request.monitor.whole_cpus;
     refused(&refusal, roles, if may { &alternative } else { "" })
 }
 

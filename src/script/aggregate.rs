@@ -25,7 +25,7 @@ mod upkeep;
 
 use crate::{
     base::{report::coverage::Coverage, report::draw::Report, text::stack_style::StackStyle},
-    stat::{kv::Kv, leaf::SharedAggregate as Leaf, strings::Strings},
+    stat::{kv::Kv, leaf::SharedAggregate, strings::Strings},
 };
 use cells::TableParts;
 use declare::DeclaredAggregate;
@@ -48,9 +48,9 @@ const STRING_BYTES: usize = 2 << 20;
 pub struct Aggregates(Rc<AggregatesState>);
 
 /// Weak reference to [`Aggregates`].
-pub(super) struct Weak(std::rc::Weak<AggregatesState>);
+pub(super) struct WeakAggregates(std::rc::Weak<AggregatesState>);
 
-impl Weak {
+impl WeakAggregates {
     /// Returns the aggregates, or `None` once they are freed.
     pub(super) fn upgrade(&self) -> Option<Aggregates> {
         self.0.upgrade().map(Aggregates)
@@ -59,7 +59,7 @@ impl Weak {
 
 struct AggregatesState {
     shared: AggregateSettings,
-    strings: Leaf<Strings>,
+    strings: SharedAggregate<Strings>,
     /// Aggregates by number; a number is never reused.
     declared: RefCell<BTreeMap<usize, Rc<DeclaredAggregate>>>,
     next: Cell<usize>,
@@ -70,7 +70,7 @@ struct AggregatesState {
     /// Losses of the aggregates that were freed.
     missed: RefCell<Coverage>,
     /// Stacks of emitted events, with `--flame-graph`.
-    emitted: RefCell<Option<Leaf<Kv>>>,
+    emitted: RefCell<Option<SharedAggregate<Kv>>>,
     /// Script functions that draw stacks.
     stack_functions: RefCell<Vec<(Function, Rc<StackStyle>)>>,
     /// Number of the aggregate that each Lua object stands for; keys are weak.
@@ -137,8 +137,8 @@ impl Aggregates {
     }
 
     /// Returns a weak reference, for functions that the Lua state owns.
-    pub(super) fn downgrade(&self) -> Weak {
-        Weak(Rc::downgrade(&self.0))
+    pub(super) fn downgrade(&self) -> WeakAggregates {
+        WeakAggregates(Rc::downgrade(&self.0))
     }
 
     /// Registers a function that draws stacks in `style`; a column drawn by it is a stack column.

@@ -14,7 +14,7 @@ use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::base::report::frame::{Frame, Space};
 use crate::base::text::unescape::until_nul;
 use crate::decode::clock::Clock;
-use crate::event::filter::{self, Bound};
+use crate::event::filter::{self, BoundFilter};
 use crate::event::kind::Event;
 use crate::event::sample_field::{FieldValue, SAMPLE_FIELDS, word_of};
 use crate::source::UserStack;
@@ -88,7 +88,7 @@ pub(super) struct RunContext {
     /// Frames of the event that is printed.
     pub(super) frames: Vec<Frame>,
     /// In-kernel filters that are evaluated in user space, for the leaf `met`.
-    pub(super) filters: Vec<Bound>,
+    pub(super) filters: Vec<BoundFilter>,
     /// Paths and containers of control groups.
     pub(super) cgroups: Cgroups,
     /// Last result of the leaf `comm`.

@@ -261,7 +261,7 @@ impl Dispatch {
             Ok(seen) => return Ok(seen),
             Err(why) => why,
         };
-        let (role, rest, printing) = self.stood();
+        let (role, rest, printing) = self.aborted_at();
         if let (Failure::Stopped(_), Some(role)) = (&why, role) {
             // A loop would be stopped again on the next event, at a second of CPU time each.
             let what = if printing == Some(true) {
@@ -279,10 +279,11 @@ impl Dispatch {
 
     /// Ends a batch that ended abnormally. Returns the role that was running, if any, the position
     /// after its event, and whether its printer was running.
-    fn stood(&self) -> (Option<usize>, Option<u64>, Option<bool>) {
+    fn aborted_at(&self) -> (Option<usize>, Option<u64>, Option<bool>) {
         // Cannot fail: it only stores, and allocates nothing.
-        let stood = self.trusted.views.get::<Function>("stood").and_then(|stood| stood.call(()));
-        stood.unwrap_or_default()
+        let place =
+            self.trusted.views.get::<Function>("aborted_at").and_then(|function| function.call(()));
+        place.unwrap_or_default()
     }
 
     fn unprint(&self, role: usize) {
@@ -313,7 +314,7 @@ impl Dispatch {
     pub(super) fn print_waiting(&self, guard: &Guard, time: f64) -> Result<(), Failure> {
         let print = || self.trusted.export("print_waiting")?.call::<()>(time);
         guard.run(Phase::Handler, print).inspect_err(|why| {
-            let (role, _, printing) = self.stood();
+            let (role, _, printing) = self.aborted_at();
             // A loop would be stopped again.
             if let (Failure::Stopped(_), Some(role), Some(true)) = (why, role, printing) {
                 self.unprint(role);

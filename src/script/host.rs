@@ -21,8 +21,8 @@ use super::load::monitor::{Monitor, ScriptSource};
 use super::option::OptionSpec;
 use super::vm::call::{call, explained};
 use super::vm::callback::FailureCount;
-use super::vm::fault::file_name;
 use super::vm::guard::{Guard, Phase};
+use super::vm::script_error::file_name;
 use super::vm::{Limits, Print, Vm};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{JitStats, Level};
@@ -165,11 +165,6 @@ impl Host {
     /// Returns the context, which holds output and tasks.
     pub fn context(&self) -> &SharedContext {
         &self.context
-    }
-
-    /// Returns the guard, which knows of Ctrl-C.
-    pub fn guard(&self) -> &Guard {
-        &self.guard
     }
 
     /// Calls `init` and `filter` with the options; afterwards the roles are known.

@@ -2,8 +2,8 @@
 //!
 //! Each line is compiled and run as a coroutine, which yields a request to the session for anything
 //! that takes time. The order of calls: `begin`, then `enter` with a line, and `answer` for each
-//! request. Between lines the session handles events, as a run does; `settle` prepares what a line
-//! has declared.
+//! request. Between lines the session handles events, as a run does; `prepare_changes` prepares
+//! what a line has declared.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,8 +14,8 @@ use mlua::{Function, LightUserData, Lua, MultiValue, Table, Thread, Value};
 
 use super::host::{Host, Rules, Setting};
 use super::load::library::{Library, Script, ScriptOrigin};
-use super::vm::fault::{describe_text, file_name};
 use super::vm::guard::{Failure, Phase};
+use super::vm::script_error::{describe_text, file_name};
 use super::vm::trusted::address;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use job::Job;

@@ -22,16 +22,16 @@ use super::load::library::{Library, Script, ScriptOrigin};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::message;
 use crate::sys::streams;
-use fault::STDLIB;
-pub use fault::{ScriptError, describe, tidy_traceback};
+use script_error::STDLIB;
+pub use script_error::{ScriptError, describe};
 
 pub(super) mod call;
 pub(super) mod callback;
 pub(super) mod cell;
-pub mod fault;
 pub mod guard;
 mod patterns;
 pub(super) mod sampler;
+pub mod script_error;
 pub mod syntax;
 pub(super) mod trusted;
 

@@ -1,6 +1,6 @@
 //! A batch: slots of many events, and the runs (of one role each) in which drivers walk them.
 
-use super::chain_memory::Chains;
+use super::chain_memory::ChainMemory;
 use crate::base::event::slot::{BATCH, Slot};
 
 /// Slots and the order to walk them in. Its memory never moves: Lua holds its addresses.
@@ -13,7 +13,7 @@ pub struct Batch {
     len: usize,
     /// Slots that it accepts; fewer if there is no room for more chains.
     limit: usize,
-    chains: Chains,
+    chains: ChainMemory,
 }
 
 /// Addresses of a batch's arrays, for a driver.
@@ -40,7 +40,7 @@ impl Batch {
             counts: vec![0; roles],
             len: 0,
             limit: BATCH,
-            chains: Chains::default(),
+            chains: ChainMemory::default(),
         }
     }
 
@@ -108,13 +108,13 @@ impl Batch {
     }
 
     /// Returns the storage of the chains and records that slots cannot use as they are in the ring.
-    pub(super) fn chains(&mut self) -> &mut Chains {
+    pub(super) fn chains(&mut self) -> &mut ChainMemory {
         &mut self.chains
     }
 
     /// Declares the batch full if the next event might not fit. To be called when a record's chain
     /// and further fields are in a slot.
-    pub(super) fn settle_chains(&mut self) {
+    pub(super) fn mark_full_if_chains_low(&mut self) {
         if self.chains.is_low() {
             self.limit = 0;
         }

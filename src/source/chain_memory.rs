@@ -22,13 +22,13 @@ pub(in crate::source) const UNWOUND: usize = 1024;
 
 /// Memory for the chains and records of a batch. It does not move, since slots point into it.
 #[derive(Debug, Default)]
-pub(in crate::source) struct Chains {
+pub(in crate::source) struct ChainMemory {
     pub(in crate::source) words: Vec<u64>,
     /// Chains truncated so far.
     pub(in crate::source) truncated: u64,
 }
 
-impl Chains {
+impl ChainMemory {
     /// Returns where the next chain starts. Allocates the memory at the first call.
     pub(in crate::source) fn start(&mut self) -> usize {
         if self.words.capacity() == 0 {

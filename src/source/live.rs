@@ -5,9 +5,9 @@ pub mod clocks;
 mod counters;
 mod cpu_times;
 mod drain;
-mod holes;
 pub mod hotplug;
 mod inventory;
+mod loss_windows;
 mod losses;
 mod merge;
 mod side_band;
@@ -50,7 +50,8 @@ pub struct Live {
     /// CPUs without a ring that were online at the last check.
     unwatched_cpus: Vec<u32>,
     batch: Batch,
-    room: usize,
+    /// Slots that one record fills at most: one for each role of its opening.
+    slots_per_record: usize,
     clock: Clock,
     own_pid: u32,
     tasks: Option<WatchedTasks>,
@@ -65,7 +66,7 @@ pub struct Live {
     /// Pinned events that could not be counted.
     unscheduled: Unscheduled,
     /// Whether some roles have left their openings that may still take what was written before.
-    leaving: bool,
+    has_removed_roles: bool,
     /// Whether the events have been disabled.
     is_disabled: bool,
     /// The ring whose counts and records are compared next.
@@ -98,7 +99,7 @@ impl Live {
         for (index, ring) in opened.rings.iter().enumerate() {
             poller.add(&ring.owner, index);
         }
-        let room = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
+        let slots_per_record = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
         let tasks = request.tasks.as_ref();
         let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
         let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);
@@ -112,7 +113,7 @@ impl Live {
             request: request.clone(),
             unwatched_cpus: without_ring,
             batch: Batch::new(roles),
-            room,
+            slots_per_record,
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
             tasks,
@@ -122,7 +123,7 @@ impl Live {
             counted: LastReading::default(),
             cpu_times: CpuTimes::default(),
             unscheduled: Unscheduled::default(),
-            leaving: false,
+            has_removed_roles: false,
             is_disabled: false,
             next_compared: 0,
         })
@@ -180,14 +181,15 @@ impl Live {
             }
         }
         self.opened.groups.enable()?;
-        self.settle_cpu_times();
+        self.choose_cpu_times();
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
         if self.order.is_some() {
             for decoder in &mut self.opened.decoders {
-                let takers = decoder.takers.iter_mut().filter(|taker| taker.is_on());
-                takers.for_each(|taker| taker.span = TimeSpan::since(now));
-                decoder.settle();
+                let recipients =
+                    decoder.recipients.iter_mut().filter(|recipient| recipient.is_on());
+                recipients.for_each(|recipient| recipient.span = TimeSpan::since(now));
+                decoder.update_plain();
             }
         }
         Ok(())
@@ -196,7 +198,7 @@ impl Live {
     /// Disables the events, so that the next drain is the last.
     pub fn disable(&mut self) {
         self.is_disabled = true;
-        self.settle_cpu_times();
+        self.choose_cpu_times();
         self.opened.groups.disable();
         for open in &self.opened.events {
             // An event that cannot be disabled has gone with its task or CPU.
@@ -260,8 +262,8 @@ impl Live {
             }
             None => self.drain_rings(sink),
         }
-        if self.leaving && !sink.stopped() {
-            self.forget_left(self.clock.clock_ns(until));
+        if self.has_removed_roles && !sink.stopped() {
+            self.drop_removed_roles(self.clock.clock_ns(until));
         }
     }
 }

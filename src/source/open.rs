@@ -5,7 +5,7 @@
 //! removed while a ring is in use (`rings`). If only some tasks are watched, an event is opened per
 //! task and CPU with `inherit`, and still writes to the CPU's ring. If that needs more file
 //! descriptors than the limit, events are opened CPU-wide and filtered by task in user space
-//! (`Opened::tasks_checked`): an in-kernel filter could not follow threads that are created later.
+//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads that are created later.
 //!
 //! Function probes are always opened CPU-wide and filtered by task in user space. A fork would
 //! create an inherited probe anew: the kernel then reads the string with the probe's location
@@ -21,8 +21,8 @@ mod omitted;
 pub(super) mod open_event;
 pub(super) mod opened;
 pub mod probe_limit;
-pub mod probe_open;
 pub(super) mod rings;
+pub mod try_open;
 
 use anyhow::{Context as _, anyhow, bail};
 use std::os::fd::OwnedFd;
@@ -34,14 +34,14 @@ use crate::base::text::cpulist;
 use crate::base::text::units::counted;
 use crate::event::kind::function::fetched::check_layout;
 use crate::sys::attr::Attr;
-use crate::sys::attr::PerfTarget;
+use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::errno::errno;
 use crate::sys::limits::raise_nofile;
 use crate::sys::perf::{Membership, OpenResult, PerfEvent};
 use crate::sys::refusal::{Refusal, RefusedCall};
 use crate::sys::tasks::any_alive;
-use groups::{CounterGroups, Joining, cgroup_of};
+use groups::{CounterGroups, OpenParams, cgroup_of};
 use kernel_filter::{remark, set_accepted_parts};
 use omitted::OmittedEvents;
 use open_event::OpenEvent;
@@ -149,11 +149,11 @@ pub(super) fn open_event(
     }
     // A filter by task would also exclude interrupts that happen to hit this process.
     let ours_too = request.watch_self
-        || opening.sampling.everyone
+        || opening.sampling.all_tasks
         || opening.sampling.count
         || opening.event.is_scheduler_event();
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
-    let tids = tasks.unwrap_or(&[-1]);
+    let tids = tasks.unwrap_or(&[EVERY_TASK]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
     let probe = None;
     let mut perf_events =
@@ -174,7 +174,7 @@ struct PerfEvents<'a> {
     index: usize,
     opening: &'a Opening,
     attr: Attr,
-    /// Threads to watch; -1 stands for all.
+    /// Threads to watch, or [`EVERY_TASK`].
     tids: &'a [i32],
     cgroup: Option<OwnedFd>,
     /// The event that was made in tracefs.
@@ -235,7 +235,7 @@ impl PerfEvents<'_> {
                     Err(why) => return Err(why),
                 };
                 let target = PerfTarget { pid: tid, cpu };
-                let joining = Joining {
+                let joining = OpenParams {
                     target,
                     cgroup: self.cgroup.as_ref(),
                     probe: self.probe.as_ref(),

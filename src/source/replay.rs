@@ -38,7 +38,7 @@ use crate::event::catalog::Catalog;
 use crate::event::kind::{Counter, Event, Tracepoint};
 use anyhow::{Context, Result, bail};
 use indexmap::IndexMap;
-use layout::{LineLayout, Settled};
+use layout::{LineFormat, LineLayout};
 use line::{Literal, Mistake, ParsedLine};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -75,12 +75,12 @@ pub struct RecordingLine {
     /// The task's name; empty when unknown.
     pub comm: Vec<u8>,
     /// Content of the line.
-    pub what: Happened,
+    pub what: RecordedEntry,
 }
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happened {
+pub enum RecordedEntry {
     /// An event.
     Event {
         /// Its index in [`Replay::events`].
@@ -171,16 +171,16 @@ impl Replay {
                     .map_err(|mistake| at.error(&mistake))?;
             }
         }
-        let settled: IndexMap<&str, Settled> = layouts
+        let formats: IndexMap<&str, LineFormat> = layouts
             .iter()
             .zip(1..)
-            .map(|((name, layout), id)| (*name, layout.settle(name, id)))
+            .map(|((name, layout), id)| (*name, layout.build_format(name, id)))
             .collect();
 
         let mut entries = Vec::with_capacity(lines.len());
         for (line, at) in lines {
             let number = at.number;
-            let what = happened(&line, &settled).map_err(|mistake| at.error(&mistake))?;
+            let what = happened(&line, &formats).map_err(|mistake| at.error(&mistake))?;
             let ParsedLine { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
             entries.push((RecordingLine { time_ns, came_ns, cpu, pid, tid, comm, what }, number));
         }
@@ -188,14 +188,14 @@ impl Replay {
         entries.sort_by_key(|(entry, _)| entry.time_ns);
         let (entries, lines) = entries.into_iter().unzip();
 
-        let event = |(name, Settled { format, counter, .. }): (&str, Settled)| {
+        let event = |(name, LineFormat { format, counter, .. }): (&str, LineFormat)| {
             let event = match counter {
                 true => Event::new(name, Counter::default()),
                 false => Event::new(name, Tracepoint { format }),
             };
             (name.to_owned(), Rc::new(event))
         };
-        let events = settled.into_iter().map(event).collect();
+        let events = formats.into_iter().map(event).collect();
         Ok(Replay { wall_ns, events, entries, lines, name: name.to_owned() })
     }
 
@@ -221,7 +221,7 @@ impl Replay {
     }
 
     /// Returns the events of the header, then the others in order of their first line;
-    /// [`Happened::Event`] has an index in this order.
+    /// [`RecordedEntry::Event`] has an index in this order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Rc<Event>> {
         self.events.values()
     }
@@ -279,10 +279,13 @@ impl LineLocation<'_> {
 }
 
 /// Returns the content of a line, after all lines of its event have been seen.
-fn happened(line: &ParsedLine<'_>, settled: &IndexMap<&str, Settled>) -> Result<Happened, Mistake> {
-    if let Some((event, _, layout)) = settled.get_full(line.event) {
+fn happened(
+    line: &ParsedLine<'_>,
+    formats: &IndexMap<&str, LineFormat>,
+) -> Result<RecordedEntry, Mistake> {
+    if let Some((event, _, layout)) = formats.get_full(line.event) {
         let (raw, stack) = (layout.encode(line)?, line.stack.clone());
-        return Ok(Happened::Event { event, raw, stack, value: layout.value(line) });
+        return Ok(RecordedEntry::Event { event, raw, stack, value: layout.value(line) });
     }
     let number = |name: &str| match line.field(name).map(|field| &field.literal) {
         Some(Literal::Int(value)) => u64::try_from(*value).ok(),
@@ -292,18 +295,18 @@ fn happened(line: &ParsedLine<'_>, settled: &IndexMap<&str, Settled>) -> Result<
     let text = |name: &str| line.field(name).map(line::FieldText::text);
     let missing = |what: &str| line.mistake(format!("{} needs {what}", line.event));
     Ok(match line.event {
-        "LOST" => Happened::Lost {
+        "LOST" => RecordedEntry::Lost {
             count: number("n").ok_or_else(|| missing("n=COUNT"))?,
             length_ns: number("ns").unwrap_or_default(),
         },
-        "EXIT" => Happened::Exit,
+        "EXIT" => RecordedEntry::Exit,
         "FORK" => {
             let parent_pid =
                 task("ppid").ok_or_else(|| missing("ppid=PID, the parent's process"))?;
-            Happened::Fork { parent_pid, parent_tid: task("ptid").unwrap_or(parent_pid) }
+            RecordedEntry::Fork { parent_pid, parent_tid: task("ptid").unwrap_or(parent_pid) }
         }
-        "COMM" => Happened::Comm { comm: text("comm").ok_or_else(|| missing("comm=NEW"))? },
-        "EXEC" => Happened::Exec { comm: text("comm").unwrap_or_else(|| line.comm.clone()) },
+        "COMM" => RecordedEntry::Comm { comm: text("comm").ok_or_else(|| missing("comm=NEW"))? },
+        "EXEC" => RecordedEntry::Exec { comm: text("comm").unwrap_or_else(|| line.comm.clone()) },
         other => {
             return Err(line.mistake(format!(
                 "`{other}` is not an entry: use LOST, EXIT, FORK, COMM or EXEC; the name of an \

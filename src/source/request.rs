@@ -5,8 +5,8 @@ use std::rc::Rc;
 use anyhow::anyhow;
 
 use crate::event::exclude::Exclude;
-use crate::event::filter::{Bound, Filter, split::UserCondition};
-use crate::event::kind::Event as Described;
+use crate::event::filter::{BoundFilter, Filter, split::UserCondition};
+use crate::event::kind::Event;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::Sampling;
 use crate::source::side_record::SideKinds;
@@ -46,7 +46,7 @@ pub struct SourceRequest {
 #[derive(Clone)]
 pub struct Opening {
     /// The event.
-    pub event: Rc<Described>,
+    pub event: Rc<Event>,
     /// The glob that selected it. If the kernel refuses the event, the others of the glob are
     /// opened without it.
     pub glob: Option<Rc<str>>,
@@ -55,7 +55,7 @@ pub struct Opening {
     /// How it is sampled.
     pub sampling: Sampling,
     /// Roles that it serves, each with the filter that it checks in user space.
-    pub roles: Vec<(u32, Option<Bound>)>,
+    pub roles: Vec<(u32, Option<BoundFilter>)>,
     /// For each role, the offset in the raw record of the thread that the event is about; None if
     /// that is the thread that the sample comes from.
     pub about: Vec<Option<usize>>,

@@ -52,12 +52,19 @@ pub struct SideBand<'a> {
     /// parent.
     pub watched: bool,
     /// Content of the record.
-    pub what: Happening<'a>,
+    pub what: SideBandKind<'a>,
+}
+
+impl SideBand<'_> {
+    /// Returns that a record of a CPU's ring could not be decoded.
+    pub(super) fn undecodable(time: f64, cpu: u32) -> SideBand<'static> {
+        SideBand { time, cpu, watched: true, what: SideBandKind::Undecodable }
+    }
 }
 
 /// Content of a side-band record.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Happening<'a> {
+pub enum SideBandKind<'a> {
     /// A task was created.
     Fork {
         /// Process of the new thread.
@@ -117,7 +124,7 @@ pub enum Happening<'a> {
     },
     /// The ring was full: records are missing between `from` and `to`. A merge reports it before
     /// any record of another ring in that time range. The number of lost records follows in `Lost`.
-    Hole {
+    LossWindow {
         /// Time of the last record before the loss, in nanoseconds since the run began.
         from: f64,
         /// Time of the first record after it, or the time when the ring had room again.
@@ -135,7 +142,7 @@ pub enum Happening<'a> {
     /// Side-band records were lost from a ring that no event writes to.
     TasksLost,
     /// A record that only scripts want.
-    Recorded(&'a SideRecord<'a>),
+    ForCallback(&'a SideRecord<'a>),
     /// The kernel throttled an event or ended the throttling.
     Throttled,
     /// A record that cannot be decoded.

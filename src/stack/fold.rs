@@ -86,7 +86,7 @@ impl<'a> Fold<'a> {
 
     /// Returns the flame graph; equal stacks are merged and sorted.
     pub fn finish(mut self) -> Flame {
-        self.flame.settle();
+        self.flame.merge_equal();
         self.flame
     }
 }

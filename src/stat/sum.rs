@@ -14,7 +14,7 @@ pub struct Sum {
 }
 
 /// Doubles below this convert to `i64` without saturating.
-const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;
+pub(crate) const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;
 /// Doubles below this convert to `i128` without saturating.
 const I128_RANGE: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 

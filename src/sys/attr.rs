@@ -21,6 +21,9 @@ pub struct PerfTarget {
     pub cpu: i32,
 }
 
+/// [`PerfTarget::pid`] that stands for every task.
+pub const EVERY_TASK: i32 = -1;
+
 /// The event to count or sample, and the contents of its records: the argument of
 /// `perf_event_open(2)`.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@
 //! with those away from it.
 
 use super::attr::Attr;
-use super::attr::PerfTarget;
+use super::attr::{EVERY_TASK, PerfTarget};
 use super::perf::PerfEvent;
 use super::ring::Ring;
 use super::tracefs::Tracefs;
@@ -109,7 +109,7 @@ impl Watch {
         raw.read_format = u64::from(b::PERF_FORMAT_LOST);
         raw.__bindgen_anon_1.sample_period = 1;
         raw.set_disabled(1);
-        let target = PerfTarget { pid: -1, cpu: cpu as i32 };
+        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
         let event = PerfEvent::open(&attr, target, &format!("{sys}:{name}"));
         let event = event.map_err(io::Error::other)?.event;
         event.set_filter(filter).map_err(io::Error::other)?;

@@ -174,7 +174,7 @@ function f:write(name) end
 
 ---@class perilune.HistSpec
 ---@field [integer] perilune.Column keys: one histogram for each
----@field title string
+---@field title? string
 ---@field unit? string unit of the values
 ---@field min? number for `linear`: start of the first bucket
 ---@field step? number for `linear`: width of a bucket

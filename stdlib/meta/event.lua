@@ -15,7 +15,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field filter? string|false a filter, ANDed to the selector's; see `ev:filter`
 ---@field exclude? perilune.Exclude modes that are not counted or sampled
 ---@field task? string the field with the thread that the event is about, if not the current thread
----@field everyone? boolean all tasks and CPUs, also those that -C, -p or a COMMAND does not select
+---@field all_tasks? boolean all tasks and CPUs, also those that -C, -p or a COMMAND does not select
 ---@field hide_self? boolean omit perilune's own events, scheduler events included
 ---@field max_stack? integer maximum number of frames of a call chain
 ---@field cpus? string only these CPUs: `"0-3,8"`
@@ -55,13 +55,13 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- `"lbr"`. `task`: the event is opened on whole CPUs, and with -p kept if the thread in that field
 --- is watched. The argument of a handler has the type of its event if `perilune types` has written
 --- the types of this kernel.
----@class perilune.EvselWord
+---@class perilune.EvselFunction
 ---@overload fun(selector: perilune.Selector, handler: fun(e: perilune.Record)): perilune.Evsel
 ---@overload fun(selector: perilune.Selector, spec: perilune.EvselSpec, handler?: fun(e: perilune.Record)): perilune.Evsel
 ---@overload fun<K: string>(selector: K, handler?: fun(e: perilune.Records[K])): perilune.Evsel
 ---@overload fun<K: string>(selector: K, spec: perilune.EvselSpec, handler?: fun(e: perilune.Records[K])): perilune.Evsel
 
----@type perilune.EvselWord
+---@type perilune.EvselFunction
 evsel = nil
 
 --- The types of records, by the name of the event.
@@ -77,7 +77,7 @@ evsel = nil
 ---@field freq number|false samples per second; false if every event or every `period` is sampled
 ---@field period number|false events per sample, or nanoseconds of a clock
 ---@field unit string|false unit of its counts, such as `"Joules"`; false if they are occurrences
----@field attr table<string, number> the perf_event_attr that will be opened
+---@field attr table<string, string|true> attributes of its selector, by name
 local ev = {}
 
 --- Sets the handler of the event: `ev:each(function(e) … end)`.

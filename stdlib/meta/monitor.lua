@@ -35,7 +35,7 @@ local m = {}
 function m.init(opt) end
 
 --- Sets the filters of the events, with `ev:filter`. Called after `init`, before any event is
---- opened, and again when the filters change during the run.
+--- opened.
 ---
 ---     function m.filter(opt) generate:filter("comm ~ %s", opt.filter) end
 ---@param opt perilune.Options

@@ -13,7 +13,7 @@ use mlua::{Lua, Value};
 use perilune::{
     cli::{
         main_with,
-        run::{EventName, Runtime},
+        runtime::{EventName, Runtime},
     },
     event::catalog::{Catalog, TracefsCatalog},
     run::request::RunRequest,
@@ -137,15 +137,15 @@ impl Runtime for Bench {
         let file = format!("={}", origin.rsplit('/').next().unwrap());
         let returned = self.lua.load(text.as_str()).set_name(file).eval::<Value>();
         let returned = returned.map_err(|e| anyhow::anyhow!(innermost(&e)))?;
-        let taken = perilune::cli::host::reserved();
+        let taken = perilune::cli::run_options::reserved();
         Ok(Some(Monitor::load(ScriptSource { name, origin, text }, &returned, &taken)?))
     }
 
     fn events(&mut self) -> Result<Vec<EventName>> {
-        let event = |name: &str, alias: Option<&str>, sort| EventName {
+        let event = |name: &str, alias: Option<&str>, category| EventName {
             name: name.to_owned(),
             aliases: alias.map(str::to_owned).into_iter().collect(),
-            sort,
+            category,
             unavailable: None,
         };
         Ok(vec![
@@ -161,7 +161,7 @@ impl Runtime for Bench {
         if let Some(path) = replay {
             return Ok(Rc::new(Replay::open(path)?));
         }
-        let tracepoints = self.events()?.into_iter().filter(|e| e.sort == "tracepoint");
+        let tracepoints = self.events()?.into_iter().filter(|e| e.category == "tracepoint");
         let names: Vec<(String, String)> = tracepoints
             .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
             .collect();

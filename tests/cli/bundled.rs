@@ -1,7 +1,7 @@
 //! The bundled monitors: each loads without opening anything, and prints its help.
 
 use perilune::{
-    cli::{help, host},
+    cli::{help, run_options},
     script::{
         load::{
             library::Library,
@@ -23,7 +23,7 @@ fn every_bundled_monitor_declares_itself_and_shows_an_example() {
         let returned = vm.script(&script.chunk_name(), &script.text);
         let returned = returned.map_err(|error| describe(&error)).unwrap();
         let source = ScriptSource { name: &script.name, origin: "bundled", text: &script.text };
-        let monitor = Monitor::load(source, &returned, &host::reserved()).unwrap();
+        let monitor = Monitor::load(source, &returned, &run_options::reserved()).unwrap();
         assert!(!monitor.summary.is_empty(), "{}", script.name);
         let mut text = Vec::new();
         help::write(&monitor, &script.name, &mut text).unwrap();

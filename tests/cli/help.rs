@@ -276,13 +276,13 @@ fn help_of_a_misspelt_event_names_the_nearest() {
 
 #[test]
 fn help_without_events_is_a_workload() {
-    assert_eq!(crate::bench::request(&["signal", "help"]).host.workload, ["help"]);
+    assert_eq!(crate::bench::request(&["signal", "help"]).options.workload, ["help"]);
     assert_eq!(
-        crate::bench::request(&["trace", "-e", "a:b", "--", "help"]).host.workload,
+        crate::bench::request(&["trace", "-e", "a:b", "--", "help"]).options.workload,
         ["help"]
     );
     let words = ["trace", "-e", "a:b", "help", "me"];
-    assert_eq!(crate::bench::request(&words).host.workload, ["help", "me"]);
+    assert_eq!(crate::bench::request(&words).options.workload, ["help", "me"]);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn list_is_json_on_request() {
     let out = call(&["list", "--json", "cs"]).out;
     let object: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!({
-        "type": "event", "event": "context-switches", "aliases": ["cs"], "sort": "software"
+        "type": "event", "event": "context-switches", "aliases": ["cs"], "category": "software"
     });
     assert_eq!(object, expected);
 }

@@ -12,7 +12,7 @@ use perilune::base::report::frame::Frame;
 use perilune::base::text::stack_style::parse_frame;
 use perilune::event::kind::EventKind;
 use perilune::output::events::Events;
-use perilune::source::replay::{Happened, RecordingLine, Replay, WALL_NS};
+use perilune::source::replay::{RecordedEntry, RecordingLine, Replay, WALL_NS};
 use proptest::prelude::*;
 
 #[test]
@@ -25,7 +25,7 @@ fn the_recordings_of_the_monitors_read_and_write_back() {
     for path in recordings {
         let replay = Replay::open(&path).unwrap();
         assert!(!replay.entries().is_empty(), "{path:?}");
-        let events = |entry: &&RecordingLine| matches!(entry.what, Happened::Event { .. });
+        let events = |entry: &&RecordingLine| matches!(entry.what, RecordedEntry::Event { .. });
         let again = Replay::parse(&written(&replay), "again").unwrap();
         let expected: Vec<&RecordingLine> = replay.entries().iter().filter(events).collect();
         assert_eq!(again.entries().iter().collect::<Vec<_>>(), expected, "{path:?}");
@@ -91,9 +91,9 @@ proptest! {
         let entry = &replay.entries()[0];
         prop_assert_eq!((entry.time_ns, entry.cpu, entry.pid, entry.tid), (time, cpu, pid, tid));
         prop_assert_eq!(&entry.comm, if comm == b"<...>" { &b""[..] } else { &comm[..] });
-        let Happened::Event { stack: frames, .. } = &entry.what else { panic!("{entry:?}") };
+        let RecordedEntry::Event { stack: frames, .. } = &entry.what else { panic!("{entry:?}") };
         prop_assert_eq!(frames, &stack);
-        let Happened::Event { raw, .. } = &entry.what else { panic!("{entry:?}") };
+        let RecordedEntry::Event { raw, .. } = &entry.what else { panic!("{entry:?}") };
         let format = replay.event(0).unwrap().kind().raw_format().unwrap();
         let values: Vec<(&str, Value<'_>)> = format.values(raw).collect();
         prop_assert_eq!(values.len(), fields.len());
@@ -191,7 +191,7 @@ fn written(replay: &Replay) -> String {
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 5_000_000_000 };
     recorded(start, |events| {
         for entry in replay.entries() {
-            let Happened::Event { event, raw, stack, value } = &entry.what else { continue };
+            let RecordedEntry::Event { event, raw, stack, value } = &entry.what else { continue };
             let event = replay.event(*event).unwrap();
             let format = event.format();
             let count =

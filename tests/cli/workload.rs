@@ -7,7 +7,7 @@ use perilune::{output::format::OutputFormat, script::option::value::OptionValue}
 use crate::bench::{refused, request};
 
 fn workload(words: &[&str]) -> Vec<OsString> {
-    request(words).host.workload
+    request(words).options.workload
 }
 
 #[test]
@@ -18,14 +18,14 @@ fn the_first_positional_argument_begins_the_workload() {
         workload(&["syscalls", "ls", "--json", "--help", "--zzz"]),
         ["ls", "--json", "--help", "--zzz"]
     );
-    assert_eq!(request(&["syscalls", "ls", "--json"]).host.format, OutputFormat::Text);
+    assert_eq!(request(&["syscalls", "ls", "--json"]).options.format, OutputFormat::Text);
 }
 
 #[test]
 fn arguments_after_two_dashes_are_the_workload() {
     assert_eq!(workload(&["syscalls", "--", "ls", "-l"]), ["ls", "-l"]);
     assert_eq!(workload(&["syscalls", "--json", "--", "-odd"]), ["-odd"]);
-    assert_eq!(request(&["syscalls", "--json", "--", "-odd"]).host.format, OutputFormat::Json);
+    assert_eq!(request(&["syscalls", "--json", "--", "-odd"]).options.format, OutputFormat::Json);
     assert_eq!(
         workload(&["syscalls", "sh", "-c", "echo $1", "--", "x"]),
         ["sh", "-c", "echo $1", "--", "x"]
@@ -42,7 +42,7 @@ fn a_positional_option_is_taken_before_the_workload() {
     ] {
         let request = request(words);
         assert_eq!(request.values["name"], OptionValue::Text("nginx".into()), "{words:?}");
-        assert_eq!(request.host.workload, ["ls", "-l"], "{words:?}");
+        assert_eq!(request.options.workload, ["ls", "-l"], "{words:?}");
     }
     assert!(workload(&["who-kills", "nginx"]).is_empty());
 }

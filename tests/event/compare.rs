@@ -2,7 +2,7 @@
 
 use perilune::event::{
     filter::{
-        Bound, Filter, FilterInput,
+        BoundFilter, Filter, FilterInput,
         split::{Condition, Split, UserCondition},
     },
     kind::{self, Event},
@@ -51,7 +51,7 @@ pub(crate) fn compare(
     let everything = all.samples();
     let names: Vec<Vec<u8>> = everything.iter().map(comm).collect();
     let theirs: Vec<_> = filtered.iter().map(|tracepoint| raw(&tracepoint.samples())).collect();
-    let bound: Vec<Bound> = parsed.iter().map(|f| f.bind(event, format).unwrap()).collect();
+    let bound: Vec<BoundFilter> = parsed.iter().map(|f| f.bind(event, format).unwrap()).collect();
     for ((filter, bound), theirs) in filters.iter().zip(&bound).zip(&theirs) {
         let seen = everything.iter().zip(&names);
         let passed = seen.filter(|(sample, comm)| {

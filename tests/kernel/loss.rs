@@ -10,7 +10,7 @@ use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
 use perilune::source::request::{Opening, SourceRequest};
-use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
+use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 
 use crate::{
     live::live_tests,
@@ -113,7 +113,7 @@ fn a_loss_window_is_reported_before_concurrent_events_of_other_cpus() {
 #[derive(Default)]
 struct Delivered {
     events: u64,
-    holes: u32,
+    loss_windows: u32,
 }
 
 impl Sink for Delivered {
@@ -122,7 +122,7 @@ impl Sink for Delivered {
     }
 
     fn side(&mut self, side: SideBand<'_>) {
-        self.holes += u32::from(matches!(side.what, Happening::Hole { .. }));
+        self.loss_windows += u32::from(matches!(side.what, SideBandKind::LossWindow { .. }));
     }
 
     fn unwind(&mut self, _: &UserStack<'_>, _: &mut ChainBuilder<'_>) {}
@@ -225,7 +225,7 @@ fn a_loss_window_is_reported_although_an_event_with_more_losses_was_closed() {
         live.switch(&[(role, false)].into()).expect("the event can be disabled");
         live.drain(live.now(), &mut delivered);
         // Immediately, because no record followed.
-        assert_eq!(delivered.holes, holes);
+        assert_eq!(delivered.loss_windows, holes);
         live.close(role, &closer);
     }
     assert_eq!(live.lost(true), Some(10_200 - delivered.events));

@@ -14,7 +14,7 @@ use perilune::event::sample_field::tail;
 use perilune::event::sampling::Sampling;
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::script::load::library::{Library, Script, ScriptOrigin};
-use perilune::source::open::probe_open::ProbedEvent;
+use perilune::source::open::try_open::OpenableEvent;
 use perilune::source::{Batch, Sink as _};
 
 /// `x:named` has the field `_weight` itself, as an event of a recording; others are counters.
@@ -54,7 +54,7 @@ fn begin(body: &str, live: bool) -> anyhow::Result<Host> {
     let mut setting = Setting::of(Rc::new(Events));
     if live {
         let opens = |event: &Rc<Event>, _: &Sampling| {
-            Ok(ProbedEvent { event: event.clone(), in_user_mode: false })
+            Ok(OpenableEvent { event: event.clone(), in_user_mode: false })
         };
         setting.trial = Some(Rc::new(opens));
     }

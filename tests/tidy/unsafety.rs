@@ -17,7 +17,7 @@ const ALLOWED: &[&str] = &[
     "src/script/vm.rs",
     "src/script/vm/guard.rs",
     "src/script/vm/guard/hook.rs",
-    "src/script/vm/guard/probe.rs",
+    "src/script/vm/guard/hook_check.rs",
     "src/script/vm/patterns.rs",
     "src/script/vm/sampler.rs",
     "src/source/live/drain.rs",

@@ -10,6 +10,14 @@ pub fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?', '['])
 }
 
+/// Returns whether a name matches a glob, or contains a pattern that is not one.
+pub fn matches_or_contains(pattern: &str, name: &str) -> bool {
+    match is_glob(pattern) {
+        true => matches(pattern.as_bytes(), name.as_bytes()),
+        false => name.contains(pattern),
+    }
+}
+
 /// Returns whether `pattern` matches all of `text`. The time is bounded by the product of their
 /// lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

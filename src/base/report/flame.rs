@@ -119,7 +119,7 @@ impl Flame {
     }
 
     /// Sorts the stacks by their names and merges equal ones.
-    pub fn settle(&mut self) {
+    pub fn merge_equal(&mut self) {
         let mut order: Vec<u32> = (0..self.names.len() as u32).collect();
         order.sort_unstable_by(|a, b| self.name_of(*a).cmp(self.name_of(*b)));
         // Equal names have equal rank regardless of their mark: a folded line has only names.
@@ -148,7 +148,7 @@ impl Flame {
 
     /// Cuts each stack at its first frame that weighs less than `least` in all stacks together,
     /// which is too little to be visible in a picture. The stacks must be sorted by
-    /// [`Flame::settle`], and stay so.
+    /// [`Flame::merge_equal`], and stay so.
     pub fn prune(&mut self, least: u64) {
         // The index into `weights` of each frame of the current stack.
         let (mut open, mut weights): (Vec<usize>, Vec<u64>) = (Vec::new(), Vec::new());
@@ -186,7 +186,7 @@ impl Flame {
                 .collect();
             kept.push(&frames, weight);
         }
-        kept.settle();
+        kept.merge_equal();
         *self = kept;
     }
 
@@ -196,7 +196,7 @@ impl Flame {
     }
 
     /// Returns the stacks with their weights, in the order of insertion, or sorted after
-    /// [`Flame::settle`].
+    /// [`Flame::merge_equal`].
     pub fn stacks(&self) -> impl Iterator<Item = (&[u32], u64)> {
         self.stacks.iter().map(|stack| (self.frames_of(stack), stack.weight))
     }
@@ -252,7 +252,7 @@ mod tests {
     fn equal_stacks_are_merged_and_sorted() {
         let mut it =
             flame(&[(&["b", "z"], 1), (&["a"], 2), (&["b"], 4), (&["b", "z"], 8), (&[], 9)]);
-        it.settle();
+        it.merge_equal();
         assert_eq!(lines(&it), ["a 2", "b 4", "b;z 9"]);
         assert_eq!(it.total(), 15);
     }
@@ -268,7 +268,7 @@ mod tests {
         let (mut a, b) = (flame(&[(&["x", "y"], 1)]), flame(&[(&["y", "x"], 2), (&["x", "y"], 3)]));
         a.merge(&b, &[]);
         a.merge(&b, &["later"]);
-        a.settle();
+        a.merge_equal();
         assert_eq!(lines(&a), ["later;x;y 3", "later;y;x 2", "x;y 4", "y;x 2"]);
     }
 
@@ -282,7 +282,7 @@ mod tests {
                 [it.name("a", FrameKind::Plain), it.name("poll", mark), it.name("b", mark)];
             it.push(&frames, weight);
         }
-        it.settle();
+        it.merge_equal();
         assert_eq!(lines(&it), ["a;poll;b 7"]);
     }
 
@@ -295,7 +295,7 @@ mod tests {
             (&["a", "e", "g"], 3),
             (&["z", "y"], 1),
         ]);
-        it.settle();
+        it.merge_equal();
         it.prune(5);
         assert_eq!(lines(&it), ["a;b 4", "a;b;c 90", "a;e 6", "z 1"]);
     }

@@ -3,7 +3,7 @@
 use super::machine::KallsymsAccess;
 use super::{Check, CheckState, MachineFacts};
 use crate::base::text::units::counted;
-use crate::cli::run::Bundled;
+use crate::cli::runtime::Bundled;
 use crate::script::vm::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 

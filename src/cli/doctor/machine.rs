@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use perf_event_open_sys::bindings as abi;
 
-use crate::cli::run::Bundled;
+use crate::cli::runtime::Bundled;
 use crate::decode::format::Format;
 use crate::decode::print::PrintProgram;
 use crate::script::vm::guard::hook_stops_compiled_loops;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
-use crate::sys::attr::PerfTarget;
+use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::clock::ticks_per_second;
 use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
@@ -81,7 +81,7 @@ impl MachineFacts {
         let tracing = tracefs.as_ref().map_err(Clone::clone).and_then(tracing);
         let facts = Privileges::read();
         let cpu = facts.online.first().map_or(0, |cpu| *cpu as i32);
-        let everyone = PerfTarget { pid: -1, cpu };
+        let everyone = PerfTarget { pid: EVERY_TASK, cpu };
         let own = PerfTarget { pid: 0, cpu: -1 };
         let task_clock = user_only(software(abi::PERF_COUNT_SW_TASK_CLOCK));
         MachineFacts {

@@ -2,7 +2,7 @@
 
 use super::machine::{KallsymsAccess, Tracing};
 use super::*;
-use crate::cli::run::Bundled;
+use crate::cli::runtime::Bundled;
 use crate::sys::idle_records::IdleRecords;
 use crate::sys::limits::OpenFiles;
 use crate::sys::privileges::Privileges;

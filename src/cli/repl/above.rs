@@ -40,20 +40,20 @@ enum Message {
 }
 
 /// A writer above the edited line; prints each flush as a whole.
-pub(super) struct Above {
+pub(super) struct LinePrinter {
     queue: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
     pending: Vec<u8>,
 }
 
-impl Above {
+impl LinePrinter {
     /// Starts the thread. Also returns its id, as in tracepoint records.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub(super) fn start(
         printer: impl ExternalPrinter + Send + 'static,
-    ) -> anyhow::Result<(Above, i32)> {
+    ) -> anyhow::Result<(LinePrinter, i32)> {
         let (queue, waiting) = mpsc::sync_channel(QUEUE);
         let (sender, tid) = mpsc::channel();
         let dropped = Arc::new(AtomicU64::new(0));
@@ -69,16 +69,20 @@ impl Above {
         };
         threads::start("perilune:print", work)?;
         let tid = tid.recv().context("the thread that prints has ended")?;
-        Ok((Above { queue, dropped, pending: Vec::new() }, tid))
+        Ok((LinePrinter { queue, dropped, pending: Vec::new() }, tid))
     }
 
     /// Returns a second writer to the same thread.
-    pub(super) fn doubled(&self) -> Above {
-        Above { queue: self.queue.clone(), dropped: self.dropped.clone(), pending: Vec::new() }
+    pub(super) fn doubled(&self) -> LinePrinter {
+        LinePrinter {
+            queue: self.queue.clone(),
+            dropped: self.dropped.clone(),
+            pending: Vec::new(),
+        }
     }
 
     /// Waits for a short time until everything is printed.
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_until_printed(&self) {
         let (reply, printed) = mpsc::channel();
         if self.queue.try_send(Message::Mark(reply)).is_ok() {
             let _ = printed.recv_timeout(PATIENCE);
@@ -129,7 +133,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl Write for Above {
+impl Write for LinePrinter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pending.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn a_slow_terminal_does_not_block_and_the_missing_text_is_reported() {
         let ((go, going), (seen, printed)) = (mpsc::channel(), mpsc::channel());
-        let (mut above, _) = Above::start(Slow(going, seen)).unwrap();
+        let (mut above, _) = LinePrinter::start(Slow(going, seen)).unwrap();
         for i in 0..QUEUE + 10 {
             writeln!(above, "{i}").unwrap();
             above.flush().unwrap();

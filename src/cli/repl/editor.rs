@@ -15,7 +15,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, CompletionType, Config, Context, Editor, Helper, KeyEvent};
 
-use super::above::Above;
+use super::above::LinePrinter;
 use super::{LineReader, highlight, history};
 use crate::run::session::ConsoleMessage;
 use crate::script::load::doc;
@@ -33,7 +33,7 @@ const OF_A_CPU: u64 = 10;
 
 /// The reading thread's first message: the ids of perilune's threads, and the writer above the
 /// line.
-pub(super) type Hello = anyhow::Result<(Vec<i32>, Option<Above>)>;
+pub(super) type Hello = anyhow::Result<(Vec<i32>, Option<LinePrinter>)>;
 
 /// Reads lines until Ctrl-D, or until the session ends.
 pub(super) fn read(line: LineReader, listening: bool, hello: &Sender<Hello>) {
@@ -80,10 +80,10 @@ pub(super) fn read(line: LineReader, listening: bool, hello: &Sender<Hello>) {
     send(&editor, ConsoleMessage::End);
 }
 
-type Prompt = Editor<Companion, FileHistory>;
+type Prompt = Editor<LineHelper, FileHistory>;
 
 /// Prepares the editor; `listening` means that a thread takes the signals ([`signal::listener`]).
-fn begin(line: LineReader, listening: bool) -> anyhow::Result<(Prompt, Above, i32)> {
+fn begin(line: LineReader, listening: bool) -> anyhow::Result<(Prompt, LinePrinter, i32)> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
@@ -103,9 +103,9 @@ fn begin(line: LineReader, listening: bool) -> anyhow::Result<(Prompt, Above, i3
     let printer = editor.create_external_printer().context("failed to query the terminal")?;
     let calls = doc::calls();
     let past = HistoryHinter::new();
-    let (above, tid) = Above::start(printer)?;
+    let (above, tid) = LinePrinter::start(printer)?;
     let front = RefCell::new(RtBoost::request(OF_A_CPU));
-    editor.set_helper(Some(Companion { line, syntax: Syntax::new(), calls, past, front }));
+    editor.set_helper(Some(LineHelper { line, syntax: Syntax::new(), calls, past, front }));
     Ok((editor, above, tid))
 }
 
@@ -128,7 +128,7 @@ fn remember(editor: &mut Prompt, text: &str, kept: Option<&PathBuf>) {
 }
 
 /// The helper of the line editor.
-struct Companion {
+struct LineHelper {
     line: LineReader,
     syntax: Syntax,
     /// Calls of functions with their arguments, by name.
@@ -139,9 +139,9 @@ struct Companion {
     front: RefCell<Option<RtBoost>>,
 }
 
-impl Helper for Companion {}
+impl Helper for LineHelper {}
 
-impl Validator for Companion {
+impl Validator for LineHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(match self.syntax.is_complete(context.input()) {
             true => {
@@ -155,7 +155,7 @@ impl Validator for Companion {
     }
 }
 
-impl Completer for Companion {
+impl Completer for LineHelper {
     type Candidate = String;
 
     fn complete(
@@ -168,7 +168,7 @@ impl Completer for Companion {
     }
 }
 
-impl Hinter for Companion {
+impl Hinter for LineHelper {
     type Hint = String;
 
     /// Returns the arguments after `name(`, else the rest of an earlier line with this beginning.
@@ -187,7 +187,7 @@ impl Hinter for Companion {
     }
 }
 
-impl Highlighter for Companion {
+impl Highlighter for LineHelper {
     /// Called after each key, and after each text printed above, when the line is redrawn.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         if let Some(front) = &mut *self.front.borrow_mut() {

@@ -1,5 +1,6 @@
 //! Colours a line of Lua: keywords, strings, numbers, comments.
 
+use crate::base::text::lua::KEYWORDS;
 use std::borrow::Cow;
 
 const WORD: &str = "\x1b[1;35m";
@@ -8,12 +9,6 @@ const NUMBER: &str = "\x1b[36m";
 const COMMENT: &str = "\x1b[2m";
 const COMMAND: &str = "\x1b[1;34m";
 const PLAIN: &str = "\x1b[0m";
-
-/// The keywords of Lua.
-const WORDS: [&str; 22] = [
-    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-];
 
 /// Returns the line with escape sequences, which take no columns.
 pub(super) fn line(line: &str) -> Cow<'_, str> {
@@ -53,7 +48,7 @@ fn token(text: &str, first: char) -> (usize, Option<&'static str>) {
         '0'..='9' => (run(|c| c.is_ascii_alphanumeric() || c == '.'), Some(NUMBER)),
         c if of_word(c) => {
             let length = run(|c| c.is_ascii_alphanumeric() || c == '_');
-            (length, WORDS.contains(&&text[..length]).then_some(WORD))
+            (length, KEYWORDS.contains(&&text[..length]).then_some(WORD))
         }
         c => (c.len_utf8(), None),
     }

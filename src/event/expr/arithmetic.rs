@@ -12,7 +12,7 @@ use crate::decode::c::{Binary, Int, Unary};
 pub(super) fn unary(op: Unary, a: IntExpr) -> Option<IntExpr> {
     Some(match op {
         Unary::Plus => a.plain().promote(),
-        Unary::Minus => ring(Binary::Sub, IntExpr::constant(0, a.ty.promoted()), a.plain()),
+        Unary::Minus => add_sub_mul(Binary::Sub, IntExpr::constant(0, a.ty.promoted()), a.plain()),
         Unary::Complement => complement(&a.plain().promote()),
         Unary::Not => match a.known() {
             Some(value) => IntExpr::constant(i128::from(value == 0), Int::INT),
@@ -29,7 +29,7 @@ pub(super) fn binary(op: Binary, a: IntExpr, b: IntExpr) -> Option<IntExpr> {
     use Binary::*;
     let (a, b) = (a.plain(), b.plain());
     Some(match op {
-        Add | Sub | Mul => ring(op, a, b),
+        Add | Sub | Mul => add_sub_mul(op, a, b),
         Div | Rem => divide(op, a, b),
         Shl => shift_left(&a.promote(), &b.promote()),
         Shr => shift_right(&a.promote(), &b.promote()),
@@ -76,7 +76,7 @@ fn complement(a: &IntExpr) -> IntExpr {
 
 /// `+ - *`: computed without regard to the width, then wrapped. Uses Lua numbers if the result
 /// stays exact.
-fn ring(op: Binary, a: IntExpr, b: IntExpr) -> IntExpr {
+fn add_sub_mul(op: Binary, a: IntExpr, b: IntExpr) -> IntExpr {
     let ty = Int::usual(a.ty, b.ty);
     let (sign, zeros) = match op {
         Binary::Add => ("+", a.zeros.min(b.zeros)),
@@ -91,7 +91,7 @@ fn ring(op: Binary, a: IntExpr, b: IntExpr) -> IntExpr {
         };
         return IntExpr::constant(value, ty);
     }
-    let range = ring_range(op, &a, &b);
+    let range = unwrapped_range(op, &a, &b);
     let numbers = a.repr == LuaRepr::Number && b.repr == LuaRepr::Number;
     if numbers && -EXACT <= range.0 && range.1 <= EXACT {
         // 0 times a negative number is -0.
@@ -112,13 +112,13 @@ fn ring(op: Binary, a: IntExpr, b: IntExpr) -> IntExpr {
     let (a, b) = (a.convert(ty).plain(), b.convert(ty).plain());
     let code = format!("({} {sign} {})", a.in_box(ty.signed), b.in_box(ty.signed));
     let (least, most) = bounds(ty);
-    let (low, high) = ring_range(op, &a, &b);
+    let (low, high) = unwrapped_range(op, &a, &b);
     let range = if least <= low && high <= most { (low, high) } else { (least, most) };
     IntExpr::boxed(code, ty, range).with_zeros(zeros)
 }
 
 /// Returns the bounds of the result before it is wrapped.
-fn ring_range(op: Binary, a: &IntExpr, b: &IntExpr) -> (i128, i128) {
+fn unwrapped_range(op: Binary, a: &IntExpr, b: &IntExpr) -> (i128, i128) {
     match op {
         Binary::Add => (a.low + b.low, a.high + b.high),
         Binary::Sub => (a.low - b.high, a.high - b.low),

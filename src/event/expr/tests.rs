@@ -1,6 +1,7 @@
 //! The Lua source of expressions. tests/lua/expression compares their values with C.
 
 use super::*;
+use crate::base::text::lua::field_name;
 
 fn lua(text: &str) -> String {
     let format = "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
@@ -83,7 +84,7 @@ fn a_field_takes_precedence_over_a_sample_value() {
 
 #[test]
 fn keywords_get_an_underscore() {
-    assert_eq!(lua_name("function"), "function_");
-    assert_eq!(lua_name("goto"), "goto_");
-    assert_eq!(lua_name("functions"), "functions");
+    assert_eq!(field_name("function"), "function_");
+    assert_eq!(field_name("goto"), "goto_");
+    assert_eq!(field_name("functions"), "functions");
 }

@@ -1,6 +1,6 @@
 //! Evaluates a filter on a raw record in user space, with the kernel's semantics.
 //!
-//! [`Filter::bind`] resolves names to offsets once; [`Bound::passes`] allocates nothing.
+//! [`Filter::bind`] resolves names to offsets once; [`BoundFilter::passes`] allocates nothing.
 
 use super::{
     FieldReading, Filter, FilterNode, FilterOperand, Op, Predicate,
@@ -39,7 +39,7 @@ pub enum KernelOnly {
 
 /// A filter with its fields resolved in one event's format.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct BoundFilter {
     pub(super) root: Test,
 }
 
@@ -48,13 +48,13 @@ impl Filter {
     ///
     /// # Errors
     /// The filter does not fit the event, or only the kernel can evaluate it.
-    pub fn bind(&self, event: &str, format: &Format) -> Result<Bound, KernelOnly> {
+    pub fn bind(&self, event: &str, format: &Format) -> Result<BoundFilter, KernelOnly> {
         self.check(event, format)?;
-        Ok(Bound { root: bind(&self.root, format)? })
+        Ok(BoundFilter { root: bind(&self.root, format)? })
     }
 }
 
-impl Bound {
+impl BoundFilter {
     /// Returns whether the kernel would have passed the event. A condition on a field beyond the
     /// end of the record is not met.
     pub fn passes(&self, event: &FilterInput<'_>) -> bool {
@@ -251,8 +251,8 @@ impl NumberTest {
     }
 }
 
-/// Size of a task's name in bytes, terminator included.
-const COMM_ROOM: usize = 16;
+/// Size of a task's name in bytes, terminator included (`TASK_COMM_LEN`).
+pub const COMM_ROOM: usize = 16;
 
 impl TextTest {
     /// Returns the text of a field of class [`Class::Text`].

@@ -1,25 +1,25 @@
 //! Translates a filter to Lua source, so that it is compiled together with the event's handler.
 //!
 //! Comparisons of numbers become loads and comparisons with the kernel's widths and signs. For
-//! texts and sets of CPUs, the caller supplies a function that returns [`Bound::passes`].
+//! texts and sets of CPUs, the caller supplies a function that returns [`BoundFilter::passes`].
 
 use super::{
     Op,
-    eval::{Bound, NumberTest, Test},
+    eval::{BoundFilter, NumberTest, Test},
 };
 use crate::event::ffi_types;
 
-impl Bound {
+impl BoundFilter {
     /// Returns the source of a Lua boolean over the slot `s` and the locals of
     /// `prelude/expression.lua`. `call` returns the source for a part that is not a comparison of
     /// numbers. The record must contain the fixed part of its format.
-    pub fn lua(&self, call: &mut dyn FnMut(Bound) -> String) -> String {
+    pub fn lua(&self, call: &mut dyn FnMut(BoundFilter) -> String) -> String {
         lua(&self.root, call)
     }
 }
 
-fn lua(test: &Test, call: &mut dyn FnMut(Bound) -> String) -> String {
-    let joined = |tests: &[Test], by: &str, call: &mut dyn FnMut(Bound) -> String| {
+fn lua(test: &Test, call: &mut dyn FnMut(BoundFilter) -> String) -> String {
+    let joined = |tests: &[Test], by: &str, call: &mut dyn FnMut(BoundFilter) -> String| {
         let all: Vec<String> = tests.iter().map(|test| lua(test, call)).collect();
         format!("({})", all.join(by))
     };
@@ -29,10 +29,10 @@ fn lua(test: &Test, call: &mut dyn FnMut(Bound) -> String) -> String {
         Test::Any(tests) => joined(tests, " or ", call),
         Test::Number { from, op, value } => match compared(from, *op, *value) {
             Some(code) => code,
-            None => call(Bound { root: test.clone() }),
+            None => call(BoundFilter { root: test.clone() }),
         },
         Test::Text { .. } | Test::Cpu { .. } | Test::CpuMask { .. } => {
-            call(Bound { root: test.clone() })
+            call(BoundFilter { root: test.clone() })
         }
     }
 }

@@ -2,11 +2,9 @@
 
 use std::rc::Rc;
 
-use super::{FieldReading, FilterNode, FilterOperand, LONGEST, Op, Predicate, print};
+use super::{FieldReading, FilterNode, FilterOperand, LONGEST, NESTING_MAX, Op, Predicate, print};
 use crate::event::syntax::SyntaxError;
 
-/// Maximum nesting of parentheses; the kernel limits only the length.
-const DEEPEST: usize = 64;
 /// Size in bytes of the kernel's buffer for a quoted text, terminator included.
 const TEXT_BUFFER: usize = 256;
 /// Size in bytes of the kernel's buffer for a number, terminator included.
@@ -100,8 +98,8 @@ impl<'a> FilterParser<'a> {
         }
         let open = self.at;
         let node = if self.take("(") {
-            if depth == DEEPEST {
-                return Err(self.fault(open, format!("more than {DEEPEST} nested parentheses")));
+            if depth == NESTING_MAX {
+                return Err(self.fault(open, format!("more than {NESTING_MAX} nested parentheses")));
             }
             let inner = self.any_of(depth + 1)?;
             match self.peek() {

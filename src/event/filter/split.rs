@@ -5,9 +5,9 @@
 //! the rest is checked in user space. A conjunct is never split:
 //! `prev_pid > 100 || comm_get(prev_pid) == "x"` is checked in user space as a whole.
 //!
-//! In user space, a part in the kernel's language keeps the kernel's meaning ([`Bound`]: truncated
-//! numbers, unterminated text, globs with a `!`), so a condition means the same in both places. Any
-//! other part is a C expression. A quoted text has no escapes, as in the kernel.
+//! In user space, a part in the kernel's language keeps the kernel's meaning ([`BoundFilter`]:
+//! truncated numbers, unterminated text, globs with a `!`), so a condition means the same in both
+//! places. Any other part is a C expression. A quoted text has no escapes, as in the kernel.
 
 mod boolean_structure;
 #[cfg(test)]
@@ -15,9 +15,9 @@ mod tests;
 
 use std::ops::Range;
 
-use boolean_structure::{Joint, Joints, trimmed};
+use boolean_structure::{BooleanNode, BooleanStructure, trimmed};
 
-use super::{Bound, Filter, KernelOnly, LONGEST};
+use super::{BoundFilter, Filter, KernelOnly, LONGEST, RESERVED_BYTES};
 use crate::{
     base::matching::nearest::nearest,
     decode::format::Format,
@@ -46,7 +46,7 @@ pub struct UserCondition {
 #[derive(Clone, Debug)]
 pub enum Condition {
     /// In the kernel's language, with the kernel's meaning.
-    Kernel(Bound),
+    Kernel(BoundFilter),
     /// A C expression, met unless it is 0.
     Value(Expr),
     /// Met if the inner condition is not.
@@ -74,10 +74,6 @@ impl Condition {
 /// Maximum number of conditions joined by `&&` and `||`: splitting takes quadratic time, and a Lua
 /// function has limits, too.
 const CONDITIONS_MAX: usize = 1000;
-
-/// Bytes of [`LONGEST`] reserved for conditions that a run adds, such as the exclusion of its own
-/// thread.
-const SPARE: usize = 256;
 
 impl Split {
     /// Splits an event's filter.
@@ -120,7 +116,7 @@ impl Split {
     /// # Errors
     /// Unclosed quotes or parentheses, too many nested parentheses, or a missing condition.
     pub fn check_structure(text: &str) -> Result<(), SyntaxError> {
-        Joints { text }.check(trimmed(text, 0..text.len()), 0)
+        BooleanStructure { text }.check(trimmed(text, 0..text.len()), 0)
     }
 
     /// Narrows it by another filter of the same event.
@@ -135,7 +131,7 @@ impl Split {
         self.kernel = match (self.kernel.take(), other.kernel) {
             (Some(before), Some(more)) => {
                 let both = before.clone().and(more.clone());
-                if both.to_kernel().len() + SPARE <= LONGEST {
+                if both.to_kernel().len() + RESERVED_BYTES <= LONGEST {
                     Some(both)
                 } else {
                     match more.bind(event, format) {
@@ -155,7 +151,7 @@ impl Split {
 
 impl UserCondition {
     /// Returns a condition in the kernel's language that is checked in user space.
-    pub fn of_kernel(filter: &Filter, bound: Bound) -> UserCondition {
+    pub fn of_kernel(filter: &Filter, bound: BoundFilter) -> UserCondition {
         UserCondition { text: filter.to_kernel(), condition: Condition::Kernel(bound) }
     }
 }
@@ -165,7 +161,7 @@ enum SpanKind {
     /// Valid for the kernel.
     Kernel(Filter),
     Value(Expr),
-    Joined(Joint),
+    Joined(BooleanNode),
 }
 
 struct Reader<'a> {
@@ -191,10 +187,10 @@ impl<'a> Reader<'a> {
         take: &mut dyn FnMut(Range<usize>, SpanKind) -> Result<(), SyntaxError>,
     ) -> Result<(), SyntaxError> {
         match self.part(&span, depth)? {
-            SpanKind::Joined(Joint::All(spans)) => {
+            SpanKind::Joined(BooleanNode::All(spans)) => {
                 spans.into_iter().try_for_each(|span| self.conjuncts(span, depth + 1, take))
             }
-            SpanKind::Joined(Joint::Inner(inner)) => self.conjuncts(inner, depth + 1, take),
+            SpanKind::Joined(BooleanNode::Inner(inner)) => self.conjuncts(inner, depth + 1, take),
             part => take(span, part),
         }
     }
@@ -210,17 +206,17 @@ impl<'a> Reader<'a> {
         Ok(match part {
             SpanKind::Kernel(filter) => Condition::Kernel(self.bind(&filter, span)?),
             SpanKind::Value(expr) => Condition::Value(expr),
-            SpanKind::Joined(Joint::Inner(inner)) => {
+            SpanKind::Joined(BooleanNode::Inner(inner)) => {
                 self.condition(self.part(&inner, depth)?, &inner, depth)?
             }
-            SpanKind::Joined(Joint::Not(inner)) => {
+            SpanKind::Joined(BooleanNode::Not(inner)) => {
                 let inner = self.condition(self.part(&inner, depth)?, &inner, depth)?;
                 Condition::Not(Box::new(inner))
             }
-            SpanKind::Joined(Joint::All(spans)) => {
+            SpanKind::Joined(BooleanNode::All(spans)) => {
                 Condition::All(self.conditions(spans, depth, Filter::and)?)
             }
-            SpanKind::Joined(Joint::Any(spans)) => {
+            SpanKind::Joined(BooleanNode::Any(spans)) => {
                 Condition::Any(self.conditions(spans, depth, Filter::or)?)
             }
         })
@@ -252,7 +248,7 @@ impl<'a> Reader<'a> {
         Ok(first.transpose()?.into_iter().chain(rest).collect())
     }
 
-    fn bind(&self, filter: &Filter, span: &Range<usize>) -> Result<Bound, SyntaxError> {
+    fn bind(&self, filter: &Filter, span: &Range<usize>) -> Result<BoundFilter, SyntaxError> {
         filter.bind(self.event, self.format).map_err(|why| match why {
             KernelOnly::Unfit(fault) => self.moved(fault, span.start),
             KernelOnly::Condition(only) | KernelOnly::UserText(only) => self.fault(
@@ -273,7 +269,7 @@ impl<'a> Reader<'a> {
     /// Classifies a span: the kernel's if it is valid for the kernel; else joined parts; else an
     /// expression.
     fn part(&self, span: &Range<usize>, depth: usize) -> Result<SpanKind, SyntaxError> {
-        let joints = Joints { text: self.text };
+        let joints = BooleanStructure { text: self.text };
         joints.check_depth(span, depth)?;
         let text = self.of(span);
         let refusal = match self.for_kernel(text) {

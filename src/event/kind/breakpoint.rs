@@ -319,16 +319,13 @@ pub(super) fn look_up(
 ) -> Result<Option<FoundNames>> {
     let (Some(behind), Some(symbols)) = (PREFIX.behind(pattern), symbols) else { return Ok(None) };
     let name = BreakpointName::split(behind);
-    let found = |names| Ok(Some(FoundNames { sort: "breakpoint", names }));
+    let found = |names| Ok(Some(FoundNames { category: "breakpoint", names }));
     let is_whole = name.offset.is_some() || name.length.is_some() || name.access.is_some();
     if is_whole || name.is_address() || !name.rest.is_empty() || !name.modifiers.is_empty() {
         let exact = parse(pattern, Some(symbols))?;
         return found(exact.map(|_| pattern.to_owned()).into_iter().collect());
     }
-    let wanted = |symbol: &str| match glob::is_glob(name.place) {
-        true => glob::matches(name.place.as_bytes(), symbol.as_bytes()),
-        false => symbol.contains(name.place),
-    };
+    let wanted = |symbol: &str| glob::matches_or_contains(name.place, symbol);
     let matching = symbols.symbols(name.file, &wanted, most);
     let matching = matching.map_err(|why| anyhow!("{pattern}: {why:#}"))?;
     let before = &pattern[..pattern.len() - name.place.len()];

@@ -7,7 +7,7 @@ use super::named::NameFamily;
 /// The names of cache events.
 pub(super) const FAMILY: NameFamily = NameFamily {
     type_: abi::PERF_TYPE_HW_CACHE,
-    sort: "hardware",
+    category: "hardware",
     table: &[],
     composed: all,
     config_of,

@@ -14,7 +14,7 @@ pub(super) const CPU_TIME: u32 = u32::MAX;
 /// The names; the config is the index in [`crate::sys::proc_stat::Ticks`].
 pub(super) const FAMILY: NameFamily = NameFamily {
     type_: CPU_TIME,
-    sort: "accounting",
+    category: "accounting",
     table: &[
         ("user-time", &[], 0),
         ("nice-time", &[], 1),

@@ -10,13 +10,13 @@
 //! samples as well.
 
 pub mod fetched;
+mod location;
 mod named;
-mod place;
 pub mod typed;
 
+pub use location::{FunctionLocation, ProbeValues, ProbedCode};
 pub(super) use named::PREFIXES;
 pub use named::{CodeLocation, FunctionName, ProbeKind, split_file};
-pub use place::{FunctionLocation, ProbeValues, ProbedCode};
 
 use anyhow::{Result, anyhow, bail};
 use perf_event_open_sys::bindings as abi;

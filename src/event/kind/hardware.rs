@@ -9,7 +9,7 @@ use super::named::NameFamily;
 #[rustfmt::skip]
 pub(super) const FAMILY: NameFamily = NameFamily {
     type_: abi::PERF_TYPE_HARDWARE,
-    sort: "hardware",
+    category: "hardware",
     table: &[
         ("cycles",              &["cpu-cycles"], abi::PERF_COUNT_HW_CPU_CYCLES),
         ("instructions",        &[],             abi::PERF_COUNT_HW_INSTRUCTIONS),

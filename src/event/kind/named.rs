@@ -10,7 +10,7 @@ pub struct NameFamily {
     /// `perf_event_attr.type`.
     pub(super) type_: u32,
     /// The word of `list` for such an event.
-    pub sort: &'static str,
+    pub category: &'static str,
     /// The names with aliases.
     pub(super) table: &'static [NameRow],
     /// Returns the further names that can be listed.

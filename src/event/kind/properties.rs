@@ -72,7 +72,7 @@ pub struct RegisterFields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundNames {
     /// The word of `list` for such an event.
-    pub sort: &'static str,
+    pub category: &'static str,
     /// The names, sorted.
     pub names: Vec<String>,
 }

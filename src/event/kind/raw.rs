@@ -7,7 +7,7 @@ use super::named::NameFamily;
 /// The names of raw events; none is listed.
 pub(super) const FAMILY: NameFamily = NameFamily {
     type_: abi::PERF_TYPE_RAW,
-    sort: "hardware",
+    category: "hardware",
     table: &[],
     composed: Vec::new,
     config_of,

@@ -9,7 +9,7 @@ use super::named::NameFamily;
 #[rustfmt::skip]
 pub(super) const FAMILY: NameFamily = NameFamily {
     type_: abi::PERF_TYPE_SOFTWARE,
-    sort: "software",
+    category: "software",
     table: &[
         ("cpu-clock",        &[],             abi::PERF_COUNT_SW_CPU_CLOCK),
         ("task-clock",       &[],             abi::PERF_COUNT_SW_TASK_CLOCK),

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::event::value::ValueType;
 use crate::base::report::draw::{Align, Bucket, Column, Style};
 use crate::output::Colour;
-use crate::output::probe::{Closed, ProbeContext, Written, draw_event, named, stamp};
+use crate::output::test_support::{Closed, TestContext, Written, draw_event, named, stamp};
 use crate::output::text::TextOptions;
 use proptest::prelude::*;
 
@@ -97,10 +97,10 @@ fn the_columns_of_events_are_the_fields_of_all_of_them() {
     let (out, _) = drawn(|csv| {
         csv.opened(&opened);
         let extra = [("=late".to_owned(), Cell::Num(0.5))];
-        let around = ProbeContext { extra: &extra, ..ProbeContext::default() };
+        let around = TestContext { extra: &extra, ..TestContext::default() };
         draw_event(csv, &[("comm", Value::Text(b"sh")), ("sig", Value::Int(-9))], &around);
         let stack = [named("a"), named("b")];
-        let around = ProbeContext { name: "s:y", stack: &stack, ..ProbeContext::default() };
+        let around = TestContext { name: "s:y", stack: &stack, ..TestContext::default() };
         let list = Value::Array { bytes: &[1, 2], size: 1, signed: false };
         draw_event(csv, &[("sig", list), ("ip", Value::Pointer(0xffff))], &around);
     });
@@ -118,7 +118,7 @@ fn fields_of_an_event_that_was_not_announced_are_kept() {
         draw_event(
             csv,
             &[("x", Value::Int(1)), ("y", Value::Text(b"a b"))],
-            &ProbeContext::default(),
+            &TestContext::default(),
         );
     });
     assert!(out.ends_with(",bash,\"x=1 y=\"\"a b\"\"\",\n"), "{out}");
@@ -160,7 +160,7 @@ fn notes_and_coverage_are_messages() {
 #[test]
 fn a_closed_reader_is_an_error_of_the_flush() {
     let mut csv = csv(Box::new(Closed), Box::new(Written::default()));
-    draw_event(&mut csv, &[], &ProbeContext::default());
+    draw_event(&mut csv, &[], &TestContext::default());
     assert_eq!(csv.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
 

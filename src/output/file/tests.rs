@@ -33,14 +33,14 @@ fn a_file_appears_complete_and_replaces_a_file_of_this_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.svg");
     fs::write(&path, "old").unwrap();
-    let mut making = Making::begin(&path).unwrap();
+    let mut making = AtomicFile::begin(&path).unwrap();
     making.file().write_all(b"new").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(names(&folder), ["x.svg"], "the new file is not visible before");
     making.place().unwrap();
     making.file().write_all(b"er").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
-    drop(Making::begin(&path).unwrap());
+    drop(AtomicFile::begin(&path).unwrap());
     assert_eq!(names(&folder), ["x.svg"]);
 }
 
@@ -51,7 +51,7 @@ fn a_hidden_file_is_used_where_unnamed_files_are_unsupported() {
     let begin = || {
         let place = writable(&path).unwrap();
         let (file, name) = begin_hidden(&place).unwrap();
-        Making { file, shown: path.clone(), place, state: FileState::Hidden(name) }
+        AtomicFile { file, shown: path.clone(), place, state: FileState::Hidden(name) }
     };
     drop(begin());
     assert_eq!(names(&folder), [""; 0]);
@@ -81,7 +81,7 @@ fn files_of_a_killed_run_are_removed_by_the_next_run() {
     ] {
         fs::write(of(name), "").unwrap();
     }
-    drop(Making::begin(&of("x.svg".into())).unwrap());
+    drop(AtomicFile::begin(&of("x.svg".into())).unwrap());
     let left = names(&folder);
     assert!(!left.contains(&format!(".x.svg.{gone}.0")), "{left:?}");
     assert_eq!(left.len(), 4, "{left:?}");
@@ -101,7 +101,7 @@ fn links_of_other_users_are_refused_anywhere_in_a_path() {
             lchown(link, Some(OTHER_USER), None).unwrap();
         }
         for why in [
-            refused(Making::begin(&path)),
+            refused(AtomicFile::begin(&path)),
             refused(open_growing(&path)),
             refused(write_new(&path, b"x")),
             refused(write(&path, b"x")),
@@ -116,7 +116,7 @@ fn links_of_other_users_are_refused_anywhere_in_a_path() {
     // A link of this user may be a component of the path, but not the file.
     lchown(&file, Some(0), None).unwrap();
     lchown(&way, Some(0), None).unwrap();
-    for why in [refused(Making::begin(&file)), refused(open_growing(&file))] {
+    for why in [refused(AtomicFile::begin(&file)), refused(open_growing(&file))] {
         assert!(why.contains("is a symbolic link, which is not followed"), "{why}");
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
@@ -135,7 +135,7 @@ fn files_of_other_users_and_special_files_are_not_replaced() {
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for path in [&theirs, &fifo] {
         chown(path, Some(OTHER_USER), None).unwrap();
-        for why in [refused(Making::begin(path)), refused(open_growing(path))] {
+        for why in [refused(AtomicFile::begin(path)), refused(open_growing(path))] {
             assert!(
                 why.contains("belongs to uid 65534") || why.contains("not a regular file"),
                 "{why}"
@@ -144,7 +144,7 @@ fn files_of_other_users_and_special_files_are_not_replaced() {
     }
     assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
     assert!(refused(open_growing(folder.path())).contains("is not a regular file"));
-    let why = refused(Making::begin(&folder.path().join("no/x.svg")));
+    let why = refused(AtomicFile::begin(&folder.path().join("no/x.svg")));
     assert!(why.starts_with("failed to create"), "{why}");
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::report::draw::{Align, Bucket, Style};
-use crate::output::probe::{Closed, ProbeContext, Written, draw_event, named, stamp};
+use crate::output::test_support::{Closed, TestContext, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 
 fn drawn(draw: impl FnOnce(&mut Json)) -> String {
@@ -49,7 +49,7 @@ fn an_event_has_the_keys_of_its_sample_and_its_fields() {
         draw_event(
             json,
             &fields,
-            &ProbeContext { extra: &extra, stack: &stack, ..ProbeContext::default() },
+            &TestContext { extra: &extra, stack: &stack, ..TestContext::default() },
         );
     });
     assert_eq!(
@@ -69,7 +69,7 @@ fn an_event_has_the_keys_of_its_sample_and_its_fields() {
 fn array_fields_are_json_arrays() {
     let bytes: Vec<u8> = [1i16, -2].iter().flat_map(|n| n.to_ne_bytes()).collect();
     let array = Value::Array { bytes: &bytes, size: 2, signed: true };
-    let out = drawn(|json| draw_event(json, &[("list", array)], &ProbeContext::default()));
+    let out = drawn(|json| draw_event(json, &[("list", array)], &TestContext::default()));
     assert!(out.contains(r#""list":[1,-2]}"#), "{out}");
 }
 
@@ -140,7 +140,7 @@ fn a_histogram_is_one_object() {
 #[test]
 fn the_keys_of_each_type_are_stable() {
     let out = drawn(|json| {
-        draw_event(json, &[], &ProbeContext::default());
+        draw_event(json, &[], &TestContext::default());
         json.note(stamp(0), Level::Alert, "x\x1b");
         json.coverage(stamp(0), &Coverage { lost: 3, ..Coverage::default() }, true);
         json.stats(stamp(0), &Stats::default());
@@ -175,7 +175,7 @@ fn invalid_bytes_and_harmful_characters_are_escaped() {
         draw_event(
             json,
             &[("t", Value::Text(b"a\xff\x7f\\\xe2\x80\xae\t"))],
-            &ProbeContext::default(),
+            &TestContext::default(),
         );
     });
     assert!(out.contains(r#""t":"a\\xff\u007f\\\u202e\t"}"#), "{out}");
@@ -184,7 +184,7 @@ fn invalid_bytes_and_harmful_characters_are_escaped() {
 #[test]
 fn a_closed_reader_is_an_error_of_the_flush() {
     let mut json = Json::new(Box::new(Closed), "m", StackStyle::default());
-    draw_event(&mut json, &[], &ProbeContext::default());
+    draw_event(&mut json, &[], &TestContext::default());
     assert_eq!(json.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
 
@@ -200,7 +200,7 @@ proptest! {
         let extra: Vec<(String, Cell)> =
             names.iter().map(|name| (name.clone(), Cell::Text(string.clone()))).collect();
         let out = drawn(|json| {
-            draw_event(json, &fields, &ProbeContext { extra: &extra, ..ProbeContext::default() });
+            draw_event(json, &fields, &TestContext { extra: &extra, ..TestContext::default() });
         });
         let object = read(&out);
         prop_assert_eq!(object.len(), 8 + 2 * names.len());

@@ -62,7 +62,7 @@ impl View {
             self.waiting = Some(page);
         } else {
             self.page = page;
-            self.settle();
+            self.clamp();
         }
     }
 
@@ -99,7 +99,7 @@ impl View {
             Key::End => self.scroll = usize::MAX,
             _ => {}
         }
-        self.settle();
+        self.clamp();
         ViewRequest::Draw
     }
 
@@ -140,7 +140,7 @@ impl View {
     }
 
     /// Clamps the chosen part and the scroll position to the report.
-    fn settle(&mut self) {
+    fn clamp(&mut self) {
         if self.chosen >= self.page.parts.len() {
             self.chosen = 0;
         }

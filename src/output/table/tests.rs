@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::report::draw::{Bucket, Column, Draw, Report};
-use crate::output::probe::{drawn, stamp};
+use crate::output::test_support::{drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {
     let decimals = title.contains("(us)").then_some(3);

@@ -6,7 +6,9 @@ use crate::base::kernel::address::is_kernel_address;
 use crate::base::report::draw::{Align, Cell, Column, JitStats};
 use crate::base::report::draw::{Style, Table};
 use crate::base::report::frame::Frame;
-use crate::output::probe::{Closed, ProbeContext, draw_event, drawn, drawn_with, named, stamp};
+use crate::output::test_support::{
+    Closed, TestContext, draw_event, drawn, drawn_with, named, stamp,
+};
 use jiff::tz::TimeZone;
 
 fn text(text: &str) -> Cell {
@@ -34,7 +36,7 @@ fn an_event_is_a_line_with_its_frames_below() {
     ];
     let stack = [named("__send_signal"), named("do_send_sig_info")];
     let out = drawn(|text| {
-        draw_event(text, &fields, &ProbeContext { stack: &stack, ..ProbeContext::default() });
+        draw_event(text, &fields, &TestContext { stack: &stack, ..TestContext::default() });
     });
     assert_eq!(
         out,
@@ -68,16 +70,16 @@ fn a_counter_sample_is_formatted_as_by_perf_script() {
         frame(0x118e5f, "__ppoll", "/usr/lib/libc.so.6", true),
         frame(0x11b66, "main", "/usr/sbin/sshd", false),
     ];
-    let around = ProbeContext {
+    let around = TestContext {
         stamp: stamp(430_947_269_426_000),
         comm: b"sshd",
         tid: 50588,
         name: "cycles",
         period: Some(16854),
-        ..ProbeContext::default()
+        ..TestContext::default()
     };
     let out = drawn(|text| {
-        draw_event(text, &fields[..2], &ProbeContext { stack: &stack, ..around });
+        draw_event(text, &fields[..2], &TestContext { stack: &stack, ..around });
         draw_event(text, &fields, &around);
     });
     assert_eq!(
@@ -103,7 +105,7 @@ fn values_of_a_script_are_printed_above_the_event() {
         draw_event(
             text,
             &[("x", Value::Int(1))],
-            &ProbeContext {
+            &TestContext {
                 extra: &extra,
                 comm: b"a",
                 tid: 10,
@@ -111,7 +113,7 @@ fn values_of_a_script_are_printed_above_the_event() {
                 flags: *b"dNh1",
                 stamp: Stamp { clock_ns: 15_504_452_408_994_999, ..stamp(45_000_000) },
                 name: "cpu-clock",
-                ..ProbeContext::default()
+                ..TestContext::default()
             },
         );
     });
@@ -136,12 +138,12 @@ fn no_escape_sequence_reaches_the_terminal() {
             draw_event(
                 text,
                 &fields,
-                &ProbeContext {
+                &TestContext {
                     comm: b"\x1b[2Jevil",
                     stack: &stack,
                     extra: &extra,
                     flags: *b"\x1b[2J",
-                    ..ProbeContext::default()
+                    ..TestContext::default()
                 },
             );
             text.note(stamp(0), Level::Alert, "a\x1b[2J\nb");
@@ -325,10 +327,10 @@ fn a_closed_reader_is_an_error_of_the_flush() {
     let mut text = TextOutput::new(Box::new(Closed), Box::new(Closed), look);
     text.note(stamp(0), Level::Warning, "not delivered");
     assert!(text.flush_if_large().is_ok());
-    draw_event(&mut text, &[], &ProbeContext::default());
+    draw_event(&mut text, &[], &TestContext::default());
     assert_eq!(text.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     for _ in 0..2000 {
-        draw_event(&mut text, &[("x", Value::Int(1))], &ProbeContext::default());
+        draw_event(&mut text, &[("x", Value::Int(1))], &TestContext::default());
     }
     assert_eq!(text.flush_if_large().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert!(text.flush_if_large().is_ok(), "unwritten output is dropped");
@@ -343,7 +345,7 @@ fn an_event_prints_by_its_format_or_its_fields() {
     let fields = [("sig", Value::Int(9))];
     let line = |text| {
         let all = drawn(|draw| {
-            draw_event(draw, &fields, &ProbeContext { text, ..ProbeContext::default() });
+            draw_event(draw, &fields, &TestContext { text, ..TestContext::default() });
         });
         all.split_once("signal_generate:").unwrap().1.to_owned()
     };

@@ -17,13 +17,13 @@ const CHECK_INTERVAL_NS: f64 = 1e9;
 
 /// The raised priority, if any, and the state of the last check.
 #[derive(Default)]
-pub(super) struct ReaderBoost {
+pub(super) struct SessionBoost {
     front: Option<RtBoost>,
     waited: Option<u64>,
     at: f64,
 }
 
-impl ReaderBoost {
+impl SessionBoost {
     /// Checks the wait; called on the session's thread in each turn of its loop, with the session's
     /// time. Raises the priority only while a user types, who sees the effect.
     pub(super) fn turn(&mut self, now: f64, typing: bool) {

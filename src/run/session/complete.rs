@@ -4,6 +4,7 @@ use super::Session;
 use super::console::Completions;
 use super::requests::found;
 use crate::base::text::escape;
+use crate::base::text::lua::KEYWORDS;
 use crate::event::kind;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
 use crate::event::selector::Selector;
@@ -15,12 +16,6 @@ use std::path::PathBuf;
 /// Commands after a colon at the beginning of a line.
 const COLON: [&str; 9] =
     [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
-
-/// The keywords of Lua.
-const KEYWORDS: [&str; 22] = [
-    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-];
 
 /// Limit of completions that a person can look through.
 const MOST: usize = 500;

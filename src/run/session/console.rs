@@ -31,7 +31,7 @@ pub struct Console {
     /// Signals the thread that its line has been run.
     pub ready: SyncSender<()>,
     /// Waits a short time until the printed output is visible.
-    pub settle: Box<dyn Fn()>,
+    pub wait_until_printed: Box<dyn Fn()>,
     /// The ids of that thread and of the console's other threads, as in tracepoint records.
     pub tids: Vec<i32>,
 }
@@ -59,7 +59,7 @@ impl Console {
 
     /// Lets the thread read the next line.
     pub(super) fn go_on(&self) {
-        (self.settle)();
+        (self.wait_until_printed)();
         // A thread that has ended reads no more lines.
         let _ = self.ready.try_send(());
     }

@@ -58,7 +58,7 @@ impl LiveSource {
         request: &RunRequest,
         mut others: Vec<i32>,
     ) -> anyhow::Result<(LiveSource, Setting)> {
-        let settings = &request.host;
+        let settings = &request.options;
         ensure!(
             settings.cgroup.is_none(),
             "--cgroup cannot be combined with a prompt; use -p, or start a monitor as a command"
@@ -147,9 +147,9 @@ impl LiveSource {
         let mut tasks = Tasks::new(processors);
         tasks.snapshot(names.iter().map(existing_task));
         context.set_tasks(tasks);
-        name_stacks(context, request.host.lines);
+        name_stacks(context, request.options.lines);
         context.set_clock(*self.live.clock());
-        context.hide_process((!request.host.watch_self).then(std::process::id));
+        context.hide_process((!request.options.watch_self).then(std::process::id));
     }
 
     /// Opens new events, switched off, and reopens the narrowed ones.
@@ -158,7 +158,7 @@ impl LiveSource {
     /// The kernel refuses an event, or a handler reads a field that does not exist.
     pub(super) fn attach(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
         let known = self.open.len();
-        let settled = prompt.settle(known)?;
+        let changes = prompt.prepare_changes(known)?;
         let roles = prompt.host.roles();
         // They count as known from here on, even if they cannot be opened.
         self.open.extend_from_slice(&roles[known..]);
@@ -171,7 +171,7 @@ impl LiveSource {
         {
             self.source_request.own_tids = self.own_tids(tid_in_records());
         }
-        if settled.misread.is_none() && roles.len() > known {
+        if changes.misread.is_none() && roles.len() > known {
             let openings = (known..roles.len())
                 .map(|role| planned(role, &roles, &self.only))
                 .collect::<anyhow::Result<Vec<_>>>()?;
@@ -181,14 +181,14 @@ impl LiveSource {
             super::print_warnings(prompt.host.context(), &self.live.remarks()[remarks..]);
         }
         prompt.host.attach(self.live.batch().addresses())?;
-        for role in settled.narrowed {
+        for role in changes.narrowed {
             if let Err(why) = self.narrow(role, &roles, prompt) {
                 prompt.put_back(role, self.open[role as usize].clone());
                 return Err(why);
             }
             self.open[role as usize] = prompt.host.roles()[role as usize].clone();
         }
-        settled.misread.map_or(Ok(()), Err)
+        changes.misread.map_or(Ok(()), Err)
     }
 
     /// Returns the excluded threads: this one, by its number in the kernel's filters, and the

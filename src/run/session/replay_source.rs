@@ -43,7 +43,7 @@ impl<'a> ReplaySource<'a> {
     ) -> anyhow::Result<(ReplaySource<'a>, Setting)> {
         let replay = Rc::new(Replay::open(path)?);
         let setting = setting(request, replay.clone(), replay.cpus())?;
-        let player = Player::new(replay.clone(), Frames::of(&replay), &request.host);
+        let player = Player::new(replay.clone(), Frames::of(&replay), &request.options);
         let batch = Batch::new(super::ROLES);
         Ok((ReplaySource { replay, player, batch, at: 0, now: 0.0, known: 0 }, setting))
     }
@@ -63,15 +63,15 @@ impl<'a> ReplaySource<'a> {
     /// # Errors
     /// A filter does not fit an event.
     pub(super) fn attach(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
-        let settled = prompt.settle(self.known)?;
+        let changes = prompt.prepare_changes(self.known)?;
         let roles = prompt.host.roles();
         let new = self.known..roles.len();
         self.known = roles.len();
         self.batch.set_roles(roles.len());
         self.player.take_roles(roles)?;
-        new.for_each(|role| self.player.turn(role as u32, false));
+        new.for_each(|role| self.player.set_enabled(role as u32, false));
         prompt.host.attach(self.batch.addresses())?;
-        settled.narrowed.into_iter().try_for_each(|role| prompt.revive(role))
+        changes.narrowed.into_iter().try_for_each(|role| prompt.revive(role))
     }
 
     /// Returns the number of roles.
@@ -93,7 +93,7 @@ impl<'a> ReplaySource<'a> {
             self.at += 1;
             self.player.play(self.at - 1, entry, &mut self.batch, &context, prompt);
             for (role, on) in prompt.host.take_switches() {
-                self.turn(role, on);
+                self.set_enabled(role, on);
             }
         }
         if end.is_finite() && !prompt.has_enough() {
@@ -126,8 +126,8 @@ impl<'a> ReplaySource<'a> {
         self.now
     }
 
-    pub(super) fn turn(&mut self, role: u32, on: bool) {
-        self.player.turn(role, on);
+    pub(super) fn set_enabled(&mut self, role: u32, on: bool) {
+        self.player.set_enabled(role, on);
     }
 
     pub(super) fn counts(&mut self) -> Vec<CountDelta> {

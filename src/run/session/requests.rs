@@ -234,11 +234,8 @@ fn events(session: &Session<'_>, pattern: &str) -> anyhow::Result<String> {
         };
     }
     let names = catalog.names()?;
-    let is = |name: &&String| match glob::is_glob(pattern) {
-        true => glob::matches(pattern.as_bytes(), name.as_bytes()),
-        false => name.contains(pattern),
-    };
-    let found: Vec<&str> = names.iter().filter(is).map(String::as_str).collect();
+    let found = names.iter().filter(|name| glob::matches_or_contains(pattern, name));
+    let found: Vec<&str> = found.map(String::as_str).collect();
     if found.is_empty() {
         let near = nearest(pattern, names.iter().map(String::as_str));
         bail!("no event matches '{pattern}'{}", did_you_mean(&near));

@@ -33,7 +33,7 @@ impl<'a> SessionSource<'a> {
     /// # Errors
     /// See [`LiveSource::begin`] and [`ReplaySource::begin`].
     pub(super) fn begin(request: &'a RunRequest, tids: &[i32]) -> anyhow::Result<(Self, Setting)> {
-        match &request.host.replay {
+        match &request.options.replay {
             Some(path) => {
                 let (recorded, setting) = ReplaySource::begin(request, path)?;
                 Ok((SessionSource::File(Box::new(recorded), Vec::new()), setting))
@@ -119,7 +119,7 @@ impl<'a> SessionSource<'a> {
         match self {
             SessionSource::Live(live, _) => live.live.switch(switches)?,
             SessionSource::File(file, _) => {
-                switches.iter().for_each(|(role, on)| file.turn(*role, *on));
+                switches.iter().for_each(|(role, on)| file.set_enabled(*role, *on));
             }
         }
         Ok(())
@@ -138,7 +138,9 @@ impl<'a> SessionSource<'a> {
     pub(super) fn close(&mut self, roles: &[u32]) {
         match self {
             SessionSource::Live(live, _) => live.close(roles),
-            SessionSource::File(file, _) => roles.iter().for_each(|role| file.turn(*role, false)),
+            SessionSource::File(file, _) => {
+                roles.iter().for_each(|role| file.set_enabled(*role, false));
+            }
         }
     }
 

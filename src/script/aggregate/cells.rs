@@ -3,6 +3,7 @@
 use super::settings::AggregateSettings;
 use super::spec::{KeyColumn, ReadsAs};
 use super::stack::stack_cell;
+use crate::stat::sum::I64_RANGE;
 use crate::{
     base::{
         report::draw::Cell,
@@ -137,6 +138,3 @@ fn whole(value: f64) -> Option<i64> {
     let is_whole = value.fract() == 0.0 && (-I64_RANGE..I64_RANGE).contains(&value);
     is_whole.then_some(value as i64)
 }
-
-/// The first double above the range of `i64`.
-const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;

@@ -7,7 +7,7 @@
 use crate::base::report::draw::Cell;
 use crate::base::report::flame::Flame;
 use crate::stat::kv::Kv;
-use crate::stat::leaf::SharedAggregate as Leaf;
+use crate::stat::leaf::SharedAggregate;
 use crate::stat::strings::Strings;
 use crate::stat::word::Word;
 
@@ -36,8 +36,8 @@ pub struct DrawnGraph {
 
 /// Collects the stacks of emitted events with `--flame-graph`.
 pub struct FlameCounts {
-    strings: Leaf<Strings>,
-    kv: Leaf<Kv>,
+    strings: SharedAggregate<Strings>,
+    kv: SharedAggregate<Kv>,
     weight: Option<String>,
 }
 

@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 
-use crate::stat::{Aggregate, leaf::SharedAggregate as Leaf, strings::Marks};
+use crate::stat::{Aggregate, leaf::SharedAggregate, strings::Marks};
 
 /// A table of the current interval, and of the run so far if totals are wanted.
 pub(super) struct Interval<T> {
-    pub(super) live: Leaf<T>,
+    pub(super) live: SharedAggregate<T>,
     total: RefCell<Option<T>>,
 }
 
 impl<T: Aggregate> Interval<T> {
-    pub(super) fn new(live: Leaf<T>) -> Interval<T> {
+    pub(super) fn new(live: SharedAggregate<T>) -> Interval<T> {
         Interval { live, total: RefCell::new(None) }
     }
 

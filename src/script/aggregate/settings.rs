@@ -4,7 +4,7 @@ use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
     base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
-    stat::{budget::Budget, heat_map::HeatMap, leaf::SharedAggregate as Leaf, owners::Owners},
+    stat::{budget::Budget, heat_map::HeatMap, leaf::SharedAggregate, owners::Owners},
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -37,7 +37,7 @@ pub struct AggregateSettings {
     /// sentence for the script's author.
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// The heat map of the run, once a script has declared one.
-    pub heat_map: Rc<OnceCell<Leaf<HeatMap>>>,
+    pub heat_map: Rc<OnceCell<SharedAggregate<HeatMap>>>,
     /// Owners of the events that `pending` and `states` keep.
     pub owners: Rc<Owners>,
     /// Memory budget of all aggregates together.

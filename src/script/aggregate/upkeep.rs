@@ -1,7 +1,7 @@
 //! Maintenance of aggregates between events: drops state that lost events made doubtful, counts
 //! what was dropped, and limits the number of aggregates.
 
-use super::{Aggregates, DeclaredAggregate, Leaf, body::OpenState};
+use super::{Aggregates, DeclaredAggregate, SharedAggregate, body::OpenState};
 use crate::base::report::coverage::Coverage;
 use crate::stat::event_copy::CopyPosition;
 use crate::stat::heat_map::HeatMap;
@@ -157,7 +157,7 @@ impl Aggregates {
     }
 
     /// Returns the heat map of the script, if it has one.
-    pub fn heat_map(&self) -> Option<Leaf<HeatMap>> {
+    pub fn heat_map(&self) -> Option<SharedAggregate<HeatMap>> {
         self.0.shared.heat_map.get().cloned()
     }
 

@@ -7,7 +7,7 @@ use crate::base::event::slot::Slot;
 use crate::base::report::draw::Level;
 use crate::script::context::record::raw_of;
 use crate::script::vm::call::explained_error;
-use crate::script::vm::fault::describe_text;
+use crate::script::vm::script_error::describe_text;
 use crate::source::batch::Addresses;
 
 impl Dispatch {

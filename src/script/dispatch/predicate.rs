@@ -10,7 +10,7 @@ use std::fmt::Write;
 use anyhow::bail;
 use mlua::{Function, Table};
 
-use crate::event::filter::{Bound, split::Condition};
+use crate::event::filter::{BoundFilter, split::Condition};
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 
@@ -40,7 +40,7 @@ pub(super) fn predicate(
     Ok(function)
 }
 
-fn joined(out: &mut String, conditions: &[&Condition], by: &str, filters: &mut Vec<Bound>) {
+fn joined(out: &mut String, conditions: &[&Condition], by: &str, filters: &mut Vec<BoundFilter>) {
     for (index, condition) in conditions.iter().enumerate() {
         if index > 0 {
             out.push_str(by);
@@ -50,7 +50,7 @@ fn joined(out: &mut String, conditions: &[&Condition], by: &str, filters: &mut V
 }
 
 /// Appends Lua code that is true or false, in parentheses if needed.
-fn one(out: &mut String, condition: &Condition, filters: &mut Vec<Bound>) {
+fn one(out: &mut String, condition: &Condition, filters: &mut Vec<BoundFilter>) {
     match condition {
         Condition::Kernel(bound) => {
             out.push_str(&bound.lua(&mut |part| {

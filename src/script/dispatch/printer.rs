@@ -11,7 +11,7 @@ use crate::base::report::draw::Level;
 use crate::script::context::printers::Printers;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
-use crate::script::vm::fault::describe_text;
+use crate::script::vm::script_error::describe_text;
 
 /// Installs the printers for the events of the `new` roles; `failed` is [`failing`].
 ///

@@ -13,8 +13,8 @@ use mlua::{Lua, Table};
 
 use crate::base::event::slot::Slot;
 use crate::base::matching::glob;
+use crate::base::text::lua::field_name;
 use crate::decode::format::{Element, Field, FieldKind, Format};
-use crate::event::expr::lua_name;
 use crate::script::context::leaf;
 use crate::script::context::shared::SharedContext;
 use crate::script::context::state::ScriptState;
@@ -88,7 +88,7 @@ pub(super) fn getters(format: &Format) -> String {
 }
 
 fn getter(out: &mut String, field: &Field) {
-    let name = lua_name(&field.name);
+    let name = field_name(&field.name);
     let (at, size) = (field.offset, field.size);
     let body = match field.kind {
         FieldKind::Int | FieldKind::Pointer => match load(size as u8, field.signed) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
 
-use super::filter::{Narrowing, fill, names};
+use super::filter::{fill, names};
 use super::options::{EvselOptions, names_thread};
 use super::resolve::{Resolved, Trial, resolve};
 use super::role::{DeclaredEvsel, Evsels, Refused, Role};
@@ -13,7 +13,7 @@ use super::watchable::Watchable;
 use crate::base::event::slot::ROLES_MAX;
 use crate::event::catalog::{Catalog, SelectedEvents, expand};
 use crate::event::kind::Event;
-use crate::event::rate::{DEFAULT_HZ, SamplingRate, settle};
+use crate::event::rate::{DEFAULT_HZ, SamplingRate, resolve_rate};
 use crate::event::sampling::{Sampling, StackSampling};
 use crate::event::selector::Selector;
 
@@ -70,7 +70,7 @@ impl Declarer {
                 filter: None,
                 rest: Vec::new(),
                 task: options.task.clone(),
-                sampling: self.settled(event, &options.sampling)?,
+                sampling: self.sampling_of(event, &options.sampling)?,
             };
             role.request(options.extra, self.trial.is_some())?;
             filters.into_iter().flatten().try_for_each(|text| self.narrow_role(&mut role, text))?;
@@ -132,10 +132,10 @@ impl Declarer {
     }
 
     /// Returns how an event is sampled; adds a remark if no rate was set.
-    fn settled(&self, event: &Event, sampling: &Sampling) -> Result<Sampling, Refused> {
+    fn sampling_of(&self, event: &Event, sampling: &Sampling) -> Result<Sampling, Refused> {
         let of_run = self.rate.get();
-        let settled = settle(event, sampling, of_run).map_err(|why| why.to_string())?;
-        if of_run.is_none() && sampling.rate() != settled.rate() {
+        let resolved = resolve_rate(event, sampling, of_run).map_err(|why| why.to_string())?;
+        if of_run.is_none() && sampling.rate() != resolved.rate() {
             let remark = format!(
                 "{}: sampled {DEFAULT_HZ} times a second; -F, -c, freq= and period= set another \
                  rate",
@@ -143,7 +143,7 @@ impl Declarer {
             );
             self.evsels.borrow_mut().remarks.add(remark);
         }
-        Ok(settled)
+        Ok(resolved)
     }
 
     fn check_cpus(&self, sampling: &Sampling) -> Result<(), Refused> {
@@ -167,7 +167,7 @@ impl Declarer {
         self.check_cpus(&options.sampling)?;
         let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
         let mut rates =
-            events.iter().map(|event| settle(event, &options.sampling, self.rate.get()));
+            events.iter().map(|event| resolve_rate(event, &options.sampling, self.rate.get()));
         rates.try_for_each(|rate| rate.map(drop).map_err(|why| why.to_string()))
     }
 

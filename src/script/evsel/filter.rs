@@ -6,21 +6,15 @@ use mlua::Value;
 use super::role::{Refused, Role};
 use crate::decode::format::FieldKind;
 use crate::event::filter::{
+    COMM_ROOM,
     names::of_names,
     quote,
     split::{Split, UserCondition},
 };
 
-/// Filters of a role.
-pub(in crate::script) trait Narrowing {
+impl Role {
     /// ANDs a filter.
-    fn narrow(&mut self, text: &str) -> Result<(), Refused>;
-    /// Moves a condition that the kernel refused to user space; without one, the whole filter.
-    fn take_over(&mut self, refused: Option<UserCondition>) -> anyhow::Result<()>;
-}
-
-impl Narrowing for Role {
-    fn narrow(&mut self, text: &str) -> Result<(), Refused> {
+    pub(in crate::script) fn narrow(&mut self, text: &str) -> Result<(), Refused> {
         let name = &self.event.name;
         let named = |why| named(name, why);
         let more = Split::parse(text, &self.event).map_err(|why| named(why.to_string()))?;
@@ -38,7 +32,11 @@ impl Narrowing for Role {
         Ok(())
     }
 
-    fn take_over(&mut self, refused: Option<UserCondition>) -> anyhow::Result<()> {
+    /// Moves a condition that the kernel refused to user space; without one, the whole filter.
+    pub(in crate::script) fn take_over(
+        &mut self,
+        refused: Option<UserCondition>,
+    ) -> anyhow::Result<()> {
         match (refused, self.filter.take(), self.event.format()) {
             (Some(rest), filter, _) => {
                 self.filter = filter.and_then(|filter| filter.without(&rest.text));
@@ -74,9 +72,6 @@ pub(super) fn names(field: &str, list: &str, role: &Role) -> Result<String, Refu
 fn named(event: &str, why: String) -> Refused {
     if why.starts_with(event) { why } else { format!("{event}: {why}") }
 }
-
-/// Size in bytes of a task's name, terminator included.
-const COMM_ROOM: usize = 16;
 
 /// Fills `%s` with a quoted constant and `%d` with a whole number; `%%` is a percent sign.
 ///

@@ -36,7 +36,7 @@ const NAMES: [&str; 17] = [
     "max_stack",
     "cpus",
     "task",
-    "everyone",
+    "all_tasks",
     "hide_self",
     "functions",
     "group",
@@ -110,7 +110,7 @@ impl EvselOptions {
                     sampling.cgroup = Some(text()?.into());
                 }
                 "group" => sampling.group = Some(text()?.into()),
-                "everyone" => sampling.everyone = true,
+                "all_tasks" => sampling.all_tasks = true,
                 "hide_self" => sampling.hide_self = true,
                 "optional" => optional = true,
                 "exclude" => exclude(&mut sampling, &value)?,
@@ -129,9 +129,9 @@ impl EvselOptions {
         if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
             stack.depth.get_or_insert(depth);
         }
-        if sampling.everyone && task.is_some() {
+        if sampling.all_tasks && task.is_some() {
             return Err(
-                "an evsel has 'everyone' or 'task', not both: 'task' selects watched tasks"
+                "an evsel has 'all_tasks' or 'task', not both: 'task' selects watched tasks"
                     .to_owned(),
             );
         }
@@ -153,7 +153,7 @@ impl EvselOptions {
         if let Some(rate) = chosen.rate() {
             sampling.set_rate(rate);
         }
-        sampling.whole_cpus = task.is_some() || sampling.everyone;
+        sampling.whole_cpus = task.is_some() || sampling.all_tasks;
         Ok(EvselOptions { sampling, task, filter, extra, optional, title })
     }
 }

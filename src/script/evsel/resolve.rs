@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use crate::event::catalog::{Catalog, SelectedEvents, expand_where};
 use crate::event::kind::Event;
-use crate::event::rate::{SamplingRate, settle};
+use crate::event::rate::{SamplingRate, resolve_rate};
 use crate::event::sampling::Sampling;
 use crate::event::selector::Selector;
-use crate::source::open::probe_open::ProbedEvent;
+use crate::source::open::try_open::OpenableEvent;
 use crate::sys::refusal::Refusal;
 
 /// Opens an event on trial, if there is a machine to open it on.
-pub type Trial = Option<Rc<dyn Fn(&Rc<Event>, &Sampling) -> Result<ProbedEvent, Refusal>>>;
+pub type Trial = Option<Rc<dyn Fn(&Rc<Event>, &Sampling) -> Result<OpenableEvent, Refusal>>>;
 
 /// Events of a selector, as they open.
 pub(super) struct Resolved {
@@ -42,8 +42,8 @@ pub(super) fn resolve(
     let selected = expand_where(catalog, chosen, &mut |event| {
         let Some(trial) = trial else { return Some(event.clone()) };
         // An unavailable rate is refused when the event is declared.
-        let settled = settle(event, sampling, rate);
-        match trial(event, settled.as_ref().unwrap_or(sampling)) {
+        let resolved = resolve_rate(event, sampling, rate);
+        match trial(event, resolved.as_ref().unwrap_or(sampling)) {
             Ok(tried) => {
                 if tried.in_user_mode {
                     in_user_mode.push(tried.event.name.clone());

@@ -43,11 +43,6 @@ impl Evsels {
         self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)
     }
 
-    /// Returns the roles of an evsel.
-    pub fn roles_of(&self, index: usize) -> &[Role] {
-        self.roles.get(self.indexes_of(index)).unwrap_or_default()
-    }
-
     /// Returns the roles of an evsel, to change them.
     pub fn roles_of_mut(&mut self, index: usize) -> &mut [Role] {
         let indexes = self.indexes_of(index);

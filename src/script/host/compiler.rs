@@ -5,8 +5,8 @@ use mlua::Function;
 
 use crate::base::report::draw::JitStats;
 use crate::script::vm::Vm;
-use crate::script::vm::fault::ScriptError;
 use crate::script::vm::sampler::Sampler;
+use crate::script::vm::script_error::ScriptError;
 
 const COMPILED: &str = include_str!("../prelude/compiled.lua");
 

@@ -7,7 +7,6 @@ use mlua::{Table, Value};
 use super::Host;
 use crate::event::filter::names::list_matches;
 use crate::event::filter::split::UserCondition;
-use crate::script::evsel::filter::Narrowing as _;
 use crate::script::evsel::role::Role;
 use crate::script::option::value::lua_name;
 use crate::script::option::{OptionKind, OptionSpec};

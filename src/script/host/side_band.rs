@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::decode::side_band::FileIdentity;
-use crate::source::{Happening, SideBand};
+use crate::source::{SideBand, SideBandKind};
 use crate::symbol::Ksymbol;
 use crate::task::maps::{Identity, Mapped};
 
@@ -14,8 +14,10 @@ impl Host {
             let mut programs = programs.borrow_mut();
             // Cached lookups of its addresses are valid only for the mappings before.
             let stale = match side.what {
-                Happening::Mmap { pid, .. } | Happening::Comm { pid, exec: true, .. } => Some(pid),
-                Happening::Exit { pid, tid } => (pid == tid).then_some(pid),
+                SideBandKind::Mmap { pid, .. } | SideBandKind::Comm { pid, exec: true, .. } => {
+                    Some(pid)
+                }
+                SideBandKind::Exit { pid, tid } => (pid == tid).then_some(pid),
                 _ => None,
             };
             let stale = stale.and_then(|pid| programs.spaces.known_space_of(pid));
@@ -24,25 +26,29 @@ impl Host {
             }
             let now = || context.clock.clock_ns(side.time);
             match side.what {
-                Happening::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
-                Happening::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, now()),
+                SideBandKind::Fork { pid, parent_pid, .. } => {
+                    programs.spaces.on_fork(pid, parent_pid);
+                }
+                SideBandKind::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, now()),
                 // The exit of the first thread: the other threads nearly always end before it.
-                Happening::Exit { pid, tid } if pid == tid => programs.spaces.on_exit(pid, now()),
-                Happening::Mmap { pid, address, length, offset, file, path, .. } => {
+                SideBandKind::Exit { pid, tid } if pid == tid => {
+                    programs.spaces.on_exit(pid, now());
+                }
+                SideBandKind::Mmap { pid, address, length, offset, file, path, .. } => {
                     let (start, identity) = (address, identity(file));
                     programs.on_mmap(pid, &Mapped { start, length, offset, identity, path });
                 }
-                Happening::Made { address, length, bpf, name } => {
+                SideBandKind::Made { address, length, bpf, name } => {
                     context.symbols.on_ksymbol(&Ksymbol { address, length, bpf, name });
                 }
-                Happening::Lost { of_tasks: true, .. } | Happening::TasksLost => {
+                SideBandKind::Lost { of_tasks: true, .. } | SideBandKind::TasksLost => {
                     programs.spaces.on_lost();
                     context.unwinder.forget();
                 }
                 _ => {}
             }
             drop(programs);
-            if let (Happening::Exit { .. }, Some(space)) = (side.what, stale) {
+            if let (SideBandKind::Exit { .. }, Some(space)) = (side.what, stale) {
                 context.naming.borrow_mut().on_exit(space);
             }
         });

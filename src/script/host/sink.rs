@@ -12,7 +12,7 @@ use crate::script::dispatch::WalkError;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::Phase;
 use crate::source::side_record::{SideRecord, SideValue};
-use crate::source::{Batch, Happening, SideBand, Sink, UserStack};
+use crate::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 use crate::sys::signal;
 use crate::task::Fork;
 
@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// Handles a loss window: events must not be related across it, on any CPU.
-    fn hole(&mut self, from: f64, to: f64, cpu: u32) {
+    fn report_window(&mut self, from: f64, to: f64, cpu: u32) {
         self.aggregates.drop_before(to);
         for callback in self.callbacks_for(true, |all| &all.on_lost) {
             self.call_back::<()>(&callback, Phase::Handler, (from, to, cpu));
@@ -216,7 +216,7 @@ impl Sink for Host {
             self.context.with(|context| work(&mut context.tasks));
         };
         match side.what {
-            Happening::Fork { pid, tid, parent_pid, parent_tid } => {
+            SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
                 tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
                 // The thread id may be a reused one with state that was opened after the record of
                 // the previous thread's end.
@@ -233,7 +233,7 @@ impl Sink for Host {
                     },
                 );
             }
-            Happening::Comm { pid, tid, comm, exec } => {
+            SideBandKind::Comm { pid, tid, comm, exec } => {
                 tasks(&mut |t| t.on_comm(tid, pid, comm));
                 self.aggregates.rename_task(tid);
                 let of_exec: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_exec;
@@ -247,7 +247,7 @@ impl Sink for Host {
                     r.set("time", side.time)
                 });
             }
-            Happening::Exit { pid, tid } => {
+            SideBandKind::Exit { pid, tid } => {
                 self.call_side(
                     side.watched,
                     |all| &all.on_exit,
@@ -260,7 +260,7 @@ impl Sink for Host {
                 self.aggregates.drop_task(tid);
                 self.context.with(|context| context.tasks.on_exit(tid));
             }
-            Happening::Mmap { pid, tid, address, length, offset, path, .. } => {
+            SideBandKind::Mmap { pid, tid, address, length, offset, path, .. } => {
                 let lua = self.vm.lua().clone();
                 self.call_side(
                     side.watched,
@@ -276,15 +276,15 @@ impl Sink for Host {
                     },
                 );
             }
-            Happening::Recorded(record) => self.call_recorded(&side, record),
-            Happening::Made { .. } | Happening::TasksLost => {}
-            Happening::Hole { from, to } => self.hole(from, to, side.cpu),
-            Happening::Lost { count, from, .. } => {
+            SideBandKind::ForCallback(record) => self.call_recorded(&side, record),
+            SideBandKind::Made { .. } | SideBandKind::TasksLost => {}
+            SideBandKind::LossWindow { from, to } => self.report_window(from, to, side.cpu),
+            SideBandKind::Lost { count, from, .. } => {
                 self.coverage.lost += count;
                 self.context.with(|context| context.lose(from, side.time, count));
             }
-            Happening::Throttled => self.coverage.throttled += 1,
-            Happening::Undecodable => self.coverage.undecodable += 1,
+            SideBandKind::Throttled => self.coverage.throttled += 1,
+            SideBandKind::Undecodable => self.coverage.undecodable += 1,
         }
     }
 

@@ -183,19 +183,6 @@ impl Monitor {
         })
     }
 
-    /// Returns the callback of that name, if the script has it.
-    pub fn callback(&self, name: &str) -> Option<mlua::Function> {
-        self.table.raw_get(name).ok()
-    }
-
-    /// Sets the option values as `m.opt`.
-    ///
-    /// # Errors
-    /// Lua is out of memory.
-    pub fn set_opt(&self, opt: &Table) -> mlua::Result<()> {
-        self.table.raw_set("opt", opt)
-    }
-
     /// Returns whether it has the shared option of that name, and not one of its own.
     pub fn has_shared(&self, long: &str) -> bool {
         self.option(long).is_some_and(|option| option.place.is_none())
@@ -264,7 +251,9 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
         let wrong =
             |wanted: &str| anyhow!("monitor's {} is {wanted}, not {}", &*key, described(&value));
         match (&*key, &value) {
-            ("summary", Value::String(text)) => declared.summary = Some(one_line(&text.to_str()?)?),
+            ("summary", Value::String(text)) => {
+                declared.summary = Some(one_line(&key, &text.to_str()?)?);
+            }
             ("summary", _) => return Err(wrong("a line of text")),
             ("api", Value::Integer(..1)) => bail!("monitor's api is a version: 1 or more"),
             ("api", Value::Integer(version)) => ensure!(
@@ -282,7 +271,7 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
             ("all_tasks", Value::Boolean(on)) => declared.all_tasks = *on,
             ("whole_cpus", Value::Boolean(on)) => declared.whole_cpus = *on,
             ("all_tasks" | "whole_cpus", _) => return Err(wrong("true or false")),
-            ("idle", Value::String(text)) => declared.idle = Some(one_line(&text.to_str()?)?),
+            ("idle", Value::String(text)) => declared.idle = Some(one_line(&key, &text.to_str()?)?),
             ("idle", _) => return Err(wrong("a line of text")),
             ("pages", _) => declared.pages = Some(pages(&value)?),
             ("every" | "interval", _) => {
@@ -301,9 +290,9 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
     Ok(declared)
 }
 
-fn one_line(text: &str) -> Result<String> {
+fn one_line(key: &str, text: &str) -> Result<String> {
     let line = text.trim();
-    ensure!(!line.is_empty() && !line.contains('\n'), "monitor's summary is one line of text");
+    ensure!(!line.is_empty() && !line.contains('\n'), "monitor's {key} must be one line of text");
     Ok(line.to_owned())
 }
 

@@ -107,7 +107,7 @@ pub fn find(name: &str) -> Vec<OptionSpec> {
 ///
 /// # Errors
 /// The options contradict each other.
-pub fn settle(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>> {
+pub fn check_and_imply(values: &mut IndexMap<String, OptionValue>) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let given = |values: &IndexMap<String, OptionValue>, name: &str| {
         values.get(name).is_some_and(OptionValue::is_given)

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use indexmap::IndexMap;
 
 use super::{Attrs, GroupCount, OptionKind, OptionSpec, detail::DetailOption};
+use crate::base::text::lua::field_name;
 use crate::base::{matching::nearest, text::units};
 use crate::event::filter::split::Split;
 use crate::event::sampling::CallGraph;
@@ -229,12 +230,5 @@ pub fn unparsed<'a>(
 /// Returns an option's key in `opt`: dashes become underscores, and a Lua keyword gets an
 /// underscore at its end (`opt.end_`).
 pub fn lua_name(long: &str) -> String {
-    let name = long.replace('-', "_");
-    if KEYWORDS.contains(&name.as_str()) { name + "_" } else { name }
+    field_name(&long.replace('-', "_"))
 }
-
-/// Keywords, which cannot follow a dot (Lua 5.2 manual, section 3.1; `goto` as in LuaJIT).
-const KEYWORDS: [&str; 22] = [
-    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-];

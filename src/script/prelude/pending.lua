@@ -15,7 +15,7 @@ local format, fill = string.format, native.fill
 local ids, names, intern, object_of, leaf_type =
   trusted.ids, trusted.names, trusted.intern, trusted.object_of, trusted.leaf_type
 
--- The layout of stat::pending::State.
+-- The layout of stat::pending::PendingState.
 ffi.cdef [[
   typedef struct {
     double time, delay, key;

@@ -183,7 +183,7 @@ function M.leave() cursor.s, live.role = nowhere, NO_ROLE end
 
 --- Does the same for a batch that ended abnormally. Returns the role that was running, if any, the
 -- position after its event, and whether its printer was running.
-local function bury()
+local function end_aborted_batch()
   local role, printing = cursor.s.ev, M.printing
   M.leave()
   M.printing = false
@@ -191,19 +191,19 @@ local function bury()
   if views[role] then return role, cursor.at + 1, printing end
 end
 
--- The result of `bury` when the guard last stopped a call.
+-- The result of `end_aborted_batch` when the guard last stopped a call.
 local stopped = {}
 
 --- Resets the state of the runtime after the guard stopped a call: the code that does so after a
 -- pcall did not run.
 function M.recover()
-  stopped[1], stopped[2], stopped[3] = bury()
+  stopped[1], stopped[2], stopped[3] = end_aborted_batch()
   M.noting = false
 end
 
---- Returns what `bury` returns, also if the guard stopped the batch.
-function M.stood()
-  local role, rest, printing = bury()
+--- Returns what `end_aborted_batch` returns, also if the guard stopped the batch.
+function M.aborted_at()
+  local role, rest, printing = end_aborted_batch()
   if role then return role, rest, printing end
   return stopped[1], stopped[2], stopped[3]
 end

@@ -6,8 +6,6 @@ use crate::script::evsel::role::Role;
 /// Changes by lines since the last call.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// First new role.
-    pub first_new: usize,
     /// Roles to be reopened.
     pub narrowed: Vec<u32>,
     /// A field that a new handler reads and its event does not have: the new events must not be
@@ -21,7 +19,7 @@ impl Prompt {
     ///
     /// # Errors
     /// A handler is missing, or a filter is too long for Lua.
-    pub fn settle(&mut self, known: usize) -> anyhow::Result<Changes> {
+    pub fn prepare_changes(&mut self, known: usize) -> anyhow::Result<Changes> {
         self.free_tables(true)?;
         let roles = self.host.roles();
         self.host.context.with(|context| {
@@ -53,7 +51,7 @@ impl Prompt {
             narrowed.extend(self.host.dispatch.request_fields(&mut state.evsels.borrow_mut())?);
         }
         let narrowed = narrowed.into_iter().filter(|role| (*role as usize) < known).collect();
-        Ok(Changes { first_new: known, narrowed, misread })
+        Ok(Changes { narrowed, misread })
     }
 
     /// Drops the handlers of roles that were closed.

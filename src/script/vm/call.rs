@@ -2,8 +2,8 @@
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti};
 
-use crate::script::vm::fault::{STDLIB, ScriptError, file_name};
 use crate::script::vm::guard::{Failure, Guard, Phase};
+use crate::script::vm::script_error::{STDLIB, ScriptError, file_name};
 
 /// Advice for refused memory.
 const MORE: &str = "--lua-mem raises the limit";
@@ -55,7 +55,7 @@ pub(in crate::script) fn place_of(function: &Function) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::vm::fault::describe_text;
+    use crate::script::vm::script_error::describe_text;
 
     #[test]
     fn refused_memory_has_a_location_and_names_the_fix() {

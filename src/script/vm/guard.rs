@@ -29,18 +29,18 @@ use anyhow::{Context as _, bail};
 use mlua::{Function, Lua};
 
 use super::Vm;
-use super::fault::describe;
+use super::script_error::describe;
 use crate::sys::signal::{self, CpuTimer};
 use hook::RunningMark;
 
 pub(super) mod hook;
+mod hook_check;
 pub mod pause;
 mod phase;
-mod probe;
 mod stopped;
 
+pub use hook_check::{NO_HOOK, hook_stops_compiled_loops};
 pub use phase::{CpuLimits, Phase};
-pub use probe::{NO_HOOK, hook_stops_compiled_loops};
 pub use stopped::{Failure, Reason, Stopped};
 
 /// Maximum period of the timer, in CPU time.

@@ -3,7 +3,7 @@
 use mlua::chunk::ChunkMode;
 use mlua::{FromLuaMulti, Function, IntoLua, IntoLuaMulti, LightUserData, Lua, Table};
 
-use super::fault::TRUSTED;
+use super::script_error::TRUSTED;
 
 /// The tables that the preludes of the API share.
 #[derive(Clone)]

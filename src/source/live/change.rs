@@ -17,7 +17,7 @@ use crate::source::open::open_event;
 use crate::source::open::open_event::OpenEvent;
 use crate::source::open::probe_limit::allow;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
-use crate::source::ring::decoder::{Taker, TimeSpan};
+use crate::source::ring::decoder::{Recipient, TimeSpan};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
@@ -39,7 +39,7 @@ impl Live {
         let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
         if let Err(why) = self.place_all(openings, request) {
             let now = monotonic_ns();
-            placed.into_iter().for_each(|role| drop(self.leave(role, None, now)));
+            placed.into_iter().for_each(|role| drop(self.remove_role(role, None, now)));
             self.opened.refused.truncate(refused);
             self.opened.omitted.clear();
             return Err(why);
@@ -64,25 +64,25 @@ impl Live {
         let refused = self.opened.refused.len();
         let at = self.place(opening, request)?;
         if on && let Err(why) = self.turn(at, true) {
-            self.opened.decoders[at].takers.pop();
+            self.opened.decoders[at].recipients.pop();
             self.opened.refused.truncate(refused);
-            drop(self.close_left());
+            drop(self.close_unused());
             return Err(why.into());
         }
         self.opened.groups.enable()?;
         let now = monotonic_ns();
         let decoder = &mut self.opened.decoders[at];
-        if let Some(taker) = decoder.takers.last_mut().filter(|_| on) {
-            taker.span = TimeSpan::since(now);
+        if let Some(recipient) = decoder.recipients.last_mut().filter(|_| on) {
+            recipient.span = TimeSpan::since(now);
         }
-        decoder.settle();
-        closer.close(self.leave(role, Some(at), now));
+        decoder.update_plain();
+        closer.close(self.remove_role(role, Some(at), now));
         Ok(self.opened.refused.split_off(refused))
     }
 
     /// Removes the events of a role permanently.
     pub fn close(&mut self, role: u32, closer: &Closer) {
-        closer.close(self.leave(role, None, monotonic_ns()));
+        closer.close(self.remove_role(role, None, monotonic_ns()));
     }
 
     /// Turns the events of roles on or off; an event that also serves other roles stays on for
@@ -92,9 +92,11 @@ impl Live {
     /// # Errors
     /// The kernel refuses to enable or disable an event.
     pub fn switch(&mut self, states: &BTreeMap<u32, bool>) -> io::Result<()> {
-        let state = |taker: &Taker| states.get(&taker.role).copied().filter(|_| !taker.gone);
+        let state = |recipient: &Recipient| {
+            states.get(&recipient.role).copied().filter(|_| !recipient.gone)
+        };
         for (at, decoder) in self.opened.decoders.iter().enumerate() {
-            let on = decoder.takers.iter().any(|one| state(one).unwrap_or(one.is_on()));
+            let on = decoder.recipients.iter().any(|one| state(one).unwrap_or(one.is_on()));
             if on != decoder.is_on() {
                 self.turn(at, on)?;
             }
@@ -103,22 +105,22 @@ impl Live {
         let now = monotonic_ns();
         for decoder in &mut self.opened.decoders {
             let mut before = Vec::new();
-            for taker in &mut decoder.takers {
-                match state(taker) {
-                    Some(true) if !taker.is_on() => {
-                        before.push(taker.of_previous_span());
-                        taker.span = TimeSpan::since(now);
+            for recipient in &mut decoder.recipients {
+                match state(recipient) {
+                    Some(true) if !recipient.is_on() => {
+                        before.push(recipient.of_previous_span());
+                        recipient.span = TimeSpan::since(now);
                     }
-                    Some(false) if taker.is_on() => taker.span.to = now,
+                    Some(false) if recipient.is_on() => recipient.span.to = now,
                     _ => {}
                 }
             }
-            before.retain(|taker| taker.span != TimeSpan::NEVER);
-            self.leaving |= !before.is_empty();
-            decoder.takers.extend(before);
-            decoder.settle();
+            before.retain(|recipient| recipient.span != TimeSpan::NEVER);
+            self.has_removed_roles |= !before.is_empty();
+            decoder.recipients.extend(before);
+            decoder.update_plain();
         }
-        self.settle_cpu_times();
+        self.choose_cpu_times();
         Ok(())
     }
 
@@ -155,7 +157,7 @@ impl Live {
             self.opened.filters.truncate(at);
             return Err(why);
         }
-        self.room = self.room.max(opening.roles.len());
+        self.slots_per_record = self.slots_per_record.max(opening.roles.len());
         self.openings.push(opening);
         Ok(at)
     }
@@ -181,34 +183,37 @@ impl Live {
 
     fn join(&mut self, at: usize, opening: &Opening) -> usize {
         let decoder = &mut self.opened.decoders[at];
-        decoder.takers.extend(opening.takers());
-        decoder.settle();
-        self.room = self.room.max(decoder.takers.len());
+        decoder.recipients.extend(opening.recipients());
+        decoder.update_plain();
+        self.slots_per_record = self.slots_per_record.max(decoder.recipients.len());
         at
     }
 
     /// Removes a role from all its openings except `but`; it still takes what was written up to
     /// `now`. Returns the events that no role needs any more.
-    fn leave(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<PerfEvent> {
+    fn remove_role(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<PerfEvent> {
         for (at, decoder) in self.opened.decoders.iter_mut().enumerate() {
             if Some(at) == but || !decoder.serves(role) {
                 continue;
             }
-            for taker in decoder.takers.iter_mut().filter(|taker| taker.role == role) {
-                taker.span.to = taker.span.to.min(now);
-                taker.gone = true;
+            for recipient in
+                decoder.recipients.iter_mut().filter(|recipient| recipient.role == role)
+            {
+                recipient.span.to = recipient.span.to.min(now);
+                recipient.gone = true;
             }
-            decoder.settle();
-            self.leaving = true;
+            decoder.update_plain();
+            self.has_removed_roles = true;
         }
-        self.settle_cpu_times();
-        self.close_left()
+        self.choose_cpu_times();
+        self.close_unused()
     }
 
-    fn close_left(&mut self) -> Vec<PerfEvent> {
+    fn close_unused(&mut self) -> Vec<PerfEvent> {
         let decoders = &self.opened.decoders;
-        let is_left =
-            |open: &OpenEvent| decoders[open.opening].takers.iter().all(|taker| taker.gone);
+        let is_left = |open: &OpenEvent| {
+            decoders[open.opening].recipients.iter().all(|recipient| recipient.gone)
+        };
         let (left, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
             std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
         self.opened.events = kept;
@@ -231,13 +236,13 @@ impl Live {
 
     /// Removes roles that have left and whose records, up to `until` of the event clock, have been
     /// handled.
-    pub(super) fn forget_left(&mut self, until: u64) {
+    pub(super) fn drop_removed_roles(&mut self, until: u64) {
         for decoder in &mut self.opened.decoders {
-            decoder.takers.retain(|taker| !taker.gone || taker.span.to > until);
-            decoder.settle();
+            decoder.recipients.retain(|recipient| !recipient.gone || recipient.span.to > until);
+            decoder.update_plain();
         }
-        let mut takers = self.opened.decoders.iter().flat_map(|decoder| &decoder.takers);
-        self.leaving = takers.any(|taker| taker.gone);
+        let mut recipients = self.opened.decoders.iter().flat_map(|decoder| &decoder.recipients);
+        self.has_removed_roles = recipients.any(|recipient| recipient.gone);
     }
 }
 

@@ -80,7 +80,7 @@ impl Live {
                 scaled: share < 1.0,
             }));
         }
-        self.settle_cpu_times();
+        self.choose_cpu_times();
         counts.extend(self.cpu_times.take(&self.openings, &self.watched_cpus));
         counts
     }
@@ -92,7 +92,7 @@ impl Live {
 
     /// Updates the counters of /proc/stat. Must also be called when some of them were opened,
     /// switched or closed.
-    pub(super) fn settle_cpu_times(&mut self) {
+    pub(super) fn choose_cpu_times(&mut self) {
         let openings = self.openings.iter().zip(&self.opened.decoders).enumerate();
         let wanted = openings.filter_map(|(opening, (of, decoder))| {
             let is_on = decoder.is_on() && !self.is_disabled;
@@ -103,7 +103,7 @@ impl Live {
         if wanted.is_empty() {
             self.cpu_times = CpuTimes::default();
         } else if let Ok(now) = cpu_ticks() {
-            self.cpu_times.settle(&wanted, &now);
+            self.cpu_times.choose(&wanted, &now);
         }
     }
 }

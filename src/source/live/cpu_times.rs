@@ -24,7 +24,7 @@ struct CpuTime {
     last: Option<u64>,
     /// Ticks added since the last `take`.
     added: u64,
-    /// Whether the CPU was online at the last call of `settle`.
+    /// Whether the CPU was online at the last call of `choose`.
     is_online: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct WantedTime {
 impl CpuTimes {
     /// Adds what the kernel counted since the last call while a counter was on, and removes
     /// counters that no role needs any more.
-    pub(super) fn settle(&mut self, wanted: &[WantedTime], now: &[(u32, Ticks)]) {
+    pub(super) fn choose(&mut self, wanted: &[WantedTime], now: &[(u32, Ticks)]) {
         self.all.retain(|(opening, _), _| wanted.iter().any(|one| one.opening == *opening));
         self.all.values_mut().for_each(|counter| counter.is_online = false);
         for one in wanted {
@@ -89,20 +89,20 @@ mod tests {
         let first = |is_on| WantedTime { opening: 4, time: 0, is_on };
         let second = |is_on| WantedTime { opening: 7, time: 1, is_on };
         let added = |times: &CpuTimes, opening| times.all[&(opening, 3)].added;
-        times.settle(&[first(true)], &at(100));
+        times.choose(&[first(true)], &at(100));
         // It starts now, not at boot nor with the first one.
-        times.settle(&[first(true), second(false)], &at(110));
-        times.settle(&[first(true), second(true)], &at(120));
+        times.choose(&[first(true), second(false)], &at(110));
+        times.choose(&[first(true), second(true)], &at(120));
         assert_eq!((added(&times, 4), added(&times, 7)), (20, 0));
-        times.settle(&[first(false), second(true)], &at(125));
-        times.settle(&[first(false), second(true)], &at(225));
+        times.choose(&[first(false), second(true)], &at(125));
+        times.choose(&[first(false), second(true)], &at(225));
         assert_eq!((added(&times, 4), added(&times, 7)), (25, 210));
-        times.settle(&[first(true), second(true)], &at(325));
-        times.settle(&[first(true)], &at(326));
+        times.choose(&[first(true), second(true)], &at(325));
+        times.choose(&[first(true)], &at(326));
         assert_eq!(added(&times, 4), 26, "the time that it was off is not counted");
         assert_eq!(times.all.len(), 1);
         assert!(times.all[&(4, 3)].is_online);
-        times.settle(&[first(true)], &[]);
+        times.choose(&[first(true)], &[]);
         assert!(!times.all[&(4, 3)].is_online);
     }
 }

@@ -10,7 +10,7 @@ use crate::decode::sample::{Plain, identifier};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
 use crate::source::ring::fill::{plain, plain_at, push};
-use crate::source::sink::{Happening, SideBand, Sink};
+use crate::source::sink::{SideBand, Sink};
 
 /// Fill level of a ring from which on its losses are read.
 const NEARLY_FULL: (u64, u64) = (7, 8);
@@ -27,10 +27,10 @@ impl Live {
             self.look(index);
             while self.opened.rings[index].at < self.opened.rings[index].head {
                 self.take_plain(index);
-                if !self.batch.is_full(self.room) {
+                if !self.batch.is_full(self.slots_per_record) {
                     self.take(index, None, sink);
                 }
-                if self.batch.is_full(self.room) {
+                if self.batch.is_full(self.slots_per_record) {
                     self.flush(sink);
                     self.release(index);
                     if sink.stopped() {
@@ -49,8 +49,8 @@ impl Live {
         ring.head = ring.ring.head();
         let fill = ring.head.wrapping_sub(ring.ring.tail());
         let (part, whole) = NEARLY_FULL;
-        ring.suspect |= fill * whole >= ring.ring.capacity() * part;
-        ring.holes.note_fill(fill, ring.ring.capacity());
+        ring.lost_counts_stale |= fill * whole >= ring.ring.capacity() * part;
+        ring.loss_windows.note_fill(fill, ring.ring.capacity());
     }
 
     /// Adds records of a ring to the batch while they are the usual ones: samples of the plain
@@ -74,8 +74,8 @@ impl Live {
     }
 
     /// Handles the next record of a ring: adds it to the batch, or passes it to the sink after the
-    /// batch. `mended` is its time in a merge, which never decreases.
-    pub(super) fn take(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+    /// batch. `merge_time` is its time in a merge, which never decreases.
+    pub(super) fn take(&mut self, index: usize, merge_time: Option<u64>, sink: &mut dyn Sink) {
         let ring = &mut self.opened.rings[index];
         let piece = match ring.ring.piece(ring.at, ring.head) {
             Ok(Some(piece)) => piece,
@@ -83,40 +83,40 @@ impl Live {
                 // Its length cannot be trusted: no record up to the head can be found any more.
                 ring.at = ring.head;
                 ring.delivery.broken = true;
-                return sink.side(undecodable(ring.cpu));
+                return sink.side(SideBand::undecodable(0.0, ring.cpu));
             }
             Ok(None) => return,
         };
         if piece.kind() != SAMPLE {
-            return self.take_side(index, mended, sink);
+            return self.take_side(index, merge_time, sink);
         }
         ring.at += piece.len() as u64;
         let bytes = piece.bytes(&mut ring.scratch);
         let opened = identifier(bytes).and_then(|id| self.opened.ids.get(id));
         let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
-            return sink.side(undecodable(ring.cpu));
+            return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         ring.delivery.taken += u64::from(decoder.samples_each);
         if let Some(role) = decoder.plain {
             let Some(mut sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
             else {
-                return sink.side(undecodable(ring.cpu));
+                return sink.side(SideBand::undecodable(0.0, ring.cpu));
             };
             (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
             ring.last = ring.last.max(sample.time);
             if decoder.span.holds(sample.time) {
-                let time = self.clock.since_start(mended.unwrap_or(sample.time));
+                let time = self.clock.since_start(merge_time.unwrap_or(sample.time));
                 self.batch.push(Slot { time, ..plain(role, &sample) });
             }
             return;
         }
         let Some(mut sample) = decoder.sample(bytes) else {
-            return sink.side(undecodable(ring.cpu));
+            return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
-        let time = mended.unwrap_or(sample.time);
+        let time = merge_time.unwrap_or(sample.time);
         let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
@@ -147,8 +147,4 @@ impl Live {
             self.release(index);
         }
     }
-}
-
-fn undecodable(cpu: u32) -> SideBand<'static> {
-    SideBand { time: 0.0, cpu, watched: true, what: Happening::Undecodable }
 }

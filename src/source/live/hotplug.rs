@@ -13,12 +13,13 @@ use std::collections::BTreeSet;
 use super::Live;
 use crate::source::open::counter_reading::CounterReading;
 use crate::source::open::errno_of;
-use crate::source::open::groups::{Joining, cgroup_of};
+use crate::source::open::groups::{OpenParams, cgroup_of};
 use crate::source::open::open_event::OpenEvent;
 use crate::source::open::opened::OpenedSource;
-use crate::source::open::rings::{EVERY_TASK, open_owner};
+use crate::source::open::rings::open_owner;
 use crate::source::ring::presence::Presence;
 use crate::source::sink::Sink;
+use crate::sys::attr::EVERY_TASK;
 use crate::sys::attr::PerfTarget;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
@@ -79,7 +80,7 @@ impl Live {
         let reopened = self.reopen(index);
         self.opened.rings[index].presence = Presence::since(monotonic_ns());
         self.opened.rings[index].presence.given_up = reopened.is_err();
-        self.hole(index, monotonic_ns(), sink);
+        self.report_window(index, monotonic_ns(), sink);
         match reopened {
             Ok(()) => format!(
                 "CPU {cpu} is back online and watched again: its events in between are missing"
@@ -146,7 +147,7 @@ impl Live {
             }
             let target = PerfTarget { pid: tid, cpu: cpu as i32 };
             let (cgroup, probe) = (cgroup.as_ref(), probe.as_ref());
-            let joining = Joining { target, cgroup, probe, on, on_exec: false };
+            let joining = OpenParams { target, cgroup, probe, on, on_exec: false };
             let attr = opening.attr_for_task(&attr, tid)?;
             let (event, in_group) = match groups.open(opening, &attr, &joining) {
                 Ok((opened, in_group)) => (opened.event, in_group),

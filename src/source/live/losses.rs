@@ -20,13 +20,13 @@ impl Live {
         if first.event.attr().get("read_format").unwrap_or(0) & FORMAT_LOST == 0 {
             return None;
         }
-        if !all && !self.opened.rings.iter().any(|r| r.suspect) {
+        if !all && !self.opened.rings.iter().any(|r| r.lost_counts_stale) {
             return Some(self.lost_seen);
         }
         let lost_of = |event: &PerfEvent| event.lost().unwrap_or(0);
         let total: u64 = self.opened.events.iter().map(|open| lost_of(&open.event)).sum();
         for ring in &mut self.opened.rings {
-            ring.suspect = false;
+            ring.lost_counts_stale = false;
         }
         let of_rings = |tasks_only: bool| {
             let rings = self.opened.rings.iter().filter(|ring| ring.tasks_only == tasks_only);

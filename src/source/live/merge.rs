@@ -8,7 +8,7 @@
 //! rings would need a record of their own.)
 
 use super::Live;
-use super::holes::{due_at_end, due_before};
+use super::loss_windows::{due_at_end, due_before};
 use crate::base::event::slot::Slot;
 use crate::decode::sample::RecordLayout;
 use crate::order::{NextRecord, Order};
@@ -25,7 +25,7 @@ impl Live {
     pub(super) fn drain_merged(&mut self, order: &mut Order, until: f64, sink: &mut dyn Sink) {
         for index in 0..self.opened.rings.len() {
             let ring = &self.opened.rings[index];
-            let waiting = ring.at < ring.head || ring.holes.is_end_offered();
+            let waiting = ring.at < ring.head || ring.loss_windows.is_end_offered();
             self.look(index);
             if !waiting {
                 self.offer(order, index);
@@ -35,12 +35,12 @@ impl Live {
         loop {
             let unusual = self.take_staged(order, limit);
             if let Some(next) = unusual {
-                if !self.report_hole(next.ring, sink) {
+                if !self.report_loss_window(next.ring, sink) {
                     self.take(next.ring, Some(next.time), sink);
                 }
                 self.offer(order, next.ring);
             }
-            if self.batch.is_full(self.room) {
+            if self.batch.is_full(self.slots_per_record) {
                 self.flush(sink);
                 self.release_all();
                 if sink.stopped() {
@@ -59,7 +59,7 @@ impl Live {
     /// in registers.
     fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<NextRecord> {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
-        while !self.batch.is_full(self.room) {
+        while !self.batch.is_full(self.slots_per_record) {
             let next = order.take(limit)?;
             let ring = &mut rings[next.ring];
             let Staged { slot, time, length } = ring.staged;

@@ -6,12 +6,12 @@ use crate::source::request::Opening;
 use crate::source::ring::ids::Ids;
 use crate::source::ring::watched_tasks::WatchedTasks;
 use crate::source::side_record::{SideKinds, SideRecord};
-use crate::source::sink::{Happening, SideBand, Sink};
+use crate::source::sink::{SideBand, SideBandKind, Sink};
 use perf_event_open_sys::bindings as abi;
 
 impl Live {
     /// Handles a record that is not a sample, after everything before it.
-    pub(super) fn take_side(&mut self, index: usize, mended: Option<u64>, sink: &mut dyn Sink) {
+    pub(super) fn take_side(&mut self, index: usize, merge_time: Option<u64>, sink: &mut dyn Sink) {
         self.flush(sink);
         let ring = &mut self.opened.rings[index];
         let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
@@ -20,7 +20,7 @@ impl Live {
         let bytes = piece.bytes(&mut ring.scratch);
         let trailer = self.opened.side_layout.trailer(bytes);
         let stamped = trailer.map_or(ring.last, |t| t.time);
-        let time = self.clock.since_start(mended.unwrap_or(stamped));
+        let time = self.clock.since_start(merge_time.unwrap_or(stamped));
         let here = self.watched_cpus.contains(&ring.cpu);
         let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
@@ -31,40 +31,40 @@ impl Live {
         });
         match parsed {
             Ok(Record::Lost(_)) if ring.tasks_only => {
-                ring.suspect = true;
-                sink.side(side(Happening::TasksLost));
+                ring.lost_counts_stale = true;
+                sink.side(side(SideBandKind::TasksLost));
             }
             Ok(Record::Lost(lost)) => {
-                ring.suspect = true;
+                ring.lost_counts_stale = true;
                 let from = self.clock.since_start(ring.last).max(0.0);
-                if mended.is_none() {
+                if merge_time.is_none() {
                     // A merge has reported it before.
-                    sink.side(side(Happening::Hole { from, to: time.max(from) }));
+                    sink.side(side(SideBandKind::LossWindow { from, to: time.max(from) }));
                 }
                 let lost_of_tasks = ring.owner.lost().map(|lost| lost + ring.owner_lost_before);
-                let of_tasks = ring.holes.of_tasks(position, lost_of_tasks, &ring.ring);
-                ring.holes.add_lost(lost.lost, stamped);
-                sink.side(side(Happening::Lost { count: lost.lost, from, of_tasks }));
+                let of_tasks = ring.loss_windows.of_tasks(position, lost_of_tasks, &ring.ring);
+                ring.loss_windows.add_lost(lost.lost, stamped);
+                sink.side(side(SideBandKind::Lost { count: lost.lost, from, of_tasks }));
             }
-            Ok(Record::Throttle(_)) => sink.side(side(Happening::Throttled)),
+            Ok(Record::Throttle(_)) => sink.side(side(SideBandKind::Throttled)),
             Ok(Record::Comm(r)) => {
                 let (pid, tid, comm, exec) = (r.pid, r.tid, r.comm, r.exec);
-                sink.side(of(tid, Happening::Comm { pid, tid, comm, exec }));
+                sink.side(of(tid, SideBandKind::Comm { pid, tid, comm, exec }));
             }
             Ok(Record::Fork(r)) => {
                 let (pid, tid, parent_pid, parent_tid) = (r.pid, r.tid, r.ppid, r.ptid);
-                let fork = Happening::Fork { pid, tid, parent_pid, parent_tid };
+                let fork = SideBandKind::Fork { pid, tid, parent_pid, parent_tid };
                 let fork = of(parent_tid, fork);
                 self.tasks.iter_mut().for_each(|tasks| tasks.on_fork(tid, parent_tid));
                 sink.side(fork);
             }
             Ok(Record::Exit(r)) => {
-                let exit = of(r.tid, Happening::Exit { pid: r.pid, tid: r.tid });
+                let exit = of(r.tid, SideBandKind::Exit { pid: r.pid, tid: r.tid });
                 self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
                 sink.side(exit);
             }
             Ok(Record::Mmap2(r)) => {
-                let mapped = Happening::Mmap {
+                let mapped = SideBandKind::Mmap {
                     pid: r.pid,
                     tid: r.tid,
                     address: r.addr,
@@ -75,18 +75,18 @@ impl Live {
                 };
                 sink.side(of(r.tid, mapped));
             }
-            Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(Happening::Made {
+            Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(SideBandKind::Made {
                 address: r.addr,
                 length: r.len,
                 bpf: u32::from(r.ksym_type) == abi::PERF_RECORD_KSYMBOL_TYPE_BPF,
                 name: r.name,
             })),
             Ok(_) => {}
-            Err(_) => sink.side(side(Happening::Undecodable)),
+            Err(_) => sink.side(side(SideBandKind::Undecodable)),
         }
         if let Some(recorded) = recorded {
             let watched = here && is_watched_now(&recorded, self.tasks.as_ref());
-            sink.side(SideBand { watched, ..side(Happening::Recorded(&recorded)) });
+            sink.side(SideBand { watched, ..side(SideBandKind::ForCallback(&recorded)) });
         }
         ring.last = ring.last.max(stamped);
     }

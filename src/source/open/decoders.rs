@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use super::attr;
 use crate::decode::sample::RecordLayout;
-use crate::event::filter::Bound;
+use crate::event::filter::BoundFilter;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::source::ring::chains::Chained;
-use crate::source::ring::decoder::{CallRegisters, Decoder, Taker, TimeSpan};
+use crate::source::ring::decoder::{CallRegisters, Decoder, Recipient, TimeSpan};
 use crate::sys::attr::Attr;
 use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::namespace::in_root_pid_namespace;
@@ -28,23 +28,23 @@ pub(super) fn of_opening(
     let (event, sampling) = (opening.event.kind(), &opening.sampling);
     let layout = RecordLayout::new(attr::shape(attr));
     let all_checked = refused.iter().any(|refused| refused.rest.is_none());
-    let mut takers = opening.takers();
-    for taker in &mut takers {
-        taker.own = taker.own.take().filter(|_| !all_checked);
-        if !request.off.contains(&taker.role) {
-            taker.span = TimeSpan::since(0);
+    let mut recipients = opening.recipients();
+    for recipient in &mut recipients {
+        recipient.own = recipient.own.take().filter(|_| !all_checked);
+        if !request.off.contains(&recipient.role) {
+            recipient.span = TimeSpan::since(0);
         }
     }
-    let of_tasks = request.tasks.is_some() && !sampling.everyone;
+    let of_tasks = request.tasks.is_some() && !sampling.all_tasks;
     let about = opening.about.iter().any(Option::is_some);
     let by_thread = of_tasks && (tasks_checked || event.is_probe() && !about);
-    let came = match opening.clock_hz() {
+    let sample_counts = match opening.clock_hz() {
         Some(_) => rings.map(|cpu| (cpu, Cell::new(0))).collect(),
         None => Vec::new(),
     };
     let mut decoder = Decoder {
-        takers,
-        came,
+        recipients,
+        sample_counts,
         time_at: match layout.time_offset() {
             Some(at) => at,
             None if sampling.count => 0,
@@ -74,7 +74,7 @@ pub(super) fn of_opening(
         common_pid: opening.common_pid(),
         samples_each: opening.samples_each(),
     };
-    decoder.settle();
+    decoder.update_plain();
     Ok(decoder)
 }
 
@@ -104,15 +104,11 @@ impl Opening {
     }
 
     /// Returns its roles, turned off.
-    pub(in crate::source) fn takers(&self) -> Vec<Taker> {
+    pub(in crate::source) fn recipients(&self) -> Vec<Recipient> {
         let abouts = self.about.iter().copied().chain(std::iter::repeat(None));
-        let taker = |((role, own), about): (&(u32, Option<Bound>), Option<usize>)| Taker {
-            role: *role,
-            own: own.clone(),
-            about,
-            span: TimeSpan::NEVER,
-            gone: false,
+        let recipient = |((role, own), about): (&(u32, Option<BoundFilter>), Option<usize>)| {
+            Recipient { role: *role, own: own.clone(), about, span: TimeSpan::NEVER, gone: false }
         };
-        self.roles.iter().zip(abouts).map(taker).collect()
+        self.roles.iter().zip(abouts).map(recipient).collect()
     }
 }

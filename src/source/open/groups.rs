@@ -23,9 +23,7 @@ use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
 use crate::sys::cgroup;
 use crate::sys::dynamic_event::DynamicEvent;
-use crate::sys::perf::{
-    EventCounts, Membership, OpenResult as OpenedEvent, PerfEvent, is_unscheduled,
-};
+use crate::sys::perf::{EventCounts, Membership, OpenResult, PerfEvent, is_unscheduled};
 use crate::sys::refusal::Refusal;
 
 /// Maximum number of members of a group: the kernel refuses a group whose reading takes more than
@@ -103,7 +101,7 @@ pub(in crate::source) fn cgroup_of(
 }
 
 /// How an event is opened, besides its attributes.
-pub(in crate::source) struct Joining<'a> {
+pub(in crate::source) struct OpenParams<'a> {
     pub(in crate::source) target: PerfTarget,
     /// The directory of its control group.
     pub(in crate::source) cgroup: Option<&'a OwnedFd>,
@@ -124,8 +122,8 @@ impl CounterGroups {
         &mut self,
         opening: &Opening,
         attr: &Attr,
-        joining: &Joining<'_>,
-    ) -> anyhow::Result<(OpenedEvent, bool)> {
+        joining: &OpenParams<'_>,
+    ) -> anyhow::Result<(OpenResult, bool)> {
         let (target, name) = (joining.target, opening.event.name.as_str());
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
         let probe = joining.probe;
@@ -167,9 +165,9 @@ impl CounterGroups {
         &mut self,
         key: GroupKey,
         attr: &Attr,
-        joining: &Joining<'_>,
+        joining: &OpenParams<'_>,
     ) -> Result<&mut CounterGroup, Refusal> {
-        let Joining { target, on_exec, .. } = *joining;
+        let OpenParams { target, on_exec, .. } = *joining;
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
         let groups = self.all.entry((key, target.cpu as u32, target.pid)).or_default();
         if groups.last().is_none_or(|group| group.members.len() >= MEMBERS_MAX) {

@@ -5,7 +5,7 @@
 //! condition is tried on an event of its own, and what the kernel refuses is left to the handler of
 //! the records. A count has no records, so its refusal is final.
 
-use crate::event::filter::{Bound, Filter, KernelOnly, LONGEST, split::UserCondition};
+use crate::event::filter::{BoundFilter, Filter, KernelOnly, LONGEST, split::UserCondition};
 use crate::source::request::{Opening, RefusedCondition};
 use crate::sys::kernel_functions::function_range;
 use crate::sys::perf::PerfEvent;
@@ -139,7 +139,7 @@ impl Opening {
     /// Returns what each of its roles must check: its whole filter if roles have filters of their
     /// own, else what was refused.
     pub(in crate::source) fn hand_over(&self, refused: &[UserCondition]) -> Vec<RefusedCondition> {
-        let own = |(role, own): &(u32, Option<Bound>)| {
+        let own = |(role, own): &(u32, Option<BoundFilter>)| {
             own.is_some().then_some(RefusedCondition { role: *role, rest: None })
         };
         if refused.is_empty() {
@@ -177,7 +177,7 @@ fn brief(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::decode::format::Format;
-    use crate::event::kind::{Event as Described, Tracepoint};
+    use crate::event::kind::{Event, Tracepoint};
     use crate::event::sampling::Sampling;
     use std::rc::Rc;
 
@@ -191,7 +191,7 @@ mod tests {
         let format = format.unwrap();
         let part = Filter::parse("filename ~ \"*x\"").unwrap().for_event(name, &format);
         let opening = Opening {
-            event: Rc::new(Described::new(name, Tracepoint { format })),
+            event: Rc::new(Event::new(name, Tracepoint { format })),
             glob: None,
             filter: Some(part.clone()),
             sampling: Sampling::default(),

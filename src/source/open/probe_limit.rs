@@ -6,9 +6,9 @@ use crate::base::text::units::counted;
 use crate::source::request::Opening;
 
 /// Time in ms that the kernel takes to close a probe. It closes them one after the other.
-pub const CLOSED_IN_MS: usize = 70;
+pub const CLOSED_IN_MS: usize = 85;
 
-/// Probes that may be open at once. Closing them takes about 18 s.
+/// Probes that may be open at once. Closing them takes about 22 s.
 const OPEN_MAX: usize = 256;
 
 /// Closing time in ms from which on the user is warned.

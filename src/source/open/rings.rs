@@ -11,7 +11,7 @@ use crate::base::text::cpulist;
 use crate::decode::sample::RecordLayout;
 use crate::source::request::{Opening, SourceRequest};
 use crate::source::ring::cpu_ring::CpuRing;
-use crate::sys::attr::PerfTarget;
+use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::budget::pages_for;
 use crate::sys::limits::raise_nofile;
 use crate::sys::machine::page_size;
@@ -88,9 +88,6 @@ pub(in crate::source) fn pages_of(rings: &[CpuRing]) -> usize {
     let pages = |ring: &CpuRing| ring.ring.capacity() as usize / page_size();
     rings.iter().map(pages).max().unwrap_or(PAGES)
 }
-
-/// Task of dummies that carry the records of every task.
-pub(in crate::source) const EVERY_TASK: i32 = -1;
 
 /// Returns the task of the dummies that own the rings: every task (-1), or the first watched thread
 /// for a user who may watch their own tasks but not whole CPUs. Events of other threads may still

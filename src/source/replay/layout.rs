@@ -1,6 +1,6 @@
 //! A format for an event that is known only by its lines, and raw records in this format.
 
-use super::line::{FieldText as Word, Literal, Mistake, ParsedLine};
+use super::line::{FieldText, Literal, Mistake, ParsedLine};
 use crate::base::event::value::ValueType;
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::kind::has_fields;
@@ -17,7 +17,7 @@ pub(super) struct LineLayout {
 }
 
 /// Layout of the records of one event.
-pub(super) struct Settled {
+pub(super) struct LineFormat {
     pub(super) format: Format,
     /// Whether the event is a count without fields: its name is not `sys:name`, and its lines have
     /// no other field than `value`.
@@ -125,7 +125,7 @@ impl LineLayout {
     }
 
     /// Returns the format of `event`, after the last line was seen.
-    pub(super) fn settle(&self, event: &str, id: u64) -> Settled {
+    pub(super) fn build_format(&self, event: &str, id: u64) -> LineFormat {
         let mut fields: Vec<Field> = COMMON
             .iter()
             .map(|&(name, text, offset, size, signed)| Field {
@@ -157,11 +157,11 @@ impl LineLayout {
         let name = event.split_once(':').map_or(event, |(_, name)| name).to_owned();
         let format = Format { name, id, fields, print_fmt: String::new(), fixed_size: end };
         let counter = (self.counts || self.seen.is_empty()) && !has_fields(event);
-        Settled { format, counter, counts: self.counts }
+        LineFormat { format, counter, counts: self.counts }
     }
 }
 
-impl Settled {
+impl LineFormat {
     /// Returns the line's count, if the event only counts.
     pub(super) fn value(&self, line: &ParsedLine<'_>) -> Option<u64> {
         if self.counts { count(line) } else { None }
@@ -180,7 +180,7 @@ impl Settled {
             let word = line.field(&field.name);
             let tail = match (field.kind, word) {
                 (FieldKind::DataLoc(Element::Char), word) => {
-                    let mut text = word.map(Word::text).unwrap_or_default();
+                    let mut text = word.map(FieldText::text).unwrap_or_default();
                     text.push(0);
                     text
                 }
@@ -244,7 +244,11 @@ impl SeenKinds {
 }
 
 /// Returns the value of an integer field: the line's, else what a kernel would write there, else 0.
-fn integer(field: &Field, word: Option<&Word<'_>>, line: &ParsedLine<'_>) -> Result<u64, Mistake> {
+fn integer(
+    field: &Field,
+    word: Option<&FieldText<'_>>,
+    line: &ParsedLine<'_>,
+) -> Result<u64, Mistake> {
     let Some(word) = word else {
         return Ok(if field.name == "common_pid" { line.tid.into() } else { 0 });
     };
@@ -276,7 +280,9 @@ fn put(raw: &mut [u8], field: &Field, value: u64) {
 /// Returns the value of a line whose only field is a count.
 fn count(line: &ParsedLine<'_>) -> Option<u64> {
     match line.fields.as_slice() {
-        [Word { name: "value", literal: Literal::Int(value), .. }] => u64::try_from(*value).ok(),
+        [FieldText { name: "value", literal: Literal::Int(value), .. }] => {
+            u64::try_from(*value).ok()
+        }
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ fn format<'a>(replay: &'a Replay, name: &str) -> &'a Format {
 /// Returns the raw record and the format of an entry.
 fn record(replay: &Replay, place: usize) -> (&Format, &[u8]) {
     match &replay.entries()[place].what {
-        Happened::Event { event, raw, .. } => {
+        RecordedEntry::Event { event, raw, .. } => {
             (format(replay, &replay.event(*event).unwrap().name), raw)
         }
         other => panic!("{other:?} is not an event"),
@@ -56,7 +56,7 @@ fn every_kind_of_value_becomes_a_field_of_a_record() {
         "a=Int(-1) b=Uint(18446744073709551615) c=Pointer(18446744071591436120) d=\"nginx\" \
          e=\"two \\\"words\\\"\\n\u{fffd}\" f=[1, -2]:true g=Bytes([0, 255]) h=\"10.0.0.7\""
     );
-    let Happened::Event { stack, .. } = &entry.what else { panic!("{entry:?}") };
+    let RecordedEntry::Event { stack, .. } = &entry.what else { panic!("{entry:?}") };
     assert_eq!(stack, &["foo", "a;b", "bar [x", "4]"], "an unquoted `;` separates frames");
 }
 
@@ -113,16 +113,17 @@ fn names_in_capitals_are_side_band_entries() {
         "1 2 0 - LOST: n=312\n2 0 300 cron EXIT: x=1\n3 0 31/32 sh FORK: ppid=30 ptid=33\n\
          4 0 31 sh FORK: ppid=30\n5 0 31 sh COMM: comm=\"a b\"\n6 0 31 ls EXEC:\n",
     );
-    let what: Vec<Happened> = replay.entries().iter().map(|entry| entry.what.clone()).collect();
+    let what: Vec<RecordedEntry> =
+        replay.entries().iter().map(|entry| entry.what.clone()).collect();
     assert_eq!(
         what,
         [
-            Happened::Lost { count: 312, length_ns: 0 },
-            Happened::Exit,
-            Happened::Fork { parent_pid: 30, parent_tid: 33 },
-            Happened::Fork { parent_pid: 30, parent_tid: 30 },
-            Happened::Comm { comm: b"a b".to_vec() },
-            Happened::Exec { comm: b"ls".to_vec() },
+            RecordedEntry::Lost { count: 312, length_ns: 0 },
+            RecordedEntry::Exit,
+            RecordedEntry::Fork { parent_pid: 30, parent_tid: 33 },
+            RecordedEntry::Fork { parent_pid: 30, parent_tid: 30 },
+            RecordedEntry::Comm { comm: b"a b".to_vec() },
+            RecordedEntry::Exec { comm: b"ls".to_vec() },
         ]
     );
     assert_eq!(replay.entries()[0].comm, b"", "`-` is unknown");
@@ -143,7 +144,7 @@ fn events_that_only_count_are_counters_under_any_name() {
         .entries()
         .iter()
         .map(|entry| match &entry.what {
-            Happened::Event { value, .. } => *value,
+            RecordedEntry::Event { value, .. } => *value,
             _ => None,
         })
         .collect();

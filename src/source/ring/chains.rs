@@ -10,7 +10,7 @@ use crate::decode::cursor::Words;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::decode::sample_extra::{BranchStack, SampleExtra};
 use crate::event::sampling::{CallGraph, StackSampling};
-use crate::source::chain_memory::{Chains, UNWOUND};
+use crate::source::chain_memory::{ChainMemory, UNWOUND};
 use crate::source::sink::{Sink, UserStack};
 use crate::sys::registers::LINK;
 
@@ -63,7 +63,7 @@ impl Chained {
     }
 }
 
-impl Chains {
+impl ChainMemory {
     /// Returns the chain of a sample: in its record, or made here.
     pub(in crate::source) fn of(
         &mut self,

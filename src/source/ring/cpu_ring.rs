@@ -24,9 +24,9 @@ pub(in crate::source) struct CpuRing {
     /// Latest time read, for the window of a loss.
     pub(in crate::source) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
-    pub(in crate::source) suspect: bool,
-    /// State of its holes.
-    pub(in crate::source) holes: LossWindows,
+    pub(in crate::source) lost_counts_stale: bool,
+    /// State of its loss windows.
+    pub(in crate::source) loss_windows: LossWindows,
     /// Records lost by events that wrote here and were closed.
     pub(in crate::source) lost_of_closed: u64,
     /// Records lost by earlier dummies.
@@ -55,8 +55,8 @@ impl CpuRing {
             head: 0,
             staged: Staged::NONE,
             last: 0,
-            suspect: false,
-            holes: LossWindows::new(tasks_only),
+            lost_counts_stale: false,
+            loss_windows: LossWindows::new(tasks_only),
             lost_of_closed: 0,
             owner_lost_before: 0,
             delivery: Delivery::default(),

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use super::chains::Chained;
 use super::ids::Ids;
 use crate::decode::sample::{RecordLayout, Sample};
-use crate::event::filter::Bound;
+use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
 use crate::sys::ring::Piece;
 use perf_event_open_sys::bindings as abi;
@@ -54,10 +54,10 @@ impl TimeSpan {
 }
 
 /// A role that takes an opening's records.
-pub(in crate::source) struct Taker {
+pub(in crate::source) struct Recipient {
     pub(in crate::source) role: u32,
     /// The filter that it checks in user space.
-    pub(in crate::source) own: Option<Bound>,
+    pub(in crate::source) own: Option<BoundFilter>,
     /// Offset in a raw record of the thread that must be watched; None if that is the thread that
     /// the sample comes from.
     pub(in crate::source) about: Option<usize>,
@@ -67,15 +67,15 @@ pub(in crate::source) struct Taker {
     pub(in crate::source) gone: bool,
 }
 
-impl Taker {
+impl Recipient {
     /// Returns whether it takes what is written now.
     pub(in crate::source) fn is_on(&self) -> bool {
         self.span.to == u64::MAX
     }
 
-    /// Returns a taker of the records of its span only, some of which the rings may still hold.
-    pub(in crate::source) fn of_previous_span(&self) -> Taker {
-        Taker { own: self.own.clone(), gone: true, ..*self }
+    /// Returns a recipient of the records of its span only, some of which the rings may still hold.
+    pub(in crate::source) fn of_previous_span(&self) -> Recipient {
+        Recipient { own: self.own.clone(), gone: true, ..*self }
     }
 }
 
@@ -85,9 +85,9 @@ pub(in crate::source) const ENDED: u32 = u32::MAX;
 /// Decodes one opening's records.
 pub(in crate::source) struct Decoder {
     pub(in crate::source) layout: RecordLayout,
-    pub(in crate::source) takers: Vec<Taker>,
+    pub(in crate::source) recipients: Vec<Recipient>,
     /// Samples that each CPU's ring gave so far, of a clock whose rate is checked; else empty.
-    pub(in crate::source) came: Vec<(u32, Cell<u64>)>,
+    pub(in crate::source) sample_counts: Vec<(u32, Cell<u64>)>,
     /// Whether a record must be of a watched thread.
     pub(in crate::source) filtered_by_task: bool,
     /// Whether that is the thread that it comes from, not one that a field names.
@@ -163,52 +163,54 @@ impl Decoder {
     /// Counts a sample of the ring at `index`.
     #[inline(always)]
     pub(in crate::source) fn note_sample(&self, index: usize) {
-        if let Some((_, came)) = self.came.get(index) {
-            came.set(came.get() + 1);
+        if let Some((_, count)) = self.sample_counts.get(index) {
+            count.set(count.get() + 1);
         }
     }
 
     /// Returns the number of samples so far, of a CPU or of all.
     pub(in crate::source) fn came_of(&self, cpu: Option<u32>) -> u64 {
-        let own = |came: &&(u32, Cell<u64>)| cpu.is_none_or(|cpu| cpu == came.0);
-        self.came.iter().filter(own).map(|(_, came)| came.get()).sum()
+        let own = |count: &&(u32, Cell<u64>)| cpu.is_none_or(|cpu| cpu == count.0);
+        self.sample_counts.iter().filter(own).map(|(_, count)| count.get()).sum()
     }
 
     /// Returns whether any role takes what is written now.
     pub(in crate::source) fn is_on(&self) -> bool {
-        self.takers.iter().any(Taker::is_on)
+        self.recipients.iter().any(Recipient::is_on)
     }
 
     /// Returns whether any role has the event, on or off.
     pub(in crate::source) fn is_wanted(&self) -> bool {
-        self.takers.iter().any(|taker| !taker.gone)
+        self.recipients.iter().any(|recipient| !recipient.gone)
     }
 
     /// Returns whether this role takes what is written now.
     pub(in crate::source) fn is_on_for(&self, role: u32) -> bool {
-        self.takers.iter().any(|taker| taker.role == role && taker.is_on())
+        self.recipients.iter().any(|recipient| recipient.role == role && recipient.is_on())
     }
 
     /// Returns whether this role takes its records, or will when it is turned on.
     pub(in crate::source) fn serves(&self, role: u32) -> bool {
-        self.takers.iter().any(|taker| taker.role == role && !taker.gone)
+        self.recipients.iter().any(|recipient| recipient.role == role && !recipient.gone)
     }
 
     /// Returns whether one more role can take its records as they are.
     pub(in crate::source) fn takes_more(&self) -> bool {
-        self.filtered && self.takers.len() < TAKERS
+        self.filtered && self.recipients.len() < TAKERS
     }
 
     /// Returns whether a sample needs no check except of its time, and counts as one event.
     fn is_plain(&self) -> bool {
-        let alike = self.layout.is_plain() && self.samples_each && self.came.is_empty();
+        let alike = self.layout.is_plain() && self.samples_each && self.sample_counts.is_empty();
         alike && !self.filtered_by_task && !self.hide_self
     }
 
-    /// Updates `plain` and `span`. Must be called when its takers have changed.
-    pub(in crate::source) fn settle(&mut self) {
-        (self.plain, self.span) = match &self.takers[..] {
-            [Taker { role, own: None, span, .. }] if self.is_plain() => (Some(*role as u16), *span),
+    /// Updates `plain` and `span`. Must be called when its recipients have changed.
+    pub(in crate::source) fn update_plain(&mut self) {
+        (self.plain, self.span) = match &self.recipients[..] {
+            [Recipient { role, own: None, span, .. }] if self.is_plain() => {
+                (Some(*role as u16), *span)
+            }
             _ => (None, TimeSpan::NEVER),
         };
     }

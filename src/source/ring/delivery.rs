@@ -22,8 +22,8 @@ impl Delivery {
     /// Compares: the open events counted `counted`, and `waiting` samples are unread. Up to `ahead`
     /// records may be in flight.
     pub(in crate::source) fn look(&mut self, counted: u64, waiting: u64, ahead: u64) {
-        let came = self.taken + waiting;
-        let missing = (counted + self.of_closed).saturating_sub(came);
+        let received = self.taken + waiting;
+        let missing = (counted + self.of_closed).saturating_sub(received);
         if !self.broken && missing > ahead {
             self.missing = self.missing.max(missing);
         }

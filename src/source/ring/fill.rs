@@ -8,7 +8,7 @@ use crate::base::event::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;
-use crate::source::sink::{Happening, SideBand, Sink};
+use crate::source::sink::{SideBand, Sink};
 use crate::sys::ring::Piece;
 
 /// Returns the sample and the only role that takes it if this is the usual record: a sample of the
@@ -65,14 +65,15 @@ pub(in crate::source) fn push(
         cpu: sample.cpu as u16,
         ..Slot::of(sample.raw)
     };
-    for taker in decoder.takers.iter().filter(|taker| taker.span.holds(sample.time)) {
-        if let (Some(at), Some(tasks)) = (taker.about, tasks)
+    for recipient in decoder.recipients.iter().filter(|recipient| recipient.span.holds(sample.time))
+    {
+        if let (Some(at), Some(tasks)) = (recipient.about, tasks)
             && !thread_at(sample.raw, at).is_some_and(|tid| tasks.contains(tid))
         {
             continue;
         }
         let input = || filter::FilterInput { raw: sample.raw, cpu: sample.cpu, comm: b"" };
-        if taker.own.as_ref().is_some_and(|filter| !filter.passes(&input())) {
+        if recipient.own.as_ref().is_some_and(|filter| !filter.passes(&input())) {
             continue;
         }
         if let (false, Some(chained)) = (walked, &decoder.chained) {
@@ -83,22 +84,17 @@ pub(in crate::source) fn push(
         if !tailed {
             let Some((raw, size)) = batch.chains().with_tail(layout, decoder.registers, sample)
             else {
-                return sink.side(undecodable(slot));
+                return sink.side(SideBand::undecodable(slot.time, slot.cpu.into()));
             };
             (slot.raw, slot.raw_size) = (raw, size);
             tailed = true;
         }
-        slot.ev = taker.role as u16;
+        slot.ev = recipient.role as u16;
         batch.push(slot);
     }
     if decoder.chained.is_some() || decoder.has_tail {
-        batch.settle_chains();
+        batch.mark_full_if_chains_low();
     }
-}
-
-fn undecodable(slot: Slot) -> SideBand<'static> {
-    let what = Happening::Undecodable;
-    SideBand { time: slot.time, cpu: slot.cpu.into(), watched: true, what }
 }
 
 /// Returns the thread ID at an offset of a raw record. It has four bytes, which was checked against

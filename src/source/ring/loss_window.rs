@@ -1,4 +1,4 @@
-//! State of the holes of one ring: time ranges in which it was full and the kernel dropped records.
+//! State of the loss windows of one ring: time ranges in which it was full and the kernel dropped records.
 
 use crate::sys::ring::{Piece, Ring};
 use perf_event_open_sys::bindings::PERF_RECORD_LOST;
@@ -8,7 +8,7 @@ const LONGEST: u64 = 1 << 16;
 /// Offset of the number of lost records in a LOST record: after the header and an ID.
 const COUNT_AT: usize = 16;
 
-/// State of the holes of one ring.
+/// State of the loss windows of one ring.
 #[derive(Default)]
 pub(in crate::source) struct LossWindows {
     /// Whether no event writes here: a loss then breaks no relation between events.
@@ -17,13 +17,13 @@ pub(in crate::source) struct LossWindows {
     pub(in crate::source) full: bool,
     /// Records lost according to the LOST records handled so far.
     recorded: u64,
-    /// Records lost in holes that have been reported.
+    /// Records lost in loss windows that have been reported.
     pub(in crate::source) reported: u64,
-    /// End of the last hole that was found through the counts, on the event clock.
+    /// End of the last loss window that was found through the counts, on the event clock.
     pub(in crate::source) reported_until: u64,
-    /// Whether the hole in front of the next LOST record has been reported.
+    /// Whether the loss window in front of the next LOST record has been reported.
     pub(in crate::source) next_is_reported: bool,
-    /// Whether the end of the ring was offered, to look for a hole there.
+    /// Whether the end of the ring was offered, to look for a loss window there.
     pub(in crate::source) end_offered: bool,
     /// Lost records of tasks so far.
     of_tasks: u64,
@@ -32,7 +32,7 @@ pub(in crate::source) struct LossWindows {
 }
 
 impl LossWindows {
-    /// Returns the state without holes. In a `tasks_only` ring, which no event writes to, none is
+    /// Returns the state without loss windows. In a `tasks_only` ring, which no event writes to, none is
     /// reported.
     pub(in crate::source) fn new(tasks_only: bool) -> LossWindows {
         LossWindows { tasks_only, ..LossWindows::default() }
@@ -53,7 +53,7 @@ impl LossWindows {
     /// Handles a LOST record of `count` records, at `time` of the event clock.
     pub(in crate::source) fn add_lost(&mut self, count: u64, time: u64) {
         self.recorded += count;
-        // After the last hole found through the counts, all reported losses have been recorded.
+        // After the last loss window found through the counts, all reported losses have been recorded.
         let reported = if time > self.reported_until { 0 } else { self.reported };
         self.reported = reported.max(self.recorded);
         self.next_is_reported = false;
@@ -71,14 +71,14 @@ impl LossWindows {
         if of_owner.is_none_or(|lost| lost > self.of_tasks) {
             self.of_tasks_until = ring.head();
         }
-        // The count is current: its increase may belong to any hole up to here. The LOST record of
+        // The count is current: its increase may belong to any loss window up to here. The LOST record of
         // the latest loss will be the first record after the head, which is not written yet.
         self.of_tasks = of_owner.unwrap_or(0);
         position <= self.of_tasks_until
     }
 
-    /// Returns whether a record follows a hole that has not been reported.
-    pub(in crate::source) fn follows_unreported_hole(&self, record: &Piece<'_>) -> bool {
+    /// Returns whether a record follows a loss window that has not been reported.
+    pub(in crate::source) fn follows_unreported_window(&self, record: &Piece<'_>) -> bool {
         let is_reported = |count| {
             self.tasks_only || self.next_is_reported || self.recorded + count <= self.reported
         };

@@ -4,9 +4,9 @@
 use super::decoder::CallRegisters;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::event::sample_field::tail;
-use crate::source::chain_memory::{Chains, RECORD};
+use crate::source::chain_memory::{ChainMemory, RECORD};
 
-impl Chains {
+impl ChainMemory {
     /// Returns a copy of the record with its tail, and its size in bytes; None if the fields cannot
     /// be decoded, or do not fit. The batch is full before the memory is.
     pub(in crate::source) fn with_tail(

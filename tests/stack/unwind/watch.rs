@@ -11,7 +11,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::request::{Opening, SourceRequest};
-use perilune::source::{Batch, Happening, SideBand, Sink, UserStack};
+use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;
 use perilune::sys::cpus::online_cpus;
@@ -101,9 +101,9 @@ impl Sink for Watcher {
     fn side(&mut self, side: SideBand<'_>) {
         let mut programs = self.programs.borrow_mut();
         match side.what {
-            Happening::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
-            Happening::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, u64::MAX),
-            Happening::Mmap { pid, address, length, offset, file, path, .. } => {
+            SideBandKind::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
+            SideBandKind::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, u64::MAX),
+            SideBandKind::Mmap { pid, address, length, offset, file, path, .. } => {
                 let identity = match file {
                     FileIdentity::Inode { maj, min, ino, ino_generation } if ino > 0 => {
                         let generation = Some(ino_generation);

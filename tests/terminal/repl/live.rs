@@ -141,7 +141,8 @@ fn an_event_of_everyone_is_read_on_all_cpus() {
     session.ask("n, m = 0, 0");
     session.ask(&format!("probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
     let everyone = counting(first, 1).replace("n = n", "m = m");
-    session.ask(&format!("probe(\"syscalls:sys_enter_close\", {{ everyone = true }}, {everyone})"));
+    session
+        .ask(&format!("probe(\"syscalls:sys_enter_close\", {{ all_tasks = true }}, {everyone})"));
     // SAFETY: zero is a valid, empty set.
     let mut only: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the number comes from a set, so it is within the bounds.

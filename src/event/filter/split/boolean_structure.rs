@@ -6,13 +6,11 @@
 
 use std::ops::Range;
 
+use crate::event::filter::NESTING_MAX;
 use crate::event::syntax::SyntaxError;
 
-/// Maximum nesting of parentheses.
-const DEEPEST: usize = 64;
-
 /// How a span is joined. The inner spans are trimmed; only a span in parentheses may be empty.
-pub(super) enum Joint {
+pub(super) enum BooleanNode {
     Not(Range<usize>),
     All(Vec<Range<usize>>),
     Any(Vec<Range<usize>>),
@@ -21,30 +19,32 @@ pub(super) enum Joint {
 }
 
 /// The boolean structure of a filter's text.
-pub(super) struct Joints<'a> {
+pub(super) struct BooleanStructure<'a> {
     pub(super) text: &'a str,
 }
 
-impl Joints<'_> {
+impl BooleanStructure<'_> {
     /// Checks a span and everything in it.
     ///
     /// # Errors
-    /// As [`Joints::of`]; also an empty span, or too many nested parentheses.
+    /// As [`BooleanStructure::of`]; also an empty span, or too many nested parentheses.
     pub(super) fn check(&self, span: Range<usize>, depth: usize) -> Result<(), SyntaxError> {
         self.check_depth(&span, depth)?;
         match self.of(&span)? {
-            Some(Joint::All(spans) | Joint::Any(spans)) => {
+            Some(BooleanNode::All(spans) | BooleanNode::Any(spans)) => {
                 spans.into_iter().try_for_each(|span| self.check(span, depth + 1))
             }
-            Some(Joint::Inner(inner) | Joint::Not(inner)) => self.check(inner, depth + 1),
+            Some(BooleanNode::Inner(inner) | BooleanNode::Not(inner)) => {
+                self.check(inner, depth + 1)
+            }
             _ if span.is_empty() => Err(self.missing(&span, depth)),
             _ => Ok(()),
         }
     }
 
     pub(super) fn check_depth(&self, span: &Range<usize>, depth: usize) -> Result<(), SyntaxError> {
-        let message = || format!("more than {DEEPEST} nested parentheses");
-        (depth <= DEEPEST).then_some(()).ok_or_else(|| self.fault(span.start, message()))
+        let message = || format!("more than {NESTING_MAX} nested parentheses");
+        (depth <= NESTING_MAX).then_some(()).ok_or_else(|| self.fault(span.start, message()))
     }
 
     /// Returns the error for an empty span.
@@ -60,14 +60,15 @@ impl Joints<'_> {
     ///
     /// # Errors
     /// Unbalanced quotes or parentheses, or a missing condition.
-    pub(super) fn of(&self, span: &Range<usize>) -> Result<Option<Joint>, SyntaxError> {
+    pub(super) fn of(&self, span: &Range<usize>) -> Result<Option<BooleanNode>, SyntaxError> {
         let marks = self.marks(span)?;
         if marks.iter().any(|(_, mark)| *mark == Mark::Choice) {
             return Ok(None);
         }
-        for (operator, part) in
-            [(Mark::Or, Joint::Any as fn(_) -> _), (Mark::And, Joint::All as fn(_) -> _)]
-        {
+        for (operator, part) in [
+            (Mark::Or, BooleanNode::Any as fn(_) -> _),
+            (Mark::And, BooleanNode::All as fn(_) -> _),
+        ] {
             let at: Vec<usize> =
                 marks.iter().filter(|(_, mark)| *mark == operator).map(|(at, _)| *at).collect();
             if !at.is_empty() {
@@ -85,7 +86,7 @@ impl Joints<'_> {
         }
         let inner = trimmed(self.text, open + 1..span.end - 1);
         let nots = text[..open - span.start].matches('!').count();
-        Ok(Some(if nots % 2 == 1 { Joint::Not(inner) } else { Joint::Inner(inner) }))
+        Ok(Some(if nots % 2 == 1 { BooleanNode::Not(inner) } else { BooleanNode::Inner(inner) }))
     }
 
     /// Returns the spans between the operators at `at`, which have two characters each.

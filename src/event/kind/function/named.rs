@@ -117,7 +117,7 @@ impl ProbeKind {
         if self == ProbeKind::Usdt { "USDT probe" } else { "function" }
     }
 
-    /// Returns the name of the PMU that opens it.
+    /// Returns the PMU whose presence shows that this kernel has such probes.
     pub fn pmu(self) -> &'static str {
         if self.of_file() { "uprobe" } else { "kprobe" }
     }

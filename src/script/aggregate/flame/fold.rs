@@ -34,7 +34,7 @@ pub(in super::super) fn fold(
     if evicted > 0 {
         let name = flame.name("(evicted)", FrameKind::Plain);
         flame.push(&[name], evicted);
-        flame.settle();
+        flame.merge_equal();
     }
     Ok(flame)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mlua::ffi;
 
 use super::phase::Phase;
-use crate::script::vm::fault::{TRUSTED, file_name};
+use crate::script::vm::script_error::{TRUSTED, file_name};
 use crate::sys::sched;
 use crate::sys::signal;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::phase::Phase;
-use crate::script::vm::fault::ScriptError;
+use crate::script::vm::script_error::ScriptError;
 
 /// Why a call into Lua did not return a result.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -54,7 +54,7 @@ fn values(callchain: &[u64]) -> Values {
 
 /// Returns what the slot of a sample shows, and whether it points into the record itself.
 fn chain(
-    chains: &mut Chains,
+    chains: &mut ChainMemory,
     stack: StackSampling,
     values: &Values,
     sink: &mut Unwound,
@@ -77,7 +77,7 @@ fn chain(
 
 #[test]
 fn a_chain_that_the_kernel_walked_completely_stays_in_its_record() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let whole = [KERNEL, 10, 11, USER, 20];
     let fp = stack(CallGraph::FramePointers, None);
     assert_eq!(chain(&mut chains, fp, &values(&whole), &mut sink), (whole.to_vec(), true));
@@ -87,7 +87,7 @@ fn a_chain_that_the_kernel_walked_completely_stays_in_its_record() {
 
 #[test]
 fn a_chain_of_the_maximum_depth_is_marked_and_counted_as_truncated() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let full = [KERNEL, 10, 11, USER, 20, 21];
     let marked = [&full[..], &[TRUNCATED]].concat();
     let fp = stack(CallGraph::FramePointers, None);
@@ -111,7 +111,7 @@ fn copied(callchain: &[u64]) -> Values {
 
 #[test]
 fn a_copied_stack_is_unwound_after_the_kernels_part() {
-    let mut chains = Chains::default();
+    let mut chains = ChainMemory::default();
     let mut sink = Unwound { frames: vec![20, 21, 22, 23, 24], ..Unwound::default() };
     let dwarf = stack(DWARF, None);
     let (found, _) = chain(&mut chains, dwarf, &copied(&[KERNEL, 10]), &mut sink);
@@ -126,7 +126,7 @@ fn a_copied_stack_is_unwound_after_the_kernels_part() {
 
 #[test]
 fn an_unwound_chain_is_marked_where_it_was_cut() {
-    let mut chains = Chains::default();
+    let mut chains = ChainMemory::default();
     let mut sink = Unwound { frames: vec![20, 21, 22], ..Unwound::default() };
     let three = stack(DWARF, Some(3));
     let (found, _) = chain(&mut chains, three, &copied(&[KERNEL, 10]), &mut sink);
@@ -143,7 +143,7 @@ fn an_unwound_chain_is_marked_where_it_was_cut() {
 
 #[test]
 fn a_kernel_thread_has_the_kernels_part_only() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let thread = Values { stack_user: vec![], ..values(&[KERNEL, 10, 11]) };
     let (found, _) = chain(&mut chains, stack(DWARF, None), &thread, &mut sink);
     assert_eq!((found, sink.calls.len(), chains.truncated), (vec![KERNEL, 10, 11], 0, 0));
@@ -157,7 +157,7 @@ fn called(callchain: &[u64], calls: &[(u64, u64)]) -> Values {
 
 #[test]
 fn branch_records_become_the_callers_of_user_space() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let lbr = stack(CallGraph::Branches, Some(16));
     let calls = [(0x2000, 0x1000), (0x3000, 0x1f00)];
     let (found, _) =
@@ -172,7 +172,7 @@ fn branch_records_become_the_callers_of_user_space() {
 
 #[test]
 fn branch_records_that_are_full_or_exceed_the_depth_are_marked() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     // The hardware of this test records three branches.
     let calls = [(0x2000, 0x1000), (0x3000, 0x1f00), (0x4000, 0x2f00)];
     let sample = called(&[USER, 0x1010], &calls);
@@ -185,7 +185,7 @@ fn branch_records_that_are_full_or_exceed_the_depth_are_marked() {
 
 #[test]
 fn without_branch_records_the_kernels_walk_is_used() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let whole = [KERNEL, 10, USER, 20];
     let lbr = stack(CallGraph::Branches, Some(16));
     let (found, _) = chain(&mut chains, lbr, &called(&whole, &[]), &mut sink);
@@ -194,7 +194,7 @@ fn without_branch_records_the_kernels_walk_is_used() {
 
 #[test]
 fn a_sample_that_cannot_be_unwound_keeps_the_kernels_part_and_is_counted() {
-    let (mut chains, mut sink) = (Chains::default(), Unwound::default());
+    let (mut chains, mut sink) = (ChainMemory::default(), Unwound::default());
     let dwarf = stack(DWARF, None);
     let kernel_only = RecordAttrs {
         sample_type: u64::from(perf_event_open_sys::bindings::PERF_SAMPLE_CALLCHAIN),
@@ -221,7 +221,7 @@ fn a_batch_is_full_before_its_chains_have_no_room() {
         assert_eq!(length, 3 + UNWOUND);
         first.get_or_insert(chain);
         assert!(batch.push(Slot { chain, ..Slot::EMPTY }));
-        batch.settle_chains();
+        batch.mark_full_if_chains_low();
     }
     assert!(batch.len() > 40 && batch.len() < 70, "{}", batch.len());
     // No chain has moved.

@@ -15,7 +15,7 @@ fn record(
     bytes: &[u8],
 ) -> Option<Vec<u8>> {
     let sample = layout.sample(bytes).ok()?;
-    let mut chains = Chains::default();
+    let mut chains = ChainMemory::default();
     let (at, size) = chains.with_tail(layout, registers, &sample)?;
     assert_eq!(at, chains.words.as_ptr().cast());
     assert!(usize::from(size) <= 8 * chains.words.len());

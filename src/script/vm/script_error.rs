@@ -126,11 +126,6 @@ pub fn describe_text(text: &str) -> ScriptError {
     ScriptError { message, traceback, out_of_memory, raised }
 }
 
-/// Formats the parsed text, for callers that print it as it is.
-pub fn tidy_traceback(text: &str) -> String {
-    describe_text(text).to_string()
-}
-
 /// `path/file.lua:31: rest`.
 struct SourcePosition<'a> {
     path: &'a str,

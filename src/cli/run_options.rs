@@ -1,4 +1,4 @@
-//! The host's own options, which every monitor has: one table, and how their values are
+//! The options that every monitor has: one table, and how their values are
 //! interpreted.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -6,8 +6,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use crate::{
     base::{text::cpulist, text::stack_style::StackStyle, text::units::Unit},
     event::sampling::ChainPart,
+    output::ColourChoice,
     output::format::OutputFormat,
-    run::request::{Color, HostOptions},
+    run::request::RunOptions,
     script::option::{
         OptionKind, OptionSpec,
         value::{OptionValue, OptionValues},
@@ -20,7 +21,7 @@ pub const LEAST_INTERVAL_NS: u64 = 1_000_000;
 /// Largest number of data pages of a ring: 4 GiB with 4 KiB pages.
 pub const MOST_PAGES: u64 = 1 << 20;
 
-/// Returns the host's options in help order. `-?` is added to `-h` where they become arguments.
+/// Returns the common options in help order. `-?` is added to `-h` where they become arguments.
 pub fn options() -> Vec<OptionSpec> {
     use OptionKind::{Duration, Flag, List, Repeated, Size, Text, Whole};
     let color = || OptionKind::Choice {
@@ -96,18 +97,18 @@ pub fn options() -> Vec<OptionSpec> {
 /// cgroup.
 const OWN: [&str; 1] = ["cgroup"];
 
-/// Returns the host's options whose names no monitor may use.
+/// Returns the common options whose names no monitor may use.
 pub fn reserved() -> Vec<OptionSpec> {
     options().into_iter().filter(|option| !OWN.contains(&option.long.as_str())).collect()
 }
 
-/// Returns the host's options beside those of a monitor.
+/// Returns the common options beside those of a monitor.
 pub fn options_beside(own: &[OptionSpec]) -> Vec<OptionSpec> {
     let is_own = |option: &OptionSpec| own.iter().any(|one| one.long == option.long);
     options().into_iter().filter(|option| !is_own(option)).collect()
 }
 
-/// Returns whether an argument is a host option: `-C`, `-C0`, `--cpu=0`.
+/// Returns whether an argument is a common option: `-C`, `-C0`, `--cpu=0`.
 pub fn is_option(word: &str) -> bool {
     let options = options();
     match word.strip_prefix("--") {
@@ -126,11 +127,11 @@ pub fn is_option(word: &str) -> bool {
 ///
 /// # Errors
 /// A value is invalid, or two options contradict each other.
-pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
+pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
     let mut notes = Vec::new();
     let flag = |name: &str| values.get(name) == Some(&OptionValue::Flag(true));
     let path = |name| text(values, name).map(Into::into);
-    let host = HostOptions {
+    let common = RunOptions {
         cpus: text(values, "cpu").map(cpulist::parse).transpose().context("-C")?,
         all_cpus: flag("all-cpus"),
         pids: tasks(values, "pids").context("-p")?,
@@ -176,10 +177,10 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
             None => StackStyle::default(),
         },
         color: match text(values, "color") {
-            _ if flag("no-color") => Color::Never,
-            Some("always") => Color::Always,
-            Some("never") => Color::Never,
-            _ => Color::Auto,
+            _ if flag("no-color") => ColourChoice::Never,
+            Some("always") => ColourChoice::Always,
+            Some("never") => ColourChoice::Never,
+            _ => ColourChoice::Auto,
         },
         workload: Vec::new(),
         // Last: a wrong value is reported before a contradiction.
@@ -188,29 +189,29 @@ pub fn meaning(values: &OptionValues) -> Result<(HostOptions, Vec<String>)> {
         })?,
     };
     ensure!(
-        !(host.all_cpus && host.cpus.is_some()),
+        !(common.all_cpus && common.cpus.is_some()),
         "-a watches all CPUs and -C only some; give one of them"
     );
     ensure!(
-        host.cgroup.is_none() || host.pids.is_empty() && host.tids.is_empty(),
+        common.cgroup.is_none() || common.pids.is_empty() && common.tids.is_empty(),
         "--cgroup already selects the tasks; omit -p and -t"
     );
-    Ok((host, notes))
+    Ok((common, notes))
 }
 
-/// Refuses options that do not work with a replay; `host` includes the workload.
+/// Refuses options that do not work with a replay; `common` includes the workload.
 ///
 /// # Errors
 /// Such an option was given.
-pub fn check_replay(host: &HostOptions) -> Result<()> {
-    if host.replay.is_none() {
+pub fn check_replay(common: &RunOptions) -> Result<()> {
+    if common.replay.is_none() {
         return Ok(());
     }
     let live = [
-        ("a workload", !host.workload.is_empty()),
-        ("-a", host.all_cpus),
-        ("-m", host.mmap_pages.is_some()),
-        ("--cgroup", host.cgroup.is_some()),
+        ("a workload", !common.workload.is_empty()),
+        ("-a", common.all_cpus),
+        ("-m", common.mmap_pages.is_some()),
+        ("--cgroup", common.cgroup.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");

@@ -1,68 +1,68 @@
-//! Holes: time ranges in which a ring was full and the kernel dropped records.
+//! Loss windows: time ranges in which a ring was full and the kernel dropped records.
 //!
-//! Events must not be related across a hole, nor to events of other rings within it: the event that
-//! ended a state, or started another, may be missing. A merge therefore reports a hole before it
+//! Events must not be related across a loss window, nor to events of other rings within it: the event that
+//! ended a state, or started another, may be missing. A merge therefore reports a loss window before it
 //! hands on anything later than the last record in front of it:
 //!
 //! - If a LOST record follows, it is offered twice: at the time of the record before it, to report
-//!   the hole, and at its own time.
+//!   the loss window, and at its own time.
 //! - The kernel writes a LOST record only when the next record fits. When a nearly full ring has
 //!   been read to its end and released, the events' own counts (`PERF_FORMAT_LOST`) show whether
-//!   records were dropped meanwhile; the hole ends then.
+//!   records were dropped meanwhile; the loss window ends then.
 
 use super::Live;
 use crate::order::Order;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
 use crate::source::ring::decoder::time_of;
-use crate::source::sink::{Happening, SideBand, Sink};
+use crate::source::sink::{SideBand, SideBandKind, Sink};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::ring::Piece;
 
-/// Returns when a hole in front of the next record of a ring must be reported, if there is one: as
+/// Returns when a loss window in front of the next record of a ring must be reported, if there is one: as
 /// early as possible.
 pub(super) fn due_before(ring: &CpuRing, next: &Piece<'_>, order: &Order) -> Option<u64> {
-    ring.holes.follows_unreported_hole(next).then(|| ring.last.max(order.last()))
+    ring.loss_windows.follows_unreported_window(next).then(|| ring.last.max(order.last()))
 }
 
-/// Returns when to look for a hole at the end of a ring, if it was nearly full.
+/// Returns when to look for a loss window at the end of a ring, if it was nearly full.
 pub(super) fn due_at_end(ring: &mut CpuRing, order: &Order) -> Option<u64> {
-    ring.holes.end_offered = ring.holes.full;
-    ring.holes.full.then(|| ring.last.max(order.last()))
+    ring.loss_windows.end_offered = ring.loss_windows.full;
+    ring.loss_windows.full.then(|| ring.last.max(order.last()))
 }
 
 impl Live {
-    /// Reports the hole at the read position of a ring, if it has not been reported. Returns false
+    /// Reports the loss window at the read position of a ring, if it has not been reported. Returns false
     /// if the record there must be handled instead.
-    pub(super) fn report_hole(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
+    pub(super) fn report_loss_window(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
         let ring = &mut rings[index];
         let to = match ring.ring.piece(ring.at, ring.head) {
-            Ok(None) => return self.look_for_hole(index, sink),
-            Ok(Some(piece)) if ring.holes.follows_unreported_hole(&piece) => {
+            Ok(None) => return self.look_for_loss_window(index, sink),
+            Ok(Some(piece)) if ring.loss_windows.follows_unreported_window(&piece) => {
                 time_of(&piece, ids, decoders, side_layout)
             }
             _ => return false,
         };
-        ring.holes.next_is_reported = true;
+        ring.loss_windows.next_is_reported = true;
         let to = to.unwrap_or(ring.last);
-        self.hole(index, to, sink);
+        self.report_window(index, to, sink);
         true
     }
 
     /// Asks the kernel what it dropped from a ring that was nearly full, after making room again.
-    fn look_for_hole(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
+    fn look_for_loss_window(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
         self.flush(sink);
         self.release(index);
         let lost = self.lost_of(index);
         let ring = &mut self.opened.rings[index];
-        (ring.holes.full, ring.holes.end_offered) = (false, false);
+        (ring.loss_windows.full, ring.loss_windows.end_offered) = (false, false);
         // A kernel that does not count losses may have dropped some.
-        if lost.is_none_or(|lost| lost > ring.holes.reported) {
+        if lost.is_none_or(|lost| lost > ring.loss_windows.reported) {
             let now = monotonic_ns();
-            (ring.holes.reported, ring.holes.reported_until) =
-                (lost.unwrap_or(ring.holes.reported), now);
-            self.hole(index, now, sink);
+            (ring.loss_windows.reported, ring.loss_windows.reported_until) =
+                (lost.unwrap_or(ring.loss_windows.reported), now);
+            self.report_window(index, now, sink);
         }
         true
     }
@@ -76,7 +76,7 @@ impl Live {
         Some(of_events + ring.lost_of_tasks()? + ring.lost_of_closed)
     }
 
-    pub(super) fn hole(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {
+    pub(super) fn report_window(&mut self, index: usize, to: u64, sink: &mut dyn Sink) {
         self.flush(sink);
         let ring = &self.opened.rings[index];
         let from = self.clock.since_start(ring.last).max(0.0);
@@ -85,7 +85,7 @@ impl Live {
             time: from,
             cpu: ring.cpu,
             watched: true,
-            what: Happening::Hole { from, to },
+            what: SideBandKind::LossWindow { from, to },
         });
     }
 }

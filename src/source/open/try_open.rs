@@ -9,14 +9,14 @@
 use std::rc::Rc;
 
 use super::attr::{self, Common};
-use crate::event::{exclude::EventModes, kind::Event as Described, sampling::Sampling};
+use crate::event::{exclude::EventModes, kind::Event, sampling::Sampling};
 use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 
 /// An event that can be opened.
 #[derive(Clone, Debug)]
-pub struct ProbedEvent {
+pub struct OpenableEvent {
     /// The event in the form in which it opens.
-    pub event: Rc<Described>,
+    pub event: Rc<Event>,
     /// Whether it was requested in all modes, and opens in user mode only.
     pub in_user_mode: bool,
 }
@@ -27,15 +27,15 @@ pub struct ProbedEvent {
 /// # Errors
 /// The kernel refuses the event, or cannot exclude the modes that are to be excluded.
 pub fn try_out(
-    event: &Rc<Described>,
+    event: &Rc<Event>,
     sampling: &Sampling,
     target: PerfTarget,
-) -> Result<ProbedEvent, Refusal> {
+) -> Result<OpenableEvent, Refusal> {
     check_modes(event, sampling)?;
-    let as_it_is = || ProbedEvent { event: event.clone(), in_user_mode: false };
+    let as_it_is = || OpenableEvent { event: event.clone(), in_user_mode: false };
     let Some(user) = event.in_user_mode() else { return Ok(as_it_is()) };
     let common = Common { watermark: 1, inherit: target.pid >= 0 };
-    let open = |event: &Described| match attr::of_event(event.kind(), sampling, common) {
+    let open = |event: &Event| match attr::of_event(event.kind(), sampling, common) {
         Ok(attr) => PerfEvent::open(&attr, target, &event.name).map(drop),
         // A field that no attr has is reported when the event is opened for the run.
         Err(_) => Ok(()),
@@ -51,13 +51,13 @@ pub fn try_out(
     match event.kind().modes(sampling.count) {
         EventModes::Separate => {
             open(&user)?;
-            Ok(ProbedEvent { event: Rc::new(user), in_user_mode: true })
+            Ok(OpenableEvent { event: Rc::new(user), in_user_mode: true })
         }
         // The kernel grants the permission for `exclude_kernel`, which does not change the count.
         EventModes::Together => {
             open(&user)?;
-            let user = Described { name: event.name.clone(), what: user.what };
-            Ok(ProbedEvent { event: Rc::new(user), in_user_mode: false })
+            let user = Event { name: event.name.clone(), what: user.what };
+            Ok(OpenableEvent { event: Rc::new(user), in_user_mode: false })
         }
         EventModes::OnlyKernel | EventModes::OnlyUser => Err(refusal),
     }
@@ -67,7 +67,7 @@ pub fn try_out(
 ///
 /// # Errors
 /// It would count nothing, or more than requested.
-fn check_modes(event: &Described, sampling: &Sampling) -> Result<(), Refusal> {
+fn check_modes(event: &Event, sampling: &Sampling) -> Result<(), Refusal> {
     let kind = event.kind();
     let excluded = kind.attr().exclude.or(sampling.exclude);
     match kind.modes(sampling.count).refusal(excluded, kind.uses_hardware_counter()) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::event::kind::{EventFiles, parse};
 
-    fn event(name: &str) -> Rc<Described> {
+    fn event(name: &str) -> Rc<Event> {
         Rc::new(parse(name, &EventFiles::NONE).unwrap().unwrap())
     }
 

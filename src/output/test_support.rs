@@ -55,7 +55,7 @@ pub(super) fn named(symbol: &str) -> Frame {
 
 /// The parts of an event other than its fields: by default those of `bash` 300 on CPU 0 at 0.1 s.
 #[derive(Clone, Copy)]
-pub(super) struct ProbeContext<'a> {
+pub(super) struct TestContext<'a> {
     pub(super) stamp: Stamp,
     pub(super) comm: &'a [u8],
     pub(super) tid: u32,
@@ -68,9 +68,9 @@ pub(super) struct ProbeContext<'a> {
     pub(super) stack: &'a [Frame],
 }
 
-impl Default for ProbeContext<'_> {
+impl Default for TestContext<'_> {
     fn default() -> Self {
-        ProbeContext {
+        TestContext {
             stamp: stamp(100_000_000),
             comm: b"bash",
             tid: 300,
@@ -89,9 +89,9 @@ impl Default for ProbeContext<'_> {
 pub(super) fn draw_event(
     draw: &mut dyn Draw,
     fields: &[(&str, Value<'_>)],
-    around: &ProbeContext<'_>,
+    around: &TestContext<'_>,
 ) {
-    let ProbeContext { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
+    let TestContext { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
     let mut fields = fields.iter().copied();
     let fields = &mut fields;
     draw.event(&mut EventLine {
