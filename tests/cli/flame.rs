@@ -302,7 +302,7 @@ fn a_full_disk_fails_the_run_after_its_results() {
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=4k", "tmpfs"]).arg(&disk).output();
     if !mounted.is_ok_and(|mounted| mounted.status.success()) {
-        // Only root may mount.
+        assert!(std::env::var_os("CI").is_none(), "only root may mount a file system");
         return;
     }
     let _disk = Disk(&disk);

@@ -8,11 +8,12 @@ mod closed;
 mod flame;
 mod help;
 mod hostile;
+#[path = "../event/one_liner.rs"]
+mod one_liner;
 mod one_liners;
 mod options;
 mod readme;
 mod refusals;
 mod replay;
 mod top;
-mod types;
 mod workload;

@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn the_number_of_probes_is_limited_and_a_slow_close_is_reported_once() {
-        assert_eq!(allow(0, 71).unwrap(), None);
-        let remark = allow(0, 72).unwrap().unwrap();
-        assert!(remark.starts_with("72 function probes: "), "{remark}");
+        assert_eq!(allow(0, 58).unwrap(), None);
+        let remark = allow(0, 59).unwrap().unwrap();
+        assert!(remark.starts_with("59 function probes: "), "{remark}");
         assert!(remark.contains("about 6 s"), "{remark}");
-        assert_eq!(allow(72, 100).unwrap(), None);
+        assert_eq!(allow(59, 100).unwrap(), None);
         assert!(allow(0, 256).is_ok() && allow(200, 56).is_ok());
         assert!(allow(200, 57).unwrap_err().to_string().starts_with("257 function probes"));
         assert!(allow(300, 0).is_ok(), "other events are not probes");

@@ -4,6 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::live::live_tests;
+
+live_tests! {
+    each_event_has_a_class_with_the_fields_of_its_format,
+    the_api_and_the_editor_settings_are_written_next_to_them,
+    a_file_of_the_user_is_not_overwritten,
+}
+
 fn types(folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_perilune"))
         .arg("types")
@@ -16,18 +24,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
-/// Returns whether this user can read tracefs; in CI this is required.
-fn has_tracefs() -> bool {
-    let there = Path::new("/sys/kernel/tracing/events/sched").is_dir();
-    assert!(there || std::env::var_os("CI").is_none(), "tracefs cannot be read");
-    there
-}
-
-#[test]
 fn each_event_has_a_class_with_the_fields_of_its_format() {
-    if !has_tracefs() {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let output = types(folder.path());
     assert!(output.status.success(), "{output:?}");
@@ -59,11 +56,7 @@ fn each_event_has_a_class_with_the_fields_of_its_format() {
     }
 }
 
-#[test]
 fn the_api_and_the_editor_settings_are_written_next_to_them() {
-    if !has_tracefs() {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     assert!(types(folder.path()).status.success());
     let meta = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/meta");
@@ -76,11 +69,7 @@ fn the_api_and_the_editor_settings_are_written_next_to_them() {
     assert_eq!(settings["workspace.library"], serde_json::json!(["types"]));
 }
 
-#[test]
 fn a_file_of_the_user_is_not_overwritten() {
-    if !has_tracefs() {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let settings = folder.path().join(".luarc.json");
     fs::write(&settings, "{}").unwrap();
