@@ -82,7 +82,8 @@ local function evsel_of(role, declared, optional)
     local d = declared[same]
     if not d then
       local ev = evsel(typed, {
-        stack = role.event.stack, task = task, all_tasks = role.all_tasks or nil, optional = optional,
+        stack = role.event.stack, task = task, all_tasks = role.all_tasks or nil,
+        optional = optional,
       })
       if not ev then return end
       d = { ev = ev, whole = not filter and how == ANYHOW, keys = {} }

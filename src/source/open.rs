@@ -5,7 +5,8 @@
 //! removed while a ring is in use (`rings`). If only some tasks are watched, an event is opened per
 //! task and CPU with `inherit`, and still writes to the CPU's ring. If that needs more file
 //! descriptors than the limit, events are opened CPU-wide and filtered by task in user space
-//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads that are created later.
+//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads that are created
+//! later.
 //!
 //! Function probes are always opened CPU-wide and filtered by task in user space. A fork would
 //! create an inherited probe anew: the kernel then reads the string with the probe's location

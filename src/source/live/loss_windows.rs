@@ -1,8 +1,8 @@
 //! Loss windows: time ranges in which a ring was full and the kernel dropped records.
 //!
-//! Events must not be related across a loss window, nor to events of other rings within it: the event that
-//! ended a state, or started another, may be missing. A merge therefore reports a loss window before it
-//! hands on anything later than the last record in front of it:
+//! Events must not be related across a loss window, nor to events of other rings within it: the
+//! event that ended a state, or started another, may be missing. A merge therefore reports a loss
+//! window before it hands on anything later than the last record in front of it:
 //!
 //! - If a LOST record follows, it is offered twice: at the time of the record before it, to report
 //!   the loss window, and at its own time.
@@ -19,8 +19,8 @@ use crate::source::sink::{SideBand, SideBandKind, Sink};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::ring::Piece;
 
-/// Returns when a loss window in front of the next record of a ring must be reported, if there is one: as
-/// early as possible.
+/// Returns when a loss window in front of the next record of a ring must be reported, if there is
+/// one: as early as possible.
 pub(super) fn due_before(ring: &CpuRing, next: &Piece<'_>, order: &Order) -> Option<u64> {
     ring.loss_windows.follows_unreported_window(next).then(|| ring.last.max(order.last()))
 }
@@ -32,8 +32,8 @@ pub(super) fn due_at_end(ring: &mut CpuRing, order: &Order) -> Option<u64> {
 }
 
 impl Live {
-    /// Reports the loss window at the read position of a ring, if it has not been reported. Returns false
-    /// if the record there must be handled instead.
+    /// Reports the loss window at the read position of a ring, if it has not been reported. Returns
+    /// false if the record there must be handled instead.
     pub(super) fn report_loss_window(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
         let ring = &mut rings[index];

@@ -1,4 +1,5 @@
-//! State of the loss windows of one ring: time ranges in which it was full and the kernel dropped records.
+//! State of the loss windows of one ring: time ranges in which it was full and the kernel dropped
+//! records.
 
 use crate::sys::ring::{Piece, Ring};
 use perf_event_open_sys::bindings::PERF_RECORD_LOST;
@@ -32,8 +33,8 @@ pub(in crate::source) struct LossWindows {
 }
 
 impl LossWindows {
-    /// Returns the state without loss windows. In a `tasks_only` ring, which no event writes to, none is
-    /// reported.
+    /// Returns the state without loss windows. In a `tasks_only` ring, which no event writes to,
+    /// none is reported.
     pub(in crate::source) fn new(tasks_only: bool) -> LossWindows {
         LossWindows { tasks_only, ..LossWindows::default() }
     }
@@ -53,7 +54,8 @@ impl LossWindows {
     /// Handles a LOST record of `count` records, at `time` of the event clock.
     pub(in crate::source) fn add_lost(&mut self, count: u64, time: u64) {
         self.recorded += count;
-        // After the last loss window found through the counts, all reported losses have been recorded.
+        // After the last loss window found through the counts, all reported losses have been
+        // recorded.
         let reported = if time > self.reported_until { 0 } else { self.reported };
         self.reported = reported.max(self.recorded);
         self.next_is_reported = false;
@@ -71,8 +73,9 @@ impl LossWindows {
         if of_owner.is_none_or(|lost| lost > self.of_tasks) {
             self.of_tasks_until = ring.head();
         }
-        // The count is current: its increase may belong to any loss window up to here. The LOST record of
-        // the latest loss will be the first record after the head, which is not written yet.
+        // The count is current: its increase may belong to any loss window up to here. The LOST
+        // record of the latest loss will be the first record after the head, which is not written
+        // yet.
         self.of_tasks = of_owner.unwrap_or(0);
         position <= self.of_tasks_until
     }
