@@ -137,8 +137,12 @@ pub fn parse<'a>(bytes: &'a [u8], layout: &RecordLayout) -> Result<Record<'a>, B
             sample: layout.sample(body)?,
         });
     }
-    let end = body.len().checked_sub(layout.trailer_size()).ok_or(Bad::Trailer)?;
-    let fields = Fields(body.get(..end).ok_or(Bad::Trailer)?);
+    let word_at = |at: usize| {
+        let word = record.get(at..).and_then(<[u8]>::first_chunk);
+        word.map(|word| u64::from_ne_bytes(*word))
+    };
+    let start = layout.trailer_start(header.kind, record.len(), word_at).ok_or(Bad::Trailer)?;
+    let fields = Fields(record.get(Header::SIZE..start).ok_or(Bad::Trailer)?);
     side_band(header, fields, layout.shape().read_format, layout.trailer(record))
 }
 

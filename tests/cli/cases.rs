@@ -197,4 +197,3 @@ fn an_invalid_new_monitor_is_refused_in_one_line_and_nothing_is_written() {
     }
     assert_eq!(fs::read_dir(here.path()).unwrap().count(), 1);
 }
-

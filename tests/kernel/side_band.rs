@@ -102,9 +102,15 @@ fn a_new_cgroup_is_reported_with_its_id_and_path() {
 }
 
 fn a_bpf_program_is_reported_with_its_symbol() {
-    let functions = "function m.on_bpf(r) emit { what = 'bpf', kind = r.kind, tag = r.tag } end
+    // The kernel makes these records longer with each listener, and does not fill them.
+    let others = [(); 2].map(|()| Tool::attach(&["task-state", "-a"]));
+    let functions = "
+        function m.on_bpf(r)
+          emit { what = 'bpf', kind = r.kind, tag = r.tag, ms = r.time / 1e6 }
+        end
         function m.on_ksymbol(r)
-          emit { what = 'symbol', kind = r.kind, name = r.name, removed = r.removed }
+          emit { what = 'symbol', kind = r.kind, name = r.name, removed = r.removed,
+            ms = r.time / 1e6 }
         end";
     let program = perilune_bpf();
     let (rows, text) = run(functions, &["-a"], &["python3", "-c", program]);
@@ -123,6 +129,13 @@ fn a_bpf_program_is_reported_with_its_symbol() {
     };
     let removed: Vec<&Value> = symbols.iter().filter(named).map(|row| &row["removed"]).collect();
     assert_eq!(removed, [&Value::Bool(false), &Value::Bool(true)], "{text}");
+    drop(others);
+    let times = rows.iter().filter_map(|row| row["ms"].as_f64());
+    assert!(
+        times.clone().count() >= 4 && times.clone().all(|ms| (0.0..20e3).contains(&ms)),
+        "{text}"
+    );
+    assert!(times.is_sorted(), "{text}");
 }
 
 /// Returns a program that loads `return 0` as a socket filter and closes it, with `bpf(2)`.

@@ -11,6 +11,7 @@ use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
 use crate::source::ring::fill::{plain, plain_at, push};
 use crate::source::sink::{SideBand, Sink};
+use crate::sys::clock::monotonic_ns;
 
 /// Fill level of a ring from which on its losses are read.
 const NEARLY_FULL: (u64, u64) = (7, 8);
@@ -47,6 +48,7 @@ impl Live {
     pub(super) fn look(&mut self, index: usize) {
         let ring = &mut self.opened.rings[index];
         ring.head = ring.ring.head();
+        ring.looked_at = monotonic_ns();
         let fill = ring.head.wrapping_sub(ring.ring.tail());
         let (part, whole) = NEARLY_FULL;
         ring.lost_counts_stale |= fill * whole >= ring.ring.capacity() * part;

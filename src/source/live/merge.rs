@@ -111,8 +111,9 @@ fn stage(
             Staged { slot: plain(role, &sample), time: sample.time, length: piece.len() as u64 };
         return order.offer(index, sample.time);
     }
+    // A record later than the clock would stop the ring for good: `Live::take_side` refuses it.
     let time = due_before(ring, &piece, order)
-        .or_else(|| time_of(&piece, ids, decoders, side))
+        .or_else(|| time_of(&piece, ids, decoders, side).filter(|time| *time <= ring.looked_at))
         .unwrap_or(ring.last);
     ring.staged.length = 0;
     order.offer(index, time);

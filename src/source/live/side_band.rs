@@ -19,6 +19,10 @@ impl Live {
         ring.at += piece.len() as u64;
         let bytes = piece.bytes(&mut ring.scratch);
         let trailer = self.opened.side_layout.trailer(bytes);
+        if trailer.is_some_and(|trailer| trailer.time > ring.looked_at) {
+            // These bytes are not a time.
+            return sink.side(SideBand::undecodable(self.clock.since_start(ring.last), ring.cpu));
+        }
         let stamped = trailer.map_or(ring.last, |t| t.time);
         let time = self.clock.since_start(merge_time.unwrap_or(stamped));
         let here = self.watched_cpus.contains(&ring.cpu);

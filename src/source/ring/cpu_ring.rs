@@ -19,6 +19,8 @@ pub(in crate::source) struct CpuRing {
     pub(in crate::source) at: u64,
     /// The kernel's head at the last look.
     pub(in crate::source) head: u64,
+    /// The event clock just after the last look: everything up to `head` was written before.
+    pub(in crate::source) looked_at: u64,
     /// The record at `at`, if rings are merged.
     pub(in crate::source) staged: Staged,
     /// Latest time read, for the window of a loss.
@@ -53,6 +55,7 @@ impl CpuRing {
             scratch: Scratch::new(),
             at: 0,
             head: 0,
+            looked_at: 0,
             staged: Staged::NONE,
             last: 0,
             lost_counts_stale: false,

@@ -228,5 +228,5 @@ pub(in crate::source) fn time_of(
         let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
         return piece.u64_at(decoder.time_at);
     }
-    piece.u64_at(piece.len().checked_sub(side.trailer_time_from_end()?)?)
+    piece.u64_at(side.trailer_time_offset(piece.kind(), piece.len(), |at| piece.u64_at(at))?)
 }
