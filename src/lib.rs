@@ -37,6 +37,7 @@
 //! |-|-|-|
 //! | 0 | [`base`] | slots, values, rows, units: no kernel, no Lua |
 //! | 1 | [`sys`] | every system call, most of the `unsafe` |
+//! | 1 | [`bpf`] | BPF programs as plain data: an assembler; loads nothing |
 //! | 1 | [`decode`] | bytes → values; total: bad input is an `Err`, never a panic; no I/O |
 //! | 1 | [`stat`] | aggregates and state, with leaves for LuaJIT and a safe API for Rust |
 //! | 2 | [`event`] | what to watch: selectors, filters, catalogs, plans |
@@ -74,6 +75,7 @@
 //! Decisions that look odd, with their reasons and figures, are in `docs/decisions.md`.
 
 pub mod base;
+pub mod bpf;
 pub mod cli;
 pub mod decode;
 pub mod event;

@@ -3,6 +3,7 @@
 
 pub mod attr;
 mod attr_fallback;
+pub mod bpf;
 pub mod budget;
 pub mod catch_panic;
 pub mod cgroup;
@@ -29,6 +30,7 @@ pub mod poll;
 pub mod privileges;
 mod probe_list;
 pub mod proc_stat;
+pub mod progress;
 mod read_format;
 pub mod refusal;
 pub mod registers;

@@ -131,7 +131,8 @@ fn described(system: &str, events: &[(String, Format)]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "\n--- `{name}`\n---@class {class}: perilune.Sample");
         for field in &format.fields {
-            let (name, type_) = (field_name(&field.name), type_of(field));
+            let read = format.text_of(&field.name).unwrap_or(field);
+            let (name, type_) = (field_name(&field.name), type_of(read));
             let _ = writeln!(text, "---@field {name} {type_} {}", field.type_text);
         }
     }

@@ -8,9 +8,11 @@
 pub mod parse;
 #[cfg(test)]
 mod tests;
+pub mod user_text;
 
 use crate::base::event::value::{Value, ValueType, read_int};
 use crate::base::text::unescape::until_nul;
+use user_text::UserTextField;
 
 /// The layout of one tracepoint's raw record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +27,8 @@ pub struct Format {
     pub print_fmt: String,
     /// Minimum size of a record in bytes: the end of the last field's fixed part.
     pub fixed_size: usize,
+    /// Strings that a BPF program adds to the record, as the kernel does since 6.19.
+    pub user_text: Vec<UserTextField>,
 }
 
 /// One field of a raw record.

@@ -202,6 +202,7 @@ pub struct TracefsCatalog {
     read_format: Box<ReadTraceFormat<'static>>,
     read_pmu: Box<ReadPmu<'static>>,
     functions: Option<Rc<dyn Functions>>,
+    adds_user_text: fn() -> bool,
     described: RefCell<HashMap<String, Rc<Event>>>,
 }
 
@@ -216,6 +217,7 @@ impl TracefsCatalog {
             read_format,
             read_pmu: Box::new(EventFiles::NONE.pmu),
             functions: None,
+            adds_user_text: || false,
             described: RefCell::default(),
         }
     }
@@ -232,11 +234,19 @@ impl TracefsCatalog {
         self
     }
 
+    /// Adds strings in user memory to the formats of system calls if `adds_user_text` returns true;
+    /// called when the first such format is read.
+    pub fn with_user_text(mut self, adds_user_text: fn() -> bool) -> TracefsCatalog {
+        self.adds_user_text = adds_user_text;
+        self
+    }
+
     fn files(&self) -> EventFiles<'_> {
         EventFiles {
             format: &*self.read_format,
             pmu: &*self.read_pmu,
             functions: self.functions.as_deref(),
+            adds_user_text: &self.adds_user_text,
         }
     }
 

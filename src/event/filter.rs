@@ -20,6 +20,7 @@
 //! Linux 6.18.
 
 mod address;
+mod assemble;
 mod check;
 mod eval;
 mod lua;

@@ -36,6 +36,7 @@ pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
 use crate::base::report::draw::OpenedEvent;
 use crate::decode::format::Format;
+use crate::event::sampling::Sampling;
 use breakpoint::Breakpoint;
 use function::{FunctionEvent, FunctionName, Functions};
 
@@ -121,6 +122,15 @@ impl Event {
         self.kind().format()
     }
 
+    /// Returns whether a BPF program writes its samples, with strings in user memory. A program
+    /// runs at each occurrence and for all tasks, so other ways of sampling are left to perf.
+    pub fn is_with_user_text(&self, sampling: &Sampling) -> bool {
+        let every = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
+        let plain = sampling.fields.is_empty() && !sampling.count;
+        let format = self.kind().raw_format();
+        every && plain && format.is_some_and(|format| !format.user_text.is_empty())
+    }
+
     /// Returns the event as it is described in the header of a recording.
     pub fn opened(&self) -> OpenedEvent {
         let fields = self.format().into_iter().flat_map(|format| &format.fields);
@@ -155,6 +165,8 @@ pub struct EventFiles<'a> {
     pub pmu: &'a ReadPmu<'a>,
     /// Finds functions and variables; None if they cannot be looked up.
     pub functions: Option<&'a dyn Functions>,
+    /// Returns whether BPF programs can add strings in user memory to records.
+    pub adds_user_text: &'a dyn Fn() -> bool,
 }
 
 impl EventFiles<'static> {
@@ -163,6 +175,7 @@ impl EventFiles<'static> {
         format: &|_, _| Err(io::ErrorKind::NotFound.into()),
         pmu: &|_| Err(io::ErrorKind::NotFound.into()),
         functions: None,
+        adds_user_text: &|| false,
     };
 }
 
@@ -182,7 +195,7 @@ const PARSERS: [ParseEvent; 5] = [
         let found = breakpoint::parse(name, files.functions.map(|finder| finder as _))?;
         Ok(found.map(|found| Event::new(name, found)))
     },
-    |name, files| Ok(tracepoint::parse(name, files.format)?.map(|found| Event::new(name, found))),
+    |name, files| Ok(tracepoint::parse(name, files)?.map(|found| Event::new(name, found))),
     |name, files| Ok(pmu::parse(name, files.pmu)?.map(|(name, counter)| Event::new(name, counter))),
     |name, files| parse_named(name, files.pmu),
 ];

@@ -56,8 +56,9 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
     if let Some(remark) = without_rate(&roles, request) {
         context.note(Level::Warning, &remark);
     }
-    let user_text = filters::user_text(&roles);
-    for remark in request.understood.iter().chain(&host.take_remarks()).chain(&user_text) {
+    let texts: Vec<String> =
+        [filters::user_text(&roles), filters::unread_texts(&roles)].into_iter().flatten().collect();
+    for remark in request.understood.iter().chain(&host.take_remarks()).chain(&texts) {
         context.note(Level::Info, remark);
     }
     let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");

@@ -14,6 +14,7 @@ use crate::base::matching::nearest::nearest;
 use crate::event::catalog::{Catalog, TracefsCatalog};
 use crate::event::kind::function::FunctionName;
 use crate::event::kind::{self, Event, EventFiles, FoundNames};
+use crate::source::open::user_text;
 use crate::symbol::MachineFunctions;
 use crate::sys::tracefs::Tracefs;
 
@@ -61,7 +62,9 @@ impl MachineCatalog {
         let (lister, reader) = (tracefs.clone(), tracefs.clone());
         let list = Box::new(move || lister.events());
         let formats = Box::new(move |sys: &str, name: &str| reader.format(sys, name));
-        let catalog = TracefsCatalog::new(list, formats).with_pmus(Box::new(read_pmu));
+        let catalog = TracefsCatalog::new(list, formats)
+            .with_pmus(Box::new(read_pmu))
+            .with_user_text(|| user_text::refusal().is_none());
         Ok(&self.tracepoints.get_or_init(|| Tracepoints { tracefs, catalog }).catalog)
     }
 }

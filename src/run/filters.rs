@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::base::report::coverage::Coverage;
 use crate::event::filter::Filter;
 use crate::script::evsel::role::Role;
+use crate::source::open::user_text;
 
 /// Where a run's events come from, which decides where they can be filtered.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,9 +19,13 @@ pub(super) enum EventOrigin {
 pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for role in roles {
-        let here: Vec<&str> = role.rest.iter().map(|rest| rest.text.as_str()).collect();
         let conditions = role.filter.as_ref().map(Filter::conjuncts).unwrap_or_default();
-        let kernel: Vec<String> = conditions.iter().map(Filter::to_kernel).collect();
+        let (kernel, left): (Vec<Filter>, Vec<Filter>) =
+            conditions.into_iter().partition(|part| is_for_kernel(role, part));
+        let kernel: Vec<String> = kernel.iter().map(Filter::to_kernel).collect();
+        let left: Vec<String> = left.iter().map(Filter::to_kernel).collect();
+        let rest = role.rest.iter().map(|rest| rest.text.as_str());
+        let here: Vec<&str> = left.iter().map(String::as_str).chain(rest).collect();
         let (kernel, here) = (joined(&kernel), joined(&here));
         let line = match (kernel.is_empty(), here.is_empty(), from) {
             (true, true, _) => continue,
@@ -43,6 +48,13 @@ pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
     lines
 }
 
+/// Returns whether the kernel checks a condition: a BPF program checks only some.
+fn is_for_kernel(role: &Role, part: &Filter) -> bool {
+    let (event, by_program) = (&role.event, role.event.is_with_user_text(&role.sampling));
+    let bound = event.kind().raw_format().map(|format| part.bind(&event.name, format));
+    !by_program || matches!(bound, Some(Ok(bound)) if bound.is_assemblable())
+}
+
 /// Returns a note about events that are filtered by text in a task's memory, and what these filters
 /// miss.
 pub(super) fn user_text(roles: &[Role]) -> Option<String> {
@@ -56,6 +68,17 @@ pub(super) fn user_text(roles: &[Role]) -> Option<String> {
              is not resident are omitted"
         )
     })
+}
+
+/// Returns a note about system calls whose strings in user memory are not read, with the reason.
+pub(super) fn unread_texts(roles: &[Role]) -> Option<String> {
+    let lacks = |role: &&Role| {
+        let format = role.event.kind().raw_format().filter(|_| !role.sampling.count);
+        format.is_some_and(|format| format.without_text().next().is_some())
+    };
+    let first = roles.iter().find(lacks)?;
+    let refusal = user_text::refusal()?;
+    Some(format!("{}: text arguments are read as addresses; {refusal}", first.event.name))
 }
 
 /// The cost of kernel tracing for the task that causes the event; measured on kernel 6.18 in a

@@ -41,6 +41,18 @@ pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
     })
 }
 
+/// Returns a note about strings of system calls that a BPF program could not read.
+pub(super) fn unread_texts(live: &Live) -> Option<String> {
+    let unread = live.unread_texts();
+    (unread > 0).then(|| {
+        format!(
+            "{} of system calls shown as (fault): not in memory when the call began, or at an \
+             invalid address",
+            counted(unread, "string")
+        )
+    })
+}
+
 /// Returns a note about CPUs where the kernel counted many events and wrote no record of them.
 pub(super) fn undelivered(live: &Live) -> Option<String> {
     let cpus: Vec<String> = live.undelivering().iter().map(u32::to_string).collect();

@@ -244,7 +244,7 @@ fn finish(
         let text = format!("{lost} lost: task names may be stale");
         host.context().note(Level::Warning, &text);
     }
-    if let Some(text) = gaps::undelivered(&live) {
+    for text in [gaps::undelivered(&live), gaps::unread_texts(&live)].into_iter().flatten() {
         host.context().note(Level::Warning, &text);
     }
     if lost_at_end.is_some_and(|lost| lost > 0)
@@ -287,5 +287,5 @@ pub(super) fn close(live: Live, quiet: bool) {
         let text = format!("all results are written; closing {count} takes {each} ms each");
         streams::print_message(&format!("note: {text}"));
     }
-    drop(live);
+    live.end();
 }

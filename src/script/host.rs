@@ -16,6 +16,7 @@ use super::api;
 use super::context::shared::SharedContext;
 use super::context::state::ScriptState;
 use super::dispatch::Dispatch;
+use super::evsel::role::Role;
 use super::load::library::{Library, Script};
 use super::load::monitor::{Monitor, ScriptSource};
 use super::option::OptionSpec;
@@ -201,8 +202,12 @@ impl Host {
         // The meaning of an address depends on the mappings and execs before it, which may be in
         // other rings. Calls by watched tasks are filtered in user space, so that a task's fork has
         // to come before its calls.
+        let roles = self.roles();
+        let is_filtered_here = |role: &Role| {
+            role.event.kind().is_probe() || role.event.is_with_user_text(&role.sampling)
+        };
         let filters_calls = setting.per_thread
-            && (events.iter().any(|e| e.kind().is_probe()) || self.callbacks.of_watched_tasks());
+            && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
         self.context.with(|context| context.roles = events);

@@ -30,6 +30,7 @@ use crate::order::Order;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::poll::Poller;
+use crate::sys::progress::Progress;
 use cpu_times::CpuTimes;
 use std::os::fd::AsFd;
 use unscheduled::Unscheduled;
@@ -203,6 +204,16 @@ impl Live {
         for open in &self.opened.events {
             // An event that cannot be disabled has gone with its task or CPU.
             let _ = open.event.disable();
+        }
+    }
+
+    /// Closes the events, and shows the progress if that takes long.
+    pub fn end(mut self) {
+        let events = std::mem::take(&mut self.opened.events);
+        let mut progress = Progress::begin("closing events", events.len());
+        for open in events {
+            drop(open);
+            progress.advance(1);
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) mod opened;
 pub mod probe_limit;
 pub(super) mod rings;
 pub mod try_open;
+pub mod user_text;
 
 use anyhow::{Context as _, anyhow, bail};
 use std::os::fd::OwnedFd;
@@ -39,16 +40,18 @@ use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::errno::errno;
 use crate::sys::limits::raise_nofile;
-use crate::sys::perf::{Membership, OpenResult, PerfEvent};
+use crate::sys::perf::{Membership, OpenResult, OutputArray, PerfEvent};
+use crate::sys::progress::Progress;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use crate::sys::tasks::any_alive;
 use groups::{CounterGroups, OpenParams, cgroup_of};
-use kernel_filter::{remark, set_accepted_parts};
+use kernel_filter::{ProgramFilter, remark, set_accepted_parts};
 use omitted::OmittedEvents;
 use open_event::OpenEvent;
 use opened::OpenedSource;
 use probe_limit::allow;
 use rings::{common, layout_of_owner, open_rings, pages_of};
+use user_text::UserTextPrograms;
 
 /// Opens all rings and events, disabled.
 ///
@@ -67,6 +70,7 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
         events: Vec::new(),
         decoders: Vec::new(),
         ids: Ids::default(),
+        programs: UserTextPrograms::default(),
         groups: CounterGroups::default(),
         tasks_checked: request.tasks.is_some() && tasks.is_none(),
         remarks,
@@ -75,8 +79,10 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
     };
     let probes = openings.iter().map(Opening::probes).sum();
     opened.remarks.extend(allow(0, probes)?);
+    let mut progress = Progress::begin("opening events", openings.len());
     for (index, opening) in openings.iter().enumerate() {
         open_event(&mut opened, index, opening, request, tasks.as_deref())?;
+        progress.advance(1);
     }
     opened.report_omitted(openings)?;
     Ok(opened)
@@ -156,9 +162,9 @@ pub(super) fn open_event(
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
     let tids = tasks.unwrap_or(&[EVERY_TASK]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
-    let probe = None;
+    let (probe, array) = (None, output_array(opened, index, opening, &mut attr, own));
     let mut perf_events =
-        PerfEvents { index, opening, attr, tids, cgroup, probe, own, on, on_exec };
+        PerfEvents { index, opening, attr, tids, cgroup, probe, array, own, on, on_exec };
     let filter = perf_events.open(opened)?;
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
     let tasks_checked = opened.tasks_checked;
@@ -168,6 +174,42 @@ pub(super) fn open_event(
     opened.filters.push(filter.text);
     opened.refused.extend(filter.refused);
     Ok(())
+}
+
+/// Loads the BPF program that writes the records of an opening, if it has one. Returns the array of
+/// its perf events, and changes `attr` to theirs. If the kernel refuses it, adds a remark, and the
+/// tracepoint writes the records, without strings.
+fn output_array(
+    opened: &mut OpenedSource,
+    index: usize,
+    opening: &Opening,
+    attr: &mut Attr,
+    own: &[i32],
+) -> Option<Arc<OutputArray>> {
+    let name = &opening.event.name;
+    let texts = opening.event.kind().raw_format().map_or(0, |format| format.user_text.len());
+    if !opening.is_by_program() {
+        if texts > 0 && !opening.sampling.count {
+            opened.remarks.push(format!(
+                "{name}: text arguments are empty with freq=, period= or fields of \
+                 perf_event_attr; omit these"
+            ));
+        }
+        return None;
+    }
+    let cpu = opened.rings.first()?.cpu;
+    let filter = ProgramFilter::of(opening).unwrap_or_default();
+    let place = (index, opening);
+    match opened.programs.open(place, attr, cpu, own, &filter.checked) {
+        Ok(array) => {
+            *attr = attr::of_output(attr);
+            Some(array)
+        }
+        Err(why) => {
+            opened.remarks.push(format!("{name}: text arguments are empty: {why}"));
+            None
+        }
+    }
 }
 
 /// The perf events of an opening: one per CPU and task.
@@ -180,6 +222,8 @@ struct PerfEvents<'a> {
     cgroup: Option<OwnedFd>,
     /// The event that was made in tracefs.
     probe: Option<Arc<DynamicEvent>>,
+    /// The array in which a BPF program finds them.
+    array: Option<Arc<OutputArray>>,
     /// Threads that the in-kernel filter excludes.
     own: &'a [i32],
     /// Whether a role has them on.
@@ -240,6 +284,7 @@ impl PerfEvents<'_> {
                     target,
                     cgroup: self.cgroup.as_ref(),
                     probe: self.probe.as_ref(),
+                    array: self.array.as_ref(),
                     on: self.on,
                     on_exec: self.on_exec,
                 };
@@ -258,6 +303,12 @@ impl PerfEvents<'_> {
         Ok(filter.unwrap_or_default())
     }
 
+    /// Returns what the BPF program leaves to user space.
+    fn filter_of_program(&self) -> anyhow::Result<AcceptedFilter> {
+        let ProgramFilter { refused, .. } = ProgramFilter::of(self.opening)?;
+        Ok(AcceptedFilter { text: None, refused: self.opening.hand_over(&refused) })
+    }
+
     /// Adds an open event, with its filter and output set, to the ring at `position`.
     fn add(
         &self,
@@ -273,7 +324,9 @@ impl PerfEvents<'_> {
                 opened.remarks.push(remark);
             }
         }
-        if let Some(accepted) = filter {
+        if self.array.is_some() && filter.is_none() {
+            *filter = Some(self.filter_of_program()?);
+        } else if let Some(accepted) = filter {
             accepted.text.iter().try_for_each(|text| got.event.set_filter(text))?;
         } else {
             let (opening, name) = (self.opening, &self.opening.event.name);

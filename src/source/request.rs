@@ -70,7 +70,7 @@ impl Opening {
 
     /// Returns whether it is opened for whole CPUs even if only some tasks are watched.
     pub(super) fn is_cpu_wide(&self) -> bool {
-        self.sampling.whole_cpus || self.event.kind().is_probe()
+        self.sampling.whole_cpus || self.event.kind().is_probe() || self.is_by_program()
     }
 
     /// Returns the attr for an event that is attached to a task; -1 stands for all tasks.
@@ -102,7 +102,7 @@ impl Opening {
         let each = self.event.kind().samples_each();
         let sampling = &self.sampling;
         let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
-        each && often && !sampling.count && sampling.fields.is_empty()
+        each && often && !sampling.count && sampling.fields.is_empty() && !self.is_by_program()
     }
 
     /// Returns the requested samples per second of a clock, if its running time implies how many

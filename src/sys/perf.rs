@@ -7,6 +7,7 @@
 
 use super::attr::{Attr, PerfTarget};
 use super::attr_fallback;
+use super::bpf::BpfMap;
 use super::dynamic_event::DynamicEvent;
 use super::errno::errno;
 use super::read_format::{COUNT_WORDS, MEMBER_WORDS, parse, parse_group};
@@ -29,7 +30,13 @@ pub struct Membership<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// The event in tracefs that it opens.
     pub probe: Option<&'a Arc<DynamicEvent>>,
+    /// The array in which BPF programs find it by its CPU.
+    pub array: Option<&'a Arc<OutputArray>>,
 }
+
+/// An array of perf events, one per CPU, to which BPF programs write.
+#[derive(Debug)]
+pub struct OutputArray(pub BpfMap);
 
 /// An open event.
 #[derive(Debug)]
@@ -39,6 +46,7 @@ pub struct PerfEvent {
     attr: Attr,
     /// Removed from tracefs after the last event of it was closed.
     probe: Option<Arc<DynamicEvent>>,
+    array: Option<Arc<OutputArray>>,
 }
 
 /// An opened event, and the attributes that were dropped.
@@ -78,14 +86,19 @@ impl PerfEvent {
                 Refusal::new(name, call, errno)
             })?;
         let probe = member.probe.cloned();
-        let event = PerfEvent { fd: landed.opened, name: name.into(), attr: landed.attr, probe };
+        if let Some(array) = member.array {
+            let set = array.0.set_event(target.cpu as u32, landed.opened.as_fd());
+            set.map_err(|why| Refusal::new(name, RefusedCall::Bpf(""), errno(&why)))?;
+        }
+        let (fd, array) = (landed.opened, member.array.cloned());
+        let event = PerfEvent { fd, name: name.into(), attr: landed.attr, probe, array };
         Ok(OpenResult { event, dropped: landed.dropped })
     }
 
     /// Returns an event of any file descriptor.
     #[cfg(test)]
     pub(crate) fn of_fd(fd: OwnedFd, attr: Attr) -> PerfEvent {
-        PerfEvent { fd, name: "cycles".into(), attr, probe: None }
+        PerfEvent { fd, name: "cycles".into(), attr, probe: None, array: None }
     }
 
     /// Returns the name that identifies the event in messages.
@@ -96,6 +109,11 @@ impl PerfEvent {
     /// Returns the event in tracefs that was opened, if it was made for this event.
     pub fn probe(&self) -> Option<&Arc<DynamicEvent>> {
         self.probe.as_ref()
+    }
+
+    /// Returns the array in which BPF programs find it.
+    pub fn array(&self) -> Option<&Arc<OutputArray>> {
+        self.array.as_ref()
     }
 
     /// Returns the attributes in force.

@@ -16,6 +16,8 @@ pub struct Privileges {
     /// Whether `CAP_PERFMON` (or `CAP_SYS_ADMIN`, which includes it and was the only one before
     /// 5.8) is effective in the initial user namespace, the only one that counts for perf.
     pub perfmon: bool,
+    /// Whether `CAP_BPF`, or `CAP_SYS_ADMIN`, is effective there.
+    pub bpf: bool,
     /// Whether the process is in a user namespace of its own, where root has no privilege over the
     /// kernel.
     pub in_user_namespace: bool,
@@ -52,6 +54,7 @@ impl Privileges {
         Privileges {
             paranoid: machine::paranoid(),
             perfmon: capability(CAP_PERFMON) || capability(CAP_SYS_ADMIN),
+            bpf: capability(CAP_BPF) || capability(CAP_SYS_ADMIN),
             in_user_namespace: !namespace::in_initial_user_namespace(),
             opens_own: opens_own(),
             lockdown: lockdown(),
@@ -75,6 +78,8 @@ pub const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 /// `CAP_PERFMON`.
 const CAP_PERFMON: u32 = 38;
+/// `CAP_BPF`.
+const CAP_BPF: u32 = 39;
 
 /// Returns whether a capability is effective in this process, in the initial user namespace: perf,
 /// locked memory and the like ignore the capabilities of other namespaces.

@@ -7,6 +7,7 @@
 //! Sources: `perf_event_open(2)`, Documentation/admin-guide/{perf-security,sysctl/kernel}.rst, and
 //! the return values of kernel/events/core.c and kernel/trace/trace_event_perf.c.
 
+mod bpf;
 mod breakpoint;
 mod permission;
 mod probe;
@@ -55,6 +56,8 @@ pub enum RefusedCall<'a> {
     Mount(&'a str, &'a str),
     /// Reading the event files at this path.
     Events(&'a str),
+    /// `bpf(2)`, with the verdict of the verifier if it has one.
+    Bpf(&'a str),
     /// Starting a process or a thread.
     Start,
 }
@@ -80,6 +83,7 @@ impl Refusal {
             RefusedCall::Output(owner) => output(owner, errno),
             RefusedCall::Mount(kind, at) => mount(kind, at, errno, facts),
             RefusedCall::Events(at) => events(at, errno, facts),
+            RefusedCall::Bpf(log) => bpf::bpf(log, errno, facts),
             RefusedCall::Start => start(errno, facts),
         };
         let of_event = match call {

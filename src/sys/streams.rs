@@ -44,6 +44,19 @@ pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Returns whether standard error is a terminal.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Replaces the current line of the terminal on stderr; an empty text erases it.
+pub fn replace_line(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(b"\r\x1b[K");
+    let mut lines = EscapingWriter::new(stderr);
+    let _ = write!(lines, "{text}").and_then(|()| lines.flush());
+}
+
 /// Writes `perilune: TEXT` to stderr. A closed stderr is not an error: no process reads it.
 pub fn print_message(text: &str) {
     let _ = io::stderr().lock().write_all(&message(text));

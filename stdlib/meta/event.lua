@@ -94,8 +94,12 @@ function ev:each(handler) end
 --- `field.function == NAME` compares the function that an address belongs to. Text is compared with
 --- the string that a pointer argument of a system call points to: `filename ~ "*.conf"`. The kernel
 --- reads it from user memory at the entry of the call, so a page that is not resident does not
---- match any text. Since Linux 6.19 records also contain the string as `__filename_val`, truncated
---- to 63 bytes; `e.filename` is still the address.
+--- match any text.
+---
+--- `e.filename` is that string where the record contains it, else the address: since Linux 6.19,
+--- which truncates it after 63 bytes, and before with the rights to load a BPF program (root, or
+--- CAP_BPF and CAP_PERFMON), which reads up to 4095 bytes; a string that is not in memory is
+--- `(fault)`. The program compares numbers; perilune checks conditions on text itself.
 ---
 ---     generate:filter("comm ~ %s && sig == %d", opt.name, 9)
 ---     generate:filter("sig == 9 && comm_get(pid) != comm")

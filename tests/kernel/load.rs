@@ -6,11 +6,13 @@
 //! only: the test has other threads, which may hold locks at the fork.
 
 mod measured;
+mod names;
 
 pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,
 };
+pub(crate) use names::{links_names, opens_names, opens_untouched_name};
 
 use std::{
     io,

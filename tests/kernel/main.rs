@@ -35,6 +35,7 @@ mod task_state;
 mod tool;
 mod trace;
 mod user;
+mod user_text;
 
 use std::process::ExitCode;
 
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         side_band::tests(),
         task_state::tests(),
         trace::tests(),
+        user_text::tests(),
         functions::instructions::tests(),
         functions::parameters::tests(),
         functions::refusals::tests(),

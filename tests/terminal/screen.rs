@@ -16,6 +16,17 @@ live_tests! {
     a_stopped_handler_is_reported_on_the_screen_and_after_it,
     a_terminal_that_is_too_small_gets_text_until_it_is_resized,
     batch_and_json_are_never_a_screen,
+    a_long_close_shows_its_progress_and_removes_it,
+}
+
+fn a_long_close_shows_its_progress_and_removes_it() {
+    // The kernel needs 35 ms for each of these tracepoints.
+    let words = ["trace", "-e", "syscalls:sys_enter_s*", "--json", "--duration", "50ms"];
+    let mut trace = OnTerminal::start(100, 20, &words);
+    trace.wait_for("perilune: closing events: ");
+    let (status, after) = trace.finish();
+    assert_eq!(status.code(), Some(0), "{after}");
+    assert!(after.ends_with("\r\x1b[K"), "{after:?}");
 }
 
 fn the_screen_sorts_by_keys_and_leaves_a_report_behind() {

@@ -6,6 +6,7 @@ use crate::{Finding, source::Source};
 /// module.
 const LAYERS: &[(&str, u8)] = &[
     ("base", 0),
+    ("bpf", 1),
     ("sys", 1),
     ("decode", 1),
     ("stat", 1),

@@ -49,6 +49,7 @@ impl Format {
             fixed_size: fields.iter().map(|f: &Field| f.offset + f.size).max().unwrap_or(0),
             fields,
             print_fmt,
+            user_text: Vec::new(),
         })
     }
 }

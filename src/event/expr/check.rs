@@ -238,7 +238,7 @@ impl Checker<'_> {
             let why = format!("unknown name '{name}'; only `key`, the key's value, is available");
             return Err(Fault::new(at, why));
         };
-        if let Some(field) = format.field(name) {
+        if let Some(field) = format.text_of(name).or_else(|| format.field(name)) {
             return whole(at, field);
         }
         if let Some(value) = sample::value(name) {

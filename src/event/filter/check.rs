@@ -62,11 +62,9 @@ impl Predicate {
     }
 
     /// Returns the field with the text that the condition's pointer points to. Records of system
-    /// calls have it since Linux 6.19: `__filename_val` for `filename`. It is truncated after 63
-    /// bytes.
+    /// calls have it since Linux 6.19, truncated after 63 bytes, or from a BPF program.
     pub(super) fn recorded_text<'a>(&self, format: &'a Format) -> Option<&'a Field> {
-        let field = format.field(&format!("__{}_val", self.field))?;
-        (class(field) == Class::Text).then_some(field)
+        format.text_of(&self.field)
     }
 
     /// Returns whether it compares text in a task's memory, behind a pointer, without `.ustring`.

@@ -145,7 +145,7 @@ fn test(predicate: &Predicate, format: &Format) -> Option<Test> {
                 Subject::Comm => TextTest::Comm,
                 Subject::Field(field, Class::Text) => TextTest::of(field),
                 Subject::Field(..) if predicate.reading == FieldReading::UserText => {
-                    TextTest::Dynamic(predicate.recorded_text(format)?.clone())
+                    TextTest::of(predicate.recorded_text(format)?)
                 }
                 _ => return None,
             };

@@ -288,6 +288,7 @@ fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
         fields: registers.iter().map(field).collect(),
         print_fmt: format!("\"{}\", {}", texts.join(" "), values.join(", ")),
         fixed_size: WORD * registers.len(),
+        user_text: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::bindings as abi;
 
+use super::EventFiles;
 use super::properties::{EventAttr, EventProperties};
 use crate::decode::format::Format;
 use crate::event::exclude::EventModes;
@@ -36,19 +37,22 @@ const FTRACE_SYSTEM: &str = "ftrace";
 ///
 /// # Errors
 /// Its format cannot be read or parsed.
-pub(super) fn parse(name: &str, read: &ReadTraceFormat<'_>) -> Result<Option<Tracepoint>> {
+pub(super) fn parse(name: &str, files: &EventFiles<'_>) -> Result<Option<Tracepoint>> {
     let Some((system, event)) = name.split_once(':').filter(|(sys, _)| *sys != FTRACE_SYSTEM)
     else {
         return Ok(None);
     };
-    let text = match read(system, event) {
+    let text = match (files.format)(system, event) {
         Ok(text) => text,
         // The name may be a counter with modifiers, or another file beside the tracepoints.
         Err(e) if NO_SUCH_FILE.contains(&e.kind()) => return Ok(None),
         Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`"))?,
     };
     let format = Format::parse(&text);
-    let format = format.with_context(|| format!("failed to parse the format of `{name}`"))?;
+    let mut format = format.with_context(|| format!("failed to parse the format of `{name}`"))?;
+    if format.without_text().next().is_some() && (files.adds_user_text)() {
+        format.add_user_text();
+    }
     Ok(Some(Tracepoint { format }))
 }
 

@@ -81,14 +81,15 @@ pub(super) fn getters(format: &Format) -> String {
          local g, copies = {}, {}\n",
     );
     for field in &format.fields {
-        getter(&mut source, field);
+        // A pointer whose text is in the record reads as that text.
+        getter(&mut source, &field.name, format.text_of(&field.name).unwrap_or(field));
     }
     source.push_str("return g, copies\n");
     source
 }
 
-fn getter(out: &mut String, field: &Field) {
-    let name = field_name(&field.name);
+fn getter(out: &mut String, name: &str, field: &Field) {
+    let name = field_name(name);
     let (at, size) = (field.offset, field.size);
     let body = match field.kind {
         FieldKind::Int | FieldKind::Pointer => match load(size as u8, field.signed) {

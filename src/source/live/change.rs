@@ -231,7 +231,8 @@ impl Live {
                 }
             }
         }
-        left.into_iter().map(|open| open.event).collect()
+        let holders = self.opened.detach_unused();
+        left.into_iter().map(|open| open.event).chain(holders).collect()
     }
 
     /// Removes roles that have left and whose records, up to `until` of the event clock, have been

@@ -128,6 +128,7 @@ impl Live {
         let like = events.iter().find(|open| open.opening == at);
         let (Some(like), true) = (like, opening.is_on(cpu)) else { return Ok(()) };
         let (mut attr, probe) = (*like.event.attr(), like.event.probe().cloned());
+        let array = like.event.array().cloned();
         attr.set("disabled", 1)?;
         attr.set("enable_on_exec", 0)?;
         // A member of a group is not pinned itself; its leader is, which is reopened.
@@ -146,8 +147,8 @@ impl Live {
                 continue;
             }
             let target = PerfTarget { pid: tid, cpu: cpu as i32 };
-            let (cgroup, probe) = (cgroup.as_ref(), probe.as_ref());
-            let joining = OpenParams { target, cgroup, probe, on, on_exec: false };
+            let (cgroup, probe, array) = (cgroup.as_ref(), probe.as_ref(), array.as_ref());
+            let joining = OpenParams { target, cgroup, probe, array, on, on_exec: false };
             let attr = opening.attr_for_task(&attr, tid)?;
             let (event, in_group) = match groups.open(opening, &attr, &joining) {
                 Ok((opened, in_group)) => (opened.event, in_group),

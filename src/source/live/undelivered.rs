@@ -39,7 +39,13 @@ impl Live {
 
     /// Returns how many events so far were counted but left no record.
     pub fn undelivered(&self) -> u64 {
-        self.opened.rings.iter().map(|ring| ring.delivery.missing).sum()
+        let missing: u64 = self.opened.rings.iter().map(|ring| ring.delivery.missing).sum();
+        missing + self.opened.programs.counts().failed
+    }
+
+    /// Returns how many strings of system calls BPF programs could not read so far.
+    pub fn unread_texts(&self) -> u64 {
+        self.opened.programs.counts().faults
     }
 
     /// Returns the CPUs that omit a large part of their events, more than a healthy kernel does.

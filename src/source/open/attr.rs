@@ -213,6 +213,16 @@ pub fn of_owner(common: Common, mmap: bool, side: SideKinds) -> anyhow::Result<A
     Ok(attr)
 }
 
+/// Returns the attr of the event to which a BPF program writes the records of an event with attr
+/// `written`.
+pub(in crate::source) fn of_output(written: &Attr) -> Attr {
+    let mut attr = *written;
+    let raw = attr.raw();
+    raw.type_ = abi::PERF_TYPE_SOFTWARE;
+    raw.config = abi::PERF_COUNT_SW_BPF_OUTPUT.into();
+    attr
+}
+
 /// Returns the attr of the dummy event that leads the group of an event with attr `member`. It
 /// excludes the same modes, which decide who may open it, and is pinned or exclusive if `member`
 /// is.

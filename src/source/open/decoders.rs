@@ -37,7 +37,8 @@ pub(super) fn of_opening(
     }
     let of_tasks = request.tasks.is_some() && !sampling.all_tasks;
     let about = opening.about.iter().any(Option::is_some);
-    let by_thread = of_tasks && (tasks_checked || event.is_probe() && !about);
+    let by_probe = event.is_probe() || opening.is_by_program();
+    let by_thread = of_tasks && (tasks_checked || by_probe && !about);
     let sample_counts = match opening.clock_hz() {
         Some(_) => rings.map(|cpu| (cpu, Cell::new(0))).collect(),
         None => Vec::new(),

@@ -23,7 +23,9 @@ use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
 use crate::sys::cgroup;
 use crate::sys::dynamic_event::DynamicEvent;
-use crate::sys::perf::{EventCounts, Membership, OpenResult, PerfEvent, is_unscheduled};
+use crate::sys::perf::{
+    EventCounts, Membership, OpenResult, OutputArray, PerfEvent, is_unscheduled,
+};
 use crate::sys::refusal::Refusal;
 
 /// Maximum number of members of a group: the kernel refuses a group whose reading takes more than
@@ -107,6 +109,8 @@ pub(in crate::source) struct OpenParams<'a> {
     pub(in crate::source) cgroup: Option<&'a OwnedFd>,
     /// The event in tracefs that it opens.
     pub(in crate::source) probe: Option<&'a Arc<DynamicEvent>>,
+    /// The array in which a BPF program finds it.
+    pub(in crate::source) array: Option<&'a Arc<OutputArray>>,
     /// Whether it counts as soon as its group does.
     pub(in crate::source) on: bool,
     /// Whether its group starts with the exec of the task.
@@ -126,9 +130,11 @@ impl CounterGroups {
     ) -> anyhow::Result<(OpenResult, bool)> {
         let (target, name) = (joining.target, opening.event.name.as_str());
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
-        let probe = joining.probe;
-        let alone =
-            || PerfEvent::open_as(attr, target, name, Membership { leader: None, cgroup, probe });
+        let (probe, array) = (joining.probe, joining.array);
+        let alone = || {
+            let member = Membership { leader: None, cgroup, probe, array };
+            PerfEvent::open_as(attr, target, name, member)
+        };
         let Some(key) = opening.group_of_counters() else { return Ok((alone()?, false)) };
         let requested = key.name.clone();
         let group = match self.with_room(key, attr, joining) {
@@ -143,7 +149,8 @@ impl CounterGroups {
         member.set("pinned", 0)?;
         member.set("exclusive", 0)?;
         let leader = Some(&group.leader);
-        match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup, probe }) {
+        match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup, probe, array })
+        {
             Ok(opened) => {
                 group.members.push(opened.event.id()?);
                 Ok((opened, true))
@@ -172,7 +179,7 @@ impl CounterGroups {
         let groups = self.all.entry((key, target.cpu as u32, target.pid)).or_default();
         if groups.last().is_none_or(|group| group.members.len() >= MEMBERS_MAX) {
             let attr = attr::of_leader(attr, on_exec);
-            let member = Membership { leader: None, cgroup, probe: None };
+            let member = Membership { cgroup, ..Membership::default() };
             let leader = PerfEvent::open_as(&attr, target, attr::OWNER, member)?.event;
             groups.push(CounterGroup { leader, members: Vec::new(), enabled: Cell::new(on_exec) });
         }

@@ -81,10 +81,7 @@ pub(in crate::source) fn set_accepted_parts(
         );
     }
     let (mut accepted, mut refused): (Option<Filter>, Vec<Filter>) = (None, Vec::new());
-    // If roles have filters of their own, this one requires that any of them is met, and is not
-    // split: if the kernel refuses it, the roles check their own.
-    let parts = if opening.rechecked() { vec![filter.clone()] } else { filter.conjuncts() };
-    for part in parts {
+    for part in parts(opening, filter) {
         let joined = match &accepted {
             Some(before) => before.clone().and(part.clone()),
             None => part.clone(),
@@ -103,6 +100,44 @@ pub(in crate::source) fn set_accepted_parts(
     let refused =
         refused.iter().map(|part| in_user_space(opening, part)).collect::<Result<_, _>>()?;
     Ok(Narrowed { text, refused })
+}
+
+/// Conditions of an opening whose records a BPF program writes. A filter of perf would apply after
+/// the program.
+#[derive(Default)]
+pub(in crate::source) struct ProgramFilter {
+    /// Conditions that the program checks.
+    pub(in crate::source) checked: Vec<BoundFilter>,
+    /// Conditions for user space.
+    pub(in crate::source) refused: Vec<UserCondition>,
+}
+
+impl ProgramFilter {
+    /// Splits the filter of an opening.
+    ///
+    /// # Errors
+    /// Only the kernel can check a condition.
+    pub(in crate::source) fn of(opening: &Opening) -> anyhow::Result<ProgramFilter> {
+        let mut split = ProgramFilter::default();
+        let (Some(filter), Some(format)) = (&opening.filter, opening.event.kind().raw_format())
+        else {
+            return Ok(split);
+        };
+        for part in parts(opening, filter) {
+            match part.bind(&opening.event.name, format) {
+                Ok(bound) if bound.is_assemblable() => split.checked.push(bound),
+                _ => split.refused.push(in_user_space(opening, &part)?),
+            }
+        }
+        Ok(split)
+    }
+}
+
+/// Returns the conditions that can be set or left out one by one. If roles have filters of their
+/// own, this one requires that any of them is met, and is not split: if the kernel refuses it, the
+/// roles check their own.
+fn parts(opening: &Opening, filter: &Filter) -> Vec<Filter> {
+    if opening.rechecked() { vec![filter.clone()] } else { filter.conjuncts() }
 }
 
 /// Returns whether the kernel may accept another text.

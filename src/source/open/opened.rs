@@ -3,11 +3,13 @@
 use super::groups::CounterGroups;
 use super::omitted::OmittedEvents;
 use super::open_event::OpenEvent;
+use super::user_text::UserTextPrograms;
 use crate::decode::sample::RecordLayout;
 use crate::source::request::{Opening, RefusedCondition};
 use crate::source::ring::cpu_ring::CpuRing;
 use crate::source::ring::decoder::Decoder;
 use crate::source::ring::ids::Ids;
+use crate::sys::perf::PerfEvent;
 
 /// All open rings and events.
 pub(in crate::source) struct OpenedSource {
@@ -19,6 +21,8 @@ pub(in crate::source) struct OpenedSource {
     pub(in crate::source) events: Vec<OpenEvent>,
     pub(in crate::source) decoders: Vec<Decoder>,
     pub(in crate::source) ids: Ids,
+    /// BPF programs that write the records of openings.
+    pub(in crate::source) programs: UserTextPrograms,
     /// Groups in which counters are read.
     pub(in crate::source) groups: CounterGroups,
     pub(in crate::source) side_layout: RecordLayout,
@@ -37,7 +41,15 @@ impl OpenedSource {
         for open in self.events.drain(kept..) {
             self.groups.leave(&open);
         }
+        drop(self.detach_unused());
     }
+
+    /// Removes the programs of openings without events. Returns the events that hold them.
+    pub(in crate::source) fn detach_unused(&mut self) -> Vec<PerfEvent> {
+        let events = &self.events;
+        self.programs.close_unused(|at| events.iter().any(|open| open.opening == at))
+    }
+
     /// Adds a remark for each glob and reason with the omitted events.
     ///
     /// # Errors

@@ -155,7 +155,7 @@ impl LineLayout {
             });
         }
         let name = event.split_once(':').map_or(event, |(_, name)| name).to_owned();
-        let format = Format { name, id, fields, print_fmt: String::new(), fixed_size: end };
+        let format = Format { name, id, fields, fixed_size: end, ..Format::default() };
         let counter = (self.counts || self.seen.is_empty()) && !has_fields(event);
         LineFormat { format, counter, counts: self.counts }
     }

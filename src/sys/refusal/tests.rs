@@ -6,6 +6,7 @@ fn facts() -> Privileges {
     Privileges {
         paranoid: Some(2),
         perfmon: false,
+        bpf: false,
         in_user_namespace: false,
         opens_own: true,
         nproc: Some(5),
@@ -343,4 +344,19 @@ fn refused_rings_filters_and_outputs_name_the_fix() {
         let text = line("x", RefusedCall::Filter("(a == 1"), errno, &facts());
         assert!(text.starts_with("x: the kernel refuses the filter '(a == 1'; check"), "{text}");
     }
+}
+
+#[test]
+fn a_refused_bpf_program_names_the_missing_privilege_or_the_verdict() {
+    let why = |log, errno, facts: &Privileges| {
+        Refusal::from_facts("BPF", RefusedCall::Bpf(log), errno, facts).to_string()
+    };
+    let (user, root) = (facts(), Privileges { perfmon: true, bpf: true, ..facts() });
+    let rights = "BPF: permission denied; run as root, or with CAP_BPF and CAP_PERFMON";
+    assert_eq!(why("", libc::EPERM, &user), rights);
+    assert_eq!(why("", libc::EPERM, &Privileges { bpf: false, ..root.clone() }), rights);
+    assert!(why("", libc::EPERM, &root).contains("seccomp"));
+    assert!(why("", libc::ENOSYS, &root).contains("CONFIG_BPF_SYSCALL"));
+    let verdict = why("R1 type=scalar expected=fp", libc::EACCES, &root);
+    assert!(verdict.contains("(R1 type=scalar expected=fp)"), "{verdict}");
 }

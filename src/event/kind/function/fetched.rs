@@ -104,7 +104,7 @@ pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
         }
     }
     let print_fmt = format!("\"{}\"{}", texts.join(" "), values.concat());
-    Format { name: name.to_owned(), id: 0, fields, print_fmt, fixed_size: end }
+    Format { name: name.to_owned(), fields, print_fmt, fixed_size: end, ..Format::default() }
 }
 
 fn field(name: &str, type_text: String, offset: usize, size: usize, signed: bool) -> Field {

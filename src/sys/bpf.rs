@@ -1,0 +1,269 @@
+//! The system call `bpf(2)`: maps, programs and their attachment, without a library. All objects
+//! are file descriptors and nothing is pinned, so the kernel removes everything with the process.
+//!
+//! Sources: bpf(2); include/uapi/linux/bpf.h (`union bpf_attr`); kernel/bpf/syscall.c.
+
+use super::errno::errno;
+use super::refusal::{Refusal, RefusedCall};
+use crate::base::text::cpulist;
+use perf_event_open_sys::ioctls;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+/// Commands of the call.
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP: libc::c_int = 1;
+const MAP_UPDATE: libc::c_int = 2;
+const PROG_LOAD: libc::c_int = 5;
+const OBJECT_INFO: libc::c_int = 15;
+
+/// Number of 8-byte words of `union bpf_attr` that any command here uses.
+const ATTR_WORDS: usize = 10;
+
+/// Bytes of the verifier's log that are read after a refusal.
+const LOG_BYTES: usize = 1 << 16;
+
+/// The licence of the programs: the functions that they call are reserved for programs that are
+/// compatible with the GPL, as these are.
+const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
+
+/// Offset of `recursion_misses` in `struct bpf_prog_info` (5.12), in words.
+const MISSES_WORD: usize = 26;
+
+/// Kinds of maps: `BPF_MAP_TYPE_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BpfMapType {
+    /// Perf events, one for each CPU.
+    PerfEventArray = 4,
+    /// Values by index, separate for each CPU.
+    PerCpuArray = 6,
+}
+
+/// Kinds of programs: `BPF_PROG_TYPE_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BpfProgramType {
+    /// Runs at a tracepoint.
+    Tracepoint = 5,
+}
+
+/// A map whose keys are numbers of 4 bytes.
+#[derive(Debug)]
+pub struct BpfMap {
+    fd: OwnedFd,
+    value_size: usize,
+}
+
+/// A loaded program.
+#[derive(Debug)]
+pub struct BpfProgram {
+    fd: OwnedFd,
+}
+
+/// `union bpf_attr`, as words in native byte order.
+#[derive(Default)]
+struct BpfAttr([u64; ATTR_WORDS]);
+
+impl BpfAttr {
+    /// Sets a field of 4 bytes at a byte offset that is a multiple of 4.
+    fn set_u32(&mut self, offset: usize, value: u32) {
+        let shift = if cfg!(target_endian = "big") { 32 - offset % 8 * 8 } else { offset % 8 * 8 };
+        self.0[offset / 8] |= u64::from(value) << shift;
+    }
+
+    /// Sets a pointer at a byte offset that is a multiple of 8. The memory must outlive the call.
+    fn set_pointer<T>(&mut self, offset: usize, to: *const T) {
+        self.0[offset / 8] = to.expose_provenance() as u64;
+    }
+
+    fn fd(offset: usize, fd: &OwnedFd) -> BpfAttr {
+        let mut attr = BpfAttr::default();
+        attr.set_u32(offset, fd.as_raw_fd().cast_unsigned());
+        attr
+    }
+
+    /// Makes the call.
+    ///
+    /// # Safety
+    /// Each pointer of the attr refers to memory of the size that the command reads or writes.
+    unsafe fn call(&mut self, command: libc::c_int) -> io::Result<libc::c_int> {
+        // SAFETY: the attr has the size that is passed; the caller vouches for its pointers.
+        let result = unsafe {
+            libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0))
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+    }
+}
+
+/// Returns the descriptor that a call has returned.
+///
+/// # Safety
+/// The kernel just returned it, and nothing else owns it.
+unsafe fn owned(fd: libc::c_int) -> OwnedFd {
+    // SAFETY: the caller's promise.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+impl BpfMap {
+    /// Creates a map for `entries` values of `value_size` bytes.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the [`Refusal`] explains why.
+    pub fn create(kind: BpfMapType, value_size: usize, entries: usize) -> Result<BpfMap, Refusal> {
+        let mut attr = BpfAttr::default();
+        attr.set_u32(0, kind as u32);
+        attr.set_u32(4, 4);
+        attr.set_u32(8, value_size as u32);
+        attr.set_u32(12, entries as u32);
+        // SAFETY: the command uses no pointer.
+        let made = unsafe { attr.call(MAP_CREATE) };
+        let fd = made.map_err(|why| Refusal::new("BPF", RefusedCall::Bpf(""), errno(&why)))?;
+        // SAFETY: the kernel just returned it.
+        Ok(BpfMap { fd: unsafe { owned(fd) }, value_size })
+    }
+
+    /// Returns the number of the descriptor, for programs.
+    pub fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    /// Sets the entry of an array of perf events: the events that programs write to on a CPU.
+    ///
+    /// # Errors
+    /// The kernel refuses the event, for example one that its children inherit.
+    pub fn set_event(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
+        let value = event.as_raw_fd();
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_pointer(8, &raw const cpu);
+        attr.set_pointer(16, &raw const value);
+        // SAFETY: key and value have 4 bytes each, as the map declares, and outlive the call.
+        unsafe { attr.call(MAP_UPDATE) }.map(drop)
+    }
+
+    /// Returns the values at an index of all possible CPUs, in their order.
+    ///
+    /// # Errors
+    /// The kernel refuses the call, or the possible CPUs are not known.
+    pub fn of_cpus(&self, index: u32) -> io::Result<Vec<Vec<u8>>> {
+        let size = self.value_size.next_multiple_of(8);
+        let mut values = vec![0u8; size * possible_cpus()?];
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_pointer(8, &raw const index);
+        attr.set_pointer(16, values.as_mut_ptr());
+        // SAFETY: the key has 4 bytes; the kernel writes a value, rounded up to 8 bytes, for each
+        // possible CPU.
+        unsafe { attr.call(MAP_LOOKUP) }?;
+        Ok(values.chunks(size).map(<[u8]>::to_vec).collect())
+    }
+}
+
+/// Returns the number of CPUs that can ever be online. A map has a value for each of them.
+///
+/// # Errors
+/// The file in /sys cannot be read.
+pub fn possible_cpus() -> io::Result<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = cpulist::parse(&text).ok().and_then(|cpus| cpus.last().copied());
+    last.map(|cpu| cpu as usize + 1).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+impl BpfProgram {
+    /// Loads a program.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the [`Refusal`] has the last line of the verifier's log.
+    pub fn load(kind: BpfProgramType, code: &[u64]) -> Result<BpfProgram, Refusal> {
+        let why = match load(kind, code, &mut []) {
+            Ok(fd) => return Ok(BpfProgram { fd }),
+            Err(why) => why,
+        };
+        let mut log = vec![0; LOG_BYTES];
+        if matches!(errno(&why), libc::EINVAL | libc::EACCES | libc::E2BIG) {
+            let _ = load(kind, code, &mut log);
+        }
+        let call = RefusedCall::Bpf(last_line(&log));
+        Err(Refusal::new("BPF", call, errno(&why)))
+    }
+
+    /// Attaches it to the tracepoint of an open perf event, for as long as that is open.
+    ///
+    /// # Errors
+    /// The kernel refuses it, for example as the 65th program of the tracepoint.
+    pub fn attach(&self, event: BorrowedFd<'_>) -> Result<(), Refusal> {
+        let number = self.fd.as_raw_fd().cast_unsigned();
+        // SAFETY: both descriptors are open; the call takes no pointer.
+        match unsafe { ioctls::SET_BPF(event.as_raw_fd(), number) } {
+            ..0 => {
+                let why = errno(&io::Error::last_os_error());
+                Err(Refusal::new("BPF", RefusedCall::Bpf(""), why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns how often it did not run because another program ran on the same CPU; 0 before 5.12.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn misses(&self) -> io::Result<u64> {
+        let mut info = [0u64; MISSES_WORD + 1];
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_u32(4, size_of_val(&info) as u32);
+        attr.set_pointer(8, info.as_mut_ptr());
+        // SAFETY: the kernel writes at most the size that is passed; the zeroed fields request no
+        // further buffers.
+        unsafe { attr.call(OBJECT_INFO) }?;
+        Ok(info[MISSES_WORD])
+    }
+}
+
+/// Loads a program; with a buffer, the verifier writes its log there.
+fn load(kind: BpfProgramType, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
+    let mut attr = BpfAttr::default();
+    attr.set_u32(0, kind as u32);
+    attr.set_u32(4, code.len() as u32);
+    attr.set_pointer(8, code.as_ptr());
+    attr.set_pointer(16, LICENCE.as_ptr());
+    if !log.is_empty() {
+        attr.set_u32(24, 1);
+        attr.set_u32(28, log.len() as u32);
+        attr.set_pointer(32, log.as_mut_ptr());
+    }
+    // SAFETY: code, licence and log outlive the call and have the sizes that are passed; the
+    // licence ends with a NUL.
+    let fd = unsafe { attr.call(PROG_LOAD) }?;
+    // SAFETY: the kernel just returned it.
+    Ok(unsafe { owned(fd) })
+}
+
+/// Returns the last line of a log that states a problem; empty if there is none.
+fn last_line(log: &[u8]) -> &str {
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    let text = std::str::from_utf8(&log[..end]).unwrap_or_default();
+    let is_problem = |line: &&str| !line.is_empty() && !line.starts_with("processed ");
+    text.lines().rev().find(is_problem).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_of_the_verifier_is_the_line_before_its_statistics() {
+        let log = b"0: R1=ctx\n5: (85) call 7\nR1 type=scalar expected=fp\n\
+                    processed 6 insns (limit 1000000)\n\0\0";
+        assert_eq!(last_line(log), "R1 type=scalar expected=fp");
+        assert_eq!(last_line(&[0; 8]), "");
+    }
+
+    #[test]
+    fn fields_of_four_bytes_share_a_word() {
+        let mut attr = BpfAttr::default();
+        attr.set_u32(0, 5);
+        attr.set_u32(4, 7);
+        let bytes = attr.0[0].to_ne_bytes();
+        assert_eq!(bytes[..4], 5u32.to_ne_bytes());
+        assert_eq!(bytes[4..], 7u32.to_ne_bytes());
+    }
+}
