@@ -10,7 +10,7 @@ use perilune::base::event::chain::{KERNEL, USER};
 use perilune::base::report::flame::Flame;
 use perilune::base::report::frame::{Frame, Space};
 use perilune::output::{folded, svg};
-use perilune::stack::{Stacks, fold::Fold, naming::Naming};
+use perilune::stack::{Stacks, fold::{Fold, FoldedStack}, naming::Naming};
 use perilune::symbol::Symbolizer;
 
 const CALLS: usize = 1024;
@@ -80,7 +80,10 @@ fn drawn(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(STACKS)).bench_local(|| {
         let mut naming = Naming::new(Box::new(LongNames));
         let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", "samples"));
-        ids.iter().for_each(|id| fold.add(&["server"], *id, 1 + id % 100));
+        ids.iter().for_each(|&id| {
+            let folded = FoldedStack { roots: vec!["server"], id, joined: None };
+            fold.add(&folded, 1 + id % 100);
+        });
         let (flame, mut picture) = (fold.finish(), Vec::new());
         folded::write(&flame, &mut std::io::sink()).expect("nothing is written");
         svg::write(&flame, &svg::Caption::default(), &mut picture).expect("memory takes it all");

@@ -31,11 +31,35 @@ function sched.mask(opt)
 end
 
 --- Opens an event for a monitor with the option `filter`. The event's field `task` must be a
---- watched task; `name` is the field of its name. With -g, a switch has its stack.
-function sched.watch(opt, event, task, name, handler)
-  local stack = event == "sched:sched_switch" and opt.call_graph
+--- watched task; `name` is the field of its name. With -g or `stack`, a switch has its stack.
+function sched.watch(opt, event, task, name, handler, stack)
+  stack = stack or event == "sched:sched_switch" and opt.call_graph
   local ev = evsel(event, { task = task, stack = stack }, handler)
   return opt.filter and ev:matching(name, opt.filter) or ev
+end
+
+-- `common_flags` of an event in an interrupt: TRACE_FLAG_HARDIRQ and TRACE_FLAG_SOFTIRQ.
+local HARDIRQ, SOFTIRQ = 0x8, 0x10
+local INTERRUPT_FRAMES = 5                                 -- the rest is what was interrupted
+
+--- Watches wakeups where the waker calls them (`sched_waking`). Calls `woken(e, waker)`: `e.pid` is
+--- the task that is woken, `waker` the name of the task that wakes it, or `(interrupt)` or
+--- `(softirq)`. With `stack`, the method of call chains, an interrupt has its innermost frames.
+function sched.watch_wakers(opt, stack, woken)
+  local function watch(condition, frames, handler)
+    local spec = { task = "pid", stack = stack }
+    if frames then
+      -- Not `max_stack`: the frames that are left out are not missing.
+      spec.exclude_callchain_user, spec.sample_max_stack = 1, frames
+    end
+    local ev = evsel("sched:sched_waking", spec, handler):filter(condition)
+    if opt.filter then ev:matching("comm", opt.filter) end
+  end
+  local both = HARDIRQ + SOFTIRQ
+  watch(("!(common_flags & %d)"):format(both), nil, function(e) woken(e, e._comm) end)
+  watch(("common_flags & %d"):format(both), INTERRUPT_FRAMES, function(e)
+    woken(e, band(e.common_flags, HARDIRQ) ~= 0 and "(interrupt)" or "(softirq)")
+  end)
 end
 
 --- Returns three handlers of `sched_switch` that keep the states of tasks: of the previous task, of

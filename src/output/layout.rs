@@ -103,12 +103,12 @@ impl MeasuredText {
 /// Maximum width of a stack in a column.
 const STACK_WIDTH: usize = 48;
 
-/// Returns the first column with a stack wider than [`STACK_WIDTH`].
-pub(super) fn long_stacks(table: &Table) -> Option<usize> {
+/// Returns the columns with a stack wider than [`STACK_WIDTH`].
+pub(super) fn long_stacks(table: &Table) -> Vec<usize> {
     let long =
         |cell: Option<&Cell>| is_chain(cell) && MeasuredText::cell(cell, None).width > STACK_WIDTH;
     let columns = 0..table.columns.len();
-    columns.into_iter().find(|column| table.rows.iter().any(|row| long(row.get(*column))))
+    columns.filter(|column| table.rows.iter().any(|row| long(row.get(*column)))).collect()
 }
 
 /// Returns whether a cell shows several frames; a single frame is the name of a function.

@@ -52,7 +52,7 @@ pub(super) fn push_table(
     }
     // Stacks too long for a column are printed below their rows, one line per frame.
     let below = long_stacks(table);
-    let narrow = below.map(|column| without(table, column));
+    let narrow = (!below.is_empty()).then(|| without(table, &below));
     if let Style::Counts { all } = table.style {
         for block in counts::blocks(table, all, room) {
             push_lines(out, &block, colour);
@@ -68,7 +68,7 @@ pub(super) fn push_table(
         }
     };
     let TableLayout { columns, titles, rows } = laid;
-    if columns.is_empty() && below.is_none() {
+    if columns.is_empty() && below.is_empty() {
         return omitted;
     }
     painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
@@ -80,18 +80,25 @@ pub(super) fn push_table(
     for (i, row) in rows.iter().enumerate() {
         push_row(out, row, &columns);
         out.push(b'\n');
-        let cell = below.and_then(|column| table.rows.get(i)?.get(column));
-        if let Some(Cell::Stack { frames, .. }) = cell {
-            for frame in frames {
-                let start = out.len();
-                out.extend_from_slice(b"        ");
-                escape::push_shown(out, frame.as_bytes());
-                room.iter().for_each(|room| shrink::shorten(out, start, *room));
-                out.push(b'\n');
+        for (nth, column) in below.iter().enumerate() {
+            let cell = table.rows.get(i).and_then(|row| row.get(*column));
+            let Some(Cell::Stack { frames, .. }) = cell else { continue };
+            if let (1.., Some(column)) = (nth, table.columns.get(*column)) {
+                push_below(out, &format!("-- {}", column.title), room);
             }
+            frames.iter().for_each(|frame| push_below(out, frame, room));
         }
     }
     omitted
+}
+
+/// Appends an indented line below a row.
+fn push_below(out: &mut Vec<u8>, text: &str, room: Option<usize>) {
+    let start = out.len();
+    out.extend_from_slice(b"        ");
+    escape::push_shown(out, text.as_bytes());
+    room.iter().for_each(|room| shrink::shorten(out, start, *room));
+    out.push(b'\n');
 }
 
 /// Appends a line that lists the columns omitted for lack of room.
@@ -104,13 +111,12 @@ pub(super) fn push_omitted(out: &mut Vec<u8>, titles: &[Vec<u8>], colour: Colour
     out.push(b'\n');
 }
 
-/// Returns the table without a column. Does not copy the cells of that column, which have dozens of
-/// frames.
-fn without(table: &Table, column: usize) -> Table {
-    let others = |i: &usize| *i != column;
+/// Returns the table without some columns. Does not copy their cells, which have dozens of frames.
+fn without(table: &Table, omitted: &[usize]) -> Table {
+    let others = |i: &usize| !omitted.contains(i);
     let columns = (0..table.columns.len()).filter(others);
     let row = |row: &Vec<Cell>| {
-        let cells = row.iter().enumerate().filter(|(i, _)| *i != column);
+        let cells = row.iter().enumerate().filter(|(i, _)| others(i));
         cells.map(|(_, cell)| cell.clone()).collect()
     };
     Table {

@@ -6,6 +6,22 @@ use super::naming::{Naming, absent};
 use crate::base::report::flame::{Flame, FrameKind};
 use crate::base::report::frame::Frame;
 
+/// The frame between a stack and the one that is joined to it.
+const JOINT: &str = "--";
+
+/// A stack with the frames around it.
+#[derive(Clone, Debug, Default)]
+pub struct FoldedStack<'a> {
+    /// The frames below it, the outermost first.
+    pub roots: Vec<&'a str>,
+    /// The id of the stack.
+    pub id: u64,
+    /// The id of a stack that is joined to it, such as that of the waker of a task that slept in
+    /// the first, and the frames above that stack. Its innermost function is drawn lowest, next to
+    /// a frame `--`: there the two stacks met.
+    pub joined: Option<(u64, Vec<&'a str>)>,
+}
+
 /// Adds stacks to a flame graph.
 pub struct Fold<'a> {
     stacks: &'a Stacks,
@@ -33,8 +49,27 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Adds the stack of an id below `roots`, the first of which is the outermost.
-    pub fn add(&mut self, roots: &[&str], id: u64, weight: u64) {
+    /// Adds a stack, with the frames around it.
+    pub fn add(&mut self, folded: &FoldedStack<'_>, weight: u64) {
+        let mut line = Vec::new();
+        // Built innermost first and reversed at the end.
+        if let Some((id, leaves)) = &folded.joined {
+            let flame = &mut self.flame;
+            line.extend(leaves.iter().rev().map(|leaf| flame.name(leaf, FrameKind::Plain)));
+            self.walk(*id);
+            line.extend(self.line.iter().rev());
+            line.push(self.flame.name(JOINT, FrameKind::Plain));
+        }
+        self.walk(folded.id);
+        line.extend(&self.line);
+        let flame = &mut self.flame;
+        line.extend(folded.roots.iter().rev().map(|root| flame.name(root, FrameKind::Plain)));
+        line.reverse();
+        self.flame.push(&line, weight);
+    }
+
+    /// Writes the frames of a stack to `line`, innermost first.
+    fn walk(&mut self, id: u64) {
         self.line.clear();
         match self.stacks.chain(id) {
             Some((space, chain)) => {
@@ -56,9 +91,6 @@ impl<'a> Fold<'a> {
         // of all if the walk failed in code without frame pointers.
         let flame = &self.flame;
         self.line.dedup_by(|next, before| next == before && is_nameless(flame.name_of(*before)));
-        self.line.extend(roots.iter().rev().map(|root| self.flame.name(root, FrameKind::Plain)));
-        self.line.reverse();
-        self.flame.push(&self.line, weight);
     }
 
     fn push_known(&mut self, place: u32) {
@@ -135,8 +167,10 @@ mod tests {
         let two = stacks.intern(&[USER, 4, TRUNCATED], || Space(2));
         let mut fold = Fold::new(&stacks, &mut naming, Flame::new("", ""));
         for (id, weight) in [(one, 3), (two, 1), (one, 4), (super::super::OTHER, 2)] {
-            fold.add(&["nginx"], id, weight);
+            fold.add(&FoldedStack { roots: vec!["nginx"], id, joined: None }, weight);
         }
+        let joined = Some((two, vec!["waker"]));
+        fold.add(&FoldedStack { roots: vec!["redis"], id: one, joined }, 9);
         let flame = fold.finish();
         let line = |(frames, weight): (&[u32], u64)| {
             let names: Vec<&str> = frames.iter().map(|number| flame.name_of(*number)).collect();
@@ -148,6 +182,7 @@ mod tests {
                 "nginx;(other) 2",
                 "nginx;[libx.so];f4;inner;[unknown];f2 7",
                 "nginx;[truncated];f4;inner 1",
+                "redis;[libx.so];f4;inner;[unknown];f2;--;inner;f4;[truncated];waker 9",
             ]
         );
     }

@@ -87,7 +87,9 @@ function l:each() end
 --- to 1.7e38, beyond that the nearest double; use `as = "unsigned"` for sums of unsigned 64-bit
 --- values. A table with a column drawn by `stack_text` is also a flame graph for `--flame-graph`:
 --- the other columns are the frames at the root, the weight is the count or the sum named by
---- `--weight`. Stacks with the same text are one row. With `keep` the rows are the current totals:
+--- `--weight`. A second column of stacks is joined to the first: above it, after a frame `--`, with
+--- the innermost function first and the columns after it as frames on top. Stacks with the same text
+--- are one row. With `keep` the rows are the current totals:
 --- the flame graph of a run with -i is that of the last interval.
 ---
 ---     local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::Aggregates;
 use super::super::stack::of_stacks;
-use super::fold::{fold, sum_of, unit};
+use super::fold::{SplitKey, fold, sum_of, unit};
 use super::{BYTES, DrawnGraph, FlameCounts, FlameOptions};
 use crate::base::report::flame::Flame;
 use crate::stat::Aggregate as _;
@@ -43,10 +43,13 @@ impl Aggregates {
             let unit = unit(weight.as_deref().unwrap_or("events"));
             let evicted = sum_of(kv.folded().sums.first());
             let flame = fold(&self.0.shared, Flame::new("", unit), evicted, rows, |key| {
-                let [comm, stack] = *key else { return Ok((Vec::new(), Word::ZERO)) };
-                let WordContent::String(id) = comm.part() else { return Ok((Vec::new(), stack)) };
-                let name = String::from_utf8_lossy(self.0.strings.borrow().get(id)).into_owned();
-                Ok((vec![name], stack))
+                let [comm, stack] = *key else { return Ok(SplitKey::default()) };
+                let name = |id| String::from_utf8_lossy(self.0.strings.borrow().get(id)).into();
+                let roots = match comm.part() {
+                    WordContent::String(id) => vec![name(id)],
+                    WordContent::Number(_) => Vec::new(),
+                };
+                Ok(SplitKey { roots, stack: Some(stack), ..SplitKey::default() })
             });
             kv.clear();
             let of = |flame| DrawnGraph { table: String::new(), flame, snapshot: false };

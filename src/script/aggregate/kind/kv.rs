@@ -11,7 +11,7 @@ use super::super::{
     draw::{UndrawnRow, UndrawnTable},
     flame::{
         DrawnGraph, FlameOptions,
-        fold::{fold, roots, sum_of, unit},
+        fold::{fold, split, sum_of, unit},
     },
     interval::Interval,
     settings::AggregateSettings,
@@ -307,7 +307,7 @@ impl AggregateBody for KvTable {
             (rows.collect::<Vec<_>>(), weight(kv.folded().count, &kv.folded().sums))
         };
         let flame = Flame::new(parts.title.unwrap_or(""), unit);
-        fold(parts.shared, flame, folded, rows, |key| roots(parts, key)).map(Some)
+        fold(parts.shared, flame, folded, rows, |key| split(parts, key)).map(Some)
     }
 }
 

@@ -1,0 +1,47 @@
+--- Stays of tasks on CPUs: a stay lasts from the switch to a task until the switch away from it.
+local running = {}
+
+local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
+
+--- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
+--- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
+--- if it ran since before the run. A stay that began while events were lost is omitted.
+--- Returns a function that calls `visit(cpu, tid, since, prio)` for each task that runs now, the
+--- idle task 0 included. A task that runs throughout has no switch: samples of a clock show it, and
+--- its priority is -1 here. On a CPU without any event nothing runs.
+---@param ended fun(e: perilune.Record, since: number)
+---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
+function running.watch(ended)
+  local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
+  local watched = cpus()
+  for _, cpu in ipairs(watched) do since[cpu] = 0 end
+
+  local function leaves(e)
+    local cpu = e._cpu
+    local on, from = task[cpu], since[cpu]
+    task[cpu], since[cpu] = ANOTHER, NEVER
+    if from >= 0 and (on == e.prev_pid or on == UNKNOWN) then ended(e, from) end
+  end
+  local function comes(e)
+    local cpu = e._cpu
+    task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
+  end
+  if per_thread() then
+    evsel("sched:sched_switch", { task = "prev_pid" }, leaves)
+    evsel("sched:sched_switch", { task = "next_pid" }, comes)
+  else
+    evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
+  end
+  local clock = { freq = 10, exclude = { idle = true }, optional = true }
+  evsel("cpu-clock", clock, function(e)
+    local cpu = e._cpu
+    if task[cpu] == UNKNOWN and since[cpu] == 0 then task[cpu] = e._tid end
+  end)
+  return function(visit)
+    for _, cpu in ipairs(watched) do
+      if since[cpu] >= 0 and task[cpu] >= 0 then visit(cpu, task[cpu], since[cpu], prio[cpu]) end
+    end
+  end
+end
+
+return running
