@@ -40,16 +40,16 @@ function m.init(opt)
   end
   local mask = opt.uninterruptible and sched.UNINTERRUPTIBLE or sched.ASLEEP - sched.DEAD
   sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", function(e)
-    asleep:open(e.prev_pid, e, stacks and e._stack or 0)
+    asleep:open(e.prev_pid, e, stacks and e._stack or stack.none)
   end, stacks):filter("prev_state & %d", mask)
   sched.watch_wakers(opt, stacks, function(e, waker)
     local sleep = asleep:close(e.pid, e)
-    if sleep then ended(e.comm, sleep, sleep.delay, waker, stacks and e._stack or 0) end
+    if sleep then ended(e.comm, sleep, sleep.delay, waker, stacks and e._stack or stack.none) end
   end)
 
   function m.deinit()
     for tid, sleep in asleep:each() do
-      ended(comm(tid), sleep, now() - sleep.time, "(asleep)", 0)
+      ended(comm(tid), sleep, now() - sleep.time, "(asleep)", stack.none)
     end
     return graph or times
   end

@@ -10,13 +10,17 @@ local grouped = {}
 ---@field ascending? boolean order groups by their value, instead of the heaviest first
 
 --- Orders `rows` in place by group and weight, and returns them with the rows after the first
---- `most` of each group added up.
+--- `most` of each group added up, if there are at least two.
 ---@param rows any[][]
 ---@param spec perilune.grouped.Spec
 ---@return any[][]
 function grouped.rows(rows, spec)
   local by, weight, totals = spec.by, spec.weight, {}
-  for _, row in ipairs(rows) do totals[row[by]] = (totals[row[by]] or 0) + row[weight] end
+  local sizes = {}
+  for _, row in ipairs(rows) do
+    local group = row[by]
+    totals[group], sizes[group] = (totals[group] or 0) + row[weight], (sizes[group] or 0) + 1
+  end
   table.sort(rows, function(a, b)
     local one, other = a[by], b[by]
     if one ~= other then
@@ -29,7 +33,7 @@ function grouped.rows(rows, spec)
   for _, row in ipairs(rows) do
     if row[by] ~= group then seen, rest, group = 0, nil, row[by] end
     seen = seen + 1
-    if seen <= spec.most then
+    if seen <= spec.most or sizes[group] == spec.most + 1 then
       shown[#shown + 1] = row
     else
       rest = rest or { [by] = group }

@@ -83,6 +83,9 @@ pub(super) fn push_table(
         for (nth, column) in below.iter().enumerate() {
             let cell = table.rows.get(i).and_then(|row| row.get(*column));
             let Some(Cell::Stack { frames, .. }) = cell else { continue };
+            if frames.is_empty() {
+                continue;
+            }
             if let (1.., Some(column)) = (nth, table.columns.get(*column)) {
                 push_below(out, &format!("-- {}", column.title), room);
             }

@@ -59,6 +59,10 @@ function stack_text(stack) end
 
 stack = {}
 
+--- The number of the stack without frames, for a row that has none: `none or e._stack`.
+---@type integer
+stack.none = 1
+
 --- Returns a function that formats stacks in another way:
 --- `{ "stack", stack.format { "symbol", "offset", frames = " <- " } }`.
 ---@param format perilune.StackFormat|string

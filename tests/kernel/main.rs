@@ -29,6 +29,7 @@ mod pmu;
 mod profile;
 mod relation;
 mod sample_fields;
+mod scheduling;
 mod script;
 mod side_band;
 mod task_state;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         profile::tests(),
         relation::tests(),
         sample_fields::tests(),
+        scheduling::tests(),
         script::tests(),
         side_band::tests(),
         task_state::tests(),

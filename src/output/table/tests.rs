@@ -283,6 +283,25 @@ fn a_long_stack_is_printed_below_its_row_and_a_short_one_in_it() {
 }
 
 #[test]
+fn each_further_long_stack_of_a_row_is_printed_below_its_title() {
+    let stack = |frames: &[&str]| Cell::Stack {
+        frames: frames.iter().map(|frame| (*frame).into()).collect(),
+        between: ";".into(),
+    };
+    let long = "a_function_whose_name_is_longer_than_most_functions_have";
+    let columns = ["asleep in", "n", "woken by"].map(|title| right(title, 0)).to_vec();
+    let row = |waker: &[&str]| vec![stack(&[long, "main"]), Cell::Int(1), stack(waker)];
+    let rows = vec![row(&["wakes", long]), row(&[])];
+    let out =
+        drawn(|text| text.report(stamp(0), &[Report::Table(table(Style::Plain, columns, rows))]));
+    let expected = format!(
+        "n\n1\n        {long}\n        main\n        -- woken by\n        wakes\n        \
+         {long}\n1\n        {long}\n        main\n"
+    );
+    assert!(out.ends_with(&expected), "{out}");
+}
+
+#[test]
 fn lines_fit_the_terminal_and_keep_all_numbers() {
     let lines = |room: Option<usize>| {
         let spare = |title: &str| Column { spare: true, ..right(title, 8) };

@@ -1,4 +1,4 @@
-//! Functions that draw stacks: `stack_text`, and those that `stack.format` makes.
+//! Functions that draw stacks: `stack_text`, and those that `stack.format` makes; `stack.none`.
 //!
 //! A script holds a stack as a number. A column whose `draw` is such a function is therefore a
 //! column of stacks: an array of frames in JSON, and a flame graph with `--flame-graph`.
@@ -10,6 +10,7 @@ use mlua::{Function, Lua, Table, Value};
 use super::raise;
 use crate::base::text::stack_style::StackStyle;
 use crate::script::aggregate::{Aggregates, frames_of};
+use crate::stack::EMPTY;
 
 /// Adds the functions to `env`.
 ///
@@ -29,6 +30,7 @@ pub(super) fn register(lua: &Lua, env: &Table, aggregates: &Aggregates) -> mlua:
         })?;
     let stack = lua.create_table()?;
     stack.set("format", raise::at_caller(lua)?.call::<Function>(format)?)?;
+    stack.set("none", EMPTY)?;
     env.set("stack", stack)
 }
 

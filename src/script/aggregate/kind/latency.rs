@@ -92,7 +92,7 @@ impl LatencyLook {
     /// An option is malformed.
     pub(super) fn read(spec: &AggregateSpec<'_>) -> Checked<LatencyLook> {
         Ok(LatencyLook {
-            unit: spec.choice("unit", &["ns", "us", "ms", "s"])?.unwrap_or("us"),
+            unit: spec.choice("unit", &["ns", "us", "ms", "s", "none"])?.unwrap_or("us"),
             count: spec.text("count")?.unwrap_or_else(|| "calls".to_owned()),
             top: spec.top()?,
             percentiles: spec.flag("percentiles", true),
@@ -106,7 +106,10 @@ impl LatencyLook {
         columns.push(Column { decimals: None, ..column(&self.count, "calls", widths.calls) });
         let timed = |name: &str, width| Column {
             shrinks: self.percentiles,
-            ..column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width)
+            ..match unit {
+                "none" => column(name, name, width),
+                unit => column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width),
+            }
         };
         columns.push(timed("total", widths.total));
         columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
@@ -203,7 +206,7 @@ fn timing_cells(timing: &Timing, divisor: f64) -> Vec<Cell> {
 
 fn divisor(unit: &str) -> f64 {
     match unit {
-        "ns" => 1.0,
+        "ns" | "none" => 1.0,
         "ms" => 1e6,
         "s" => 1e9,
         _ => 1e3,

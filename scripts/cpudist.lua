@@ -1,0 +1,26 @@
+--- How long tasks stay on a CPU each time: from the switch to a task until the switch away from it.
+-- The histogram is of all stays, the table by program, with --perins by thread. Short stays cost
+-- switches, long ones make others wait. A stay that began before the run, and one that has not ended
+-- at its end, is not counted. Interrupts, and the time that a hypervisor took, are included.
+--   perilune cpudist -i 1000
+--   perilune cpudist -p 1234 --perins
+local running = require "running"
+
+local m = monitor {
+  summary = "how long tasks stay on a CPU each time",
+  order = true, idle = "a task that neither sleeps nor is preempted has no stay that ends",
+  options = { "perins" },
+}
+
+function m.init()
+  local stays = hist.log2 { title = "time on a CPU", unit = "ns" }
+  local times = latency { perins "tid", "comm", count = "stays", top = 20 }
+  running.watch(function(e, since)
+    local tid = e.prev_pid
+    if tid == 0 or since == 0 then return end
+    local time = e._time - since
+    stays:add(time)
+    times:add(time, tid, e.prev_comm)
+  end)
+end
+return m

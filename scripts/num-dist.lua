@@ -1,0 +1,53 @@
+--- Distribution of a number: a field of an event, or an expression over its fields.
+-- num= is the number, key= or -k splits by another value. Buckets are powers of two, or with
+-- --linear MIN,STEP,MAX of equal width. The table has the exact count, total, minimum and maximum;
+-- percentiles are within 2 %. Negative numbers are in the histogram only.
+--   perilune num-dist -e sched:sched_stat_runtime//num=runtime/
+--   perilune num-dist -e 'net:netif_receive_skb//num=len/key=name/' -i 1000
+--   perilune num-dist -e 'kmem:kmalloc//num="bytes_alloc-bytes_req"/' --linear 0,16,256
+local keys = require "key"
+
+local m = monitor {
+  summary = "distribution of any field or expression of an event",
+  options = {
+    events { "event", short = "e", required = true,
+      help = "events: sys:name[/filter/num=EXPR/key=EXPR/…],…",
+      attrs = { num = expr, key = expr } },
+    expr { "key", short = "k", help = "a distribution for each value of this expression" },
+    text { "linear", value = "MIN,STEP,MAX", help = "buckets of equal width" },
+  },
+}
+
+local function scale(opt)
+  if not opt.linear then return hist.log2, {} end
+  local min, step, max = opt.linear:match "^(%-?%d+),(%d+),(%-?%d+)$"
+  if not min then error("--linear: write three integers, MIN,STEP,MAX, such as 0,16,256", 0) end
+  return hist.linear, { min = tonumber(min), step = tonumber(step), max = tonumber(max) }
+end
+
+function m.init(opt)
+  local all, numbers = {}, {}
+  for _, group in ipairs(opt.event) do
+    for _, s in ipairs(group) do
+      if not s.attr.num then error(s.name .. ": add num=, as in sys:name//num=FIELD/", 0) end
+      local ev = evsel(s)
+      all[#all + 1] = { ev = ev, key = s.attr.key or opt.key or "0" }
+      numbers[#all] = expr_of(s.attr.num, ev, "number")
+    end
+  end
+  local by, as = keys.column(all)
+  local keyed = opt.key or all[1].key ~= "0"
+  local new, spec = scale(opt)
+  spec[1], spec[2], spec.title = { "event", event_name }, keyed and { "key", as = as }, "number"
+  local spread = new(spec)
+  local sums = latency { spec[1], spec[2], unit = "none", count = "values" }
+  for i, one in ipairs(all) do
+    local number, key, id = numbers[i], by[i], one.ev.id
+    one.ev:each(function(e)
+      local value, k = number(e), key(e)
+      spread:add(value, id, k)
+      sums:add(value, id, k)
+    end)
+  end
+end
+return m

@@ -1,0 +1,52 @@
+--- Tasks that wait in the run queue of each CPU, counted exactly from scheduler events.
+--- A task waits from its wakeup or preemption until it runs; a migration moves it. A task that waits
+--- since before the run, or since events were lost, is not counted until it has run.
+local run_queue = {}
+
+local sched = require "sched"
+local band, ASLEEP = bit.band, sched.ASLEEP                -- includes the bits of sched.DEAD
+
+--- Watches the run queues of all CPUs. Calls `changes(cpu, time, length)` before a length changes;
+--- `length` is the one until then. Returns the lengths by CPU.
+---@param changes fun(cpu: integer, time: number, length: integer)
+---@return table<integer, integer>
+function run_queue.watch(changes)
+  local waiting, length, running = pending { "cpu", key = "tid" }, per_cpu(0), per_cpu(-1)
+
+  local function add(cpu, time, by)
+    local before = length[cpu]
+    changes(cpu, time, before)
+    length[cpu] = math.max(before + by, 0)
+  end
+  local function waits(e, tid, cpu)
+    waiting:open(tid, e, cpu)
+    add(cpu, e._time, 1)
+  end
+  local function woken(e)
+    local tid, cpu = e.pid, e.target_cpu
+    if running[cpu] ~= tid and not waiting:get(tid) then waits(e, tid, cpu) end
+  end
+  local every = { everyone = true }
+  evsel("sched:sched_wakeup", every, woken)
+  evsel("sched:sched_wakeup_new", every, woken)
+  evsel("sched:sched_migrate_task", every, function(e)
+    local wait, to = waiting:get(e.pid), e.dest_cpu
+    if not wait then return end
+    add(wait.cpu, e._time, -1)
+    wait.cpu = to
+    add(to, e._time, 1)
+  end)
+  evsel("sched:sched_switch", every, function(e)
+    local cpu, tid, next = e._cpu, e.prev_pid, e.next_pid
+    -- A task that still waits has run, but a switch is missing.
+    local stale = tid ~= 0 and waiting:close(tid, e)
+    if stale then add(stale.cpu, e._time, -1) end
+    if tid ~= 0 and band(e.prev_state, ASLEEP) == 0 then waits(e, tid, cpu) end
+    running[cpu] = next
+    local wait = next ~= 0 and waiting:close(next, e)
+    if wait then add(wait.cpu, e._time, -1) end
+  end)
+  return length
+end
+
+return run_queue
