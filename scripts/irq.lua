@@ -1,9 +1,14 @@
 --- Time in interrupts, by name: hard interrupts (handlers of devices) and soft interrupts.
 -- The time is wall time on the CPU. An interrupt during a soft interrupt counts for both, and time
--- that a hypervisor takes from the CPU is included.
+-- that a hypervisor takes from the CPU is included. --than --detail prints what ran in each longer
+-- interrupt: functions of timers, polls of network devices, tasklets, and interrupts inside it.
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
+--   perilune irq --soft --than 1ms --detail
 local longer, relation = require "longer", require "relation"
+-- Events inside interrupts, with the function that runs.
+local INSIDE = { "timer:timer_expire_entry", "timer:hrtimer_expire_entry", "napi:napi_poll",
+  "irq:tasklet_entry", "workqueue:workqueue_queue_work", "block:block_rq_complete" }
 local SOFT = {
   [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL",
   "TASKLET", "SCHED", "HRTIMER", "RCU",
@@ -16,12 +21,20 @@ local m = monitor {
     flag { "hard", help = "only hard interrupts" },
     flag { "soft", help = "only soft interrupts" },
     duration { "than", unit = "ns", help = "print entry and exit of each longer interrupt" },
-    "perins", "heatmap",
+    "detail", "perins", "heatmap",
   },
 }
 
 function m.init(opt)
   local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
+  if opt.detail and opt.than then
+    opt.detail.samecpu = true
+    local detail = relation.printer(opt.detail)
+    for _, name in ipairs(INSIDE) do evsel(name, { optional = true }, function() end) end
+    function print(start, e, delay)
+      if delay > opt.than then detail(start, e, e._cpu, { { "delay_us", delay / 1e3 } }) end
+    end
+  end
   local function measure(kind, entry, exit, field, draw)
     local times = latency { perins "cpu", { kind, draw }, title = kind }
     relation.stages({ { entry }, { exit } }, opt, {

@@ -3,7 +3,8 @@
 -- another one with the same key is open is nested in it. The key is -k, key= of an event, else the
 -- CPU, or with -p the thread; use -k _tid for calls in which a task can sleep. alias= names a call.
 -- The tree is indented by two blanks per level, also with --json. A call whose end is missing ends
--- with the call around it and is unmatched; calls inside more than 64 others are evicted.
+-- with the call around it and is unmatched; calls inside more than 64 others are evicted. Percentiles
+-- are those of a call's total. --than --detail prints all events of calls inside each longer call.
 --   perilune nested -e irq:softirq_entry,irq:softirq_exit \
 --     -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
 --   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit \
@@ -21,6 +22,7 @@ local m = monitor {
       attrs = { key = expr, alias = text } },
     expr { "key", short = "k", help = "key that the events of nested calls have in common" },
     duration { "than", unit = "ns", help = "print begin and end of each longer call" },
+    "detail",
   },
 }
 
@@ -29,6 +31,12 @@ local tree ---@type perilune.calls.Tree
 function m.init(opt)
   tree = calls.tree()
   local print = longer.printer(opt.than)
+  if opt.than and opt.detail then
+    local detail = relation.printer(opt.detail)
+    function print(call, e, total, k)
+      if total > opt.than then detail(call, e, k, { { "delay_us", total / 1e3 } }) end
+    end
+  end
   local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
 
   --- Sets the handler of an event, which also gets the key. Ignores the key 0 of threads: it is the
@@ -55,7 +63,7 @@ function m.init(opt)
         local total, node, outer = ended.delay, ended.node, open:get(k)
         if outer then outer.inner = outer.inner + total end
         tree:add(node, total, total - ended.inner)
-        print(ended, e, total)
+        print(ended, e, total, k)
       end)
     end
     watch(group[1], function(e, k)

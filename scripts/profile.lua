@@ -1,7 +1,8 @@
 --- Samples what the CPUs run: shares of processes and of their functions; with -g each sample.
 -- Shares are relative to the samples; each table adds up to 100 %. Code without symbols is shown by
 -- the name of its file. Processes with the same name share a row if each is too light for its own.
--- Idle CPUs are not sampled. Use 99 or 997 samples per second: 100 and 1000 stay in step with
+-- Idle CPUs are not sampled, or with --idle counted apart: the shares of the tasks stay those of the
+-- running time. --by thread and --by cpu make the first table one of threads or CPUs. Use 99 or 997 samples per second: 100 and 1000 stay in step with
 -- work that repeats as often.
 -- Without -e, takes the first event that opens: cycles:ppp, cycles:pp, cycles:p, cycles, or
 -- cpu-clock, a timer. --than and -F 0 need a share of the time and take ref-cycles first. --than
@@ -20,6 +21,9 @@ local m = monitor {
     "freq", "period", "call-graph", "flame-graph",
     "exclude-user", "exclude-kernel", "exclude-guest", "guest",
     percent { "than", help = "only print samples, with stacks, while a CPU is busier than this" },
+    choice { "by", of = { "process", "thread", "cpu" }, default = "process",
+      help = "rows of the first table" },
+    flag { "idle", help = "also sample idle CPUs, and count them apart" },
     number { "rows", default = 12, help = "number of functions shown; the others are one row" },
   },
 }
@@ -27,6 +31,7 @@ local m = monitor {
 local SHARE = "ref-cycles|cpu-clock"
 local SAMPLES = "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock"
 local ev, samples ---@type perilune.Evsel, perilune.Kv?
+local idle = 0                                             -- samples of idle CPUs in the interval
 local shares, interval ---@type perilune.Counters?, number
 local symbol, most ---@type (fun(stack: integer): string), integer
 
@@ -34,7 +39,7 @@ function m.init(opt)
   symbol, most = stack.format "symbol", math.max(1, math.floor(opt.rows))
   local exclude = {
     user = opt.exclude_user, kernel = opt.exclude_kernel,
-    guest = opt.exclude_guest, host = opt.guest, idle = true,
+    guest = opt.exclude_guest, host = opt.guest, idle = not opt.idle,
   }
   if opt.freq == 0 then
     shares = share.counted(opt, exclude, function() return interval end)
@@ -50,11 +55,15 @@ function m.init(opt)
   if opt.than then busy = share.busier(ev, opt.than, ev.freq or 1e9 / ev.period) end
   if not printed then
     local sums = { "period", "samples" }
-    samples = kv { "pid", "comm", { "function", symbol }, sums = sums, top = most }
+    samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = most }
   end
+  local id = opt.by == "thread" and "_tid" or opt.by == "cpu" and "_cpu" or "_pid"
+  local who = expr_of(id, ev)
   ev:each(function(e)
     if busy and not busy(e) then return end
-    if printed then emit(e) else samples:add(e._pid, e._comm, e._function, e._period, 1) end
+    if opt.idle and e._tid == 0 then idle = idle + 1
+    elseif printed then emit(e)
+    else samples:add(who(e), e._comm, e._function, e._period, 1) end
   end)
 end
 
@@ -63,10 +72,12 @@ function m.interval(seconds)
   if shares then return shares end
   if not samples then return end
   local rows = {}
-  for pid, name, fn, period, n in samples:each() do
-    rows[#rows + 1] = { period, n, name, pid, symbol(fn) }
+  for who, name, fn, period, n in samples:each() do
+    rows[#rows + 1] = { period, n, name, who, symbol(fn) }
   end
   samples:clear()
-  return share.of_tasks(ev, rows, most)
+  local apart = m.opt.idle and share.of_idle(idle, rows)
+  idle = 0
+  return apart, share.of_tasks(ev, rows, most, m.opt.by)
 end
 return m

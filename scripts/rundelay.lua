@@ -2,12 +2,16 @@
 -- A wait begins at the first of the two; a wakeup of a task that runs or waits already is ignored.
 -- The wait is therefore the time in a run queue: RQ and R+ of task-state. A wait that began before
 -- the run is not known. If a task leaves a CPU without a switch to it, its wait is unmatched.
+-- --instead adds a table of the tasks that ran meanwhile on the CPU where the task ran after the
+-- wait; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was on
+-- another CPU.
 -- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
 -- another task; the losses shown are those of all these events.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu
-local sched, relation = require "sched", require "relation"
+--   perilune rundelay --instead -p 1234
+local instead, sched, relation = require "instead", require "sched", require "relation"
 local band, ASLEEP = bit.band, sched.ASLEEP                -- includes the bits of sched.DEAD
 
 local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
@@ -18,6 +22,7 @@ local m = monitor {
   options = {
     text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
     duration { "than", unit = "ns", help = "print first and last event of each longer wait" },
+    flag { "instead", help = "also show which tasks ran instead" },
     "detail", "perins", "heatmap",
   },
 }
@@ -33,6 +38,12 @@ function m.init(opt)
   local heat = opt.heatmap and heat_map {}
   local waits = pending { "after", key = "tid", keep = opt.than }
   local print = opt.than and relation.printer(opt.detail, is_about)
+
+  local others = opt.instead and latency { "comm", "ran instead", count = "stays", top = 20,
+    title = "ran instead", percentiles = false }
+  local during = others and instead.watch(function(waiter, comm, ns)
+    others:add(ns, waiter, comm)
+  end)
 
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
   local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
@@ -58,6 +69,7 @@ function m.init(opt)
     local delay = wait.delay
     delays:add(delay, tid, e.next_comm, wait.after)
     if heat then heat:add(e._time, delay) end
+    if during then during(e.next_comm, e._cpu, wait.time, e._time) end
     if opt.than and delay > opt.than then
       print(wait, e, tid, { { "tid", tid }, { "comm", e.next_comm }, { "delay_us", delay / 1000 } })
     end

@@ -6,7 +6,9 @@
 -- --than all that are longer; the event that began each of those is printed at the end of the run.
 -- --than prints the two events of each longer stay, with -g the first one with its stack; -g alone
 -- prints those of every stay. A flame graph contains the sleeps.
--- -S and -D time only these sleeps, at a fraction of the cost.
+-- -S and -D time only these sleeps, at a fraction of the cost; --no-interruptible times all but S.
+-- --wakers adds a table of who woke the tasks, where the wakeup was called; `(interrupt)` and
+-- `(softirq)` are no work of the task that they interrupted.
 -- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
 -- another task; the losses shown are those of all these events. On recent kernels a preempted task
 -- has prev_state 0x100, not 0: a filter prev_state==0 misses it.
@@ -21,6 +23,8 @@ local m = monitor {
   options = {
     flag { "interruptible", short = "S", help = "only interruptible sleep (S)" },
     flag { "uninterruptible", short = "D", help = "only uninterruptible sleep (D)" },
+    flag { "no-interruptible", help = "all states but interruptible sleep (S)" },
+    flag { "wakers", help = "also show who woke the tasks" },
     duration { "than", unit = "ms", help = "print stays longer than this" },
     text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
     choice { "weight", of = { "count", "time" }, help = "weight of the flame graph" },
@@ -37,13 +41,18 @@ function m.init(opt)
     count = "stays", than = opt.than, keep = printed,
     longer = printed and (opt.flame_graph and draw or sched.print) }
 
-  function m.interval() return stays, sched.not_ended(stays, opt.than) end
-  function m.deinit()
-    local print = printed and (opt.flame_graph and draw or opt.than and sched.print)
-    return stays, sched.not_ended(stays, opt.than, print)
+  local wakers = opt.wakers and kv { "comm", "woken by", count = "wakeups", top = 20 }
+  if wakers then
+    sched.watch_wakers(opt, false, function(e, waker) wakers:add(e.comm, waker) end)
   end
 
-  local leaves, comes, switches = sched.switches_of(stays)
+  function m.interval() return stays, wakers, sched.not_ended(stays, opt.than) end
+  function m.deinit()
+    local print = printed and (opt.flame_graph and draw or opt.than and sched.print)
+    return stays, wakers, sched.not_ended(stays, opt.than, print)
+  end
+
+  local leaves, comes, switches = sched.switches_of(stays, opt.no_interruptible)
   local woken = only and sched.UNTIMED or sched.WOKEN
   sched.watch(opt, "sched:sched_wakeup", "pid", "comm",
     function(e) stays:move_from(ASLEEP, e.pid, e, woken) end)

@@ -5,7 +5,8 @@ local calls = {}
 local NODES = 4096
 
 ---@class perilune.calls.Tree
----@field times perilune.Kv
+---@field times perilune.Latency total times of calls, by node
+---@field own perilune.Kv self times, by node
 ---@field names table<integer, string>
 ---@field nodes table<integer, integer?>
 ---@field parents table<integer, integer>
@@ -17,8 +18,8 @@ Tree.__index = Tree
 --- Returns an empty tree.
 ---@return perilune.calls.Tree
 function calls.tree()
-  local times = kv { "node", sums = { "calls", "total", "self" } }
-  local tree = { times = times, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
+  local times, own = latency { "node", keep = false }, kv { "node", sums = { "self" } }
+  local tree = { times = times, own = own, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
   return setmetatable(tree, Tree)
 end
 
@@ -40,22 +41,34 @@ function Tree:inside(parent, call)
 end
 
 --- Adds a call of a node; both times are in nanoseconds.
-function Tree:add(node, total, own) self.times:add(node, 1, total, own) end
+function Tree:add(node, total, own)
+  self.times:add(total, node)
+  self.own:add(node, own)
+end
 
 local COLUMNS = {
   { "call", align = "left" }, { "calls", width = 9 },
   { "total(us)", width = 16, decimals = 3 }, { "self(us)", width = 16, decimals = 3 },
-  { "avg(us)", width = 12, decimals = 3 },
+  { "avg(us)", width = 12, decimals = 3 }, { "p50(us)", width = 9, decimals = 1 },
+  { "p95(us)", width = 9, decimals = 1 }, { "p99(us)", width = 9, decimals = 1 },
+  { "max(us)", width = 12, decimals = 3 },
 }
+
+-- A call that has not ended, but contains calls that did.
+local NOTHING = { avg = 0, p50 = 0, p95 = 0, p99 = 0, max = 0 }
 
 --- Returns a report of the calls that ended since the last report, the longest first, and clears
 --- the times. Returns nil if no call ended.
 function Tree:report()
   local rows, inside = {}, {}
-  for node, n, total, own in self.times:each() do
-    if node ~= 0 then rows[node] = { n = n, total = total, own = own } end
+  for node, s in self.times:each() do
+    if node ~= 0 then rows[node] = { n = s.calls, total = s.total, own = 0, s = s } end
+  end
+  for node, own in self.own:each() do
+    if rows[node] then rows[node].own = own end
   end
   self.times:clear()
+  self.own:clear()
   -- A call that is still open has no row yet, but may contain calls that ended.
   for node = self.count, 1, -1 do
     if rows[node] or inside[node] then
@@ -74,9 +87,9 @@ function Tree:report()
     end)
     for _, node in ipairs(list) do
       local row = rows[node]
-      local average = row.n > 0 and row.total / row.n / 1e3 or 0
-      local name = indent .. self.names[self.kinds[node]]
-      shown[#shown + 1] = { name, row.n, row.total / 1e3, row.own / 1e3, average }
+      local name, s = indent .. self.names[self.kinds[node]], row.s or NOTHING
+      shown[#shown + 1] = { name, row.n, row.total / 1e3, row.own / 1e3, s.avg / 1e3, s.p50 / 1e3,
+        s.p95 / 1e3, s.p99 / 1e3, s.max / 1e3 }
       show(node, indent .. "  ")
     end
   end

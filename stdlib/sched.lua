@@ -63,10 +63,18 @@ function sched.watch_wakers(opt, stack, woken)
 end
 
 --- Returns three handlers of `sched_switch` that keep the states of tasks: of the previous task, of
---- the next one, and of both, which is cheaper than the two.
+--- the next one, and of both, which is cheaper than the two. With `no_interruptible` interruptible
+--- sleeps are not timed.
 ---@param stays perilune.States
-function sched.switches_of(stays)
+---@param no_interruptible? boolean
+function sched.switches_of(stays, no_interruptible)
   local after, DEAD, RUNNING = sched.after, sched.DEAD, sched.RUNNING
+  if no_interruptible then
+    function after(prev_state)
+      local state = sched.after(prev_state)
+      return state == sched.INTERRUPTIBLE and sched.UNTIMED or state
+    end
+  end
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state
     if tid == 0 then return end

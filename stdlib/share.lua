@@ -90,15 +90,35 @@ end
 
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
 
---- Returns two reports of the samples of `ev`: of the first `PROCESSES` processes, and of the first
---- `most` functions. Each row is a weight, a count of samples, a comm, a pid and a function.
+local TITLES = { process = "pid", thread = "tid", cpu = "cpu" }
+
+--- Returns two reports of the samples of `ev`: of the first `PROCESSES` processes, of the first
+--- threads or of all CPUs, as `by` says, and of the first `most` functions. Each row is a weight, a
+--- count of samples, a comm, the number of the process, thread or CPU, and a function.
 ---@param ev perilune.Evsel
-function share.of_tasks(ev, rows, most)
+---@param by "process"|"thread"|"cpu"
+function share.of_tasks(ev, rows, most, by)
   local title = ("%s, %s"):format(ev.name, PRECISION[#(ev.name:match ":.-(p+)" or "")])
-  local processes = {}
-  for i, row in ipairs(rows) do processes[i] = { unpack(row, 1, 4) } end
-  return shares_of(title, { "samples", "comm", "pid" }, processes, PROCESSES, "processes"),
-    shares_of(false, { "samples", "comm", "pid", "function" }, rows, most, "functions")
+  local first, id, count = {}, TITLES[by], by == "process" and PROCESSES or most
+  for i, row in ipairs(rows) do first[i] = { unpack(row, 1, 4) } end
+  if by == "cpu" then
+    count = machine.cpus
+    for _, row in ipairs(first) do row[3] = "" end
+  end
+  return shares_of(title, { "samples", "comm", id }, first, count,
+    by == "process" and "processes" or by .. "s"),
+    shares_of(false, { "samples", "comm", id, "function" }, rows, most, "functions")
+end
+
+--- Returns a report of the samples of idle CPUs, `idle`, and of running ones, which are in `rows`.
+function share.of_idle(idle, rows)
+  local running = 0
+  for _, row in ipairs(rows) do running = running + row[2] end
+  if idle + running == 0 then return end
+  local shares = share.of { idle, running }
+  local columns = { { "share %", width = 7, decimals = 2 }, { "samples", width = 8 },
+    { "state", align = "left" } }
+  return report("CPUs", columns, { { shares[1], idle, "idle" }, { shares[2], running, "running" } })
 end
 
 --- Raises an error if --than is given and the event does not measure how busy a CPU is: only clocks

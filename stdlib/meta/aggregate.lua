@@ -57,6 +57,9 @@ function l:add(ns, ...) end
 ---@return fun(): ...
 function l:each() end
 
+--- Clears the table, after its rows were read with `each` and if it is not drawn itself.
+function l:clear() end
+
 --- The last value of `:each()` of a latency.
 ---@class perilune.LatencyRow
 ---@field calls integer

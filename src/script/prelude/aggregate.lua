@@ -206,7 +206,7 @@ local function declare(kind, spec)
 end
 
 --- Returns the constructor of a kind without methods of its own: its objects have `add`, and `each`
--- if they are drawn.
+-- and `clear` if they are drawn.
 local function simple(kind)
   return function(spec)
     local plan = declare(kind, spec)
@@ -214,6 +214,7 @@ local function simple(kind)
     return object_of(kind, plan.id, object, {
       add = generate(object, "add", plan, plan.leaf, true, 0, plan.returns and "+ 0"),
       each = plan.is_drawn and each_of(plan.id, plan.pointer) or nil,
+      clear = plan.is_drawn and function() native.clear(plan.id) end or nil,
     })
   end
 end

@@ -94,6 +94,11 @@ fn a_mask_limits_the_previous_states() {
     moved(&mut states, 7, 20.0, 2);
     states.move_to(None, 7, 30.0, 3, 9);
     assert_eq!(rows(&spent).len(), 2);
+    moved(&mut states, 7, 40.0, -2);
+    states.move_to(None, 7, 50.0, 3, 5);
+    moved(&mut states, 7, 60.0, 0);
+    let woken = rows(&spent).into_iter().find(|row| row.0 == number(5));
+    assert_eq!(woken.map(|row| row.3), Some(10.0), "a state that is not timed has its bits, too");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::{BorrowedEvent, Moved, States, add};
 
 impl States {
     /// Enters another state with the same other values. If `mask` is not 0, moves the task only
-    /// from a state that shares a bit with it; does nothing for any other task, unknown ones
-    /// included.
+    /// from a state that shares a bit with it, of a state that is not timed with its absolute
+    /// value; does nothing for any other task, unknown ones included.
     #[inline]
     pub fn move_to(
         &mut self,
@@ -21,8 +21,8 @@ impl States {
         if mask == 0 {
             return self.move_known(event, index, time, state);
         }
-        let before = self.slots.get(index).map_or(-1, |slot| slot.state);
-        if before < 0 || before as u32 & mask == 0 {
+        let before = self.slots.get(index).map_or(0, |slot| slot.state);
+        if before.unsigned_abs() & mask == 0 {
             return Moved::Done;
         }
         self.move_slot(event, index, time, state)
