@@ -177,6 +177,7 @@ function relation.stages(groups, opt, on)
     local kind = stages[i].threads and "tid" or "any"
     stages[i].open = pending { "from", "value", key = kind, keep = on.keep, age = opt.max_age }
   end
+  on.waits = stages[1].open
   local every_switch = false
   for _, role in ipairs(roles) do
     local whole = role.name == SWITCH and role.event.whole and not per_thread()
@@ -258,6 +259,24 @@ local function columns_of(opt)
   return named, key_column, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
+local MANY = 100                                           -- ends without a start, before a note
+
+--- Returns the callbacks `start`, `paired` and `single` of `on`. They count, and explain once that
+--- starts replace others and as many ends have no start: calls inside calls with the same key.
+local function recursion(on)
+  local starts, pairs, singles, explained = 0, 0, 0, false
+  local function start() starts = starts + 1 end
+  local function paired() pairs = pairs + 1 end
+  local function single()
+    singles = singles + 1
+    if explained or singles % MANY > 0 or starts - pairs - on.waits:len() < singles / 2 then return end
+    explained = true
+    note("many starts were replaced by another with the same key, and many ends have no start: "
+      .. "the calls are recursive or nested; `perilune nested -e BEGIN,END` measures each of them")
+  end
+  return start, paired, single
+end
+
 --- Measures how long each pair took: a table and, with `opt.histogram`, a histogram. `opt.than`
 --- prints the two events of each longer pair, `opt.detail` all events around them; `opt.only_than`
 --- does not count other pairs. `look` contains further fields for `latency`.
@@ -270,7 +289,10 @@ function relation.delay(groups, opt, look)
   local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
   local name, has_key, as, print
-  local function pair(start, e, number, k)
+  local on, paired = { keep = than, around = detail }, nil
+  on.start, paired, on.single = recursion(on)
+  function on.pair(start, e, number, k)
+    paired()
     local delay, first = start.delay, start.from
     if delay <= only then return end
     delays:add(delay, k, first, number)
@@ -278,7 +300,6 @@ function relation.delay(groups, opt, look)
     if spread then spread:add(delay, first, number) end
     if than and delay > than then print(start, e, k, first, number) end
   end
-  local on = { keep = than, around = detail, pair = pair }
   name, has_key, as = relation.stages(groups, opt, on)
   named(name, has_key, as)
   local print_pair = relation.printer(detail, has_key)
