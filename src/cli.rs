@@ -24,6 +24,7 @@ pub mod cases;
 pub mod command;
 pub mod describe;
 pub mod doctor;
+pub mod expr;
 pub mod help;
 pub mod list;
 pub mod machine_runtime;
@@ -69,7 +70,7 @@ impl From<io::Error> for CommandError {
 }
 
 /// Commands other than monitors: name, arguments, description.
-pub const COMMANDS: [(&str, &str, &str); 9] = [
+pub const COMMANDS: [(&str, &str, &str); 10] = [
     ("repl", "[OPTION…] [FILE.lua]", "prompt to open, count, time and draw events live"),
     (
         "list",
@@ -79,6 +80,12 @@ pub const COMMANDS: [(&str, &str, &str); 9] = [
     ),
     ("monitors", "", "list all monitors with their summary and origin"),
     ("doctor", "[--json]", "check what works on this machine, and how to fix the rest"),
+    (
+        "expr",
+        "EXPRESSION [-e EVENT]",
+        "print the value and type of an expression on constants, or its type for the fields of \
+         EVENT",
+    ),
     ("new", "NAME -e EVENT,…", "create a monitor and a test case for it"),
     (
         "test",
@@ -185,6 +192,7 @@ fn dispatch(
                 [word, ..] => Err(unexpected_argument("doctor", word)),
             }
         }
+        Some("expr") => expr::write(&utf8("expr", rest)?, runtime, out),
         Some("repl") => repl::run(rest, runtime, out),
         Some("monitors") => match rest {
             [] => done(monitors::write(runtime, out)),
@@ -290,6 +298,15 @@ fn flags(
             word.to_string_lossy()
         ))),
     }
+}
+
+/// Returns the arguments as text.
+fn utf8<'a>(command: &str, words: &'a [OsString]) -> Result<Vec<&'a str>, CommandError> {
+    let text = |word: &'a OsString| {
+        word.to_str()
+            .ok_or_else(|| CommandError::Usage(format!("{command}: {word:?} is not UTF-8")))
+    };
+    words.iter().map(text).collect()
 }
 
 fn optional_argument<'a>(

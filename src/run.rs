@@ -28,6 +28,7 @@ mod banner;
 pub mod catalog;
 mod cgroups;
 mod counters_only;
+pub mod expression;
 mod filters;
 mod flames;
 mod gaps;

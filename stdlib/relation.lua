@@ -259,7 +259,7 @@ local function columns_of(opt)
   return named, key_column, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
-local MANY = 100                                           -- ends without a start, before a note
+local MANY = 20                                            -- ends without a start, before a note
 
 --- Returns the callbacks `start`, `paired` and `single` of `on`. They count, and explain once that
 --- starts replace others and as many ends have no start: calls inside calls with the same key.

@@ -114,9 +114,12 @@ function text(spec) end
 function choice(spec) end
 
 --- An expression over an event's fields: `expr { "key", short = "k" }`. `opt.key` is its text, for
---- `expr_of`.
+--- `expr_of`. At a prompt with text, returns the value and type of an expression on constants,
+--- `expr "(1 << 12) - 1"`, or its type for the fields of an event:
+--- `expr("prev_state & 0xff", "sched:sched_switch")`.
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
+---@overload fun(source: string, selector?: string): string
 function expr(spec) end
 
 --- One event selector: `event { "alloc", required = true }`. `opt.alloc` is a [perilune.Selector].

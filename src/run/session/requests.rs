@@ -12,6 +12,7 @@ use crate::event::catalog::expand;
 use crate::event::kind::Event;
 use crate::event::kind::function::FunctionName;
 use crate::event::selector::Selector;
+use crate::run::expression;
 use crate::script::load::doc;
 
 /// Converts a line to Lua: `:name text` becomes a call; `local` is dropped, since a local would end
@@ -82,6 +83,11 @@ pub(super) fn answer(
         "draw" => return draw(session, arg(0), number(arg(1)).unwrap_or(10.0) as usize),
         "fields" => {
             fields(session, &word(0).context("fields needs an event: fields \"sys:name\"")?)?
+        }
+        "expr" => {
+            let wanted = "expr needs an expression and an event: expr(\"pid & 1\", \"sys:name\")";
+            let (text, event) = (word(0).context(wanted)?, word(1).context(wanted)?);
+            expression::types(&text, &event, &*session.source.catalog())?
         }
         "events" => events(session, &word(0).unwrap_or_else(|| "*".to_owned()))?,
         "doc" => described(&word(0).context("doc needs a name: `:doc latency`")?)?,

@@ -208,6 +208,15 @@ end
 --- top(table [, n=10]): draws the first n rows.
 function words.top(what, n) ask("draw", what, n or 10) end
 
+--- expr(source [, selector]): the value and type of an expression on constants, or its type for the
+--- fields of events. With a table, the option of a monitor.
+function words.expr(source, selector)
+  if type(source) == "table" then return env.expr(source) end
+  if selector then return (ask("expr", source, selector)) end
+  local value, as = env.expr_of(source, "key")
+  return ("%s (%s)"):format(tostring(value(0)), as)
+end
+
 for _, word in next, { "fields", "events", "load", "jobs", "cost", "lost", "save", "doc" } do
   words[word] = function(...) return (ask(word, ...)) end
 end

@@ -1,0 +1,1 @@
+//! `expr`: values of constants, and types for the fields of events.
