@@ -1,1 +1,51 @@
 //! `expr`: values of constants, and types for the fields of events.
+
+use std::process::Command;
+
+use perilune::sys::machine::is_root;
+
+/// Returns the output, the error and the exit code of `perilune expr WORDS…`.
+fn expr(words: &[&str]) -> (String, String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .arg("expr")
+        .args(words)
+        .output()
+        .expect("the built command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn constants_have_their_value_and_type() {
+    for (typed, expected) in [
+        ("(1 << 12) - 1", "4095 (0xfff, signed)"),
+        ("-1", "-1 (0xffffffffffffffff, signed)"),
+        ("1UL << 63", "0x8000000000000000 (0x8000000000000000, unsigned)"),
+        ("printf(\"%d]]\", 7)", "\"7]]\" (text)"),
+    ] {
+        assert_eq!(expr(&[typed]), (expected.to_owned(), String::new(), Some(0)), "{typed}");
+    }
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_position() {
+    let (out, err, code) = expr(&["1 +"]);
+    assert_eq!((out.as_str(), code), ("", Some(2)), "{err}");
+    assert!(err.contains("1 +\n") && err.ends_with('^'), "{err}");
+    let (_, err, code) = expr(&[]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("perilune expr 'EXPRESSION' [-e EVENT]"), "{err}");
+}
+
+#[test]
+fn an_expression_is_checked_against_the_fields_of_an_event() {
+    // Tracepoints can only be read by root.
+    if !is_root() {
+        return;
+    }
+    let checked = |text: &str| expr(&[text, "-e", "sched:sched_switch"]);
+    assert_eq!(checked("prev_state & 0xff").0, "sched:sched_switch: signed");
+    assert_eq!(checked("next_comm").0, "sched:sched_switch: text");
+    let (_, err, code) = checked("prev_stat");
+    assert!(err.contains("did you mean 'prev_state'?") && code == Some(2), "{err}");
+}
