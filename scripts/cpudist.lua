@@ -1,7 +1,7 @@
 --- How long tasks stay on a CPU each time: from the switch to a task until the switch away from it.
 -- The histogram is of all stays, the table by program, with --perins by thread. Short stays cost
--- switches, long ones make others wait. A stay that began before the run, and one that has not ended
--- at its end, is not counted. Interrupts, and the time that a hypervisor took, are included.
+-- switches, long ones make others wait. A stay that began before the run, and one that has not
+-- ended at its end, is not counted. Interrupts, and the time that a hypervisor took, are included.
 --   perilune cpudist -i 1000
 --   perilune cpudist -p 1234 --perins
 local running = require "running"

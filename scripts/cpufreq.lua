@@ -19,7 +19,7 @@ function m.init()
   times, changed, khz = kv { "cpu", "MHz", sums = { "ns", "changes" } }, per_cpu(-1), per_cpu(0)
   local watched = {}
   for _, cpu in ipairs(cpus()) do watched[cpu] = true end
-  evsel("power:cpu_frequency", { everyone = true }, function(e)
+  evsel("power:cpu_frequency", { all_tasks = true }, function(e)
     local cpu, state = e.cpu_id, e.state
     if not watched[cpu] then return end
     if changed[cpu] >= 0 then times:add(cpu, khz[cpu] / 1e3, e._time - changed[cpu], 0) end

@@ -1,8 +1,9 @@
 --- Prints what a CPU runs when a condition on the counts of events holds, checked by a timer.
--- The timer fires on each CPU every --tick; the counts are those of the events on that CPU since its
--- previous tick. A name is that of the event after the colon, or its alias=. Each tick for which the
--- condition holds is printed with the counts, with -g also with its stack; without a condition all
--- are printed. Ticks of idle CPUs are included. A tick that is late is a longer window.
+-- The timer fires on each CPU every --tick; the counts are those of the events on that CPU since
+-- its previous tick. A name is that of the event after the colon, or its alias=. Each tick for
+-- which the condition holds is printed with the counts, with -g also with its stack; without a
+-- condition all are printed. Ticks of idle CPUs are included. A tick that is late is a longer
+-- window.
 --   perilune hrtimer -e sched:sched_switch,sched:sched_wakeup --tick 50ms -g \
 --     'sched_switch == 0 && sched_wakeup > 0'
 --   perilune hrtimer -e irq_vectors:local_timer_entry//alias=ticks/ --tick 100ms 'ticks < 10'
@@ -12,8 +13,8 @@ local m = monitor {
   summary = "what runs when counts of events meet a condition, checked by a timer",
   order = true, whole_cpus = true,
   options = {
-    events { "event", short = "e", required = true, help = "events to count: sys:name[/filter/…/],…",
-      attrs = { alias = text } },
+    events { "event", short = "e", required = true,
+      help = "events to count: sys:name[/filter/alias=…/],…", attrs = { alias = text } },
     duration { "tick", unit = "ms", default = "10ms", help = "period of the timer" },
     text { "condition", value = "CONDITION", positional = true,
       help = "condition on the counts since the previous tick: sched_switch == 0" },

@@ -1,8 +1,8 @@
 --- Relates events by key: -e A,B -e C -e D follows A,B => C => D and measures each pair.
 -- An end belongs to the last start with the same key. The key is -k for all events, key= for one,
 -- else the CPU, or with -p the thread. A start that is replaced by another one is unmatched. A
--- start that waits while events are lost is dropped (unsafe), as is one whose thread ends. Calls of a
--- recursive function replace each other's starts: use `nested` for those.
+-- start that waits while events are lost is dropped (unsafe), as is one whose thread ends. Calls of
+-- a recursive function replace each other's starts: use `nested` for those.
 -- --impl selects the result: `delay` how long pairs took, `pair` how many events have a partner,
 -- `kmemprof` memory allocated and freed (ptr=, size=), `syscalls` calls by name and their errors,
 -- from raw_syscalls:sys_enter and sys_exit.

@@ -3,8 +3,9 @@
 -- another one with the same key is open is nested in it. The key is -k, key= of an event, else the
 -- CPU, or with -p the thread; use -k _tid for calls in which a task can sleep. alias= names a call.
 -- The tree is indented by two blanks per level, also with --json. A call whose end is missing ends
--- with the call around it and is unmatched; calls inside more than 64 others are evicted. Percentiles
--- are those of a call's total. --than --detail prints all events of calls inside each longer call.
+-- with the call around it and is unmatched; calls inside more than 64 others are evicted.
+-- Percentiles are those of a call's total. --than --detail prints all events of calls inside each
+-- longer call.
 --   perilune nested -e irq:softirq_entry,irq:softirq_exit \
 --     -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
 --   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit \

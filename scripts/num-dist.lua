@@ -10,9 +10,8 @@ local keys = require "key"
 local m = monitor {
   summary = "distribution of any field or expression of an event",
   options = {
-    events { "event", short = "e", required = true,
-      help = "events: sys:name[/filter/num=EXPR/key=EXPR/…],…",
-      attrs = { num = expr, key = expr } },
+    events { "event", short = "e", required = true, attrs = { num = expr, key = expr },
+      help = "events: sys:name[/filter/num=EXPR/key=EXPR/…],…" },
     expr { "key", short = "k", help = "a distribution for each value of this expression" },
     text { "linear", value = "MIN,STEP,MAX", help = "buckets of equal width" },
   },
@@ -30,15 +29,14 @@ function m.init(opt)
   for _, group in ipairs(opt.event) do
     for _, s in ipairs(group) do
       if not s.attr.num then error(s.name .. ": add num=, as in sys:name//num=FIELD/", 0) end
-      local ev = evsel(s)
-      all[#all + 1] = { ev = ev, key = s.attr.key or opt.key or "0" }
-      numbers[#all] = expr_of(s.attr.num, ev, "number")
+      all[#all + 1] = { ev = evsel(s), key = s.attr.key or opt.key or "0" }
+      numbers[#all] = expr_of(s.attr.num, all[#all].ev, "number")
     end
   end
   local by, as = keys.column(all)
-  local keyed = opt.key or all[1].key ~= "0"
   local new, spec = scale(opt)
-  spec[1], spec[2], spec.title = { "event", event_name }, keyed and { "key", as = as }, "number"
+  spec[1], spec.title = { "event", event_name }, "number"
+  spec[2] = (opt.key or all[1].key ~= "0") and { "key", as = as }
   local spread = new(spec)
   local sums = latency { spec[1], spec[2], unit = "none", count = "values" }
   for i, one in ipairs(all) do

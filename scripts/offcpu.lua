@@ -1,9 +1,9 @@
 --- Where tasks sleep, and who wakes them: the stack of the sleeper, the waker and its stack.
--- A sleep lasts from the switch away from a sleeping task until its wakeup. The wait for a CPU after
--- that is not included (see rundelay). The stack of the waker is taken where it calls the wakeup,
--- also if the sleeper is on another CPU. An interrupt that wakes is not work of the task that it
--- interrupts: its waker is `(interrupt)` or `(softirq)`, with its innermost kernel frames only.
--- Sleeps that have not ended are reported at the end of the run, with the waker `(asleep)`.
+-- A sleep lasts from the switch away from a sleeping task until its wakeup. The wait for a CPU
+-- after that is not included (see rundelay). The stack of the waker is taken where it calls the
+-- wakeup, also if the sleeper is on another CPU. An interrupt that wakes is not work of the task
+-- that it interrupts: its waker is `(interrupt)` or `(softirq)`, with its innermost kernel frames
+-- only. Sleeps that have not ended are reported at the end of the run, with the waker `(asleep)`.
 -- --wakers omits the stacks: who wakes whom. A flame graph has the sleeper's stack, `--`, and above
 -- it the stack of the waker, innermost function first. Its weight is the number of sleeps, or the
 -- time (--weight time). Functions that call the C library are missing in it if that was built

@@ -2,9 +2,9 @@
 -- `ms` is the time on the CPU by the perf clock, also of stays that have not ended: interrupts and
 -- the time that a hypervisor took are included. `cpu%` is its share of the CPU's time. A stay lasts
 -- from the switch to a thread until the switch away from it, and is counted when it ends. `swapper`
--- is the idle task. A CPU without any event in the run has no row.
--- --prio takes priorities of the kernel: -1 deadline, 0-98 real time (98 is SCHED_FIFO 1), 100-139
--- nice -20 to 19. That of a thread that has run since before the run is known from its next switch.
+-- is the idle task. A CPU without any event in the run has no row. --prio takes priorities of the
+-- kernel: -1 deadline, 0-98 real time (98 is SCHED_FIFO 1), 100-139 nice -20 to 19. That of a
+-- thread that has run since before the run is known from its next switch.
 --   perilune oncpu -p 1234 -i 1000
 --   perilune oncpu -C 0-3 --rows 5
 --   perilune oncpu --prio 0-98

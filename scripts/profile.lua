@@ -1,14 +1,15 @@
 --- Samples what the CPUs run: shares of processes and of their functions; with -g each sample.
 -- Shares are relative to the samples; each table adds up to 100 %. Code without symbols is shown by
 -- the name of its file. Processes with the same name share a row if each is too light for its own.
--- Idle CPUs are not sampled, or with --idle counted apart: the shares of the tasks stay those of the
--- running time. --by thread and --by cpu make the first table one of threads or CPUs. Use 99 or 997 samples per second: 100 and 1000 stay in step with
--- work that repeats as often.
+-- Idle CPUs are not sampled, or with --idle counted apart: the shares of the tasks stay those of
+-- the running time. --by thread and --by cpu make the first table one of threads or CPUs.
+-- Use 99 or 997 samples per second: 100 and 1000 stay in step with work that repeats as often.
 -- Without -e, takes the first event that opens: cycles:ppp, cycles:pp, cycles:p, cycles, or
 -- cpu-clock, a timer. --than and -F 0 need a share of the time and take ref-cycles first. --than
 -- prints the samples of a CPU from when its share of a second is reached until that second ends.
 --   perilune profile -F 997 -- make
 --   perilune profile -F 99 -C 0 -g --exclude-user --than 30
+--   perilune profile --by cpu --idle
 --   perilune profile -F 0 -i 1000
 --   perilune profile -F 997 -g --flame-graph cpu -i 600000
 local share = require "share"
@@ -57,8 +58,7 @@ function m.init(opt)
     local sums = { "period", "samples" }
     samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = most }
   end
-  local id = opt.by == "thread" and "_tid" or opt.by == "cpu" and "_cpu" or "_pid"
-  local who = expr_of(id, ev)
+  local who = expr_of(share.KEYS[opt.by], ev)
   ev:each(function(e)
     if busy and not busy(e) then return end
     if opt.idle and e._tid == 0 then idle = idle + 1
@@ -71,13 +71,8 @@ function m.interval(seconds)
   interval = seconds
   if shares then return shares end
   if not samples then return end
-  local rows = {}
-  for who, name, fn, period, n in samples:each() do
-    rows[#rows + 1] = { period, n, name, who, symbol(fn) }
-  end
-  samples:clear()
-  local apart = m.opt.idle and share.of_idle(idle, rows)
-  idle = 0
-  return apart, share.of_tasks(ev, rows, most, m.opt.by)
+  local ran, apart = share.rows(samples, symbol), nil
+  if m.opt.idle then apart, idle = share.of_idle(idle, ran), 0 end
+  return apart, share.of_tasks(ev, ran, most, m.opt.by)
 end
 return m

@@ -3,8 +3,8 @@
 -- The wait is therefore the time in a run queue: RQ and R+ of task-state. A wait that began before
 -- the run is not known. If a task leaves a CPU without a switch to it, its wait is unmatched.
 -- --instead adds a table of the tasks that ran meanwhile on the CPU where the task ran after the
--- wait; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was on
--- another CPU.
+-- wait; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
+-- on another CPU.
 -- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
 -- another task; the losses shown are those of all these events.
 --   perilune rundelay -i 1000
@@ -22,8 +22,7 @@ local m = monitor {
   options = {
     text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
     duration { "than", unit = "ns", help = "print first and last event of each longer wait" },
-    flag { "instead", help = "also show which tasks ran instead" },
-    "detail", "perins", "heatmap",
+    flag { "instead", help = "also show which tasks ran instead" }, "detail", "perins", "heatmap",
   },
 }
 
@@ -39,12 +38,7 @@ function m.init(opt)
   local waits = pending { "after", key = "tid", keep = opt.than }
   local print = opt.than and relation.printer(opt.detail, is_about)
 
-  local others = opt.instead and latency { "comm", "ran instead", count = "stays", top = 20,
-    title = "ran instead", percentiles = false }
-  local during = others and instead.watch(function(waiter, comm, ns)
-    others:add(ns, waiter, comm)
-  end)
-
+  local during = opt.instead and instead.table()
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
   local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
 

@@ -1,12 +1,12 @@
 --- Tasks that move to another CPU: how often, between which CPUs, and when they run there.
 -- A task moves when it is woken, when its CPU has too many tasks, or when it may only run on other
--- CPUs. The wait is the time from the migration until the task runs.
--- --why shows why the scheduler moved them, by the kernel functions that did (a stack of 5 frames per
--- migration): `wakeup` chose another CPU, `idle balance` a CPU that became idle took the task, `load
--- balance` and `active balance` evened out the queues, `affinity or exec` another CPU was demanded.
--- A task that moves again before it runs is unmatched: it counts as a migration without a wait.
--- With -p or a COMMAND all scheduler events of the machine are read, because these events come from
--- any task; the losses shown are those of all these events.
+-- CPUs. The wait is the time from the migration until the task runs. --why shows why the scheduler
+-- moved them, by the kernel functions that did (a stack of 5 frames per migration): `wakeup` chose
+-- another CPU, `idle balance` a CPU that became idle took the task, `load balance` and `active
+-- balance` evened out the queues, `affinity or exec` another CPU was demanded. A task that moves
+-- again before it runs is unmatched: it counts as a migration without a wait. With -p or a COMMAND
+-- all scheduler events of the machine are read, because these events come from any task; the losses
+-- shown are those of all these events.
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
 --   perilune sched-migrate --why -- make -j8
@@ -23,7 +23,8 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local migrations = kv { perins "tid", "comm", opt.why and "why", count = "migrations", title = "migrations" }
+  local migrations = kv { perins "tid", "comm", opt.why and "why",
+    count = "migrations", title = "migrations" }
   local waits = latency { { "from", arrow = true }, "to", title = "until it runs" }
   local moved = pending { "from", key = "tid", keep = opt.than }
   local print = longer.printer(opt.than)

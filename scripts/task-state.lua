@@ -1,17 +1,16 @@
 --- Time that tasks spend running, waiting for a CPU and sleeping.
--- States: R running; R+ preempted; RQ woken and waiting for a CPU; S interruptible sleep;
--- D uninterruptible sleep. The states of a task add up to the time between its first and its last
+-- States: R running; R+ preempted; RQ woken and waiting for a CPU; S interruptible sleep; D
+-- uninterruptible sleep. The states of a task add up to the time between its first and its last
 -- event in the run. A task that has been asleep since before the run is not shown: its state is
 -- known from its next event on. States that have not ended are listed in a second table: D, or with
 -- --than all that are longer; the event that began each of those is printed at the end of the run.
 -- --than prints the two events of each longer stay, with -g the first one with its stack; -g alone
--- prints those of every stay. A flame graph contains the sleeps.
--- -S and -D time only these sleeps, at a fraction of the cost; --no-interruptible times all but S.
--- --wakers adds a table of who woke the tasks, where the wakeup was called; `(interrupt)` and
--- `(softirq)` are no work of the task that they interrupted.
--- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
--- another task; the losses shown are those of all these events. On recent kernels a preempted task
--- has prev_state 0x100, not 0: a filter prev_state==0 misses it.
+-- prints those of every stay. A flame graph contains the sleeps. -S and -D time only these sleeps,
+-- at a fraction of the cost; --no-interruptible times all but S. --wakers adds a table of who woke
+-- the tasks, where the wakeup was called; `(interrupt)` and `(softirq)` are no work of the task
+-- that they interrupted. With -p or a COMMAND all scheduler events of the machine are read, because
+-- a wakeup comes from another task; the losses shown are those of all these events. On recent
+-- kernels a preempted task has prev_state 0x100, not 0: a filter prev_state==0 misses it.
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g
 --   perilune task-state --perins -- make -j8
 local sched = require "sched"

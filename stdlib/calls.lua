@@ -19,8 +19,9 @@ Tree.__index = Tree
 ---@return perilune.calls.Tree
 function calls.tree()
   local times, own = latency { "node", keep = false }, kv { "node", sums = { "self" } }
-  local tree = { times = times, own = own, names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
-  return setmetatable(tree, Tree)
+  local nodes = { names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
+  nodes.times, nodes.own = times, own
+  return setmetatable(nodes, Tree)
 end
 
 --- Names a call. Its number is an integer from 1 to 999.

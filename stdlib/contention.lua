@@ -27,8 +27,8 @@ end
 -- Idle tasks all have the number 0: an interrupt may wait for a lock on each CPU.
 local function key_of(e) return e._tid ~= 0 and e._tid or -1 - e._cpu end
 
---- Watches waits. Calls `ended(wait, e)` at the end of each: `wait.delay`, `wait.lock`, its address,
---- `wait.kind`, `wait.stack`, and who woke the task last, `wait.waker`, `""` if it did not sleep,
+--- Watches waits. Calls `ended(wait, e)` at the end of each: `wait.delay`, the address `wait.lock`,
+--- `wait.kind`, `wait.stack`, and who woke the task last: `wait.waker`, `""` if it did not sleep,
 --- with `wait.waker_stack`. `stacks` is the method of call chains, or false.
 ---@param opt { kernel: boolean, futex: boolean }
 ---@param stacks string|false

@@ -4,13 +4,15 @@ local instead = {}
 local STAYS = 1024                                         -- the last stays of a CPU that are kept
 local NEVER = -math.huge
 
---- Keeps who ran on each CPU last. Returns a function `during(waiter, cpu, from, to)` that calls
---- `ran(waiter, comm, ns)` for each stay of a task on the CPU in that time; `comm` is `(idle)` for
---- the idle task, which runs until the CPU reacts to a wakeup. The time before the last 1024 stays of
---- the CPU is `(earlier)`.
----@param ran fun(waiter: string, comm: string, ns: number)
+--- Declares a table of the tasks that ran instead, and keeps who ran on each CPU last. Returns a
+--- function `during(waiter, cpu, from, to)` that adds each stay of a task on the CPU in that time.
+--- `(idle)` is the idle task, which runs until the CPU reacts to a wakeup, and `(earlier)` the time
+--- before the last 1024 stays of the CPU.
 ---@return fun(waiter: string, cpu: integer, from: number, to: number)
-function instead.watch(ran)
+function instead.table()
+  local stays = latency { "comm", "ran instead", count = "stays", top = 20, title = "ran instead",
+    percentiles = false }
+  local function ran(waiter, comm, ns) stays:add(ns, waiter, comm) end
   local rings, count = {}, per_cpu(0)
   local since, current = per_cpu(NEVER), per_cpu ""
 
@@ -19,7 +21,7 @@ function instead.watch(ran)
     rings[cpu] = ring
     return ring
   end
-  evsel("sched:sched_switch", { everyone = true }, function(e)
+  evsel("sched:sched_switch", { all_tasks = true }, function(e)
     local cpu, time = e._cpu, e._time
     if since[cpu] >= 0 then
       local ring, i = rings[cpu] or ring_of(cpu), count[cpu] % STAYS + 1

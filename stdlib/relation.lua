@@ -269,7 +269,8 @@ local function recursion(on)
   local function paired() pairs = pairs + 1 end
   local function single()
     singles = singles + 1
-    if explained or singles % MANY > 0 or starts - pairs - on.waits:len() < singles / 2 then return end
+    if explained or singles % MANY > 0 then return end
+    if starts - pairs - on.waits:len() < singles / 2 then return end
     explained = true
     note("many starts were replaced by another with the same key, and many ends have no start: "
       .. "the calls are recursive or nested; `perilune nested -e BEGIN,END` measures each of them")

@@ -1,6 +1,6 @@
 --- Tasks that wait in the run queue of each CPU, counted exactly from scheduler events.
---- A task waits from its wakeup or preemption until it runs; a migration moves it. A task that waits
---- since before the run, or since events were lost, is not counted until it has run.
+--- A task waits from its wakeup or preemption until it runs; a migration moves it. A task that has
+--- waited since before the run, or since events were lost, is not counted until it has run.
 local run_queue = {}
 
 local sched = require "sched"
@@ -26,7 +26,7 @@ function run_queue.watch(changes)
     local tid, cpu = e.pid, e.target_cpu
     if running[cpu] ~= tid and not waiting:get(tid) then waits(e, tid, cpu) end
   end
-  local every = { everyone = true }
+  local every = { all_tasks = true }
   evsel("sched:sched_wakeup", every, woken)
   evsel("sched:sched_wakeup_new", every, woken)
   evsel("sched:sched_migrate_task", every, function(e)

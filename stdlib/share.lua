@@ -90,6 +90,22 @@ end
 
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
 
+--- Fields that samples are counted by.
+share.KEYS = { process = "_pid", thread = "_tid", cpu = "_cpu" }
+
+--- Returns the rows for `of_tasks` of a table by number, comm and function, with sums of periods
+--- and of samples, and clears it.
+---@param samples perilune.Kv
+---@param symbol fun(stack: integer): string
+function share.rows(samples, symbol)
+  local rows = {}
+  for who, name, fn, period, n in samples:each() do
+    rows[#rows + 1] = { period, n, name, who, symbol(fn) }
+  end
+  samples:clear()
+  return rows
+end
+
 local TITLES = { process = "pid", thread = "tid", cpu = "cpu" }
 
 --- Returns two reports of the samples of `ev`: of the first `PROCESSES` processes, of the first

@@ -61,6 +61,7 @@ mod tests {
     #[test]
     fn an_expression_cannot_leave_its_string() {
         let script = script_of("\"\n]]");
-        assert!(script.starts_with("local value, as = expr_of(\"\\034\\010\\093\\093\", \"key\")\n"));
+        let expected = "local value, as = expr_of(\"\\034\\010\\093\\093\", \"key\")\n";
+        assert!(script.starts_with(expected), "{script}");
     }
 }

@@ -30,7 +30,8 @@ function perins(column) end
 
 ---@class perilune.LatencySpec
 ---@field [integer] perilune.Column keys
----@field unit? "ns"|"us"|"ms"|"s"|"none" unit of the table; `none`: other numbers than times; Dflt: us
+--- Unit of the table; `none` is for numbers that are not times; Dflt: us
+---@field unit? "ns"|"us"|"ms"|"s"|"none"
 ---@field count? string title of the count, which is `calls` in JSON; Dflt: calls
 ---@field title? string line above the table; `table` in JSON, in snake case: `until_it_runs`
 ---@field top? integer maximum number of rows; Dflt: all
@@ -91,8 +92,8 @@ function l:clear() end
 --- values. A table with a column drawn by `stack_text` is also a flame graph for `--flame-graph`:
 --- the other columns are the frames at the root, the weight is the count or the sum named by
 --- `--weight`. A second column of stacks is joined to the first: above it, after a frame `--`, with
---- the innermost function first and the columns after it as frames on top. Stacks with the same text
---- are one row. With `keep` the rows are the current totals:
+--- the innermost function first and the columns after it as frames on top. Stacks with the same
+--- text are one row. With `keep` the rows are the current totals:
 --- the flame graph of a run with -i is that of the last interval.
 ---
 ---     local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }

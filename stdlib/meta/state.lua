@@ -175,8 +175,8 @@ function st:enter(tid, e, ...) end
 ---@return boolean
 function st:move(tid, e, state) end
 
---- Like `move`, but only from a state that has a bit of the mask; a negative state has the bits of its
---- absolute value:
+--- Like `move`, but only from a state that has a bit of the mask; a negative state has the bits of
+--- its absolute value:
 --- `stays:move_from(0xff, e.pid, e, WOKEN)`.
 ---@param mask integer
 ---@param tid integer

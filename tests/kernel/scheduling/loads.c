@@ -99,7 +99,8 @@ __attribute__((noinline)) static int waits_for_byte(void) {
     register long fd __asm__("rdi") = bytes[0];
     register char *at __asm__("rsi") = &byte;
     register long size __asm__("rdx") = 1;
-    __asm__ volatile("syscall" : "+r"(result) : "r"(fd), "r"(at), "r"(size) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "+r"(result) : "r"(fd), "r"(at), "r"(size) : "rcx", "r11", "memory");
     return result == 1;
 }
 
@@ -120,7 +121,8 @@ __attribute__((noinline)) static int gives_byte(void) {
     register long fd __asm__("rdi") = bytes[1];
     register const char *at __asm__("rsi") = "x";
     register long size __asm__("rdx") = 1;
-    __asm__ volatile("syscall" : "+r"(result) : "r"(fd), "r"(at), "r"(size) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "+r"(result) : "r"(fd), "r"(at), "r"(size) : "rcx", "r11", "memory");
     return result == 1;
 }
 
@@ -215,8 +217,8 @@ static void moves(void) {
 
 int main(int argc, char **argv) {
     struct { const char *name; void (*run)(void); } modes[] = {
-        {"spins", spins}, {"queue", queue}, {"sleeps", sleeps}, {"locks", locks}, {"writes", writes},
-        {"moves", moves},
+        {"spins", spins}, {"queue", queue}, {"sleeps", sleeps},
+        {"locks", locks}, {"writes", writes}, {"moves", moves},
     };
     if (argc != 3 || !(out = fopen(argv[2], "w"))) return 2;
     for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++) {
