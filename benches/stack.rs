@@ -10,7 +10,11 @@ use perilune::base::event::chain::{KERNEL, USER};
 use perilune::base::report::flame::Flame;
 use perilune::base::report::frame::{Frame, Space};
 use perilune::output::{folded, svg};
-use perilune::stack::{Stacks, fold::{Fold, FoldedStack}, naming::Naming};
+use perilune::stack::{
+    Stacks,
+    fold::{Fold, FoldedStack},
+    naming::Naming,
+};
 use perilune::symbol::Symbolizer;
 
 const CALLS: usize = 1024;

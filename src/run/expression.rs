@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 
+use crate::base::text::number::IntegerType;
 use crate::decode::format::Format;
 use crate::event::catalog::{Catalog, expand};
 use crate::event::expr::Expr;
@@ -19,7 +20,7 @@ pub fn types(text: &str, selectors: &str, catalog: &dyn Catalog) -> anyhow::Resu
         for event in expand(catalog, &selector)? {
             let empty = Format::default();
             let expr = Expr::parse(text, &event.name, event.format().unwrap_or(&empty))?;
-            let kind = expr.integer_type().map_or("text", |kind| kind.name());
+            let kind = expr.integer_type().map_or("text", IntegerType::name);
             lines.push(format!("{}: {kind}", event.name));
         }
     }

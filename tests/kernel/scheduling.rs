@@ -36,24 +36,24 @@ impl Measured {
         self.rows.iter().filter(move |row| row["comm"] == comm)
     }
 
-    fn sum<'a>(&self, rows: impl Iterator<Item = &'a Value>, key: &str) -> f64 {
-        rows.filter_map(|row| row[key].as_f64()).sum()
-    }
-
     fn explain(&self) -> String {
         format!("{:?} {:?} {}", self.own, self.rows, self.stderr)
     }
 }
 
-/// Runs the program in a mode as the COMMAND of a monitor. `{}` in an argument is a folder of the
-/// run.
+fn sum<'a>(rows: impl Iterator<Item = &'a Value>, key: &str) -> f64 {
+    rows.filter_map(|row| row[key].as_f64()).sum()
+}
+
+/// Runs the program in a mode as the COMMAND of a monitor. `FOLDER` in an argument is a folder of
+/// the run.
 fn watch(args: &[&str], mode: &str) -> Measured {
     let program = Program::of(SOURCE, &["-lpthread"]);
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("own");
     let place = folder.path().to_string_lossy().into_owned();
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(args.iter().map(|arg| arg.replace("{}", &place)))
+        .args(args.iter().map(|arg| arg.replace("FOLDER", &place)))
         .args(["--json", "--duration", "120s", "--", &program.path(), mode])
         .arg(&file)
         .output()
@@ -79,11 +79,11 @@ fn the_time_on_each_cpu_is_the_cpu_time_of_the_program() {
     let run = watch(&["oncpu"], "spins");
     let on = |cpu: u64| run.of("chain").filter(move |row| row["cpu"] == cpu);
     for cpu in [0, 1] {
-        let (ms, own) = (run.sum(on(cpu), "ms"), run.own[&format!("cpu{cpu}")]);
+        let (ms, own) = (sum(on(cpu), "ms"), run.own[&format!("cpu{cpu}")]);
         // Interrupts and a hypervisor take time of a stay.
         assert!((own..own * 1.2 + 20.0).contains(&ms), "CPU {cpu}: {ms} ms: {}", run.explain());
     }
-    let stays = run.sum(run.of("chain"), "stays");
+    let stays = sum(run.of("chain"), "stays");
     let switches = run.own["switches"];
     // The switches after the program read its own number are not in it: those of its exit.
     assert!((switches..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
@@ -105,15 +105,15 @@ fn the_waiting_tasks_are_those_that_waited() {
 fn sleeps_have_the_functions_of_the_sleeper_and_of_its_waker() {
     let run = watch(&["offcpu"], "sleeps");
     let naps = || run.of("napper").filter(|row| row["asleep_in"].to_string().contains("nanosleep"));
-    assert_eq!(run.sum(naps(), "calls"), 10.0, "{}", run.explain());
+    assert_eq!(sum(naps(), "calls"), 10.0, "{}", run.explain());
     assert!(naps().all(|row| row["waker"] == "(interrupt)"), "{}", run.explain());
-    let us = run.sum(naps(), "total_us");
+    let us = sum(naps(), "total_us");
     // A timer is never early, and the sleep ends when it wakes.
     assert!((200e3..260e3).contains(&us), "{us}: {}", run.explain());
     let reads = || run.of("reader").filter(|row| row["waker"] == "giver");
-    let calls = run.sum(reads(), "calls");
+    let calls = sum(reads(), "calls");
     assert_eq!(calls, run.own["sleeps"], "{}", run.explain());
-    let (ms, own) = (run.sum(reads(), "total_us") / 1e3, run.own["asleep"]);
+    let (ms, own) = (sum(reads(), "total_us") / 1e3, run.own["asleep"]);
     assert!(ms > 280.0 && ms <= own, "{ms} of {own}: {}", run.explain());
     for row in reads() {
         let (at, from) = (row["asleep_in"].to_string(), row["woken_by"].to_string());
@@ -122,7 +122,7 @@ fn sleeps_have_the_functions_of_the_sleeper_and_of_its_waker() {
 }
 
 fn two_stacks_are_joined_in_a_flame_graph() {
-    let run = watch(&["offcpu", "--flame-graph", "{}/sleeps", "--weight", "time"], "sleeps");
+    let run = watch(&["offcpu", "--flame-graph", "FOLDER/sleeps", "--weight", "time"], "sleeps");
     let folded = std::fs::read_to_string(run.folder.path().join("sleeps.folded"));
     let folded = folded.unwrap_or_else(|why| panic!("{why}: {}", run.stderr));
     let joined = folded.lines().filter(|line| {
@@ -140,8 +140,8 @@ fn a_mutex_is_waited_for_as_often_and_as_long_as_measured() {
     let run = watch(&["locks", "--futex", "-g"], "locks");
     let mutex = format!("{:#x}", run.own["mutex"] as u64);
     let of = || run.of("waiter").filter(|row| row["lock"] == mutex.as_str());
-    assert_eq!(run.sum(of(), "calls"), run.own["waits"], "{}", run.explain());
-    let (ms, own) = (run.sum(of(), "total_us") / 1e3, run.own["waited"]);
+    assert_eq!(sum(of(), "calls"), run.own["waits"], "{}", run.explain());
+    let (ms, own) = (sum(of(), "total_us") / 1e3, run.own["waited"]);
     assert!(ms <= own && ms > own * 0.7, "{ms} of {own}: {}", run.explain());
     for row in of() {
         assert_eq!(row["released_by"], "holder", "{row}");
@@ -162,16 +162,16 @@ fn sizes_of_writes_are_distributed_exactly() {
 
 fn stays_on_a_cpu_are_the_switches_of_the_program() {
     let run = watch(&["cpudist"], "spins");
-    let (stays, switches) = (run.sum(run.of("chain"), "calls"), run.own["switches"]);
+    let (stays, switches) = (sum(run.of("chain"), "calls"), run.own["switches"]);
     assert!((switches..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
-    let (ms, own) = (run.sum(run.of("chain"), "total_us") / 1e3, run.own["cpu0"] + run.own["cpu1"]);
+    let (ms, own) = (sum(run.of("chain"), "total_us") / 1e3, run.own["cpu0"] + run.own["cpu1"]);
     assert!((own..own * 1.2 + 40.0).contains(&ms), "{ms} of {own}: {}", run.explain());
 }
 
 fn forced_migrations_have_their_reason() {
     let run = watch(&["sched-migrate", "--why"], "moves");
     let forced = run.of("chain").filter(|row| row["why"] == "affinity or exec");
-    let count = run.sum(forced, "migrations");
+    let count = sum(forced, "migrations");
     // Each call but the first demands the other CPU; the first may.
     assert!((20.0..=21.0).contains(&count), "{count}: {}", run.explain());
 }
