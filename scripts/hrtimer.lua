@@ -10,7 +10,7 @@
 local condition = require "condition"
 
 local m = monitor {
-  summary = "what runs when counts of events meet a condition, checked by a timer",
+  summary = "what runs when counts of events meet a condition",
   order = true, whole_cpus = true,
   options = {
     events { "event", short = "e", required = true,

@@ -9,9 +9,37 @@ pub const USAGE: &str = "perilune MONITOR|FILE.lua [OPTION…] [COMMAND [ARG…]
 
 /// The bundled monitors by purpose. All others are the user's.
 const PURPOSES: [(&str, &[&str]); 7] = [
-    ("Any event", &["trace", "top", "stat", "multi-trace", "mpdelay", "nested", "num-dist", "hrtimer", "eval"]),
-    ("What tasks do", &["syscalls", "signal", "task-state", "offcpu", "locks", "rundelay", "sched-migrate"]),
-    ("CPUs", &["profile", "cpu-util", "oncpu", "cpudist", "runqlen", "cpufreq", "percpu-stat", "split-lock"]),
+    (
+        "Any event",
+        &[
+            "trace",
+            "top",
+            "stat",
+            "multi-trace",
+            "mpdelay",
+            "nested",
+            "num-dist",
+            "hrtimer",
+            "eval",
+        ],
+    ),
+    (
+        "What tasks do",
+        &["syscalls", "signal", "task-state", "offcpu", "locks", "rundelay", "sched-migrate"],
+    ),
+    (
+        "CPUs",
+        &[
+            "profile",
+            "cpu-util",
+            "oncpu",
+            "cpudist",
+            "runqlen",
+            "cpufreq",
+            "percpu-stat",
+            "split-lock",
+        ],
+    ),
     ("Delays and lockups", &["irq", "irq-off", "hrtimer-latency", "watchdog"]),
     ("Disks", &["blktrace"]),
     ("Memory", &["kmemleak", "kmemprof", "page-faults"]),
