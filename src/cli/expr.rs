@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use super::{CommandError, run::Runtime};
+use super::{CommandError, runtime::Runtime};
 use crate::event::expr::{Expr, ExprNames, ExprScope};
 use crate::run::expression;
 use crate::script::load::library::{Script, ScriptOrigin};
