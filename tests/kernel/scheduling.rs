@@ -85,8 +85,8 @@ fn the_time_on_each_cpu_is_the_cpu_time_of_the_program() {
     }
     let stays = sum(run.of("chain"), "stays");
     let switches = run.own["switches"];
-    // The switches after the program read its own number are not in it: those of its exit.
-    assert!((switches..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
+    // Its own number contains switches before it was executed, and not those of its exit.
+    assert!((switches - 4.0..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
 }
 
 fn the_waiting_tasks_are_those_that_waited() {
@@ -163,7 +163,7 @@ fn sizes_of_writes_are_distributed_exactly() {
 fn stays_on_a_cpu_are_the_switches_of_the_program() {
     let run = watch(&["cpudist"], "spins");
     let (stays, switches) = (sum(run.of("chain"), "calls"), run.own["switches"]);
-    assert!((switches..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
+    assert!((switches - 4.0..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
     let (ms, own) = (sum(run.of("chain"), "total_us") / 1e3, run.own["cpu0"] + run.own["cpu1"]);
     assert!((own..own * 1.2 + 40.0).contains(&ms), "{ms} of {own}: {}", run.explain());
 }

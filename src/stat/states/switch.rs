@@ -51,7 +51,7 @@ impl States {
     fn step(&mut self, event: Option<BorrowedEvent<'_>>, tid: u32, time: f64, state: i32) -> Moved {
         let Some(index) = self.find(tid) else { return Moved::Unknown };
         let slot = self.slots.get_mut(index);
-        if let Some(slot) = slot.filter(|s| s.state >= 0 && (s.state > 0) == (state > 0)) {
+        if let Some(slot) = slot.filter(|s| s.state >= 0 && (s.state != 0) == (state != 0)) {
             slot.state = -1;
             self.losses.unmatched += 1;
         }
