@@ -30,8 +30,7 @@ function perins(column) end
 
 ---@class perilune.LatencySpec
 ---@field [integer] perilune.Column keys
---- Unit of the table; `none` is for numbers that are not times; Dflt: us
----@field unit? "ns"|"us"|"ms"|"s"|"none"
+---@field unit? "ns"|"us"|"ms"|"s"|"none" unit of the table; none: not times; Dflt: us
 ---@field count? string title of the count, which is `calls` in JSON; Dflt: calls
 ---@field title? string line above the table; `table` in JSON, in snake case: `until_it_runs`
 ---@field top? integer maximum number of rows; Dflt: all
