@@ -14,7 +14,7 @@ local m = monitor {
   order = true, every = "1s", whole_cpus = true,
 }
 
-local lengths, current ---@type perilune.Levels, table<integer, integer>
+local lengths, current ---@type perilune.Levels, table<integer, number>
 
 function m.init()
   lengths = levels.of(cpus())

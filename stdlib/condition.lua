@@ -21,7 +21,7 @@ function condition.of(text, names)
   for _, pair in ipairs(OPERATORS) do
     source = source:gsub(pair[1]:gsub("%W", "%%%0"), (pair[2]:gsub("%%", "%%%%")))
   end
-  local unknown
+  local unknown ---@type any
   source = source:gsub("%f[%w_%.]([%a_][%w_]*)", function(name)
     if name == "and" or name == "or" or name == "not" then return end
     unknown = unknown or not index[name] and name

@@ -30,9 +30,9 @@ local function key_of(e) return e._tid ~= 0 and e._tid or -1 - e._cpu end
 --- Watches waits. Calls `ended(wait, e)` at the end of each: `wait.delay`, the address `wait.lock`,
 --- `wait.kind`, `wait.stack`, and who woke the task last: `wait.waker`, `""` if it did not sleep,
 --- with `wait.waker_stack`. `stacks` is the method of call chains, or false.
----@param opt { kernel: boolean, futex: boolean }
+---@param opt perilune.Options
 ---@param stacks string|false
----@param ended fun(wait: perilune.State, e: perilune.Record)
+---@param ended fun(wait: perilune.State, e: any)
 function contention.watch(opt, stacks, ended)
   local waits = pending { "lock", "kind", "stack", "waker", "waker_stack", key = "any",
     nested = true }

@@ -36,7 +36,7 @@ function grouped.rows(rows, spec)
     if seen <= spec.most or sizes[group] == spec.most + 1 then
       shown[#shown + 1] = row
     else
-      rest = rest or { [by] = group }
+      rest = rest or { [by] = group } ---@type table
       if not rest[weight] then shown[#shown + 1] = rest end
       for _, i in ipairs(spec.sums) do rest[i] = (rest[i] or 0) + row[i] end
       rest[spec.text] = ("(%d others)"):format(seen - spec.most)

@@ -13,8 +13,8 @@ function instead.table()
   local stays = latency { "comm", "ran instead", count = "stays", top = 20, title = "ran instead",
     percentiles = false }
   local function ran(waiter, comm, ns) stays:add(ns, waiter, comm) end
-  local rings, count = {}, per_cpu(0)
-  local since, current = per_cpu(NEVER), per_cpu ""
+  local rings, count = {}, per_cpu(0) ---@type table<integer, table?>, table<integer, number>
+  local since, current = per_cpu(NEVER), per_cpu("" --[[@as any]]) ---@type table, table
 
   local function ring_of(cpu)
     local ring = { names = {}, starts = {}, ends = {} }
@@ -37,7 +37,7 @@ function instead.table()
     if since[cpu] < to and since[cpu] >= 0 then
       ran(waiter, current[cpu], to - math.max(from, since[cpu]))
     end
-    local ring, reached = rings[cpu], math.min(since[cpu], to)
+    local ring, reached = rings[cpu] or ring_of(cpu), math.min(since[cpu], to)
     for n = count[cpu], math.max(count[cpu] - STAYS + 1, 1), -1 do
       local i = (n - 1) % STAYS + 1
       if ring.ends[i] <= from then return end

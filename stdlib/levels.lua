@@ -7,7 +7,7 @@ local PARTS, FINEST = 40, 1e6                              -- parts drawn; nanos
 ---@field at number time up to which the level is added
 ---@field area number sum of level times nanoseconds
 ---@field most number
----@field times table<integer, number> nanoseconds at the levels 1, 2 and, with all above, 3
+---@field times table<number, number> nanoseconds at the levels 1, 2 and, with all above, 3
 ---@field parts table<integer, number> area by part of the time, from 0
 
 ---@class perilune.Levels

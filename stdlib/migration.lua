@@ -22,7 +22,7 @@ migration.FRAMES = 5
 --- each stack once: there are some dozen.
 ---@return fun(stack: integer): string
 function migration.reasons()
-  local known = {}
+  local known = {} ---@type table<integer, string?>
   return function(stack)
     local reason = known[stack]
     if reason then return reason end

@@ -8,8 +8,8 @@ local band, ASLEEP = bit.band, sched.ASLEEP                -- includes the bits 
 
 --- Watches the run queues of all CPUs. Calls `changes(cpu, time, length)` before a length changes;
 --- `length` is the one until then. Returns the lengths by CPU.
----@param changes fun(cpu: integer, time: number, length: integer)
----@return table<integer, integer>
+---@param changes fun(cpu: integer, time: number, length: number)
+---@return table<integer, number>
 function run_queue.watch(changes)
   local waiting, length, running = pending { "cpu", key = "tid" }, per_cpu(0), per_cpu(-1)
 
