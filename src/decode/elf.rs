@@ -12,6 +12,7 @@ use std::ops::Range;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
+pub mod unwind_index;
 pub mod usdt;
 
 /// An executable, library, object file or debug file.

@@ -6,6 +6,9 @@
 //! function keeps its name from the symbol tables: DWARF has the parts into which compilers split a
 //! function (`main.cold`, `f.constprop.0`) under the name of the whole, or not at all.
 //!
+//! A function without a symbol is named by the place where it begins, which the unwind tables of a
+//! stripped file have: `[app+0x1230]`.
+//!
 //! Any user can create an object. DWARF is therefore not read from an object that leads blazesym to
 //! other files by their paths (a link, an alternate or supplementary file), nor from one with
 //! compressed sections, unless it belongs to root; and names have a maximum size.
@@ -21,6 +24,7 @@ use super::demangle::DemangledNames;
 use super::ranges::Ranges;
 use super::{debug_file, minidebuginfo};
 use crate::base::report::frame::Frame;
+use crate::decode::elf::unwind_index::function_start;
 use crate::decode::elf::{COMPRESSED, Elf};
 use crate::sys::catch_panic::quietly;
 use crate::task::objects::Object;
@@ -32,6 +36,8 @@ pub struct ObjectSymbols {
     own: Rc<Object>,
     /// Files to query, in this order.
     sources: Vec<SymbolFile>,
+    /// Name of the file, without its folder.
+    file: String,
     /// Names that frames share.
     names: DemangledNames,
     /// Cache of the answers of the first source, without lines: from a function's start to the last
@@ -86,6 +92,7 @@ impl ObjectSymbols {
             symbolizer,
             own: object.clone(),
             sources,
+            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             names: DemangledNames::default(),
             cache: RefCell::default(),
         }
@@ -118,6 +125,28 @@ impl ObjectSymbols {
     /// Like [`ObjectSymbols::frames`], for an address in the object itself, before relocation. The
     /// same condition applies.
     pub fn frames_at(&self, address: u64, shown: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
+        self.frames_by_symbol(address, shown, behind, out)
+            || self.frame_by_range(address, shown, behind, out)
+    }
+
+    /// Appends the function without a symbol that contains an address, as `[app+0x1230]`, where
+    /// 0x1230 is its first address; returns false if the unwind tables have none.
+    fn frame_by_range(&self, address: u64, shown: u64, behind: u64, out: &mut Vec<Frame>) -> bool {
+        let elf = Elf::new(self.own.bytes());
+        let Some(start) = elf.and_then(|elf| function_start(&elf, address)) else { return false };
+        let symbol = Some(Rc::from(format!("[{}+{start:#x}]", self.file)));
+        let offset = address.wrapping_add(behind).saturating_sub(start);
+        out.push(Frame { address: shown, symbol, offset, ..Frame::default() });
+        true
+    }
+
+    fn frames_by_symbol(
+        &self,
+        address: u64,
+        shown: u64,
+        behind: u64,
+        out: &mut Vec<Frame>,
+    ) -> bool {
         if let Some((start, name)) = self.cache.borrow().find(address) {
             let (symbol, offset) =
                 (Some(name.clone()), address.wrapping_add(behind).saturating_sub(start));

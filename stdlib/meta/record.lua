@@ -77,9 +77,11 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- half: `bit.tobit(e.arg1)`, in expressions `(int)arg1`. Floating-point arguments are not
 --- included. Parameters by name are `perilune.Record` fields: of a user-space function with debug
 --- information its integers and pointers, or those that are listed, `FUNCTION(len, req.user.name)`,
---- where a dot becomes `_`: `e.req_user_name`. For a user-space function `_ip` is
---- its address. For a kernel function it is a later address, on x86 by 1 byte, or by 5 in kernels
---- with `endbr64` (CONFIG_X86_KERNEL_IBT); `_function` names the function.
+--- where a dot becomes `_`: `e.req_user_name`. `FUNCTION(arg1.text, arg2)` needs no debug
+--- information: `e.arg1_text` is the text that the register points to (Linux 6.12). For a
+--- user-space function `_ip` is its address. For a kernel function it is a later address, on x86 by
+--- 1 byte, or by 5 in kernels with `endbr64` (CONFIG_X86_KERNEL_IBT); `_function` names the
+--- function.
 ---@class perilune.Call: perilune.Record
 ---@field arg1 integer
 ---@field arg2 integer

@@ -1,13 +1,13 @@
 //! Functions of a program or library.
 
 mod instruction;
+mod located;
 mod parameters;
 mod symbols;
 mod usdt;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
+use self::located::located;
 use super::super::{debug_file, minidebuginfo};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::units::counted;
@@ -326,21 +327,6 @@ fn without_version(name: &[u8]) -> &[u8] {
 fn elf(object: &Object) -> Option<Elf<'_>> {
     // The file is untrusted: everything is read within its bounds, whatever it contains.
     Elf::new(object.bytes())
-}
-
-/// Returns the path of a name: without a slash, that of the program that a shell would run.
-fn located(name: &str) -> Result<PathBuf> {
-    if name.contains('/') {
-        return Ok(name.into());
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&folders).map(|folder| folder.join(name));
-    places.find(|path| path.is_file()).ok_or_else(|| {
-        anyhow!(
-            "there is no program '{name}' in $PATH; give a library or another file by its path \
-             (/proc/PID/maps lists those that a process executes)"
-        )
-    })
 }
 
 /// Returns the root directory that a path is below, and the path inside: a process's root for

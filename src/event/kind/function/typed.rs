@@ -92,6 +92,29 @@ impl TypedParameters {
         Ok(typed)
     }
 
+    /// Returns the values of registers, `arg1`, and the text that they point to, `arg1.text`; None
+    /// if a path is something else. This needs no debug information.
+    pub fn of_registers(paths: &[&str]) -> Option<TypedParameters> {
+        let mut typed = TypedParameters::default();
+        for path in paths {
+            let (name, is_text) = match path.strip_suffix(".text") {
+                Some(name) => (name, true),
+                None => (*path, false),
+            };
+            let number: usize = name.strip_prefix("arg")?.parse().ok()?;
+            let register = argument_registers().nth(number.checked_sub(1)?)?;
+            let added = match is_text {
+                true => {
+                    let text = format!("+0(%{register})");
+                    typed.add(&format!("{name}_text"), &text, FetchedType::Text)
+                }
+                false => typed.add(name, &format!("%{register}"), FetchedType::Register),
+            };
+            added.ok()?;
+        }
+        Some(typed)
+    }
+
     /// Adds a field. The error is text that follows its name.
     fn add(&mut self, name: &str, fetch: &str, value: FetchedType) -> Result<(), String> {
         let fetch = format!("{fetch}:{}", value.kernel_name());

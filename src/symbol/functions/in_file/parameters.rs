@@ -49,10 +49,17 @@ impl ProgramFile {
     }
 
     fn typed(&self, start: u64, paths: Option<&[&str]>) -> Result<TypedParameters> {
-        let unit = self.unit(start)?;
-        let prototype = unit.prototype(start)?;
-        let Some(paths) = paths else { return Ok(TypedParameters::all(&unit, &prototype)) };
-        let typed = TypedParameters::at_paths(&unit, &prototype, paths)?;
+        let typed = match paths.and_then(TypedParameters::of_registers) {
+            Some(typed) => typed,
+            None => {
+                let unit = self.unit(start)?;
+                let prototype = unit.prototype(start)?;
+                let Some(paths) = paths else {
+                    return Ok(TypedParameters::all(&unit, &prototype));
+                };
+                TypedParameters::at_paths(&unit, &prototype, paths)?
+            }
+        };
         let text = typed.fields.iter().find(|field| field.value == FetchedType::Text);
         if let Some(field) = text
             && !machine::is_linux_since(TEXT_SINCE)
