@@ -1,6 +1,7 @@
 --- Memory that was allocated and not freed since, by stack: likely leaks. Longer runs find more.
 -- The memory is the event's field `ptr`, or the expression of ptr=. The size is size=, else
--- `bytes_alloc` if the event has it. --than hides younger allocations.
+-- `bytes_alloc` if the event has it. --than hides younger allocations. The table has a row for each
+-- stack (-g); --detail prints each allocation as well, at the end.
 -- The free of an allocation that is older than a loss of events may be among the lost events: such
 -- allocations are listed in a separate table, as possible. A second allocation at an address means
 -- that the free was not seen: it counts as unmatched.
@@ -17,6 +18,7 @@ local m = monitor {
     event { "free", required = true, value = "EVENT", attrs = { ptr = expr },
       help = "event that frees; has a field ptr, or ptr=" },
     duration { "than", unit = "s", help = "only allocations older than this" },
+    flag { "detail", help = "also print each allocation that was not freed, as its event" },
     choice { "weight", of = { "objects", "bytes" }, help = "weight of the flame graph" },
     "call-graph", "flame-graph",
   },
@@ -75,5 +77,5 @@ local function report(visit)
 end
 
 function m.interval() return report() end
-function m.deinit() return report(emit) end
+function m.deinit() return report(m.opt.detail and emit) end
 return m

@@ -42,8 +42,17 @@ fn allocations_that_are_kept_are_reported_as_leaks() {
     let pid = pipes.pid();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
     let of = pid.to_string();
-    let tool =
-        Tool::attach(&["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-g", "-p", &of]);
+    let tool = Tool::attach(&[
+        "kmemleak",
+        "--detail",
+        "--alloc",
+        &alloc,
+        "--free",
+        "kmem:kfree",
+        "-g",
+        "-p",
+        &of,
+    ]);
     pipes.run();
     let run = tool.finish();
     pipes.end();
@@ -69,7 +78,17 @@ fn leaks_of_an_ended_program_have_its_symbols_and_not_those_of_the_next_one() {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
         let name = name.trim_end();
         let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
-        let mut args = vec!["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-g", "-p", &of];
+        let mut args = vec![
+            "kmemleak",
+            "--detail",
+            "--alloc",
+            &alloc,
+            "--free",
+            "kmem:kfree",
+            "-g",
+            "-p",
+            &of,
+        ];
         if drawn {
             args.extend(["--flame-graph", &graph]);
         }
@@ -102,7 +121,18 @@ fn allocations_younger_than_the_limit_are_omitted() {
     let mut pipes = Pipes::new(5, 0);
     let of = pipes.pid().to_string();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
-    let args = ["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of, "--than", "1h"];
+    let args = [
+        "kmemleak",
+        "--detail",
+        "--alloc",
+        &alloc,
+        "--free",
+        "kmem:kfree",
+        "-p",
+        &of,
+        "--than",
+        "1h",
+    ];
     let tool = Tool::attach(&args);
     pipes.run();
     let run = tool.finish();
@@ -117,7 +147,7 @@ fn watch(mut pipes: Pipes, more: &[&str]) -> (u32, Run) {
     let of = pipes.pid().to_string();
     let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
     let free = format!("kmem:kfree/common_pid=={of}/");
-    let args = ["kmemleak", "--alloc", &alloc, "--free", &free, "-p", &of];
+    let args = ["kmemleak", "--detail", "--alloc", &alloc, "--free", &free, "-p", &of];
     let tool = Tool::attach(&[&args, more].concat());
     pipes.run();
     let run = tool.finish();
@@ -221,7 +251,7 @@ fn memory_freed_by_another_process_is_not_a_leak() {
         );
         let (pid, of) = (pipes.pid(), pipes.pid().to_string());
         let alloc = format!("kmem:kmalloc/bytes_req=={REQUESTED}/");
-        let args = ["kmemleak", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of];
+        let args = ["kmemleak", "--detail", "--alloc", &alloc, "--free", "kmem:kfree", "-p", &of];
         let tool = Tool::attach(&args);
         let holder = std::thread::spawn(move || holder_of_pipes(pid, 40));
         pipes.run();
@@ -295,7 +325,8 @@ fn objects_of_a_cache_leak_as_well() {
     let mut pipes = Pipes::new(30, 0);
     let of = pipes.pid().to_string();
     let alloc = "kmem:kmem_cache_alloc/name==\"filp\"/";
-    let args = ["kmemleak", "--alloc", alloc, "--free", "kmem:kmem_cache_free", "-p", &of];
+    let args =
+        ["kmemleak", "--detail", "--alloc", alloc, "--free", "kmem:kmem_cache_free", "-p", &of];
     let tool = Tool::attach(&args);
     pipes.run();
     let run = tool.finish();
