@@ -20,6 +20,7 @@ use crate::{
 pub(crate) mod instructions;
 pub(crate) mod parameters;
 pub(crate) mod refusals;
+pub(crate) mod tools;
 pub(crate) mod usdt;
 
 live_tests! {
@@ -96,7 +97,7 @@ impl Program {
     }
 
     /// Returns the selector of one of its functions.
-    fn function(&self, kind: &str, name: &str) -> String {
+    pub(crate) fn function(&self, kind: &str, name: &str) -> String {
         format!("{kind}:{}:{name}", self.path())
     }
 
@@ -119,10 +120,15 @@ impl Program {
 
     /// Returns the output of a run that watches the program from its start to its end.
     pub(crate) fn watched(&self, args: &[&str], n: u32, kids: u32) -> Run {
+        self.with_arguments(args, &[&n.to_string(), &kids.to_string()])
+    }
+
+    /// Like [`Program::watched`], for a program with other arguments.
+    pub(crate) fn with_arguments(&self, args: &[&str], own: &[&str]) -> Run {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
             .args(["--json", "--duration", "120s", "--", &self.path()])
-            .args([n.to_string(), kids.to_string()])
+            .args(own)
             .stdin(Stdio::null())
             .output()
             .expect("the built command runs");

@@ -10,10 +10,12 @@ mod blktrace;
 mod breakpoints;
 mod changes;
 mod command;
+mod containers;
 mod count_modes;
 mod counters;
 mod flames;
 mod functions;
+mod heap;
 mod hotplug;
 mod kernel_filters;
 mod kmemleak;
@@ -23,6 +25,8 @@ mod live;
 mod load;
 mod lockups;
 mod loss;
+mod memory;
+mod network;
 mod opening;
 mod page_faults;
 mod pmu;
@@ -72,15 +76,19 @@ fn main() -> ExitCode {
         breakpoints::tests(),
         changes::tests(),
         command::tests(),
+        containers::tests(),
         count_modes::tests(),
         counters::tests(),
         flames::tests(),
         functions::tests(),
+        heap::tests(),
         hotplug::tests(),
         kernel_filters::tests(),
         kmemleak::tests(),
         lockups::tests(),
         loss::tests(),
+        memory::tests(),
+        network::tests(),
         opening::tests(),
         page_faults::tests(),
         pmu::tests(),
@@ -96,6 +104,7 @@ fn main() -> ExitCode {
         functions::instructions::tests(),
         functions::parameters::tests(),
         functions::refusals::tests(),
+        functions::tools::tests(),
         functions::usdt::tests(),
         #[cfg(target_arch = "x86_64")]
         kvm::tests(),

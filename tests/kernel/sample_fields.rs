@@ -20,13 +20,13 @@ live_tests! {
 }
 
 /// A folder of the perf_event hierarchy, removed at the end.
-struct Cgroup {
-    path: std::path::PathBuf,
-    name: String,
+pub(crate) struct Cgroup {
+    pub(crate) path: std::path::PathBuf,
+    pub(crate) name: String,
 }
 
 impl Cgroup {
-    fn new(name: &str) -> Cgroup {
+    pub(crate) fn new(name: &str) -> Cgroup {
         let Some(hierarchy) = perilune::sys::cgroup::CgroupHierarchy::find() else {
             skip_anywhere("no cgroup hierarchy with the perf_event controller is mounted");
         };

@@ -1,0 +1,39 @@
+--- What each container uses: CPU time, switches, page faults, bytes to and from disks and networks.
+-- `-` is everything outside of containers. --groups shows control groups instead, by path.
+-- Names are those of docker, containerd, CRI-O, podman, systemd-nspawn, LXC and Kubernetes; if the
+-- files of the runtime are unknown, the short id.
+-- A container is charged for what its tasks do themselves. Disk writes that the kernel does later
+-- and packets that it handles in soft interrupts are not attributed to it. `disk_bytes` are
+-- requests to block devices, at each device of a stack (LVM, RAID); `net_bytes` those of system
+-- calls on IPv4 and IPv6 sockets (since Linux 6.3).
+-- Each of these events is recorded, so a machine with many switches is slowed by a few percent.
+--   perilune container -i 1000
+--   perilune container --groups
+local m = monitor {
+  summary = "CPU, switches, faults, disk and network I/O by container",
+  order = false, every = "1s",
+  options = { flag { "groups", help = "a row for each control group instead" } },
+}
+
+local SECTOR = 512
+
+function m.init(opt)
+  local sums = { { "cpu_ns", first = true }, "switches", "faults", "disk_bytes", "net_bytes" }
+  local rows = kv { opt.groups and "cgroup" or "container", sums = sums }
+  local field = opt.groups and "_cgroup" or "_container"
+
+  --- Adds a value of an event to column `n`.
+  local function watch(name, n, of, spec)
+    local ev, add = evsel(name, spec or {}), rows:adding(n, 1)
+    if not ev then return end
+    local value, group = exprs_of({ of }, ev, "number"), expr_of(field, ev, "text")
+    ev:each(function(e) add(group(e), value(e)) end)
+  end
+  watch("sched:sched_stat_runtime", 1, "runtime")
+  watch("sched:sched_switch", 2, "1")
+  watch("page-faults", 3, "1", { period = 1 })
+  watch("block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
+  watch("sock:sock_send_length/ret > 0/", 5, "ret", { optional = true })
+  watch("sock:sock_recv_length/ret > 0/", 5, "ret", { optional = true })
+end
+return m

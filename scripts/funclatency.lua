@@ -1,0 +1,50 @@
+--- How long calls of functions take, from call to return, by function. A glob has a row for each
+-- function that it matches.
+-- The time is wall time: it includes sleeps, interrupts and the functions that are called inside. A
+-- recursive call counts as a call of its own, and its time is also part of the call around it.
+-- The probes themselves take time, which is part of each call and twice of those around it: a
+-- microsecond for a function of the kernel, several for one of a program. Do not measure shorter
+-- functions with it.
+-- A call that began before the run, or that ends in another way than by a return (longjmp, an
+-- exception, the end of the thread), has no duration and is unmatched.
+--   perilune funclatency -e 'uprobe:bash:*command*' -- bash -c 'sleep 0.1; true'
+--   perilune funclatency -e kprobe:vfs_fsync_range --histogram -i 1000
+--   perilune funclatency -e uprobe:libc.so.6:getaddrinfo --than 100ms -p 1234
+local probes, longer = require "probes", require "longer"
+
+local m = monitor {
+  summary = "how long calls of functions take",
+  order = true,
+  options = {
+    events { "event", short = "e", required = true, value = "FUNCTIONS", groups = 1,
+      help = "functions, 'uprobe:FILE:GLOB' or 'kprobe:GLOB'" },
+    duration { "than", unit = "ns", help = "print call and return of each longer call" },
+    flag { "histogram", help = "also draw a histogram of each function" },
+    "perins", "heatmap",
+  },
+}
+
+function m.init(opt)
+  local number, name = probes.numbers()
+  local column = { "function", name }
+  local times = latency { perins "tid", column }
+  local spread = opt.histogram and hist.log2 { column, title = "duration", unit = "ns" }
+  local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
+  local print = longer.printer(opt.than)
+  local open = pending { "call", key = "tid", nested = true, keep = opt.than }
+  local function returns(e)
+    local tid, call = e._tid, number(e._event.id)
+    local began = open:close(tid, e, call)
+    if not began then return end
+    local delay = began.delay
+    times:add(delay, tid, call)
+    if spread then spread:add(delay, call) end
+    if heat then heat:add(e._time, delay) end
+    print(began, e, delay)
+  end
+  for _, s in ipairs(opt.event[1]) do
+    evsel(s, function(e) open:open(e._tid, e, number(e._event.id)) end)
+    evsel(probes.returns(s), returns)
+  end
+end
+return m

@@ -1,0 +1,43 @@
+--- Kills by the out-of-memory killer, and the time before: which processes grew, and how long tasks
+-- waited in direct reclaim. A kill is printed at once; the tables follow at the end of its interval
+-- and show this interval and the one before it.
+-- `by` is the task whose allocation failed, in most cases another one than the victim. Sizes of the
+-- victim are those at the kill, in KiB (since Linux 6.9).
+-- `grown`: memory that became resident in a process by its own page faults: anonymous, of files and
+-- shared. A process that started earlier counts from its first change. The event costs about a
+-- microsecond per page fault. A kill by a daemon in user space, such as systemd-oomd, is a signal.
+--   perilune oom
+--   perilune oom -i 10000
+local memory = require "memory"
+
+local m = monitor {
+  summary = "kills by the OOM killer, and what grew and waited before",
+  order = true, every = "1min", whole_cpus = true,
+  idle = "no process was killed for lack of memory, and none grew",
+}
+
+local grown, waits ---@type perilune.Kv, perilune.Latency
+local kills, intervals = 0, 0
+
+function m.init()
+  grown = kv { "pid", "comm", sums = { "bytes" }, keep = true, top = 20, title = "grown" }
+  waits = latency { "pid", "comm", title = "direct reclaim", keep = true, top = 20 }
+  memory.growth(function(e, bytes) grown:add(e._pid, e._comm, bytes) end)
+  memory.reclaims({}, function(start, e) waits:add(start.delay, e._pid, e._comm) end)
+  evsel("oom:mark_victim", function(e)
+    kills = kills + 1
+    local has = e._event.fields.anon_rss
+    emit {
+      victim = comm(e.pid), pid = e.pid, by = e._comm, by_pid = e._pid,
+      anon_kib = has and e.anon_rss, file_kib = has and e.file_rss, shmem_kib = has and e.shmem_rss,
+    }
+  end)
+end
+
+function m.interval()
+  local killed = kills > 0
+  kills, intervals = 0, intervals + 1
+  if killed then return grown, waits end
+  if intervals % 2 == 0 then grown:clear() waits:clear() end
+end
+return m

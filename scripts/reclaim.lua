@@ -1,0 +1,44 @@
+--- How long tasks wait in direct reclaim: an allocation finds too little free memory, so the task
+-- itself has to free pages first. `memory`: the machine is short of memory, `cgroup`: a control
+-- group has reached its limit. `pages` were freed by it.
+-- The time includes waits for writeback and for the CPU. kswapd, which reclaims in the background
+-- and delays no task, is shown by --kswapd: how long it was awake on each node.
+-- A reclaim that fails again and again ends in `oom`.
+--   perilune reclaim -i 1000
+--   perilune reclaim --than 10ms -g
+
+local longer, memory = require "longer", require "memory"
+
+local m = monitor {
+  summary = "direct reclaim: how long tasks wait for memory to be freed",
+  order = true,
+  idle = "the machine and its control groups have free memory",
+  options = {
+    duration { "than", unit = "ns", help = "print begin and end of each longer reclaim" },
+    flag { "kswapd", help = "also show how long kswapd was awake, by node" },
+    "call-graph", "heatmap",
+  },
+}
+
+function m.init(opt)
+  local waits = latency { "pid", "comm", "kind", title = "direct reclaim" }
+  local freed = kv { "pid", "comm", "kind", sums = { "pages" }, title = "freed" }
+  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
+  memory.reclaims({ stack = opt.call_graph, keep = opt.than }, function(start, e, kind, pages)
+    waits:add(start.delay, e._pid, e._comm, kind)
+    freed:add(e._pid, e._comm, kind, pages)
+    if heat then heat:add(e._time, start.delay) end
+    print(start, e, start.delay)
+  end)
+  if not opt.kswapd then return end
+  local awake = latency { "node", title = "kswapd awake" }
+  local since = pending { key = "any" }
+  evsel("vmscan:mm_vmscan_kswapd_wake", { all_tasks = true }, function(e)
+    since:open(e.nid, e)
+  end)
+  evsel("vmscan:mm_vmscan_kswapd_sleep", { all_tasks = true }, function(e)
+    local woke = since:close(e.nid, e)
+    if woke then awake:add(woke.delay, e.nid) end
+  end)
+end
+return m

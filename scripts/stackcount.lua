@@ -1,0 +1,35 @@
+--- Counts the call chains that lead to an event, such as a function, the most frequent first.
+-- --sum adds up an expression over the fields of the event instead, such as bytes. -k adds a column:
+-- the same chain has a row for each value. The table contains the first --rows chains; JSON, CSV
+-- and the flame graph contain all.
+-- A stack is a list of functions, the innermost first. A program or library that was built without
+-- frame pointers needs --call-graph dwarf.
+--   perilune stackcount -e kprobe:submit_bio -i 1000
+--   perilune stackcount -e skb:kfree_skb -k _comm
+--   perilune stackcount -e kmem:mm_page_alloc --sum '4096<<order' --flame-graph pages
+--   perilune stackcount -e uprobe:libc.so.6:malloc --sum arg1 -- ls
+local keys = require "key"
+
+local m = monitor {
+  summary = "call chains that lead to an event, by number or by a sum",
+  order = false,
+  options = {
+    event { "event", short = "e", required = true, value = "EVENT",
+      help = "an event: sys:name, uprobe:FILE:FUNCTION, kprobe:FUNCTION, page-faults, …" },
+    expr { "sum", help = "sum of this expression, instead of the number of events" },
+    expr { "key", short = "k", help = "a row for each value of this expression as well" },
+    number { "rows", default = 20, help = "number of chains in the table" },
+    "flame-graph",
+  },
+}
+
+function m.init(opt)
+  local ev = evsel(opt.event, { stack = true })
+  local sums = { { opt.sum or "count", first = true } }
+  local value = keys.sums({ opt.sum or "1" }, ev, sums, 1)
+  local key, as = expr_of(opt.key or "0", ev)
+  local key_column = opt.key and { opt.key, as = as }
+  local rows = kv { key_column, { "stack", stack_text }, sums = sums, top = opt.rows }
+  ev:each(function(e) rows:add(key(e), e._stack, value(e)) end)
+end
+return m

@@ -1,0 +1,58 @@
+--- TCP connections that ended during the run: how long they lasted and the bytes that the process
+-- sent and received, by process, direction and peer. --each prints each of them.
+-- `connect`: opened here. `accept`: opened by the peer. `failed`: never established. `older`:
+-- opened before the run, so that duration and bytes are not known; its process is the one that
+-- closes it. The process is the one that connects, or else the first one that sends or receives.
+-- Bytes are those of the system calls of this machine; data that is peeked at or that the kernel
+-- itself moves is not included. They need Linux 6.3. --rtt costs an event per received packet.
+-- --states shows how long sockets stay in each state, --retransmits segments that were sent again,
+-- --drops dropped packets with the kernel's reason and function.
+--   perilune tcp -i 5000
+--   perilune tcp --each --port 443 --rtt
+--   perilune tcp --retransmits
+local drops, tcp = require "drops", require "sockets"
+
+local m = monitor {
+  summary = "TCP connections: duration, bytes, states, retransmits, drops",
+  order = true, whole_cpus = true,
+  options = {
+    flag { "each", help = "print each connection when it ends" },
+    flag { "rtt", help = "show the round-trip time, measured by the kernel" },
+    number { "port", help = "only connections from or to this port" },
+    flag { "states", help = "show how long sockets stay in each state" },
+    flag { "retransmits", help = "show retransmitted segments by peer and state" },
+    flag { "drops", help = "show dropped packets by reason and function" },
+  },
+}
+
+--- Opens an event of TCP sockets of the port.
+local function watch(name, opt, handler)
+  local ev = evsel(name, handler)
+  return opt.port and ev:filter("sport == %d || dport == %d", opt.port, opt.port) or ev
+end
+
+local function states(opt)
+  local times = latency { { "state", tcp.state, arrow = true }, { "next", tcp.state } }
+  local since = pending { key = "pointer" }
+  watch("sock:inet_sock_set_state", opt, function(e)
+    local sk, state = e.skaddr, e.newstate
+    local before = since:close(sk, e)
+    if before then times:add(before.delay, e.oldstate, state) end
+    if state ~= tcp.CLOSE then since:open(sk, e) end
+  end):filter "protocol == 6"
+end
+
+local function retransmits(opt)
+  local rows = kv { "peer", { "state", tcp.state }, count = "segments" }
+  watch("tcp:tcp_retransmit_skb", opt, function(e) rows:add(tcp.peer_port(e), e.state) end)
+end
+
+function m.init(opt)
+  if opt.drops then drops.table() end
+  if opt.retransmits then retransmits(opt) end
+  if opt.states then states(opt) end
+  if not (opt.drops or opt.retransmits or opt.states) then
+    require("connections").watch(opt, watch)
+  end
+end
+return m

@@ -1,0 +1,85 @@
+--- TCP connections, from their first event to their end.
+local tcp = require "sockets"
+
+local connections = {}
+
+local IPPROTO_TCP, MSG_PEEK = 6, 2
+
+--- Returns the tables of connections that ended, and a function that adds one: `c` is its state,
+--- `e` the event that ended it.
+local function tables(opt)
+  local times = latency { "comm", "how", "peer", title = "connections", count = "conns" }
+  local bytes = kv { "comm", "how", "peer", sums = { "sent", "received" }, title = "bytes" }
+  local trips = opt.rtt and latency {
+    "comm", "how", "peer", title = "round trip", count = "conns",
+  }
+  return function(c, e, life)
+    local peer = c.how == "accept" and c.peer:match "^%[?(.-)%]?:%d+$" or c.peer
+    times:add(life, c.comm, c.how, peer)
+    bytes:add(c.comm, c.how, peer, c.sent, c.received)
+    if trips and c.rtt > 0 then trips:add(c.rtt * 1e3, c.comm, c.how, peer) end
+    if not opt.each then return end
+    emit {
+      pid = c.pid, comm = c.comm, how = c.how, port = e.sport, peer = c.peer,
+      sent = c.sent, received = c.received, ms = life / 1e6, rtt_us = c.rtt > 0 and c.rtt or nil,
+    }
+  end
+end
+
+--- Counts TCP connections. `watch(name, opt, handler)` opens an event with the ports of a socket.
+function connections.watch(opt, watch)
+  local open = pending {
+    "how", "peer", "pid", "comm", "sent", "received", "rtt", "ended", key = "pointer",
+  }
+  local add = tables(opt)
+  local older = kv { "comm", "peer", count = "conns", title = "older" }
+
+  --- Sets the process of an accepted connection: an event outside of a system call is raised by
+  --- any task, an interrupted one.
+  local function owned_by(c, e)
+    if c.pid == 0 then c.pid, c.comm = e._pid, e._comm end
+  end
+  watch("sock:inet_sock_set_state", opt, function(e)
+    local sk, from, to = e.skaddr, e.oldstate, e.newstate
+    if to == tcp.SYN_SENT then
+      open:open(sk, e, "failed", tcp.peer_port(e), e._pid, e._comm, 0, 0, 0, 0)
+    elseif to == tcp.SYN_RECV then
+      open:open(sk, e, "accept", tcp.peer_port(e), 0, "-", 0, 0, 0, 0)
+    elseif from ~= tcp.LISTEN then
+      local c = open:get(sk)
+      if c and to == tcp.ESTABLISHED and from == tcp.SYN_SENT then c.how = "connect" end
+      local closes = to == tcp.FIN_WAIT1 or to == tcp.LAST_ACK
+      if c and closes then owned_by(c, e) end
+      if c and to == tcp.CLOSE then c.ended = e._time - c.time end
+      if not c and closes then older:add(e._comm, tcp.peer_port(e)) end
+    end
+  end):filter "protocol == 6"
+  -- Data may be read after the state CLOSE, until the process closes the socket.
+  watch("tcp:tcp_destroy_sock", opt, function(e)
+    local c = open:close(e.skaddr, e)
+    if c then add(c, e, c.ended > 0 and c.ended or c.delay) end
+  end)
+
+  local function moved(name, handler)
+    local ev = evsel(name, { optional = true }) ---@type perilune.Evsel?
+    if ev then ev:each(handler):filter(("protocol == %d && ret > 0"):format(IPPROTO_TCP)) end
+    return ev
+  end
+  local sends = moved("sock:sock_send_length", function(e)
+    local c = open:get(e.sk)
+    if c then owned_by(c, e) c.sent = c.sent + e.ret end
+  end)
+  moved("sock:sock_recv_length", function(e)
+    local c = bit.band(e.flags, MSG_PEEK) == 0 and open:get(e.sk)
+    if c then owned_by(c, e) c.received = c.received + e.ret end
+  end)
+  if not sends then note("this kernel does not report bytes of sockets; Linux 6.3 and later do") end
+  if opt.rtt then
+    watch("tcp:tcp_probe", opt, function(e)
+      local c = open:get(e.skaddr)
+      if c then c.rtt = e.srtt end
+    end)
+  end
+end
+
+return connections
