@@ -140,3 +140,16 @@ fn a_field_has_a_name_that_the_kernel_accepts() {
     }
     assert!(!is_field_name("common_pid") && !is_field_name("") && !is_field_name(&"x".repeat(32)));
 }
+
+#[test]
+fn registers_and_their_text_need_no_types() {
+    let typed = TypedParameters::of_registers(&["arg1.text", "arg3"]).expect("two registers");
+    let names: Vec<&str> = typed.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["arg1_text", "arg3"]);
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(typed.arguments, "arg1_text=+0(%di):string arg3=%dx:s64");
+    }
+    for path in ["len", "arg0", "arg7", "arg1.name", "arg1.text.text", "arg"] {
+        assert!(TypedParameters::of_registers(&[path]).is_none(), "{path}");
+    }
+}
