@@ -148,7 +148,8 @@ impl Limited {
         let program = Program::of(LIMITED, &[]);
         let procs = self.0.join("cgroup.procs").to_string_lossy().into_owned();
         let file = format!("{}.data", program.path());
-        let own = [&[&*procs, &USED_MIB.to_string(), &file], more].concat();
+        let used = USED_MIB.to_string();
+        let own = [&[&*procs, &used, &file], more].concat();
         let run = program.with_arguments(args, &own);
         run.is_complete();
         (run, program)
@@ -195,7 +196,8 @@ fn the_victim_of_the_oom_killer_is_the_process_that_grew() {
     let victim = run.of("row").find(|row| row["victim"].is_string());
     let victim = victim.unwrap_or_else(|| panic!("no kill: {:?}", run.objects));
     assert_eq!((&victim["pid"], &victim["victim"]), (&child.into(), &"chain".into()), "{victim}");
-    let mib = |row: &Value, column: &str, unit: u64| row[column].as_u64().unwrap_or(0) * unit >> 20;
+    let mib =
+        |row: &Value, column: &str, unit: u64| (row[column].as_u64().unwrap_or(0) * unit) >> 20;
     let grown = run.of("row").find(|row| row["table"] == "grown" && row["pid"] == child);
     let grown = grown.unwrap_or_else(|| panic!("it did not grow: {:?}", run.objects));
     let range = LIMIT_MIB - 2..LIMIT_MIB + 4;

@@ -92,13 +92,8 @@ fn each_value_of_a_key_is_a_row() {
 
 fn calls_are_timed_also_if_they_are_recursive() {
     let (run, counts) = run(&["funclatency"], all_tools);
-    let table = "calls";
     let rows: Vec<_> = run.of("row").collect();
-    let calls: HashMap<String, u64> = rows
-        .iter()
-        .map(|row| (row["function"].as_str().unwrap_or_default().to_owned(), row[table].as_u64()))
-        .map(|(name, calls)| (name, calls.expect("a number")))
-        .collect();
+    let calls = by_function(&run, "latency", "calls");
     assert_eq!(calls, counts, "{}", run.stderr);
     let of = |name: &str, column: &str| {
         let row = rows.iter().find(|row| row["function"] == name).expect("it was called");
