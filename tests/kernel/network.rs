@@ -82,8 +82,8 @@ fn each_connection_has_its_bytes_and_its_duration() {
     }
     let bytes = |row: &&&Value| (row["sent"].as_u64(), row["received"].as_u64());
     let (asked, answered) = (Some(ASKED as u64), Some(ANSWERED as u64));
-    assert!(connected.iter().all(|row| bytes(&row) == (asked, answered)), "{connected:?}");
-    assert!(accepted.iter().all(|row| bytes(&row) == (answered, asked)), "{accepted:?}");
+    assert!(connected.iter().all(|row| bytes(row) == (asked, answered)), "{connected:?}");
+    assert!(accepted.iter().all(|row| bytes(row) == (answered, asked)), "{accepted:?}");
     assert!(connected.iter().all(|row| row["peer"] == format!("127.0.0.1:{port}")));
     assert!(accepted.iter().all(|row| row["port"].to_string() == port), "{accepted:?}");
 }
