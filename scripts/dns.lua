@@ -30,10 +30,10 @@ function m.init(opt)
   local least = opt.each and 0 or opt.than or math.huge
   local call = ("uprobe:%s:getaddrinfo"):format(opt.library)
 
-  local known = pcall(function()
-    evsel(call .. "(arg1.text)", function(e) calls:open(e._tid, e, e.arg1_text) end)
-  end)
-  if not known then evsel(call, function(e) calls:open(e._tid, e, "-") end) end
+  local function asks(e) calls:open(e._tid, e, e.arg1_text) end
+  local function asks_unknown(e) calls:open(e._tid, e, "-") end
+  local known = pcall(function() evsel(call .. "(arg1.text)", asks) end)
+  if not known then evsel(call, asks_unknown) end
   local function returns(e)
     local asked = calls:close(e._tid, e)
     if not asked then return end

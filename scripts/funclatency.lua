@@ -28,8 +28,9 @@ function m.init(opt)
   local number, name = probes.numbers()
   local column = { "function", name }
   local times = latency { perins "tid", column }
-  local spread = opt.histogram and hist.log2 { column, title = "duration", unit = "ns" }
-  local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
+  local spread, heat ---@type perilune.Hist?, perilune.HeatMap?
+  if opt.histogram then spread = hist.log2 { column, title = "duration", unit = "ns" } end
+  if opt.heatmap then heat = heat_map {} end
   local print = longer.printer(opt.than)
   local open = pending { "call", key = "tid", nested = true, keep = opt.than }
   local function returns(e)

@@ -16,21 +16,24 @@ local m = monitor {
   idle = "no process was killed for lack of memory, and none grew",
 }
 
-local grown, waits ---@type perilune.Kv, perilune.Latency
+local grown, waits ---@type perilune.Kv, perilune.Kv
 local kills, intervals = 0, 0
 
 function m.init()
   grown = kv { "pid", "comm", sums = { "bytes" }, keep = true, top = 20, title = "grown" }
-  waits = latency { "pid", "comm", title = "direct reclaim", keep = true, top = 20 }
+  local sums = { { "wait_us", first = true }, "reclaims" }
+  waits = kv { "pid", "comm", sums = sums, keep = true, top = 20, title = "direct reclaim" }
   memory.growth(function(e, bytes) grown:add(e._pid, e._comm, bytes) end)
-  memory.reclaims({}, function(start, e) waits:add(start.delay, e._pid, e._comm) end)
+  memory.reclaims({}, function(start, e)
+    waits:add(e._pid, e._comm, math.floor(start.delay / 1e3), 1)
+  end)
   evsel("oom:mark_victim", function(e)
     kills = kills + 1
-    local has = e._event.fields.anon_rss
-    emit {
-      victim = comm(e.pid), pid = e.pid, by = e._comm, by_pid = e._pid,
-      anon_kib = has and e.anon_rss, file_kib = has and e.file_rss, shmem_kib = has and e.shmem_rss,
-    }
+    local row = { victim = comm(e.pid), pid = e.pid, by = e._comm, by_pid = e._pid }
+    if e._event.fields.anon_rss then
+      row.anon_kib, row.file_kib, row.shmem_kib = e.anon_rss, e.file_rss, e.shmem_rss
+    end
+    emit(row)
   end)
 end
 

@@ -16,7 +16,7 @@ end
 ---@return string
 function probes.returns(s)
   local kind, rest = s.name:match "^([uk])probe:(.+)$"
-  if not kind or rest:find "%+%d" or rest:find ":0x%x+$" then
+  if not kind or not rest or rest:find "%+%d" or rest:find ":0x%x+$" then
     local why = "-e %s: not the call of a function: use uprobe:FILE:FUNCTION or kprobe:FUNCTION"
     error(why:format(s.name), 0)
   end
