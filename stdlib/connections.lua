@@ -54,8 +54,9 @@ function connections.watch(opt, watch)
       if not c and closes then older:add(e._comm, tcp.peer_port(e)) end
     end
   end):filter "protocol == 6"
-  -- Data may be read after the state CLOSE, until the process closes the socket.
-  watch("tcp:tcp_destroy_sock", opt, function(e)
+  -- Data may be read after the state CLOSE, until the process closes the socket. Then the port of a
+  -- peer that refused the connection is 0: no filter by port.
+  evsel("tcp:tcp_destroy_sock", function(e)
     local c = open:close(e.skaddr, e)
     if c then add(c, e, c.ended > 0 and c.ended or c.delay) end
   end)
