@@ -13,7 +13,7 @@ local block, longer = require "block", require "longer"
 
 local m = monitor {
   summary = "the stages of requests to disks: get, insert, issue, complete",
-  order = true,
+  group = "disk", order = true,
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
     text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },

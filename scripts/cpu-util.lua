@@ -10,6 +10,7 @@ local cpu_modes = require "cpu_modes"
 
 local m = monitor {
   summary = "CPU time by mode: user, system, guest, irq, softirq, steal, idle",
+  group = "cpu",
   every = "1s",
   whole_cpus = true,
   options = { "exclude-user", "exclude-kernel", "exclude-guest", "guest" },

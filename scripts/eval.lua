@@ -5,6 +5,7 @@
 --   perilune eval -e signal:signal_generate 'if e.sig == 9 then emit(e) end'
 local m = monitor {
   summary = "run a line of Lua over events",
+  group = "events",
   order = true,                                            -- events are printed in time order
   options = {
     events { "event", short = "e", help = "run the code for each of these events, as `e`" },

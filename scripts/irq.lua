@@ -16,7 +16,7 @@ local SOFT = {
 
 local m = monitor {
   summary = "time in hard and soft interrupts, by name",
-  order = true,
+  group = "kernel", order = true,
   options = {
     flag { "hard", help = "only hard interrupts" },
     flag { "soft", help = "only soft interrupts" },

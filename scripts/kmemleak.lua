@@ -11,7 +11,7 @@
 --   perilune kmemleak --alloc kprobes:alloc_percpu --free kprobes:free_percpu -m 8 -g
 local m = monitor {
   summary = "memory allocated and not freed since, by stack",
-  order = true,
+  group = "memory", order = true,
   options = {
     event { "alloc", required = true, value = "EVENT", attrs = { ptr = expr, size = expr },
       help = "event that allocates; has a field ptr, or ptr= and size=" },

@@ -17,7 +17,7 @@ local FREE = { "kmem:kfree", "kmem:kmem_cache_free" }
 
 local m = monitor {
   summary = "kernel memory allocated and freed, and the stacks that allocate most",
-  order = true,
+  group = "memory", order = true,
   options = {
     events { "alloc", groups = 1, value = "EVENTS", attrs = { ptr = expr, size = expr },
       help = "events that allocate; with a field ptr, or ptr= and size= [default slab]" },

@@ -7,6 +7,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "how long exits of virtual machines take, by reason",
+  group = "vm",
   idle = "no virtual machine ran here; in a guest there are no exits, run this on its host",
   order = true,
   options = {

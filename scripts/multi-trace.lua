@@ -23,7 +23,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "relate events by key: delay, pair, kmemprof, syscalls",
-  order = true,
+  group = "events", order = true,
   options = {
     events { "event", short = "e", required = true, groups = "2..",
       help = "events of a stage, in order: sys:name[/filter/key=…/stack/untraced/…],…",

@@ -6,6 +6,7 @@
 --   perilune page-faults -e exceptions:page_fault_user -g -p 1234
 local m = monitor {
   summary = "page faults by process, function and page",
+  group = "memory",
   options = {
     event { "event", short = "e", default = "page-faults",
       help = "page-faults, minor-faults, major-faults, exceptions:page_fault_user" },

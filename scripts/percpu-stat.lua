@@ -9,6 +9,7 @@
 --   perilune percpu-stat -C 0-3 --syscalls
 local m = monitor {
   summary = "count the kernel's common events per CPU",
+  group = "cpu",
   every = "1s",
   options = { flag { "syscalls", help = "also count system calls, which slows each of them" } },
 }

@@ -16,6 +16,7 @@ local share = require "share"
 
 local m = monitor {
   summary = "sample what the CPUs run: shares of processes, stacks, flame graphs",
+  group = "cpu",
   idle = "a task is sampled after it ran for a period, 10 ms at -F 100; try -F 9999",
   options = {
     event { "event", short = "e", help = "sample this event" },

@@ -10,6 +10,7 @@ local split_locks = require "split_locks"
 
 local m = monitor {
   summary = "split locks, and the tasks that make them",
+  group = "cpu",
   every = "1s",
   options = {
     number { "trigger", short = "T", default = 1000,

@@ -12,6 +12,7 @@ local metric = require "metric"
 
 local m = monitor {
   summary = "count events and their ratios, per CPU, thread or cgroup",
+  group = "events",
   every = "1s",
   options = {
     events { "event", short = "e", help = "events to count; without it, four software events" },

@@ -5,7 +5,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "latency and errors of system calls, by call",
-  order = true, every = "1s",
+  group = "processes", order = true, every = "1s",
   idle = "a task that stays in one call has no events; see /proc/PID/stack",
   options = {
     "perins", "heatmap",

@@ -18,6 +18,7 @@ local band, ASLEEP, SWITCH = bit.band, sched.ASLEEP, "sched:sched_switch"
 
 local m = monitor {
   summary = "time tasks spend running, waiting for a CPU and sleeping",
+  group = "processes",
   order = true, idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
     flag { "interruptible", short = "S", help = "only interruptible sleep (S)" },

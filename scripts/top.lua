@@ -12,6 +12,7 @@ local keys = require "key"
 
 local m = monitor {
   summary = "count and sum events per key, sorted",
+  group = "events",
   order = false, every = "1s", screen = true,
   options = {
     events { "event", short = "e", required = true, groups = 1,

@@ -12,6 +12,7 @@ local lockup = require "lockup"
 
 local m = monitor {
   summary = "predict soft and hard lockups, with what was seen before",
+  group = "kernel",
   whole_cpus = true,
   options = {
     "freq", "call-graph",

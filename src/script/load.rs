@@ -2,6 +2,7 @@
 //! file returns.
 
 pub mod doc;
+pub mod group;
 pub mod library;
 pub mod monitor;
 pub mod trust;

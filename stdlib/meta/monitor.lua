@@ -5,6 +5,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- Argument of `monitor`. An unknown name is an error that shows the nearest known one.
 ---@class perilune.MonitorSpec
 ---@field summary string one line for `perilune monitors` and `perilune help`
+---@field group? perilune.MonitorGroup the question that it answers, for the lists of monitors
 ---@field api? integer version of the API that the script needs; Dflt: 1, the present one
 ---@field options? (perilune.SharedOption|perilune.Option)[] `flag {…}`, `"call-graph"`, …
 ---@field order? boolean time order across CPUs; Dflt: true with several events or `pending`
@@ -14,6 +15,18 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field all_tasks? boolean with -p, -C or a COMMAND, call `on_…` for other tasks, too; Dflt: false
 ---@field whole_cpus? boolean watches whole CPUs, also with a COMMAND; no -p, no -t; Dflt: false
 ---@field pages? integer pages of each CPU's ring; Dflt: the size without -m
+
+--- A heading under which `perilune` and `perilune monitors` list the monitor.
+---@alias perilune.MonitorGroup
+---| "events" # Any event
+---| "cpu" # CPU
+---| "memory" # Memory
+---| "disk" # Disks and files
+---| "network" # Network
+---| "locks" # Locks
+---| "processes" # Processes
+---| "kernel" # Kernel
+---| "vm" # Virtual machines
 
 --- Makes the module that the script returns. `options` contains options made by `flag`, `number`,
 --- …, and names of shared options. The keys of a `screen` sort, filter and pause.

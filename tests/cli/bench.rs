@@ -24,7 +24,7 @@ use perilune::{
 const SIGNAL: &str = r#"--- Signals sent, and to whom.
 --   perilune signal --filter nginx -g
 local m = monitor {
-  summary = "signals generated for a task",
+  summary = "signals generated for a task", group = "processes",
   options = { "call-graph", "flame-graph", text { "filter", value = "GLOB", help = "only signals sent to tasks whose name matches" } },
 }
 function m.init(opt) end
@@ -33,7 +33,7 @@ return m
 
 const TRACE: &str = r#"--- Prints events as they happen.
 local m = monitor {
-  summary = "print events, their fields and stacks",
+  summary = "print events, their fields and stacks", group = "events",
   options = {
     events { "event", short = "e", required = true },
     number { "bias", default = -1.5, help = "a number" },
@@ -61,14 +61,14 @@ return m
 "#;
 
 const TOP: &str = r#"--- Counts.
-local m = monitor { summary = "count and sum events per key, sorted",
+local m = monitor { summary = "count and sum events per key, sorted", group = "events",
   options = { events { "event", short = "e", required = true, groups = 1, attrs = { key = expr, ["top-by"] = expr, alias = text, untraced = flag } } } }
 function m.init() end
 return m
 "#;
 
 const RELATE: &str = r#"--- Relates.
-local m = monitor { summary = "relate events by key", options = { events { "event", short = "e", required = true, groups = "2..", attrs = { key = expr } } } }
+local m = monitor { summary = "relate events by key", group = "events", options = { events { "event", short = "e", required = true, groups = "2..", attrs = { key = expr } } } }
 function m.init() end
 return m
 "#;
@@ -82,7 +82,7 @@ return m
 "#;
 
 const SYSCALLS: &str = r#"--- Latency and failures of system calls, by call.
-local m = monitor { summary = "latency and errors of system calls", order = true,
+local m = monitor { summary = "latency and errors of system calls", order = true, group = "processes",
   options = { "perins", duration { "than", unit = "us", help = "print enter and exit of each longer call" } } }
 function m.init() end
 return m

@@ -25,6 +25,7 @@ fn every_bundled_monitor_declares_itself_and_shows_an_example() {
         let source = ScriptSource { name: &script.name, origin: "bundled", text: &script.text };
         let monitor = Monitor::load(source, &returned, &run_options::reserved()).unwrap();
         assert!(!monitor.summary.is_empty(), "{}", script.name);
+        assert!(monitor.group.is_some(), "{}: add group = … to monitor {{}}", script.name);
         let mut text = Vec::new();
         help::write(&monitor, &script.name, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -5,13 +5,13 @@ use perilune::cli::main_with;
 use crate::bench::{Bench, ClosedPipe, call, call_on};
 
 #[test]
-fn the_overview_groups_monitors_by_purpose_and_shows_first_commands() {
+fn the_overview_groups_monitors_by_question_and_shows_first_commands() {
     let called = call(&[]);
     assert_eq!((called.code, called.err.as_str()), (0, ""));
     let text = called.out;
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in\n{text}"));
     assert!(at("Any event") < at("  trace        print events, their fields and stacks"));
-    assert!(at("What tasks do") < at("  signal       signals generated for a task"));
+    assert!(at("Processes") < at("  signal       signals generated for a task"));
     assert!(at("Yours") < at("  who-kills    who sends fatal signals"));
     assert!(at("Run ") < at("Write ") && at("Write ") < at("Explore "));
     assert!(!text.contains("Virtual machines"), "a group without monitors is not shown");
@@ -129,11 +129,30 @@ fn the_version_is_the_crates() {
 }
 
 #[test]
-fn monitors_lists_each_with_its_origin() {
+fn monitors_lists_each_with_its_origin_in_its_group() {
     let text = call(&["monitors"]).out;
-    assert_eq!(text.lines().count(), 7);
-    let last = "who-kills    who sends fatal signals                /etc/perilune/who-kills.lua";
-    assert_eq!(text.lines().last(), Some(last));
+    let lines: Vec<&str> = text.lines().collect();
+    let at = |line: &str| lines.iter().position(|l| *l == line);
+    let headings: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with(' ')).collect();
+    assert_eq!(headings, ["Any event", "Processes", "Yours"]);
+    assert_eq!(lines.len(), 7 + headings.len());
+    let signal = "  signal       signals generated for a task           bundled";
+    assert!(at("Processes") < at(signal) && at(signal) < at("Yours"), "{text}");
+    let last = "  who-kills    who sends fatal signals                /etc/perilune/who-kills.lua";
+    assert_eq!(lines.last(), Some(&last));
+}
+
+#[test]
+fn an_unknown_group_is_an_error_that_shows_the_nearest_or_all() {
+    for (group, hint) in [
+        ("disks", "; did you mean 'disk'?"),
+        ("zzzz", "; there are events, cpu, memory, disk, network, locks, processes, kernel, vm"),
+    ] {
+        let text = format!("local m = monitor {{ group = '{group}' }}");
+        let called = call_on(Bench::with("grouped", &text), &["monitors"]);
+        let why = format!("does not load: grouped:1: monitor's group: no group '{group}'{hint}");
+        assert!(called.out.contains(&why), "{}", called.out);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod hostile;
 mod one_liner;
 mod one_liners;
 mod options;
+mod pages;
 mod readme;
 mod refusals;
 mod replay;

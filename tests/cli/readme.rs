@@ -28,12 +28,18 @@ fn perilune(words: &[&str]) -> String {
 #[test]
 fn the_table_of_monitors_is_that_of_the_program() {
     let all = perilune(&["monitors"]);
-    let bundled = all.lines().filter_map(|line| line.strip_suffix("bundled"));
-    let rows = bundled.map(|line| {
-        let (name, summary) = line.split_once(' ').expect("a name and a summary");
-        format!("| `{name}` | {} |\n", summary.trim())
-    });
-    let table = format!("| monitor | what it shows |\n|-|-|\n{}", rows.collect::<String>());
+    let row = |line: &str| match line.trim().strip_suffix("bundled") {
+        Some(line) => {
+            let (name, summary) = line.split_once(' ').expect("a name and a summary");
+            let page = format!("docs/monitors/{name}.md");
+            let has_page = Path::new(env!("CARGO_MANIFEST_DIR")).join(&page).exists();
+            let name = if has_page { format!("[`{name}`]({page})") } else { format!("`{name}`") };
+            format!("| {name} | {} |\n", summary.trim())
+        }
+        None => format!("| **{line}** | |\n"),
+    };
+    let rows: String = all.lines().map(row).collect();
+    let table = format!("| monitor | what it shows |\n|-|-|\n{rows}");
     assert_eq!(part(&readme(), "monitors"), table, "insert this into README.md:\n{table}");
 }
 

@@ -10,7 +10,7 @@ use crate::base::{
     matching::nearest::{did_you_mean, nearest},
     text::units::{self, Unit},
 };
-use crate::script::load::library::BUNDLED;
+use crate::script::load::{group::MonitorGroup, library::BUNDLED};
 use crate::script::option::{
     self, OptionSpec,
     declare::{self, described},
@@ -29,8 +29,9 @@ pub fn callbacks() -> impl Iterator<Item = &'static str> {
 }
 
 /// Keys of `monitor {}`.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "summary",
+    "group",
     "api",
     "options",
     "order",
@@ -58,6 +59,8 @@ pub struct Monitor {
     pub origin: String,
     /// Summary in one line.
     pub summary: String,
+    /// The question that it answers.
+    pub group: Option<&'static MonitorGroup>,
     /// The comment block at the start of the file, without dashes: sentences, then indented
     /// examples.
     pub doc: String,
@@ -118,6 +121,7 @@ const DECLARATION: &str = "declaration";
 #[derive(Clone, Debug, Default)]
 struct MonitorDeclaration {
     summary: Option<String>,
+    group: Option<&'static MonitorGroup>,
     options: Vec<OptionSpec>,
     order: Option<bool>,
     every_ns: Option<u64>,
@@ -170,6 +174,7 @@ impl Monitor {
             name: source.name.to_owned(),
             origin: origin.to_owned(),
             summary: declared.summary.unwrap_or_else(|| first_sentence(&doc)),
+            group: declared.group,
             doc,
             options: declared.options,
             order: declared.order,
@@ -255,6 +260,7 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
                 declared.summary = Some(one_line(&key, &text.to_str()?)?);
             }
             ("summary", _) => return Err(wrong("a line of text")),
+            ("group", _) => declared.group = Some(MonitorGroup::parse(&value)?),
             ("api", Value::Integer(..1)) => bail!("monitor's api is a version: 1 or more"),
             ("api", Value::Integer(version)) => ensure!(
                 *version <= API,
@@ -265,12 +271,12 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
             ("options", Value::Table(list)) => declared.options = options(list)?,
             ("options", _) => return Err(wrong("a table")),
             ("order", Value::Boolean(on)) => declared.order = Some(*on),
-            ("order", _) => return Err(wrong("true or false")),
             ("screen", Value::Boolean(on)) => declared.screen = *on,
-            ("screen", _) => return Err(wrong("true or false")),
             ("all_tasks", Value::Boolean(on)) => declared.all_tasks = *on,
             ("whole_cpus", Value::Boolean(on)) => declared.whole_cpus = *on,
-            ("all_tasks" | "whole_cpus", _) => return Err(wrong("true or false")),
+            ("order" | "screen" | "all_tasks" | "whole_cpus", _) => {
+                return Err(wrong("true or false"));
+            }
             ("idle", Value::String(text)) => declared.idle = Some(one_line(&key, &text.to_str()?)?),
             ("idle", _) => return Err(wrong("a line of text")),
             ("pages", _) => declared.pages = Some(pages(&value)?),
