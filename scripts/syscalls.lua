@@ -1,13 +1,22 @@
 --- Latency and errors of system calls, by call.
+-- Calls without a return event are in a table of their own: exit and exit_group do not return, and
+-- the execve of a COMMAND began before its events were enabled.
+-- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
+-- is printed, and an open has its flags by name. System calls of 32-bit programs have other numbers
+-- and are shown with the names of 64-bit calls.
 --   perilune syscalls
 --   perilune syscalls -p 1234 --than 10ms --perins
-local relation = require "relation"
+--   perilune syscalls --only 'fsync,*sync,futex' --than 1ms
+--   perilune syscalls --not nanosleep,poll,'epoll_*'
+local calls_by_name, relation = require "calls_by_name", require "relation"
 
 local m = monitor {
   summary = "latency and errors of system calls, by call",
   group = "processes", order = true, every = "1s",
   idle = "a task that stays in one call has no events; see /proc/PID/stack",
   options = {
+    text { "only", value = "CALLS", help = "only these calls, names and globs: fsync,epoll_*" },
+    text { "not", value = "CALLS", help = "omit these calls, names and globs: nanosleep,poll" },
     "perins", "heatmap",
     duration { "than", unit = "ns", help = "print enter and exit of each longer call" },
     "detail",
@@ -15,6 +24,8 @@ local m = monitor {
 }
 
 function m.init(opt)
-  relation.syscalls({ { "raw_syscalls:sys_enter" }, { "raw_syscalls:sys_exit" } }, opt)
+  local filter = calls_by_name.filter(opt.only, opt.not_)
+  local function stage(event) return { filter and ("%s/%s/"):format(event, filter) or event } end
+  relation.syscalls({ stage "raw_syscalls:sys_enter", stage "raw_syscalls:sys_exit" }, opt)
 end
 return m

@@ -30,6 +30,7 @@ pub mod poll;
 pub mod privileges;
 mod probe_list;
 pub mod proc_stat;
+pub mod process_files;
 pub mod progress;
 mod read_format;
 pub mod refusal;

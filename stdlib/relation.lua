@@ -4,7 +4,8 @@
 -- with the same key replaces the first. An event of two stages is an end first, then a start.
 -- Ignored: thread 0, which is the idle task of every CPU; and a wakeup of the task that its CPU is
 -- running anyway, which is known if every switch is among the events and whole CPUs are watched.
-local key_types = require "key"
+local calls_by_name, key_types, syscall_args =
+  require "calls_by_name", require "key", require "syscall_args"
 
 local relation = {}
 
@@ -350,6 +351,10 @@ function relation.kmemprof(groups, opt, optional)
   })
 end
 
+--- Returns the number of a system call.
+local function number_of(name) return calls_by_name.numbers("--only", name)[1] end
+local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
+
 --- Measures how long system calls took, by call, and counts their errors. `groups` are
 --- raw_syscalls:sys_enter and raw_syscalls:sys_exit.
 function relation.syscalls(groups, opt)
@@ -357,11 +362,19 @@ function relation.syscalls(groups, opt)
   local calls = latency { perins "tid", { "syscall", syscall_name } }
   local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
+  local unpaired = kv { { "syscall", syscall_name }, "unpaired", count = "calls" }
   local detail, print, _, has_key = than and opt.detail, nil, nil, nil
+  local decode = than and syscall_args.decoder()
   _, has_key = relation.stages(groups, opt, {
     keep = than, around = detail,
     key = function() return "_tid" end,
     value = function() return "id" end,
+    start = function(_, _, _, id)
+      if id == EXIT or id == EXIT_GROUP then unpaired:add(id, "does not return") end
+    end,
+    single = function(e)
+      if e.id == EXECVE and e.ret == 0 then unpaired:add(EXECVE, "began before the run") end
+    end,
     pair = function(call, e, _, tid)
       local delay, id, ret = call.delay, call.value, e.ret
       -- Another number is the return from a signal handler.
@@ -374,7 +387,9 @@ function relation.syscalls(groups, opt)
       if detail then
         print(call, e, tid, { { "syscall", name }, { "tid", tid }, { "delay_us", delay / 1000 } })
       else
-        emit(call.event, e, { syscall = name, delay_us = delay / 1000 })
+        local shown = decode(id, call.event)
+        shown.syscall, shown.delay_us = name, delay / 1000
+        emit(call.event, e, shown)
       end
     end,
   })

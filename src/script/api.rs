@@ -25,6 +25,7 @@ mod machine;
 mod note;
 pub(super) mod period;
 mod printer;
+mod process;
 mod raise;
 mod registry;
 mod report;
@@ -54,6 +55,7 @@ pub(super) fn register(
     control::register(&api)?;
     tasks::register(&api)?;
     machine::register(&api)?;
+    process::register(&api)?;
     note::register(&api)?;
     sample_fields::register(&api)?;
     expression::register(&api)?;

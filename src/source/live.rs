@@ -72,6 +72,8 @@ pub struct Live {
     is_disabled: bool,
     /// The ring whose counts and records are compared next.
     next_compared: usize,
+    /// Whether the records of an event are handled as soon as they can be merged.
+    wakes_at_once: bool,
 }
 
 /// Lost records of tasks.
@@ -105,6 +107,7 @@ impl Live {
         let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
         let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);
         let without_ring = online_cpus().into_iter().filter(|cpu| !has_ring(cpu)).collect();
+        let wakes_at_once = openings.iter().any(Opening::wakes_at_once);
         let (wall, now) = wall_and_monotonic();
         Ok(Live {
             opened,
@@ -127,6 +130,7 @@ impl Live {
             has_removed_roles: false,
             is_disabled: false,
             next_compared: 0,
+            wakes_at_once,
         })
     }
 
@@ -233,7 +237,8 @@ impl Live {
     /// # Errors
     /// The rings cannot be polled.
     pub fn wait(&mut self, timeout_ms: i32) -> anyhow::Result<bool> {
-        let most = if self.is_pressed() { SLACK_NS.div_ceil(1_000_000) as i32 } else { i32::MAX };
+        let soon = self.is_pressed() || self.wakes_at_once && self.has_recent();
+        let most = if soon { SLACK_NS.div_ceil(1_000_000) as i32 } else { i32::MAX };
         let ready = self.poller.wait(timeout_ms.min(most))?;
         let other = ready.readable.contains(&OTHER);
         let gone = ready.hung_up.clone();
@@ -250,6 +255,11 @@ impl Live {
     fn is_pressed(&self) -> bool {
         let much = |ring: &CpuRing| (ring.head - ring.at) * 4 >= ring.ring.capacity();
         self.order.is_some() && self.opened.rings.iter().any(much)
+    }
+
+    /// Returns whether a ring holds records that were too recent to be merged.
+    fn has_recent(&self) -> bool {
+        self.order.is_some() && self.opened.rings.iter().any(|ring| ring.head > ring.at)
     }
 
     /// Returns the run time now, in nanoseconds.

@@ -61,6 +61,9 @@ pub struct Opening {
     pub about: Vec<Option<usize>>,
 }
 
+/// Field of perf_event_attr: the number of records after which the kernel wakes perilune.
+const WAKEUP: &str = "wakeup_events";
+
 impl Opening {
     /// Returns whether it is opened on a CPU.
     pub(super) fn is_on(&self, cpu: u32) -> bool {
@@ -102,7 +105,13 @@ impl Opening {
         let each = self.event.kind().samples_each();
         let sampling = &self.sampling;
         let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
-        each && often && !sampling.count && sampling.fields.is_empty() && !self.is_by_program()
+        let plain = sampling.fields.iter().all(|(name, _)| name == WAKEUP);
+        each && often && !sampling.count && plain && !self.is_by_program()
+    }
+
+    /// Returns whether each of its records wakes perilune.
+    pub(super) fn wakes_at_once(&self) -> bool {
+        self.sampling.fields.iter().any(|(name, value)| name == WAKEUP && *value > 0)
     }
 
     /// Returns the requested samples per second of a clock, if its running time implies how many

@@ -85,6 +85,27 @@ function event_name(id) end
 ---@return string
 function ancestry(tid) end
 
+--- Returns the file of a descriptor as the kernel prints it now: a path, `/path (deleted)`,
+--- `socket:[12345]`, `pipe:[12345]`, `anon_inode:[eventpoll]`; and the time of the run at which it
+--- was read, which is later than that of the current event: the descriptor may have been closed and
+--- opened again since. The module `descriptors` checks this. Returns nil if the process has ended or
+--- closed the descriptor, and in a replay.
+---@param pid number
+---@param fd number
+---@return string? path
+---@return number? time
+function fd_path(pid, fd) end
+
+--- Returns what /proc shows of a process now, which is later than the current event; nil if it has
+--- ended, and in a replay. `args` are its arguments joined by blanks, at most 4096 bytes; `uid` is
+--- the effective user; `time` is the time of the run at which it was read.
+---
+---     local p = process(e.pid)
+---     if p then started:add(p.args, p.uid) end
+---@param pid number
+---@return { args: string, uid: integer, ppid: integer, time: number }?
+function process(pid) end
+
 --- Returns the value of a sysctl, if possible as a number: `sysctl "kernel.pid_max"`; nil if it
 --- does not exist.
 ---@param name string

@@ -1,4 +1,4 @@
-//! blktrace: each request to a private loop device passes each stage once.
+//! blktrace, biolatency and biosnoop: each request to a private loop device is seen once.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,6 +14,8 @@ use crate::{live::live_tests, tool::Tool};
 
 live_tests! {
     each_request_passes_each_stage_once,
+    each_request_is_in_the_histogram_of_its_device,
+    each_request_is_printed_with_the_process_that_made_it,
 }
 
 /// Size of one read, and the alignment of its memory.
@@ -110,4 +112,41 @@ fn each_request_passes_each_stage_once() {
         assert_eq!(run.coverage()["unmatched"], 0);
         run.is_complete();
     }
+}
+
+fn each_request_is_in_the_histogram_of_its_device() {
+    const READS: usize = 40;
+    let device = LoopDevice::with_scheduler("none");
+    let number = device.number();
+    let tool = Tool::attach(&["biolatency", "--device", &number]);
+    device.read_directly(READS);
+    let run = tool.finish();
+    let rows: Vec<_> = run.of("row").filter(|row| row["device"] == number.as_str()).collect();
+    let [row] = rows[..] else { panic!("{:?} {}", run.objects, run.stderr) };
+    // A process that inspects new devices may read from it as well.
+    assert!(row["calls"].as_u64() >= Some(READS as u64) && row["operation"] == "read", "{row}");
+    let histogram = run.of("hist").find(|hist| hist["device"] == number.as_str());
+    let buckets = histogram.expect("it is drawn")["buckets"].as_array().expect("a list").clone();
+    let sum: u64 = buckets.iter().filter_map(|bucket| bucket[2].as_u64()).sum();
+    assert_eq!(Some(sum), row["calls"].as_u64(), "{:?}", run.objects);
+    run.is_complete();
+}
+
+fn each_request_is_printed_with_the_process_that_made_it() {
+    const READS: usize = 40;
+    let device = LoopDevice::with_scheduler("none");
+    let number = device.number();
+    let tool = Tool::attach(&["biosnoop", "--device", &number]);
+    device.read_directly(READS);
+    let run = tool.finish();
+    let own = run.of("row").filter(|row| row["pid"] == std::process::id());
+    let own: Vec<_> = own.collect();
+    assert_eq!(own.len(), READS, "{:?} {}", run.objects, run.stderr);
+    for (i, row) in own.iter().enumerate() {
+        let sector = (i * 2 * BLOCK / 512) as u64;
+        assert_eq!((&row["sector"], &row["bytes"]), (&sector.into(), &BLOCK.into()), "{row}");
+        assert!(row["operation"].as_str().is_some_and(|of| of.starts_with('R')), "{row}");
+        assert!(row["disk_us"].as_f64() > Some(0.0) && row["device"] == number.as_str(), "{row}");
+    }
+    run.is_complete();
 }

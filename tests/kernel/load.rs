@@ -244,7 +244,7 @@ pub(crate) fn token_ring<const N: usize>(rounds: u32) -> [Load; N] {
 
 impl Load {
     /// Forks a child that does `work` once it is started.
-    fn new(work: impl FnOnce()) -> Load {
+    pub(crate) fn new(work: impl FnOnce()) -> Load {
         Load::forked(|| {}, work)
     }
 

@@ -13,6 +13,8 @@ mod command;
 mod containers;
 mod count_modes;
 mod counters;
+mod execs;
+mod files;
 mod flames;
 mod functions;
 mod heap;
@@ -79,6 +81,8 @@ fn main() -> ExitCode {
         containers::tests(),
         count_modes::tests(),
         counters::tests(),
+        execs::tests(),
+        files::tests(),
         flames::tests(),
         functions::tests(),
         heap::tests(),

@@ -1,0 +1,45 @@
+--- How long disks take for their requests: a histogram for each device and operation.
+-- The time is that from the issue of a request to the driver until its completion. It does not
+-- include the time in the queue of an I/O scheduler; blktrace shows each stage.
+-- Requests without sectors (flushes) are not shown. With -p or a COMMAND only requests that those
+-- tasks issue are counted; writes of the page cache are issued by kernel threads.
+--   perilune biolatency -i 1000
+--   perilune biolatency --device 259:0 --than 20ms
+local block, longer = require "block", require "longer"
+
+local m = monitor {
+  summary = "disk latency as histograms by device and operation",
+  group = "disk", order = true,
+  idle = "cached data, tmpfs and network file systems need no disk",
+  options = {
+    text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },
+    duration { "than", unit = "ns", help = "print first and last event of each slower request" },
+    "heatmap",
+  },
+}
+
+function m.init(opt)
+  local columns = { { "device", device }, { "operation", block.kind } }
+  local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns" }
+  local whole = latency(columns)
+  local requests, place = pending { "kind", keep = opt.than }, block.places()
+  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
+
+  local issue = evsel "block:block_rq_issue"
+  local kind = expr_of("rwbs[0]", issue, "number")
+  issue:each(function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end)
+  local complete = evsel("block:block_rq_complete", { everyone = true }, function(e)
+    local r = requests:close(place(e.dev, e.sector), e)
+    if not r then return end
+    local delay, dev = r.delay, e.dev
+    spread:add(delay, dev, r.kind)
+    whole:add(delay, dev, r.kind)
+    if heat then heat:add(e._time, delay) end
+    print(r, e, delay)
+  end)
+  for _, ev in ipairs { issue, complete } do
+    ev:filter "nr_sector > 0"
+    if opt.device then ev:filter(block.filter("--device", opt.device)) end
+  end
+end
+return m

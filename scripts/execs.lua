@@ -1,0 +1,61 @@
+--- Programs that are started, each printed when it ends: arguments, user, parent, exit code and how
+-- long it ran.
+-- `exit` is the exit code, the signal that ended the program (`TERM`), or `exec` if the process
+-- executed another one. A program that was started before the run is not shown; those that still
+-- run at its end are in a table. With --starts a line is printed at the start, too.
+-- Arguments and user are read from /proc a few milliseconds after the start. If the program has
+-- ended by then, `file` is there instead of `args`: the path of the program, which the kernel
+-- records.
+-- The kernel does not record exit codes: `exit` is the argument of exit_group, or the last signal
+-- that was generated for the process before it was killed; neither is seen if it is missing.
+--   perilune execs
+--   perilune execs --starts -- make
+local exit_status, still_open = require "exit_status", require "still_open"
+
+local m = monitor {
+  summary = "programs started: arguments, user, parent, exit code, duration",
+  group = "processes", order = true, idle = "no program was started",
+  options = { flag { "starts", help = "also print a line when a program starts" } },
+}
+
+local running, parents
+
+function m.init(opt)
+  running, parents = pending { "file", "args", "uid", "ppid", "read" }, {}
+
+  local function print(e, program, exit, ran_ms)
+    local known = program.args ~= ""
+    emit { args = known and program.args or nil, file = not known and program.file or nil,
+      comm = e._comm, pid = e._pid, ppid = program.ppid > 0 and program.ppid or nil,
+      uid = program.uid >= 0 and program.uid or nil, exit = exit, ran_ms = ran_ms }
+  end
+  local function ends(e, exit, next_read)
+    local program = running:close(e._pid, e)
+    if not program then return end
+    -- Arguments that were read after the process executed the next program are that program's.
+    if program.read >= next_read then program.args = "" end
+    print(e, program, exit, program.delay / 1e6)
+  end
+
+  evsel("sched:sched_process_exec", { wakeup_events = 1 }, function(e)
+    local pid, p = e._pid, process(e._pid)
+    ends(e, "exec", e._time)
+    running:open(pid, e, e.filename, p and p.args or "", p and p.uid or -1,
+      p and p.ppid or parents[pid] or 0, p and p.time or 0)
+    if opt.starts then print(e, running:get(pid)) end
+  end)
+  exit_status.watch(function(e, status)
+    ends(e, status, math.huge)
+    parents[e._pid] = nil
+  end)
+end
+
+function m.on_fork(r)
+  if r.tid == r.pid then parents[r.pid] = r.ppid end
+end
+
+function m.deinit()
+  return still_open.report("still running", { { "args", align = "left" }, "pid" }, running,
+    function(pid, it) return { it.args ~= "" and it.args or it.file, pid } end)
+end
+return m

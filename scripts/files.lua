@@ -1,0 +1,48 @@
+--- Reads and writes by file and process: calls, bytes and time.
+-- Counted are the system calls read, write, pread64, pwrite64, readv, writev, preadv, pwritev and
+-- their variants; not memory-mapped files, sendfile, splice and io_uring, nor 32-bit programs.
+-- Bytes are what the calls returned; most of them come from the page cache. A call that fails
+-- counts as a call without bytes. Time is that from entry to return: a read of an idle socket
+-- lasts until there is data.
+-- A file's name is read from /proc a few milliseconds after its first call: `(unknown)` was closed
+-- before that, and ` ?` marks a name that may belong to a file opened later with the same
+-- descriptor. Sockets and pipes are one row per process, unless --inodes is given.
+--   perilune files -i 1000
+--   perilune files --path '/var/log/*,*.db' -- make
+local calls_by_name, descriptors = require "calls_by_name", require "descriptors"
+
+local m = monitor {
+  summary = "reads and writes by file and process: calls, bytes, time",
+  group = "disk", order = true, every = "1s",
+  options = {
+    text { "path", value = "GLOBS", help = "only files with these paths: /etc/*,!*.swp" },
+    flag { "inodes", help = "show each socket and pipe by its inode" },
+  },
+}
+
+local READS, WRITES = "read,pread64,readv,preadv,preadv2", "write,pwrite64,writev,pwritev,pwritev2"
+local SUMS = { "reads", "read_bytes", "writes", "written_bytes", { "time(ns)", first = true } }
+local files
+
+function m.init(opt)
+  files = descriptors.watch(opt)
+  local used = kv { { "file", files:text() }, "pid", "comm", sums = SUMS, top = 100 }
+  local is_read, calls = {}, pending { "file", key = "tid" }
+  for _, id in ipairs(calls_by_name.numbers("--only", READS)) do is_read[id] = true end
+  local filter = calls_by_name.filter(READS .. "," .. WRITES)
+  evsel("raw_syscalls:sys_enter", function(e)
+    local file = files:file(e._pid, e.args[0])
+    if file then calls:open(e._tid, e, file) end
+  end):filter(filter)
+  evsel("raw_syscalls:sys_exit", function(e)
+    local call = calls:close(e._tid, e)
+    if not call then return end
+    local file, bytes = call.file, math.max(e.ret, 0)
+    if is_read[e.id] then used:add(file, e._pid, e._comm, 1, bytes, 0, 0, call.delay)
+    else used:add(file, e._pid, e._comm, 0, 0, 1, bytes, call.delay) end
+  end):filter(filter)
+end
+
+function m.on_lost() files:lost() end
+
+return m

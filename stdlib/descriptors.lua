@@ -1,0 +1,126 @@
+--- Files of descriptors, followed through the events that close and replace descriptors.
+--- A record of a system call contains a descriptor, not its file. /proc names the file, but only
+--- when the record is read, a few milliseconds later. A path is certain if no event between the
+--- record and the reading closed or replaced the descriptor; an uncertain path gets a mark.
+local globs = require "globs"
+
+local descriptors = {}
+
+-- Maximum number of paths, and of open descriptors; further ones are `(other files)`.
+local PATHS, OPEN = 65536, 262144
+local OTHER, UNKNOWN, MARK = 1, 2, " ?"
+
+---@class perilune.Descriptors
+---@field processes table<integer, table<integer, perilune.DescriptorFile>> by process and fd
+---@field numbers table<string, integer> number of each path
+---@field paths table<integer, string> path of each number
+---@field unsure table<integer, boolean> paths that may be those of other files
+---@field recent table<integer, number> time of the last reading of each path
+---@field open integer number of descriptors that are remembered
+---@field wanted? fun(path: string): boolean
+---@field inodes boolean
+local Descriptors = {}
+Descriptors.__index = Descriptors
+
+--- A descriptor: the number of its path, false if it is not wanted, and when the path was read.
+---@class perilune.DescriptorFile
+---@field number integer|false
+---@field read number
+
+--- Forgets a descriptor, which an event at `time` closed or replaced.
+local function end_file(self, files, fd, time)
+  local file = files[fd]
+  if not file then return end
+  files[fd], self.open = nil, self.open - 1
+  if file.number and time <= file.read then self.unsure[file.number] = true end
+end
+
+--- Forgets all descriptors of a process.
+local function end_process(self, pid, time)
+  local files = self.processes[pid]
+  if not files then return end
+  for fd in pairs(files) do end_file(self, files, fd, time) end
+  self.processes[pid] = nil
+end
+
+--- Follows the descriptors of the watched tasks. Declares the events that close and replace them.
+--- `path` is a list of globs of the wanted paths; with `inodes`, each socket and pipe has its own
+--- name.
+---@param opt { path?: string, inodes?: boolean }
+---@return perilune.Descriptors
+function descriptors.watch(opt)
+  local self = setmetatable({
+    processes = {}, numbers = {}, paths = { [0] = "-", "(other files)", "(unknown)" }, unsure = {},
+    recent = {}, open = 0, wanted = opt.path and globs.matcher(opt.path),
+    inodes = opt.inodes or false,
+  }, Descriptors)
+  local function closes(name, field)
+    evsel("syscalls:sys_enter_" .. name, { optional = true }, function(e)
+      local files = self.processes[e._pid]
+      if files then end_file(self, files, e[field], e._time) end
+    end)
+  end
+  closes("close", "fd")
+  closes("dup2", "newfd")
+  closes("dup3", "newfd")
+  local function ends(e) end_process(self, e._pid, e._time) end
+  evsel("syscalls:sys_enter_close_range", { optional = true }, ends)
+  evsel("sched:sched_process_exec", ends)
+  evsel("sched:sched_process_exit", function(e)
+    if e._tid == e._pid then ends(e) end
+  end)
+  return self
+end
+
+--- Returns the number of a path; false if it is not wanted.
+local function number_of(self, path)
+  if self.wanted and not self.wanted(path) then return false end
+  if not self.inodes then path = path:match "^(%l+):%[%d+%]$" or path end
+  local number = self.numbers[path]
+  if not number then
+    if #self.paths == PATHS then return OTHER end
+    number = #self.paths + 1
+    self.numbers[path], self.paths[number] = number, path
+  end
+  return number
+end
+
+--- Returns the number of the path of a descriptor at an event, for `text`; false if the path is not
+--- wanted.
+---@param pid integer
+---@param fd integer
+---@return integer|false
+function Descriptors:file(pid, fd)
+  local files = self.processes[pid]
+  local file = files and files[fd]
+  if file then return file.number end
+  if self.open == OPEN then return OTHER end
+  if not files then
+    files = {}
+    self.processes[pid] = files
+  end
+  local path, time = fd_path(pid, fd)
+  local number = path and number_of(self, path) or not path and not self.wanted and UNKNOWN
+  files[fd], self.open = { number = number, read = time or -math.huge }, self.open + 1
+  if time and number then self.recent[number] = time end
+  return number
+end
+
+--- Returns a function that draws the number of a path: ` ?` after a path means that it may be that
+--- of another file, and `(unknown)` that it could not be read.
+---@return fun(number: integer): string
+function Descriptors:text()
+  return function(number)
+    local path = self.paths[number]
+    if number <= UNKNOWN then return path end
+    local certain = not self.unsure[number] and (self.recent[number] or 0) <= now()
+    return certain and path or path .. MARK
+  end
+end
+
+--- Forgets everything, to be called when events were lost: descriptors may have been closed.
+function Descriptors:lost()
+  for pid in pairs(self.processes) do end_process(self, pid, -math.huge) end
+end
+
+return descriptors

@@ -1,0 +1,50 @@
+--- Why processes end: the exit code, or the signal. No record contains it, so it is derived from
+--- the calls and signals before the end.
+local exit_status = {}
+
+-- Signals that do not end a process that has no handler for them.
+local NOT_FATAL = { CHLD = true, CONT = true, STOP = true, TSTP = true, TTIN = true, TTOU = true,
+  URG = true, WINCH = true }
+-- Maximum number of tasks whose last signal is remembered.
+local TASKS = 65536
+
+--- Follows the ends of the watched processes. Calls `ended(e, status)` when the first thread of a
+--- process ends; `status` is the exit code as a number, the name of a signal (`TERM`), or nil if
+--- the call or signal was not seen.
+---
+---     exit_status.watch(function(e, status) ends:add(e._comm, status or "?") end)
+---@param ended fun(e: perilune.Sample, status: integer|string|nil)
+function exit_status.watch(ended)
+  local codes, signals, generated, tasks = {}, {}, {}, 0
+  local function exits(e) codes[e._pid] = bit.band(e.error_code, 0xff) end
+  evsel("syscalls:sys_enter_exit_group", exits)
+  evsel("syscalls:sys_enter_exit", function(e)
+    if e._tid == e._pid then exits(e) end
+  end)
+  evsel("signal:signal_generate", { task = "pid" }, function(e)
+    if e.result ~= 0 then return end
+    if not generated[e.pid] then
+      if tasks == TASKS then generated, tasks = {}, 0 end
+      tasks = tasks + 1
+    end
+    generated[e.pid] = signal_name(e.sig)
+  end)
+  evsel("signal:signal_deliver", function(e)
+    if e.sa_handler ~= 0 then return end
+    -- A fatal signal without a core dump reaches each thread as KILL (complete_signal(),
+    -- kernel/signal.c).
+    local name = signal_name(e.sig)
+    if name == "KILL" then name = generated[e._tid] or generated[e._pid] or name end
+    if not NOT_FATAL[name] then signals[e._pid] = name end
+  end)
+  evsel("sched:sched_process_exit", function(e)
+    local pid = e._pid
+    if e._tid ~= pid then return end
+    if generated[pid] then generated[pid], tasks = nil, tasks - 1 end
+    local status = codes[pid] or signals[pid]
+    codes[pid], signals[pid] = nil, nil
+    ended(e, status)
+  end)
+end
+
+return exit_status

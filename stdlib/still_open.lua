@@ -1,0 +1,33 @@
+--- What is still open at the end of a run: the states of a `pending`, the oldest first.
+local still_open = {}
+
+local MOST = 20
+
+--- Returns a report of the open states, for `m.deinit`: a row for each of the oldest 20, with its
+--- age in milliseconds as the last value. Returns nil if none is open. `row_of` returns the other
+--- values of a row.
+---
+---     return still_open.report("running", { "pid" }, running, function(pid) return { pid } end)
+---@param title string
+---@param columns perilune.Column[] those of `row_of`
+---@param states perilune.Pending
+---@param row_of fun(key: number|string, state: perilune.State): (number|string)[]
+---@return perilune.Report?
+function still_open.report(title, columns, states, row_of)
+  local rows, age = {}, #columns + 1
+  for key, state in states:each() do
+    local row = row_of(key, state)
+    row[age] = (now() - state.time) / 1e6
+    rows[#rows + 1] = row
+  end
+  if #rows == 0 then return nil end
+  table.sort(rows, function(a, b) return a[age] > b[age] end)
+  local left = #rows - MOST
+  for i = #rows, MOST + 1, -1 do rows[i] = nil end
+  if left > 0 then note("%s: %d more", title, left) end
+  local all = { unpack(columns) }
+  all[age] = { "for(ms)", decimals = 3 }
+  return report(title, all, rows)
+end
+
+return still_open

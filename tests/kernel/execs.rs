@@ -1,0 +1,60 @@
+//! execs: each program with its arguments, exit code and duration.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use crate::{live::live_tests, tool::Tool};
+
+live_tests! {
+    each_program_is_printed_with_its_arguments_and_exit_code,
+    a_program_that_still_runs_at_the_end_is_in_a_table,
+}
+
+fn shell(line: &str) -> Child {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).stderr(Stdio::null()).spawn().expect("a shell starts")
+}
+
+fn each_program_is_printed_with_its_arguments_and_exit_code() {
+    let tool = Tool::attach(&["execs"]);
+    let ends = [
+        ("sleep 0.2; exit 7", 7.into()),
+        ("sleep 0.2; kill -TERM $$", serde_json::Value::from("TERM")),
+        ("sleep 0.2; kill -KILL $$", serde_json::Value::from("KILL")),
+    ];
+    let ended = ends.clone().map(|(line, _)| {
+        let since = Instant::now();
+        let mut child = shell(line);
+        child.wait().expect("it ends");
+        (child.id(), since.elapsed().as_secs_f64() * 1e3)
+    });
+    let run = tool.finish();
+    for ((line, exit), (pid, ms)) in ends.iter().zip(ended) {
+        let rows: Vec<_> = run.of("row").filter(|row| row["pid"] == pid).collect();
+        let [row] = rows[..] else { panic!("{line}: {rows:?} {}", run.stderr) };
+        assert_eq!(row["exit"], *exit, "{row}");
+        assert_eq!(row["args"], format!("sh -c {line}"), "{row}");
+        assert_eq!(row["ppid"], std::process::id(), "{row}");
+        // SAFETY: geteuid has no arguments and cannot fail.
+        assert_eq!(row["uid"], unsafe { libc::geteuid() }, "{row}");
+        let ran = row["ran_ms"].as_f64().expect("it has a duration");
+        assert!((200.0..=ms).contains(&ran), "{ran} ms of {ms}: {row}");
+        // The sleep is a program of its own, whose parent is the shell.
+        assert_eq!(run.of("row").filter(|row| row["ppid"] == pid).count(), 1, "{:?}", run.objects);
+    }
+    run.is_complete();
+}
+
+fn a_program_that_still_runs_at_the_end_is_in_a_table() {
+    let tool = Tool::attach(&["execs", "--starts"]);
+    let mut child = shell("exec sleep 600");
+    tool.wait_for_lines(2);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let run = tool.finish();
+    child.kill().expect("it still runs");
+    child.wait().expect("it has ended");
+    let rows = run.of("row").filter(|row| row["pid"] == child.id());
+    let tables: Vec<_> = rows.clone().map(|row| row["table"].as_str().unwrap()).collect();
+    assert_eq!(tables.last(), Some(&"still_running"), "{:?}", run.objects);
+    assert_eq!(rows.last().expect("it has rows")["args"], "sleep 600");
+}
