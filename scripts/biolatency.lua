@@ -25,10 +25,10 @@ function m.init(opt)
   local requests, place = pending { "kind", keep = opt.than }, block.places()
   local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
 
-  local issue = evsel "block:block_rq_issue"
+  local issue = block.watch(opt, "block:block_rq_issue")
   local kind = expr_of("rwbs[0]", issue, "number")
   issue:each(function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end)
-  local complete = evsel("block:block_rq_complete", { everyone = true }, function(e)
+  block.watch(opt, "block:block_rq_complete", true):each(function(e)
     local r = requests:close(place(e.dev, e.sector), e)
     if not r then return end
     local delay, dev = r.delay, e.dev
@@ -37,9 +37,5 @@ function m.init(opt)
     if heat then heat:add(e._time, delay) end
     print(r, e, delay)
   end)
-  for _, ev in ipairs { issue, complete } do
-    ev:filter "nr_sector > 0"
-    if opt.device then ev:filter(block.filter("--device", opt.device)) end
-  end
 end
 return m

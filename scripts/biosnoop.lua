@@ -20,33 +20,31 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local requests, place = pending { "issued", "pid", "comm" }, block.places()
-  local than, UNKNOWN = opt.than or -1, -1
-  local function watch(event, spec, handler)
-    local ev = evsel(event, spec, function(e) handler(e, place(e.dev, e.sector)) end)
-    if not ev then return end
-    ev:filter "nr_sector > 0"
-    if opt.device then ev:filter(block.filter("--device", opt.device)) end
+  local requests, place = pending { "made", "issued", "pid", "comm" }, block.places()
+  local than, NEVER = opt.than or -1, -1
+  local function watch(event, optional, handler)
+    local ev = block.watch(opt, event, event ~= "block:block_getrq", optional)
+    if ev then ev:each(function(e) handler(e, place(e.dev, e.sector)) end) end
   end
-  watch("block:block_getrq", {}, function(e, k)
-    requests:open(k, e, UNKNOWN, e._pid, e._comm)
+  watch("block:block_getrq", false, function(e, k)
+    requests:open(k, e, e._time, NEVER, e._pid, e._comm)
   end)
-  watch("block:block_rq_merge", { optional = true, everyone = true }, function(e, k)
-    requests:close(k, e)
+  watch("block:block_rq_merge", true, function(e, k) requests:close(k, e) end)
+  watch("block:block_bio_frontmerge", true, function(e, k) -- the request now begins at this sector
+    local r = requests:close(k + e.nr_sector, e)
+    if r then requests:open(k, e, r.made, r.issued, r.pid, r.comm) end
   end)
-  watch("block:block_rq_issue", { everyone = true }, function(e, k)
+  watch("block:block_rq_issue", false, function(e, k)
     local r = requests:get(k)
-    if r then r.issued = e._time - r.time
-    elseif not per_thread() then requests:open(k, e, 0, e._pid, e._comm) end
+    if r then r.issued = e._time
+    elseif not per_thread() then requests:open(k, e, NEVER, e._time, e._pid, e._comm) end
   end)
-  watch("block:block_rq_complete", { everyone = true }, function(e, k)
+  watch("block:block_rq_complete", false, function(e, k)
     local r = requests:close(k, e)
-    if not r or r.issued < 0 then return end
-    local on_disk = r.delay - r.issued
-    if on_disk <= than then return end
+    if not r or r.issued == NEVER or e._time - r.issued <= than then return end
     emit { comm = r.comm, pid = r.pid, device = device(e.dev), operation = e.rwbs,
-      sector = e.sector, bytes = e.nr_sector * 512, disk_us = on_disk / 1e3,
-      queued_us = r.issued > 0 and r.issued / 1e3 or nil,
+      sector = e.sector, bytes = e.nr_sector * 512, disk_us = (e._time - r.issued) / 1e3,
+      queued_us = r.made ~= NEVER and (r.issued - r.made) / 1e3 or nil,
       error = e.error ~= 0 and errno_name(e.error) or nil }
   end)
 end

@@ -6,6 +6,7 @@
 -- ends there and is counted with that one.
 -- A request that was created before the run, or while events were lost, is followed from its first
 -- event; get => complete contains only requests that were seen from the beginning.
+-- Requests that have not completed at the end of the run are in a table, with their last stage.
 -- -p and a COMMAND select the tasks that create requests; later stages may come from any task.
 --   perilune blktrace -i 1000
 --   perilune blktrace --device 259:0 --than 20ms
@@ -23,20 +24,19 @@ local m = monitor {
 }
 
 local GET = "block:block_getrq"
+local stages, requests, at
 
 function m.init(opt)
   local columns = { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
-  local stages = latency(columns)
-  local requests = pending { "made", "last", "stage", "kind", keep = opt.than }
+  stages = latency(columns)
+  requests = pending { "made", "last", "stage", "kind", keep = opt.than }
   local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than) -- of get => complete
-  local mine, place = per_thread(), block.places()
+  local mine, place = per_thread(), nil
+  place, at = block.places()
 
   local function watch(event, handler)
-    local all_tasks, optional = event ~= GET or nil, event == "block:block_rq_merge" or nil
-    local ev = evsel(event, { all_tasks = all_tasks, optional = optional })
+    local ev = block.watch(opt, event, event ~= GET, event == "block:block_rq_merge")
     if not ev then return end
-    ev:filter "nr_sector > 0"
-    if opt.device then ev:filter(block.filter("--device", opt.device)) end
     local kind = expr_of("rwbs[0]", ev, "number")
     ev:each(function(e) handler(e, place(e.dev, e.sector), kind(e)) end)
   end
@@ -73,4 +73,6 @@ function m.init(opt)
     print(r, e, took)
   end)
 end
+
+function m.deinit() return stages, block.not_completed(requests, at) end
 return m

@@ -6,6 +6,7 @@
 -- --impl selects the result: `delay` how long pairs took, `pair` how many events have a partner,
 -- `kmemprof` memory allocated and freed (ptr=, size=), `syscalls` calls by name and their errors,
 -- from raw_syscalls:sys_enter and sys_exit.
+-- Starts that have no end at the end of the run are in a table of their own, the oldest 20.
 -- With -p or a COMMAND only events of those tasks are used: an end that an interrupt or another
 -- task raises, such as that of a disk request, needs -a.
 -- --detail prints all events between the two of a longer pair, each with its offset from the first.
@@ -39,6 +40,8 @@ local m = monitor {
   },
 }
 
+local results
+
 function m.init(opt)
   if #opt.event < 2 then error("-e: a relation needs two stages: -e FROM -e TO", 0) end
   if opt.impl == "syscalls" then
@@ -48,6 +51,8 @@ function m.init(opt)
       end
     end
   end
-  relation[opt.impl](opt.event, opt)
+  results = relation[opt.impl](opt.event, opt)
 end
+
+function m.deinit() return results() end
 return m

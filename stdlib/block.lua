@@ -1,4 +1,6 @@
 --- Block devices and the requests to them: kinds, filters and places.
+local still_open = require "still_open"
+
 local block = {}
 
 local KINDS = { R = "read", W = "write", D = "discard", F = "flush+write" }
@@ -25,21 +27,50 @@ function block.filter(option, devices)
   return table.concat(terms, " || ")
 end
 
+--- Declares an event of requests that have sectors, to the devices of `opt.device`, of all tasks if
+--- `everyone`. Returns nil if the event is `optional` and does not exist.
+---@return perilune.Evsel?
+function block.watch(opt, event, everyone, optional)
+  local ev = evsel(event, { everyone = everyone or nil, optional = optional or nil })
+  if not ev then return nil end
+  ev:filter "nr_sector > 0"
+  return opt.device and ev:filter(block.filter("--device", opt.device)) or ev
+end
+
+--- Returns a report of the open requests, whose states have a `kind` and a `stage`; nil without
+--- any.
+---@param requests perilune.Pending
+---@param at fun(place: number): number, number device and sector of a key
+---@return perilune.Report?
+function block.not_completed(requests, at)
+  local columns = { { "device", device }, "sector", { "kind", block.kind }, "stage" }
+  return still_open.report("not completed", columns, requests, function(k, r)
+    local dev, sector = at(k)
+    return { dev, sector, r.kind, r.stage }
+  end)
+end
+
 -- Maximum number of sectors of a device. The numbers of 512 devices are then exact as doubles.
 local SECTORS = 2 ^ 44
 
 --- Returns a function that maps each sector of each device to a unique number:
---- `place(e.dev, e.sector)`.
+--- `place(e.dev, e.sector)`; and one that maps the number back: `local dev, sector = at(number)`.
+---@return fun(dev: number, sector: number): number place
+---@return fun(number: number): number, number at
 function block.places()
-  local numbers, count = {}, 0
-  return function(dev, sector)
+  local numbers, devices, count = {}, {}, 0
+  local function place(dev, sector)
     local number = numbers[dev]
     if not number then
       number, count = count, count + 1
-      numbers[dev] = number
+      numbers[dev], devices[number] = number, dev
     end
     return number * SECTORS + sector
   end
+  local function at(number)
+    return devices[math.floor(number / SECTORS)], number % SECTORS
+  end
+  return place, at
 end
 
 return block

@@ -4,8 +4,9 @@
 -- with the same key replaces the first. An event of two stages is an end first, then a start.
 -- Ignored: thread 0, which is the idle task of every CPU; and a wakeup of the task that its CPU is
 -- running anyway, which is known if every switch is among the events and whole CPUs are watched.
-local calls_by_name, key_types, syscall_args =
-  require "calls_by_name", require "key", require "syscall_args"
+local calls_by_name, key_types = require "calls_by_name", require "key"
+local recursion, still_open = require "recursion", require "still_open"
+local syscall_args = require "syscall_args"
 
 local relation = {}
 
@@ -168,12 +169,14 @@ end
 --- Returns the function that returns the name for such a number; with `on.around`, which also opens
 --- untraced events, the function that returns whether an event has a key; and the type of the keys
 --- (`as` of a column).
+--- Sets `on.stages`, for the starts that have no end yet.
 --- Optional: `on.start(e, from, key, value)`; `on.single(e, to, key)` for an end without a start;
 --- the expressions `on.key(selector)` and `on.value(selector, ev)`; `on.stacks`, whether starts
 --- take their stacks; `on.none`, a value that is not a key; `on.all_tasks`, whether the last stage
 --- is taken from all tasks; `on.optional`, whether events may be missing on this machine.
 function relation.stages(groups, opt, on)
   local roles, stages = roles_of(groups, opt, on)
+  on.stages = stages
   for i = 1, #stages - 1 do
     local kind = stages[i].threads and "tid" or "any"
     stages[i].open = pending { "from", "value", key = kind, keep = on.keep, age = opt.max_age }
@@ -260,28 +263,20 @@ local function columns_of(opt)
   return named, key_column, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
-local MANY = 20                                            -- ends without a start, before a note
-
---- Returns the callbacks `start`, `paired` and `single` of `on`. They count, and explain once that
---- starts replace others and as many ends have no start: calls inside calls with the same key.
-local function recursion(on)
-  local starts, pairs, singles, explained = 0, 0, 0, false
-  local function start() starts = starts + 1 end
-  local function paired() pairs = pairs + 1 end
-  local function single()
-    singles = singles + 1
-    if explained or singles % MANY > 0 then return end
-    if starts - pairs - on.waits:len() < singles / 2 then return end
-    explained = true
-    note("many starts were replaced by another with the same key, and many ends have no start: "
-      .. "the calls are recursive or nested; `perilune nested -e BEGIN,END` measures each of them")
+--- Returns a report for each stage whose starts have no end yet.
+local function without_end(on, key, start)
+  local reports = {}
+  for _, stage in ipairs(on.stages) do
+    reports[#reports + 1] = stage.open and still_open.report("no end yet", { key, start },
+      stage.open, function(k, s) return { k, s.from } end)
   end
-  return start, paired, single
+  return unpack(reports)
 end
 
 --- Measures how long each pair took: a table and, with `opt.histogram`, a histogram. `opt.than`
 --- prints the two events of each longer pair, `opt.detail` all events around them; `opt.only_than`
---- does not count other pairs. `look` contains further fields for `latency`.
+--- does not count other pairs. `look` contains further fields for `latency`. This function and the
+--- following ones return a function that returns the results at the end of a run.
 function relation.delay(groups, opt, look)
   local than, only, spread = opt.than or opt.only_than, opt.only_than or -math.huge, nil
   local named, key, from, to, called, shown = columns_of(opt)
@@ -311,6 +306,9 @@ function relation.delay(groups, opt, look)
       { called, shown(k) }, { "delay_us", start.delay / 1000 },
     })
   end
+  return function()
+    return delays, spread, without_end(on, { called, shown }, { "start", name })
+  end
 end
 
 --- Counts events with a partner and events without one (yet), as starts and as ends, since the
@@ -327,6 +325,7 @@ function relation.pair(groups, opt)
       seen:add(k, number, "end", 0, 1)
     end,
   }))
+  return function() return seen end
 end
 
 --- Sums the memory that was allocated, and how much of that was freed, and lists the ten stacks
@@ -349,6 +348,7 @@ function relation.kmemprof(groups, opt, optional)
     end,
     pair = function(start, _, number) bytes:add(number, 1, start.value) end,
   })
+  return function() return bytes, stacks end
 end
 
 --- Returns the number of a system call.
@@ -394,6 +394,7 @@ function relation.syscalls(groups, opt)
     end,
   })
   print = relation.printer(detail, has_key)
+  return function() return calls, errors, unpaired end
 end
 
 return relation
