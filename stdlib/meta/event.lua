@@ -2,7 +2,8 @@
 --- Events of a monitor, and expressions over their fields.
 error "this file describes the API to editors and checkers; it cannot be required"
 
---- How to open an event. Any field of perf_event_attr may be added, by its kernel name.
+--- How to open an event. Any field of perf_event_attr may be added, by its kernel name; with
+--- `wakeup_events = 1` the event is handled within a few milliseconds, at the cost of a wakeup.
 ---@class perilune.EvselSpec
 ---@field stack? any record call chains, unless false or nil: `stack = opt.call_graph`
 ---@field group? string events of a group are counted at the same times, so their ratio is exact

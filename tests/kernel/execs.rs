@@ -8,6 +8,7 @@ use crate::{live::live_tests, tool::Tool};
 live_tests! {
     each_program_is_printed_with_its_arguments_and_exit_code,
     a_program_that_still_runs_at_the_end_is_in_a_table,
+    arguments_of_short_programs_are_read_in_time,
 }
 
 fn shell(line: &str) -> Child {
@@ -57,4 +58,25 @@ fn a_program_that_still_runs_at_the_end_is_in_a_table() {
     let tables: Vec<_> = rows.clone().map(|row| row["table"].as_str().unwrap()).collect();
     assert_eq!(tables.last(), Some(&"still_running"), "{:?}", run.objects);
     assert_eq!(rows.last().expect("it has rows")["args"], "sleep 600");
+}
+
+fn arguments_of_short_programs_are_read_in_time() {
+    const PROGRAMS: usize = 20;
+    let tool = Tool::attach(&["execs"]);
+    let ran: Vec<u32> = (0..PROGRAMS)
+        .map(|_| {
+            let mut child = Command::new("sleep").arg("0.02").spawn().expect("it starts");
+            child.wait().expect("it ends");
+            child.id()
+        })
+        .collect();
+    let run = tool.finish();
+    let rows = run.of("row").filter(|row| ran.iter().any(|pid| row["pid"] == *pid));
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.len(), PROGRAMS, "{:?}", run.objects);
+    let named = rows.iter().filter(|row| row["args"] == "sleep 0.02").count();
+    // Idle rings are read ten times a second, which would be in time for four of them.
+    assert!(named > PROGRAMS / 2, "{named} of {PROGRAMS}: {rows:?}");
+    let unnamed = rows.iter().filter(|row| row["args"].is_null());
+    assert!(unnamed.clone().all(|row| row["file"].is_string()), "{rows:?}");
 }
