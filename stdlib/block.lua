@@ -28,10 +28,10 @@ function block.filter(option, devices)
 end
 
 --- Declares an event of requests that have sectors, to the devices of `opt.device`, of all tasks if
---- `everyone`. Returns nil if the event is `optional` and does not exist.
+--- `all_tasks`. Returns nil if the event is `optional` and does not exist.
 ---@return perilune.Evsel?
-function block.watch(opt, event, everyone, optional)
-  local ev = evsel(event, { everyone = everyone or nil, optional = optional or nil })
+function block.watch(opt, event, all_tasks, optional)
+  local ev = evsel(event, { all_tasks = all_tasks or nil, optional = optional or nil })
   if not ev then return nil end
   ev:filter "nr_sector > 0"
   return opt.device and ev:filter(block.filter("--device", opt.device)) or ev

@@ -64,11 +64,10 @@ fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
 
 /// Returns idle and stolen time of each CPU; empty for a recording.
 fn cpu_times(api: &Registry<'_>) -> mlua::Result<Function> {
-    let state = api.state.clone();
+    let is_live = api.liveness();
     api.lua().create_function(move |lua, ()| {
         let table = lua.create_table()?;
-        let is_live = state.borrow().declarer.as_ref().is_some_and(|of| of.cpus.is_some());
-        let times = if is_live { away_times() } else { Vec::new() };
+        let times = if is_live() { away_times() } else { Vec::new() };
         for (cpu, away) in times {
             let of_cpu = lua.create_table_with_capacity(0, 2)?;
             of_cpu.set("idle", away.idle_ns as f64)?;

@@ -15,15 +15,9 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     api.globals.set("process", process(api)?)
 }
 
-/// Returns a function that returns whether the events come from this machine, not from a recording.
-fn liveness(api: &Registry<'_>) -> impl Fn() -> bool + use<> {
-    let state = api.state.clone();
-    move || state.borrow().declarer.as_ref().is_some_and(|of| of.cpus.is_some())
-}
-
 /// Returns `fd_path(pid, fd)`: the file and the time of the run; nil if it cannot be read.
 fn fd_path(api: &Registry<'_>) -> mlua::Result<Function> {
-    let (is_live, shared) = (liveness(api), api.shared.clone());
+    let (is_live, shared) = (api.liveness(), api.shared.clone());
     api.lua().create_function(move |lua, (pid, fd): (f64, f64)| {
         if !is_live() || !(0.0..=f64::from(i32::MAX)).contains(&fd) {
             return Ok(MultiValue::from_iter([Value::Nil]));
@@ -38,7 +32,7 @@ fn fd_path(api: &Registry<'_>) -> mlua::Result<Function> {
 
 /// Returns `process(pid)`: a table; nil if there is no such process, and in a replay.
 fn process(api: &Registry<'_>) -> mlua::Result<Function> {
-    let (is_live, shared) = (liveness(api), api.shared.clone());
+    let (is_live, shared) = (api.liveness(), api.shared.clone());
     api.lua().create_function(move |lua, pid: f64| {
         if !is_live() {
             return Ok(None);

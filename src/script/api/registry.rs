@@ -38,6 +38,13 @@ impl Registry<'_> {
         names.iter().try_for_each(|name| self.globals.set(*name, self.trusted.export(name)?))
     }
 
+    /// Returns a function that returns whether the events come from this machine, not from a
+    /// recording.
+    pub(super) fn liveness(&self) -> impl Fn() -> bool + use<> {
+        let state = self.state.clone();
+        move || state.borrow().declarer.as_ref().is_some_and(|of| of.cpus.is_some())
+    }
+
     /// Returns `slot_of(kept)`: the `const void *` slot behind `s.event`, nil for anything else.
     ///
     /// # Errors
