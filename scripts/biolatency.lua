@@ -25,10 +25,11 @@ function m.init(opt)
   local requests, place = pending { "kind", keep = opt.than }, block.places()
   local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
 
-  local issue = block.watch(opt, "block:block_rq_issue")
+  local issue = assert(block.watch(opt, "block:block_rq_issue"))
   local kind = expr_of("rwbs[0]", issue, "number")
   issue:each(function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end)
-  block.watch(opt, "block:block_rq_complete", true):each(function(e)
+  local complete = assert(block.watch(opt, "block:block_rq_complete", true))
+  complete:each(function(e)
     local r = requests:close(place(e.dev, e.sector), e)
     if not r then return end
     local delay, dev = r.delay, e.dev

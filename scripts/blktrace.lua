@@ -24,7 +24,7 @@ local m = monitor {
 }
 
 local GET = "block:block_getrq"
-local stages, requests, at
+local stages, requests, at ---@type perilune.Latency?, perilune.Pending, function
 
 function m.init(opt)
   local columns = { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }

@@ -18,7 +18,7 @@ local m = monitor {
   options = { flag { "starts", help = "also print a line when a program starts" } },
 }
 
-local running, parents
+local running, parents ---@type perilune.Pending, table<integer, integer?>
 
 function m.init(opt)
   running, parents = pending { "file", "args", "uid", "ppid", "read" }, {}
@@ -50,9 +50,7 @@ function m.init(opt)
   end)
 end
 
-function m.on_fork(r)
-  if r.tid == r.pid then parents[r.pid] = r.ppid end
-end
+function m.on_fork(r) if r.tid == r.pid then parents[r.pid] = r.ppid end end
 
 function m.deinit()
   return still_open.report("still running", { { "args", align = "left" }, "pid" }, running,

@@ -22,14 +22,14 @@ local m = monitor {
 
 local READS, WRITES = "read,pread64,readv,preadv,preadv2", "write,pwrite64,writev,pwritev,pwritev2"
 local SUMS = { "reads", "read_bytes", "writes", "written_bytes", { "time(ns)", first = true } }
-local files
+local files ---@type perilune.Descriptors
 
 function m.init(opt)
   files = descriptors.watch(opt)
   local used = kv { { "file", files:text() }, "pid", "comm", sums = SUMS, top = 100 }
   local is_read, calls = {}, pending { "file", key = "tid" }
   for _, id in ipairs(calls_by_name.numbers("--only", READS)) do is_read[id] = true end
-  local filter = calls_by_name.filter(READS .. "," .. WRITES)
+  local filter = calls_by_name.only(READS .. "," .. WRITES)
   evsel("raw_syscalls:sys_enter", function(e)
     local file = files:file(e._pid, e.args[0])
     if file then calls:open(e._tid, e, file) end

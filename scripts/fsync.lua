@@ -20,17 +20,17 @@ local m = monitor {
 }
 
 local CALLS, WITHOUT_FILE = "fsync,fdatasync,syncfs,sync_file_range", "sync,msync"
-local files
+local files ---@type perilune.Descriptors
 
 function m.init(opt)
   files = descriptors.watch(opt)
-  local text, heat = files:text(), opt.heatmap and heat_map {}
-  local slow = latency { { "call", syscall_name }, { "file", text }, "pid", "comm" }
-  local errors = kv { { "call", syscall_name }, { "file", text }, { "error", errno_name },
-    count = "errors" }
-  local has_file, calls = {}, pending { "file", key = "tid" }
+  local text, heat, has_file = files:text(), opt.heatmap and heat_map {}, {}
+  local columns, error = { { "call", syscall_name }, { "file", text } }, { "error", errno_name }
+  local slow = latency { columns[1], columns[2], "pid", "comm" }
+  local errors = kv { columns[1], columns[2], error, count = "errors" }
   for _, id in ipairs(calls_by_name.numbers("--only", CALLS)) do has_file[id] = true end
-  local filter = calls_by_name.filter(CALLS .. (opt.path and "" or "," .. WITHOUT_FILE))
+  local calls, more = pending { "file", key = "tid" }, opt.path and "" or "," .. WITHOUT_FILE
+  local filter = calls_by_name.only(CALLS .. more)
   evsel("raw_syscalls:sys_enter", function(e)
     local file = not has_file[e.id] and 0 or files:file(e._pid, e.args[0])
     if file then calls:open(e._tid, e, file) end

@@ -29,6 +29,11 @@ function calls_by_name.numbers(option, list)
   return found
 end
 
+--- Returns the filter of `raw_syscalls` events that selects the calls of a list.
+---@param list string
+---@return string
+function calls_by_name.only(list) return calls_by_name.filter(list) or "" end
+
 --- Returns the filter of `raw_syscalls` events that selects the calls of --only and --not, both
 --- lists of names and globs; nil if neither is given.
 ---@param only? string

@@ -11,7 +11,7 @@ local PATHS, OPEN = 65536, 262144
 local OTHER, UNKNOWN, MARK = 1, 2, " ?"
 
 ---@class perilune.Descriptors
----@field processes table<integer, table<integer, perilune.DescriptorFile>> by process and fd
+---@field processes table<integer, table<integer, perilune.DescriptorFile?>?> by process and fd
 ---@field numbers table<string, integer> number of each path
 ---@field paths table<integer, string> path of each number
 ---@field unsure table<integer, boolean> paths that may be those of other files
@@ -88,7 +88,7 @@ end
 --- Returns the number of the path of a descriptor at an event, for `text`; false if the path is not
 --- wanted.
 ---@param pid integer
----@param fd integer
+---@param fd any an argument of the call
 ---@return integer|false
 function Descriptors:file(pid, fd)
   local files = self.processes[pid]

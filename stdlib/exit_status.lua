@@ -3,6 +3,7 @@
 local exit_status = {}
 
 -- Signals that do not end a process that has no handler for them.
+---@type table<string, boolean?>
 local NOT_FATAL = { CHLD = true, CONT = true, STOP = true, TSTP = true, TTIN = true, TTOU = true,
   URG = true, WINCH = true }
 -- Maximum number of tasks whose last signal is remembered.

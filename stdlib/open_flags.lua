@@ -22,7 +22,7 @@ local is_arm64 = syscall_name(0) == "io_setup"
 
 --- Returns the flags of an open by name: `open_flags.text(0x80000)` is `RDONLY|CLOEXEC`. Bits
 --- without a name follow as a hexadecimal number.
----@param flags number
+---@param flags integer
 ---@return string
 function open_flags.text(flags)
   local names, rest = { ACCESS[band(flags, 3)] }, band(flags, -4)

@@ -267,8 +267,8 @@ end
 local function without_end(on, key, start)
   local reports = {}
   for _, stage in ipairs(on.stages) do
-    reports[#reports + 1] = stage.open and still_open.report("no end yet", { key, start },
-      stage.open, function(k, s) return { k, s.from } end)
+    reports[#reports + 1] = still_open.report("no end yet", { key, start }, stage.open,
+      function(k, s) return { k, s.from } end)
   end
   return unpack(reports)
 end
@@ -352,7 +352,7 @@ function relation.kmemprof(groups, opt, optional)
 end
 
 --- Returns the number of a system call.
-local function number_of(name) return calls_by_name.numbers("--only", name)[1] end
+local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
 local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
 
 --- Measures how long system calls took, by call, and counts their errors. `groups` are

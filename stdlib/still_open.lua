@@ -10,11 +10,12 @@ local MOST = 20
 ---     return still_open.report("running", { "pid" }, running, function(pid) return { pid } end)
 ---@param title string
 ---@param columns perilune.Column[] those of `row_of`
----@param states perilune.Pending
----@param row_of fun(key: number|string, state: perilune.State): (number|string)[]
+---@param states perilune.Pending?
+---@param row_of fun(key: any, state: perilune.State): any[]
 ---@return perilune.Report?
 function still_open.report(title, columns, states, row_of)
   local rows, age = {}, #columns + 1
+  if not states then return nil end
   for key, state in states:each() do
     local row = row_of(key, state)
     row[age] = (now() - state.time) / 1e6
