@@ -38,6 +38,7 @@ mod sample_fields;
 mod scheduling;
 mod script;
 mod side_band;
+mod syscalls;
 mod task_state;
 mod tool;
 mod trace;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         scheduling::tests(),
         script::tests(),
         side_band::tests(),
+        syscalls::tests(),
         task_state::tests(),
         trace::tests(),
         user_text::tests(),
