@@ -17,14 +17,12 @@ local FLAGS = {
 local ARM64 = { DIRECTORY = 0x4000, NOFOLLOW = 0x8000, DIRECT = 0x10000, LARGEFILE = 0x20000,
   TMPFILE = 0x404000 }
 
--- The table of system calls of arm64 is the generic one.
-local is_arm64 = syscall_name(0) == "io_setup"
-
 --- Returns the flags of an open by name: `open_flags.text(0x80000)` is `RDONLY|CLOEXEC`. Bits
 --- without a name follow as a hexadecimal number.
 ---@param flags integer
 ---@return string
 function open_flags.text(flags)
+  local is_arm64 = syscall_name(0) == "io_setup"           -- it has the generic table of calls
   local names, rest = { ACCESS[band(flags, 3)] }, band(flags, -4)
   for _, flag in ipairs(FLAGS) do
     local bits = is_arm64 and ARM64[flag[2]] or flag[1]

@@ -353,7 +353,6 @@ end
 
 --- Returns the number of a system call.
 local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
-local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
 
 --- Measures how long system calls took, by call, and counts their errors. `groups` are
 --- raw_syscalls:sys_enter and raw_syscalls:sys_exit.
@@ -365,6 +364,7 @@ function relation.syscalls(groups, opt)
   local unpaired = kv { { "syscall", syscall_name }, "unpaired", count = "calls" }
   local detail, print, _, has_key = than and opt.detail, nil, nil, nil
   local decode = than and syscall_args.decoder()
+  local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
   _, has_key = relation.stages(groups, opt, {
     keep = than, around = detail,
     key = function() return "_tid" end,

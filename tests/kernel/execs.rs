@@ -3,6 +3,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::{live::live_tests, tool::Tool};
 
 live_tests! {
@@ -19,9 +21,9 @@ fn shell(line: &str) -> Child {
 fn each_program_is_printed_with_its_arguments_and_exit_code() {
     let tool = Tool::attach(&["execs"]);
     let ends = [
-        ("sleep 0.2; exit 7", 7.into()),
-        ("sleep 0.2; kill -TERM $$", serde_json::Value::from("TERM")),
-        ("sleep 0.2; kill -KILL $$", serde_json::Value::from("KILL")),
+        ("sleep 0.2; exit 7", Value::from(7)),
+        ("sleep 0.2; kill -TERM $$", Value::from("TERM")),
+        ("sleep 0.2; kill -KILL $$", Value::from("KILL")),
     ];
     let ended = ends.clone().map(|(line, _)| {
         let since = Instant::now();
@@ -77,6 +79,6 @@ fn arguments_of_short_programs_are_read_in_time() {
     let named = rows.iter().filter(|row| row["args"] == "sleep 0.02").count();
     // Idle rings are read ten times a second, which would be in time for four of them.
     assert!(named > PROGRAMS / 2, "{named} of {PROGRAMS}: {rows:?}");
-    let unnamed = rows.iter().filter(|row| row["args"].is_null());
-    assert!(unnamed.clone().all(|row| row["file"].is_string()), "{rows:?}");
+    let mut unnamed = rows.iter().filter(|row| row["args"].is_null());
+    assert!(unnamed.all(|row| row["file"].is_string()), "{rows:?}");
 }
