@@ -4,9 +4,10 @@
 -- Bytes are what the calls returned; most of them come from the page cache. A call that fails
 -- counts as a call without bytes. Time is that from entry to return: a read of an idle socket
 -- lasts until there is data.
--- A file's name is read from /proc a few milliseconds after its first call: `(unknown)` was closed
--- before that, and ` ?` marks a name that may belong to a file opened later with the same
--- descriptor. Sockets and pipes are one row per process, unless --inodes is given.
+-- A file's name is the path that open was passed, if the record contains it. Otherwise it is read
+-- from /proc a few milliseconds after its first call: `(unknown)` was closed before that, and ` ?`
+-- marks a name that may belong to a file opened later with the same descriptor. Sockets and pipes
+-- are one row per process, unless --inodes is given.
 --   perilune files -i 1000
 --   perilune files --path '/var/log/*,*.db' -- make
 local calls_by_name, descriptors = require "calls_by_name", require "descriptors"

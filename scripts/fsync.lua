@@ -31,7 +31,7 @@ function m.init(opt)
   for _, id in ipairs(calls_by_name.numbers("--only", CALLS)) do has_file[id] = true end
   local calls, more = pending { "file", key = "tid" }, opt.path and "" or "," .. WITHOUT_FILE
   local filter = calls_by_name.only(CALLS .. more)
-  evsel("raw_syscalls:sys_enter", function(e)
+  evsel("raw_syscalls:sys_enter", { wakeup_events = 1 }, function(e)
     local file = not has_file[e.id] and 0 or files:file(e._pid, e.args[0])
     if file then calls:open(e._tid, e, file) end
   end):filter(filter)

@@ -1,15 +1,15 @@
 --- Files that are opened: process, path, flags, and the descriptor or the error.
--- `path` is the argument as the program passed it; a kernel whose records do not contain it
--- (before Linux 6.19) gives `file_now` instead: the file that the descriptor was when perilune read
--- it from /proc, a few milliseconds after the open. If the program has closed the descriptor by
--- then, there is no `file_now`, and if it has opened another file, `file_now` is that one. A
--- failed open has no descriptor, so its path is not known on such a kernel.
+-- `path` is the argument as the program passed it, if the record contains it, as since Linux 6.19.
+-- For any other open, and for a relative path, `file_now` is the file that the descriptor was when
+-- perilune read it from /proc, a few milliseconds after the open. If the program has closed the
+-- descriptor by then, there is no `file_now`, and if it has opened another file, `file_now` is that
+-- one. A failed open has no descriptor.
 -- --path compares the argument in the kernel, on all kernels: '/etc/*' does not match a relative
 -- path. An argument whose memory is not resident does not match.
 -- The flags of openat2 are in user memory and not shown. Opens by io_uring are not seen.
 --   perilune opens --failed
 --   perilune opens --path '/etc/*' -- id
-local open_flags = require "open_flags"
+local open_flags, user_text = require "open_flags", require "user_text"
 
 local m = monitor {
   summary = "files opened: process, path, flags, error",
@@ -20,11 +20,6 @@ local m = monitor {
     text { "path", value = "GLOBS", help = "only these paths, as passed: /etc/*,!*.so" },
   },
 }
-
---- Returns the text of a field: empty if the kernel gives only its address.
-local function text_of(field)
-  return type(field) == "string" and not field:find "^0x" and field or ""
-end
 
 function m.init(opt)
   local calls = pending { "path", "flags", key = "tid" }
@@ -46,10 +41,10 @@ function m.init(opt)
         file_now = ret >= 0 and call.path:sub(1, 1) ~= "/" and fd_path(e._pid, ret) or nil }
     end)
   end
-  local function enter(e) calls:open(e._tid, e, text_of(e.filename), e.flags) end
+  local function enter(e) calls:open(e._tid, e, user_text.of(e.filename), e.flags) end
   watch("openat", enter)
   watch("open", enter)
-  watch("openat2", function(e) calls:open(e._tid, e, text_of(e.filename), -1) end)
-  watch("creat", function(e) calls:open(e._tid, e, text_of(e.pathname), 0x241) end)
+  watch("openat2", function(e) calls:open(e._tid, e, user_text.of(e.filename), -1) end)
+  watch("creat", function(e) calls:open(e._tid, e, user_text.of(e.pathname), 0x241) end)
 end
 return m

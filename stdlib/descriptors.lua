@@ -1,8 +1,10 @@
 --- Files of descriptors, followed through the events that close and replace descriptors.
---- A record of a system call contains a descriptor, not its file. /proc names the file, but only
---- when the record is read, a few milliseconds later. A path is certain if no event between the
---- record and the reading closed or replaced the descriptor; an uncertain path gets a mark.
-local globs = require "globs"
+--- A record of a system call contains a descriptor, not its file. The path is the argument of the
+--- open, if it was seen, is absolute and the record contains it. Otherwise /proc names the file,
+--- but only when the record is read, a few milliseconds later. Such a path is certain if no event
+--- between the record and the reading closed or replaced the descriptor; an uncertain path gets a
+--- mark.
+local globs, user_text = require "globs", require "user_text"
 
 local descriptors = {}
 
@@ -43,6 +45,34 @@ local function end_process(self, pid, time)
   self.processes[pid] = nil
 end
 
+--- Stores the file of a descriptor; `read` is the time at which its path was read, if it was not
+--- recorded.
+local function add(self, pid, fd, number, read)
+  local files = self.processes[pid]
+  if not files then
+    files = {}
+    self.processes[pid] = files
+  end
+  if not files[fd] then self.open = self.open + 1 end
+  files[fd] = { number = number, read = read or -math.huge }
+end
+
+--- Declares the events of a call that opens files; `path` is its field.
+local function watch_opens(self, opening, call, path)
+  ---@param e perilune.Record
+  local function enters(e)
+    local text = user_text.of(e[path])
+    if text:sub(1, 1) == "/" then opening:open(e._tid, e, text) end
+  end
+  ---@param e perilune.Record
+  local function returns(e)
+    local open = opening:close(e._tid, e)
+    if open and e.ret >= 0 then self:opened(e._pid, e.ret, open.path) end
+  end
+  evsel("syscalls:sys_enter_" .. call, { optional = true }, enters)
+  evsel("syscalls:sys_exit_" .. call, { optional = true }, returns)
+end
+
 --- Follows the descriptors of the watched tasks. Declares the events that close and replace them.
 --- `path` is a list of globs of the wanted paths; with `inodes`, each socket and pipe has its own
 --- name.
@@ -54,15 +84,24 @@ function descriptors.watch(opt)
     recent = {}, open = 0, wanted = opt.path and globs.matcher(opt.path),
     inodes = opt.inodes or false,
   }, Descriptors)
-  local function closes(name, field)
-    evsel("syscalls:sys_enter_" .. name, { optional = true }, function(e)
-      local files = self.processes[e._pid]
-      if files then end_file(self, files, e[field], e._time) end
-    end)
+  evsel("syscalls:sys_enter_close", function(e)
+    local files = self.processes[e._pid]
+    if files then end_file(self, files, e.fd, e._time) end
+  end)
+  local function replaces(e)
+    local files, from, to = self.processes[e._pid], e.oldfd, e.newfd
+    if not files or from == to then return end
+    end_file(self, files, to, e._time)
+    local copied = files[from]
+    if copied then add(self, e._pid, to, copied.number, copied.read) end
   end
-  closes("close", "fd")
-  closes("dup2", "newfd")
-  closes("dup3", "newfd")
+  evsel("syscalls:sys_enter_dup2", { optional = true }, replaces)
+  evsel("syscalls:sys_enter_dup3", { optional = true }, replaces)
+  local opening = pending { "path", key = "tid" }
+  watch_opens(self, opening, "openat", "filename")
+  watch_opens(self, opening, "openat2", "filename")
+  watch_opens(self, opening, "open", "filename")
+  watch_opens(self, opening, "creat", "pathname")
   local function ends(e) end_process(self, e._pid, e._time) end
   evsel("syscalls:sys_enter_close_range", { optional = true }, ends)
   evsel("sched:sched_process_exec", ends)
@@ -85,6 +124,14 @@ local function number_of(self, path)
   return number
 end
 
+--- Sets the path of a descriptor that was opened by this path.
+---@param pid integer
+---@param fd integer
+---@param path string
+function Descriptors:opened(pid, fd, path)
+  if self.open < OPEN then add(self, pid, fd, number_of(self, path)) end
+end
+
 --- Returns the number of the path of a descriptor at an event, for `text`; false if the path is not
 --- wanted.
 ---@param pid integer
@@ -95,13 +142,9 @@ function Descriptors:file(pid, fd)
   local file = files and files[fd]
   if file then return file.number end
   if self.open == OPEN then return OTHER end
-  if not files then
-    files = {}
-    self.processes[pid] = files
-  end
   local path, time = fd_path(pid, fd)
   local number = path and number_of(self, path) or not path and not self.wanted and UNKNOWN
-  files[fd], self.open = { number = number, read = time or -math.huge }, self.open + 1
+  add(self, pid, fd, number, time)
   if time and number then self.recent[number] = time end
   return number
 end
