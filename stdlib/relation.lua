@@ -363,12 +363,15 @@ function relation.syscalls(groups, opt)
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   local unpaired = kv { { "syscall", syscall_name }, "unpaired", count = "calls" }
   local detail, print, _, has_key = than and opt.detail, nil, nil, nil
-  local decode = than and syscall_args.decoder()
+  local function decode(_, _) return {} end
   local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
   _, has_key = relation.stages(groups, opt, {
     keep = than, around = detail,
     key = function() return "_tid" end,
-    value = function() return "id" end,
+    value = function(_, ev)
+      if than and ev.fields.args then decode = syscall_args.decoder() end
+      return "id"
+    end,
     start = function(_, _, _, id)
       if id == EXIT or id == EXIT_GROUP then unpaired:add(id, "does not return") end
     end,
