@@ -1,4 +1,4 @@
---- What is still open at the end of a run: the states of a `pending`, the oldest first.
+--- Reports of the states of a `pending` that are open at the end of a run, the oldest first.
 local still_open = {}
 
 local MOST = 20

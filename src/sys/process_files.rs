@@ -1,4 +1,4 @@
-//! What /proc shows of a process now: the files behind its descriptors, its arguments and its user.
+//! Reads from /proc the files behind descriptors of a process, its arguments and its user.
 //!
 //! A process changes and ends while it is read, so the values are those of the moment of the call,
 //! not of an event before it. See proc_pid_fd(5), proc_pid_cmdline(5) and proc_pid_status(5).

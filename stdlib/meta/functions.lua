@@ -88,8 +88,8 @@ function ancestry(tid) end
 --- Returns the file of a descriptor as the kernel prints it now: a path, `/path (deleted)`,
 --- `socket:[12345]`, `pipe:[12345]`, `anon_inode:[eventpoll]`; and the time of the run at which it
 --- was read, which is later than that of the current event: the descriptor may have been closed and
---- opened again since. The module `descriptors` checks this. Returns nil if the process has ended or
---- closed the descriptor, and in a replay.
+--- opened again since. The module `descriptors` checks this. Returns nil if the process has ended
+--- or closed the descriptor, and in a replay.
 ---@param pid number
 ---@param fd number
 ---@return string? path
