@@ -57,9 +57,8 @@ fn a_program_that_still_runs_at_the_end_is_in_a_table() {
     child.kill().expect("it still runs");
     child.wait().expect("it has ended");
     let rows = run.of("row").filter(|row| row["pid"] == child.id());
-    let tables: Vec<_> = rows.clone().map(|row| row["table"].as_str().unwrap()).collect();
-    assert_eq!(tables.last(), Some(&"still_running"), "{:?}", run.objects);
-    assert_eq!(rows.last().expect("it has rows")["args"], "sleep 600");
+    let last = rows.last().unwrap_or_else(|| panic!("{:?}", run.objects));
+    assert_eq!((&last["table"], &last["args"]), (&"still_running".into(), &"sleep 600".into()));
 }
 
 fn arguments_of_short_programs_are_read_in_time() {
