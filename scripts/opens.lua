@@ -3,7 +3,7 @@
 -- For any other open, and for a relative path, `file_now` is the file that the descriptor was when
 -- perilune read it from /proc, a few milliseconds after the open. If the program has closed the
 -- descriptor by then, there is no `file_now`, and if it has opened another file, `file_now` is that
--- one. A failed open has no descriptor.
+-- one: ` ?` marks it. A failed open has no descriptor.
 -- --path compares the argument in the kernel, on all kernels: '/etc/*' does not match a relative
 -- path. An argument whose memory is not resident does not match.
 -- The flags of openat2 are in user memory and not shown. Opens by io_uring are not seen.
@@ -35,10 +35,11 @@ function m.init(opt)
       if not call then return end
       results:add(e._comm, e._pid, math.min(ret, 0))
       if opt.failed and ret >= 0 then return end
+      local now = ret >= 0 and call.path:sub(1, 1) ~= "/" and fd_path(e._pid, ret)
       emit { comm = e._comm, pid = e._pid, path = call.path ~= "" and call.path or nil,
         flags = call.flags >= 0 and open_flags.text(call.flags) or nil,
         error = ret < 0 and errno_name(ret) or nil, fd = ret >= 0 and ret or nil,
-        file_now = ret >= 0 and call.path:sub(1, 1) ~= "/" and fd_path(e._pid, ret) or nil }
+        file_now = now and now .. " ?" or nil }
     end)
   end
   local function enter(e) calls:open(e._tid, e, user_text.of(e.filename), e.flags) end

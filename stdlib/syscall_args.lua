@@ -9,15 +9,17 @@ local WITH_FILE = "read,write,pread64,pwrite64,readv,writev,preadv*,pwritev*,fst
   "sendmsg,recvmsg,accept*,connect,epoll_wait*,epoll_pwait*,splice"
 
 --- Returns a function that returns the decoded arguments of a call by name, for `emit`: `flags` of
---- an open, and `file_now`, the file that the descriptor is when the line is printed.
+--- an open, and `file_now`, the file that the descriptor is when the line is printed, with the mark
+--- ` ?` because it may be another one than during the call.
 ---@return fun(id: integer, e: perilune.Record): table<string, string>
 function syscall_args.decoder()
-  local has_file, flags_at = {}, {}
+  local has_file, flags_at = {}, {} ---@type table<integer, boolean?>, table<integer, integer?>
   for _, id in ipairs(calls_by_name.numbers("--than", WITH_FILE)) do has_file[id] = true end
   for _, id in ipairs(calls_by_name.numbers("--than", "openat")) do flags_at[id] = 2 end
   return function(id, e)
     local args, shown = e.args, {}
-    if has_file[id] then shown.file_now = fd_path(e._pid, args[0]) end
+    local path = has_file[id] and fd_path(e._pid, args[0])
+    if path then shown.file_now = path .. " ?" end
     if flags_at[id] then shown.flags = open_flags.text(args[flags_at[id]]) end
     return shown
   end
